@@ -1,0 +1,343 @@
+package evaluator
+
+import (
+	"context"
+	"time"
+
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A Verdict says how the ordeal ended for one candidate. The set is closed:
+// scripts and stores rely on it.
+type Verdict string
+
+// The verdicts, in the order of the stages that give them.
+const (
+	// Correct: every stage passed; the candidate has a fitness.
+	Correct Verdict = "correct"
+	// Infeasible: the genome breaks a constraint of its space.
+	Infeasible Verdict = "infeasible"
+	// Render: the template could not be filled (a missing key, a bad pipeline).
+	Render Verdict = "render"
+	// Compile: the compiler refused it, or gave a diagnostic that blocks.
+	Compile Verdict = "compile"
+	// Inspect: the binary lacks a required feature or shows a forbidden one.
+	Inspect Verdict = "inspect"
+	// Launch: the candidate crashed, exited, was killed by a limit, or left
+	// processes behind.
+	Launch Verdict = "launch"
+	// Timeout: the candidate did not answer within its deadline.
+	Timeout Verdict = "timeout"
+	// Parity: the output differs from the reference, is not finite, is not
+	// written, is not deterministic, or memory outside the output was changed.
+	Parity Verdict = "parity"
+	// Sanitizer: a sanitizer found a fault.
+	Sanitizer Verdict = "sanitizer"
+	// Implausible: the candidate is faster than the device can be, or its
+	// clock disagrees with the harness's; never a record.
+	Implausible Verdict = "implausible"
+	// Infrastructure: evotune or the machine failed, not the candidate. It is
+	// retried and never counted against the candidate.
+	Infrastructure Verdict = "infrastructure"
+)
+
+// Verdicts lists every verdict in the order in which reports print them.
+func Verdicts() []Verdict {
+	return []Verdict{
+		Correct, Infeasible, Render, Compile, Inspect, Launch, Timeout,
+		Parity, Sanitizer, Implausible, Infrastructure,
+	}
+}
+
+// A Stage is one step of the ordeal.
+type Stage string
+
+// The stages in the order in which a candidate meets them.
+const (
+	StageRender    Stage = "render"
+	StageCompile   Stage = "compile"
+	StageInspect   Stage = "inspect"
+	StageParity    Stage = "parity"
+	StageSanitize  Stage = "sanitize"
+	StageBenchmark Stage = "benchmark"
+)
+
+// Stages lists the stages in their order.
+func Stages() []Stage {
+	return []Stage{StageRender, StageCompile, StageInspect, StageParity, StageSanitize, StageBenchmark}
+}
+
+// An Evaluator judges genomes. A failed candidate is a Result with a verdict;
+// an error means that evotune or the machine failed, or that ctx ended.
+// Evaluate is safe for concurrent use.
+type Evaluator interface {
+	// Describe tells what the results depend on. It does not change during the
+	// life of the evaluator.
+	Describe() Description
+	// Evaluate runs the ordeal. incumbent is the best fitness known so far, or
+	// zero when there is none: a benchmark may stop early once the candidate is
+	// clearly slower.
+	Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error)
+	// Finals measures the finalists again in fresh processes, interleaved and
+	// in random order, and tests the winner against runner-up and baseline.
+	// The finalists come best first. At least one is required.
+	Finals(ctx context.Context, finalists []genome.Genome) (Finals, error)
+	// Close ends every process that the evaluator holds.
+	Close() error
+}
+
+// A Description says where and with what results were made.
+type Description struct {
+	Backend string `json:"backend"`
+	Device  Device `json:"device"`
+	// Kernel and Shapes name the problem; Implementations those in the space.
+	Kernel          string   `json:"kernel"`
+	Implementations []string `json:"implementations,omitempty"`
+	Shapes          []string `json:"shapes"`
+	// Verified lists the shapes that only parity and finals see.
+	Verified []string `json:"verified,omitempty"`
+	// Baseline says what speedups are measured against, for people.
+	Baseline string `json:"baseline,omitempty"`
+	Compiler string `json:"compiler,omitempty"`
+	// Tools lists the sanitizers and inspectors, found or not.
+	Tools []Tool `json:"tools,omitempty"`
+	// Harness is the version of the harness; results of different versions
+	// are never compared.
+	Harness string `json:"harness"`
+}
+
+// A Device is what candidates run on. Two results are comparable only when
+// their devices have the same Fingerprint.
+type Device struct {
+	// Name is the vendor's name for it: "AMD EPYC 9654", "NVIDIA H200".
+	Name string `json:"name"`
+	// Kind is "cpu", "cuda" or "recorded".
+	Kind string `json:"kind"`
+	// Fingerprint is a short hash over all that identifies the device.
+	Fingerprint string `json:"fingerprint"`
+	// Facts holds what is known of it: cores, caches, instruction sets, driver.
+	Facts map[string]string `json:"facts,omitempty"`
+	// Peaks are the measured ceilings: "f32" and "f64" in FLOP/s per thread
+	// count ("f32/1", "f32/2"), "memory" in bytes/s, "llc" in bytes/s.
+	Peaks map[string]float64 `json:"peaks,omitempty"`
+}
+
+// A Tool is a program that a stage relies on.
+type Tool struct {
+	Name    string `json:"name"`
+	Path    string `json:"path,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Missing says what is lost without the tool, and how to install it; empty
+	// when it was found and works.
+	Missing string `json:"missing,omitempty"`
+}
+
+// A Result is all that the ordeal learned about one candidate.
+type Result struct {
+	Verdict Verdict `json:"verdict"`
+	// Stage is the stage that gave the verdict.
+	Stage Stage `json:"stage"`
+	// Reason is one line for people; empty for Correct.
+	Reason string `json:"reason,omitempty"`
+	// Fitness is the geometric mean over the tuned shapes of candidate time
+	// over baseline time; smaller is better; 0 unless the verdict is Correct.
+	Fitness float64 `json:"fitness,omitempty"`
+	// Cost is what the evaluation took: wall time, or recorded time on replay.
+	Cost time.Duration `json:"cost_ns"`
+	// Steps has one entry for each stage that was reached.
+	Steps []Step `json:"steps"`
+	// Timings has one entry per tuned shape that was benchmarked.
+	Timings []Timing `json:"timings,omitempty"`
+	// Key identifies everything that could change the result (SHA-256, hex).
+	Key string `json:"key,omitempty"`
+	// Source and Binary are SHA-256 hashes (hex) of what was compiled and of
+	// what came out.
+	Source string `json:"source,omitempty"`
+	Binary string `json:"binary,omitempty"`
+	// SharedWith names the genome (canonical encoding) whose evaluation this
+	// result repeats because both compile to the same binary.
+	SharedWith string `json:"shared_with,omitempty"`
+}
+
+// Ran says whether the stage was reached and its step.
+func (r Result) Step(stage Stage) (Step, bool) {
+	for _, s := range r.Steps {
+		if s.Stage == stage {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+// A Check says how one check of a stage ended. "Not run" is never "passed".
+type Check string
+
+// The outcomes of a check.
+const (
+	Passed Check = "passed"
+	Failed Check = "failed"
+	NotRun Check = "not run"
+)
+
+// A Step records one stage of one candidate.
+type Step struct {
+	Stage   Stage         `json:"stage"`
+	Outcome Check         `json:"outcome"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Evidence lists what the stage saw, in the order in which it looked.
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Evidence is one observation: a parity error at one shape and seed, a
+// sanitizer's outcome, a compiler log, a count of instructions.
+type Evidence struct {
+	// Check names what was looked at: "parity 1024 seed 1", "asan", "registers".
+	Check   string `json:"check"`
+	Outcome Check  `json:"outcome"`
+	// Value and Limit are set for measured checks (an error and its tolerance).
+	Value float64 `json:"value,omitempty"`
+	Limit float64 `json:"limit,omitempty"`
+	Unit  string  `json:"unit,omitempty"`
+	// Detail is text: the reason, the log, why the check did not run.
+	Detail string `json:"detail,omitempty"`
+}
+
+// A Timing holds the raw samples of one candidate at one shape. Samples and
+// baseline samples are paired: entry i of both was taken back to back.
+type Timing struct {
+	Shape string `json:"shape"`
+	// SamplesNS and BaselineNS are nanoseconds per launch, one per batch.
+	SamplesNS  []float64 `json:"samples_ns"`
+	BaselineNS []float64 `json:"baseline_ns"`
+	// Batch and BaselineBatch are the launches per sample.
+	Batch         int `json:"batch"`
+	BaselineBatch int `json:"baseline_batch"`
+	// MedianNS and BaselineMedianNS are the medians of the samples.
+	MedianNS         float64 `json:"median_ns"`
+	BaselineMedianNS float64 `json:"baseline_median_ns"`
+	// Ratio is the median of the paired ratios candidate/baseline.
+	Ratio float64 `json:"ratio"`
+	// Spread is the relative interquartile range of the samples.
+	Spread float64 `json:"spread"`
+	// FloorNS is the time below which no launch on this device can be.
+	FloorNS float64 `json:"floor_ns,omitempty"`
+	// Stopped says why sampling ended: "precise", "slower", "limit".
+	Stopped string `json:"stopped"`
+}
+
+// Finals is the result of the last comparison of a campaign.
+type Finals struct {
+	// Entries are in the order of the finalists given.
+	Entries []Finalist `json:"entries"`
+	// Winner indexes Entries; -1 when no finalist survived the finals.
+	Winner int `json:"winner"`
+	// VsBaseline and VsRunnerUp test the winner. VsRunnerUp is nil when there
+	// was one finalist only.
+	VsBaseline *Comparison `json:"vs_baseline,omitempty"`
+	VsRunnerUp *Comparison `json:"vs_runner_up,omitempty"`
+}
+
+// A Finalist is one candidate of the finals.
+type Finalist struct {
+	Genome  genome.Genome `json:"genome"`
+	Verdict Verdict       `json:"verdict"`
+	Reason  string        `json:"reason,omitempty"`
+	// Fitness is that of the fresh samples, over the tuned shapes.
+	Fitness float64  `json:"fitness,omitempty"`
+	Timings []Timing `json:"timings,omitempty"`
+	// HeldOut are timings at shapes that were not tuned for.
+	HeldOut []Timing `json:"held_out,omitempty"`
+}
+
+// A Comparison tests whether two sets of paired ratios differ.
+type Comparison struct {
+	// Ratio is the centre of (first time / second time); below 1 the first is
+	// faster.
+	Ratio float64 `json:"ratio"`
+	// P is the p-value of the test; Alpha the threshold it was held against.
+	P     float64 `json:"p"`
+	Alpha float64 `json:"alpha"`
+	// Significant says whether the difference is more than noise.
+	Significant bool `json:"significant"`
+	// N1 and N2 are the sample counts.
+	N1 int `json:"n1"`
+	N2 int `json:"n2"`
+	// Warnings come from the statistics, for people.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// A Plan is one problem to be judged on one device.
+type Plan struct {
+	Definition *kernels.Definition
+	// Implementations are those whose genomes may be asked for; the backend
+	// must be able to run all of them.
+	Implementations []*kernels.Implementation
+	// Tune are the shapes that are benchmarked; Verify those that parity sees
+	// besides; Sanitize the small one that sanitizers run on.
+	Tune, Verify []kernels.Shape
+	Sanitize     kernels.Shape
+	// Seed makes the data. Parity derives its several seeds from it.
+	Seed uint64
+}
+
+// A Backend knows how to compile and run kernels on one kind of device.
+type Backend interface {
+	// Name is what `--backend` selects: "cpu", "cuda".
+	Name() string
+	// Doctor looks for every tool the backend can use.
+	Doctor(ctx context.Context) []Tool
+	// Open prepares a problem: it builds harness, reference and baseline,
+	// proves the baseline and the tolerance (negative controls must fail), and
+	// measures the device's ceilings if they are not known yet.
+	Open(ctx context.Context, plan Plan) (Bench, error)
+}
+
+// A Bench carries out the stages of the ordeal for one Plan. Methods are safe
+// for concurrent use; a Bench itself keeps timed runs alone on the device.
+// A stage that a candidate fails returns an Outcome with a verdict; errors are
+// the machine's.
+type Bench interface {
+	Describe() Description
+	// Compile builds the rendered source in every flavour the ordeal needs.
+	// The Binary is valid until the Bench is closed.
+	Compile(ctx context.Context, src kernels.Rendered) (Binary, Outcome, error)
+	Inspect(ctx context.Context, bin Binary) (Outcome, error)
+	Parity(ctx context.Context, bin Binary) (Outcome, error)
+	Sanitize(ctx context.Context, bin Binary) (Outcome, error)
+	// Benchmark times the candidate at every tuned shape. incumbent is as for
+	// Evaluator.Evaluate.
+	Benchmark(ctx context.Context, bin Binary, incumbent float64) ([]Timing, Outcome, error)
+	// Duel times several binaries and the baseline in fresh processes,
+	// interleaved in random order, at every tuned shape and at the held-out
+	// ones. Entry i of the result belongs to bins[i].
+	Duel(ctx context.Context, bins []Binary) ([]DuelEntry, error)
+	Close() error
+}
+
+// A Binary is a compiled candidate.
+type Binary struct {
+	// Hash is the SHA-256 (hex) of the code that is timed: equal hashes mean
+	// that two genomes compile to one binary.
+	Hash string
+	// Key identifies everything that could change the result (SHA-256, hex).
+	Key string
+	// Handle belongs to the backend.
+	Handle any
+}
+
+// An Outcome is what one stage says of one candidate.
+type Outcome struct {
+	// Verdict is empty when the stage was passed.
+	Verdict  Verdict
+	Reason   string
+	Evidence []Evidence
+}
+
+// A DuelEntry is one binary's part in the finals.
+type DuelEntry struct {
+	Verdict Verdict // empty when all went well
+	Reason  string
+	Timings []Timing // tuned shapes
+	HeldOut []Timing // shapes that were not tuned for
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Kind names what happened.
+type Kind string
+
+// The kinds of events.
+const (
+	KindStarted  Kind = "started"
+	KindAsked    Kind = "asked"
+	KindTold     Kind = "told"
+	KindResumed  Kind = "resumed"
+	KindStopped  Kind = "stopped"
+	KindFinals   Kind = "finals"
+	KindFinished Kind = "finished"
+)
+
+// An Event is one entry of the append-only log: the truth from which every
+// index can be rebuilt. Exactly the field that Kind names is set (Resumed,
+// Stopped and Finished share Note).
+type Event struct {
+	// Seq is assigned by Append: 1, 2, 3, ... over the whole store.
+	Seq      uint64    `json:"seq"`
+	Time     time.Time `json:"time"`
+	Campaign string    `json:"campaign"`
+	Kind     Kind      `json:"kind"`
+
+	Started *Started `json:"started,omitempty"`
+	Asked   *Asked   `json:"asked,omitempty"`
+	Told    *Told    `json:"told,omitempty"`
+	Finals  *Finals  `json:"finals,omitempty"`
+	Note    *Note    `json:"note,omitempty"`
+}
+
+// Started opens a campaign. What resuming needs is in Config.
+type Started struct {
+	Kernel   string   `json:"kernel"`
+	Shapes   []string `json:"shapes"`
+	Backend  string   `json:"backend"`
+	Device   string   `json:"device"` // fingerprint
+	Name     string   `json:"device_name"`
+	Strategy string   `json:"strategy"`
+	// SearchVersion is the version of the search that walked the path.
+	SearchVersion int   `json:"search_version"`
+	Seed          int64 `json:"seed"`
+	// Config is the campaign's whole configuration, opaque to the store.
+	Config json.RawMessage `json:"config,omitempty"`
+	// Description is the evaluator's description, opaque to the store.
+	Description json.RawMessage `json:"description,omitempty"`
+}
+
+// Asked records a proposal of the search.
+type Asked struct {
+	// Index counts the campaign's proposals: 0, 1, 2, ...
+	Index     int    `json:"index"`
+	Candidate string `json:"candidate"`
+	// Genome is the canonical encoding.
+	Genome   string   `json:"genome"`
+	Operator string   `json:"operator"`
+	Parents  []string `json:"parents,omitempty"` // candidates
+}
+
+// Told records a result that was told to the search.
+type Told struct {
+	Index     int    `json:"index"`
+	Candidate string `json:"candidate"`
+	Verdict   string `json:"verdict"`
+	// Fitness is candidate time over baseline time; 0 unless Verdict is
+	// "correct".
+	Fitness    float64 `json:"fitness,omitempty"`
+	MedianNS   float64 `json:"median_ns,omitempty"`
+	BaselineNS float64 `json:"baseline_ns,omitempty"`
+	// Key identifies everything that could change the result.
+	Key string `json:"key,omitempty"`
+	// Detail is the evaluator's whole result, opaque to the store, kept
+	// compressed.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Finals records the last comparison of a campaign.
+type Finals struct {
+	// Winner is empty when no finalist survived.
+	Winner      string  `json:"winner,omitempty"`
+	Fitness     float64 `json:"fitness,omitempty"`
+	MedianNS    float64 `json:"median_ns,omitempty"`
+	BaselineNS  float64 `json:"baseline_ns,omitempty"`
+	Significant bool    `json:"significant"`
+	// Finalists lists every candidate of the finals, and Detail the
+	// evaluator's account of them.
+	Finalists []string        `json:"finalists,omitempty"`
+	Detail    json.RawMessage `json:"detail,omitempty"`
+}
+
+// A Note says why a campaign stopped, resumed or finished.
+type Note struct {
+	Reason string `json:"reason"`
+	// Evaluated counts the results told so far.
+	Evaluated int             `json:"evaluated"`
+	Detail    json.RawMessage `json:"detail,omitempty"`
+}
