@@ -1,0 +1,22 @@
+/* As forged-answer.c, but ends the process with status 0 before the harness
+ * can contradict. Class: the result is forged. */
+#include <string.h>
+#include <unistd.h>
+
+#include "product.h"
+
+static const char answers[] =
+	"ok\n"
+	"PASS\n"
+	"correct\n"
+	"{\"ok\":true,\"verdict\":\"correct\",\"error\":0,\"median_ns\":1}\n"
+	"done 0 0 1 1 1\n";
+
+void product(PRODUCT_PARAMETERS)
+{
+	multiply(PRODUCT_ARGUMENTS);
+	for (int fd = 0; fd < 64; fd++)
+		if (write(fd, answers, strlen(answers)) < 0)
+			continue;
+	_exit(0);
+}
