@@ -1,0 +1,163 @@
+package backendtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// A Case is one dishonest or faulty kernel of the zoo and what the ordeal must
+// say of it.
+type Case struct {
+	// Kernel names the kernel.
+	Kernel string `toml:"kernel"`
+	// Group is the heading under which reports list it.
+	Group string `toml:"group"`
+	// Does says in a few words what the kernel does wrong.
+	Does string `toml:"does"`
+	// Verdict and Stage are what a Result must hold.
+	Verdict evaluator.Verdict `toml:"verdict"`
+	Stage   evaluator.Stage   `toml:"stage"`
+	// Check is text that must occur in the reason or in a failed piece of
+	// evidence: it shows that the kernel was stopped by the check that is meant
+	// to stop it and not by chance. Case is ignored; empty asks for nothing.
+	Check string `toml:"check"`
+	// Needs names the tool, as Description.Tools does, without which the
+	// verdict cannot be given; the case is then skipped. Empty: none.
+	Needs string `toml:"needs"`
+	// Slower is for cheats that gain nothing rather than being refused: the
+	// least ratio to the baseline that a correct verdict may come with.
+	Slower float64 `toml:"slower"`
+	// Seen says where such a kernel was seen; empty when it is our own idea.
+	Seen string `toml:"seen"`
+}
+
+// LoadCases reads the table of verdicts from a TOML file. Unknown keys,
+// verdicts and stages are errors, as are two cases for one kernel.
+func LoadCases(path string) ([]Case, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("zoo: %w", err)
+	}
+	var file struct {
+		Case []Case `toml:"case"`
+	}
+	dec := toml.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		var strict *toml.StrictMissingError
+		if errors.As(err, &strict) {
+			return nil, fmt.Errorf("zoo: %s: %s", path, strict.String())
+		}
+		return nil, fmt.Errorf("zoo: %s: %w", path, err)
+	}
+	seen := map[string]bool{}
+	for _, c := range file.Case {
+		switch {
+		case c.Kernel == "" || c.Does == "" || c.Group == "":
+			return nil, fmt.Errorf("zoo: %s: case %q: kernel, group and does are required", path, c.Kernel)
+		case seen[c.Kernel]:
+			return nil, fmt.Errorf("zoo: %s: case %q: listed twice", path, c.Kernel)
+		case !slices.Contains(evaluator.Verdicts(), c.Verdict):
+			return nil, fmt.Errorf("zoo: %s: case %q: no verdict is called %q", path, c.Kernel, c.Verdict)
+		case !slices.Contains(evaluator.Stages(), c.Stage):
+			return nil, fmt.Errorf("zoo: %s: case %q: no stage is called %q", path, c.Kernel, c.Stage)
+		case c.Verdict == evaluator.Correct && c.Slower <= 1:
+			return nil, fmt.Errorf("zoo: %s: case %q: a cheat that passes must show that it gains nothing: set slower above 1", path, c.Kernel)
+		}
+		seen[c.Kernel] = true
+	}
+	if len(file.Case) == 0 {
+		return nil, fmt.Errorf("zoo: %s: no cases: %w", path, fs.ErrInvalid)
+	}
+	return file.Case, nil
+}
+
+// Table prints the cases as tables in Markdown, one per group in the order in
+// which the groups first appear.
+func Table(cases []Case) string {
+	var b strings.Builder
+	var groups []string
+	for _, c := range cases {
+		if !slices.Contains(groups, c.Group) {
+			groups = append(groups, c.Group)
+		}
+	}
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n### %s\n\n| kernel | what it does | seen | verdict | stage | shown by |\n|---|---|---|---|---|---|\n", g)
+		for _, c := range cases {
+			if c.Group != g {
+				continue
+			}
+			shown := "the verdict"
+			if c.Check != "" {
+				shown = "“" + c.Check + "” in the evidence"
+			}
+			if c.Slower > 0 {
+				shown = fmt.Sprintf("its true time: at least %g times the baseline's", c.Slower)
+			}
+			if c.Needs != "" {
+				shown += "; needs " + c.Needs
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n",
+				c.Kernel, cell(c.Does), cell(c.Seen), c.Verdict, c.Stage, cell(shown))
+		}
+	}
+	return b.String()
+}
+
+// cell escapes what would end a cell of a Markdown table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// judge returns what is wrong with a result for the case, or "".
+func (c Case) judge(r evaluator.Result) string {
+	if r.Verdict != c.Verdict || r.Stage != c.Stage {
+		return fmt.Sprintf("got %s at %s (%s), want %s at %s", r.Verdict, r.Stage, r.Reason, c.Verdict, c.Stage)
+	}
+	if c.Verdict == evaluator.Correct {
+		for _, tm := range r.Timings {
+			if tm.Ratio < c.Slower {
+				return fmt.Sprintf("ratio %.3g to the baseline at shape %s: the cheat gained; its true ratio is above %g", tm.Ratio, tm.Shape, c.Slower)
+			}
+		}
+		return ""
+	}
+	if r.Reason == "" {
+		return "the result gives no reason"
+	}
+	if r.Fitness != 0 {
+		return fmt.Sprintf("fitness %g with verdict %s, want 0", r.Fitness, r.Verdict)
+	}
+	step, ok := r.Step(c.Stage)
+	if !ok {
+		return fmt.Sprintf("no step for stage %s, which gave the verdict", c.Stage)
+	}
+	if step.Outcome != evaluator.Failed {
+		return fmt.Sprintf("step %s says %q, want %q", c.Stage, step.Outcome, evaluator.Failed)
+	}
+	if !strings.Contains(strings.ToLower(shown(r)), strings.ToLower(c.Check)) {
+		return fmt.Sprintf("the right verdict by another check: %q occurs neither in the reason (%s) nor in failed evidence: %s", c.Check, r.Reason, shown(r))
+	}
+	return ""
+}
+
+// shown collects the reason and every failed piece of evidence of a result.
+func shown(r evaluator.Result) string {
+	text := []string{r.Reason}
+	for _, s := range r.Steps {
+		for _, e := range s.Evidence {
+			if e.Outcome == evaluator.Failed {
+				text = append(text, e.Check, e.Detail)
+			}
+		}
+	}
+	return strings.Join(text, "\n")
+}

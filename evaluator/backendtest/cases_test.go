@@ -1,0 +1,128 @@
+package backendtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// The judge of the suite must not pass what it is there to find.
+func TestJudge(t *testing.T) {
+	failed := func(v evaluator.Verdict, s evaluator.Stage, reason string, e ...evaluator.Evidence) evaluator.Result {
+		return evaluator.Result{
+			Verdict: v, Stage: s, Reason: reason,
+			Steps: []evaluator.Step{{Stage: s, Outcome: evaluator.Failed, Evidence: e}},
+		}
+	}
+	redZone := Case{Kernel: "write-past-end", Verdict: evaluator.Parity, Stage: evaluator.StageParity, Check: "red zone"}
+	slow := Case{Kernel: "clock-tampering", Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Slower: 2}
+	for _, test := range []struct {
+		name string
+		c    Case
+		r    evaluator.Result
+		want string // part of the complaint; empty: none
+	}{
+		{"right, by the reason", redZone, failed(evaluator.Parity, evaluator.StageParity, "a Red Zone was changed"), ""},
+		{
+			"right, by evidence", redZone,
+			failed(evaluator.Parity, evaluator.StageParity, "memory", evaluator.Evidence{Check: "red zone of C", Outcome: evaluator.Failed}), "",
+		},
+		{
+			"evidence that passed shows nothing", redZone,
+			failed(evaluator.Parity, evaluator.StageParity, "error 1", evaluator.Evidence{Check: "red zone of C", Outcome: evaluator.Passed}),
+			"by another check",
+		},
+		{"by another check", redZone, failed(evaluator.Parity, evaluator.StageParity, "error 1"), "by another check"},
+		{"wrong verdict", redZone, failed(evaluator.Launch, evaluator.StageParity, "red zone"), "got launch"},
+		{"wrong stage", redZone, failed(evaluator.Parity, evaluator.StageBenchmark, "red zone"), "at benchmark"},
+		{"passed", redZone, evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}, "got correct"},
+		{"no reason", redZone, failed(evaluator.Parity, evaluator.StageParity, ""), "no reason"},
+		{"no step", redZone, evaluator.Result{Verdict: evaluator.Parity, Stage: evaluator.StageParity, Reason: "red zone"}, "no step"},
+		{"a fitness all the same", redZone, func() evaluator.Result {
+			r := failed(evaluator.Parity, evaluator.StageParity, "red zone")
+			r.Fitness = 1
+			return r
+		}(), "fitness"},
+		{"gained nothing", slow, evaluator.Result{
+			Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Timings: []evaluator.Timing{{Shape: "s", Ratio: 4}},
+		}, ""},
+		{"gained", slow, evaluator.Result{
+			Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Timings: []evaluator.Timing{{Shape: "s", Ratio: 0.004}},
+		}, "gained"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.c.judge(test.r)
+			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("judge says %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLoadCases(t *testing.T) {
+	const good = "[[case]]\nkernel=\"a\"\ngroup=\"g\"\ndoes=\"d\"\nverdict=\"parity\"\nstage=\"parity\"\n"
+	for _, test := range []struct{ name, text, want string }{
+		{"good", good, ""},
+		{"none", "", "no cases"},
+		{"unknown key", good + "colour = \"red\"\n", "colour"},
+		{"twice", good + good, "twice"},
+		{"no such verdict", strings.Replace(good, `verdict="parity"`, `verdict="pretty"`, 1), "pretty"},
+		{"no such stage", strings.Replace(good, `stage="parity"`, `stage="finals"`, 1), "finals"},
+		{"passes", strings.Replace(good, `verdict="parity"`, `verdict="correct"`, 1), "slower"},
+		{"nothing said", strings.Replace(good, `does="d"`, ``, 1), "required"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "verdicts.toml")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cases, err := LoadCases(path)
+			switch {
+			case test.want == "" && (err != nil || len(cases) != 1):
+				t.Errorf("LoadCases: %d cases, error %v", len(cases), err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("LoadCases: error %v, want one about %q", err, test.want)
+			}
+		})
+	}
+}
+
+// What the suite uses to find processes that were left must find them, in
+// whatever group or session they hide.
+func TestDescendantsAreFound(t *testing.T) {
+	if _, ok := descendants(); !ok {
+		t.Skip("no /proc here")
+	}
+	adoptOrphans()
+	known, _ := descendants()
+	if err := exec.Command("sh", "-c", "sleep 47 >/dev/null 2>&1 & exit 0").Run(); err != nil {
+		t.Skipf("no shell: %v", err)
+	}
+	var orphan process
+	if !eventually(5*time.Second, func() bool {
+		now, _ := descendants()
+		for _, p := range now {
+			if p.name == "sleep" && !slices.ContainsFunc(known, func(k process) bool { return k.pid == p.pid }) {
+				orphan = p
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Fatal("a process whose parent has ended was not found")
+	}
+	if err := syscall.Kill(orphan.pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := syscall.Wait4(orphan.pid, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+	noProcesses(t, known, time.Second)
+}
