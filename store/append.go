@@ -1,0 +1,169 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A request is one call of Append.
+type request struct {
+	events  []Event
+	details [][]byte // encoded, without checksum; nil where there is none
+	first   uint64
+	err     error
+	done    bool
+	refused bool // err is the fault of these events, not of the store
+}
+
+// Append adds events to the log, in order, in one transaction: all of them or
+// none. When it returns without an error they are durable. It sets Seq, and
+// Time where it is zero; the events passed are not changed. It returns the Seq
+// of the first; the others follow without a gap.
+//
+// Events that would make the log inconsistent give ErrInvalid. Calls at the same time share one
+// transaction, so that many callers together wait for few syncs of the disk.
+func (s *Store) Append(events ...Event) (first uint64, err error) {
+	if s.readOnly {
+		return 0, s.wrap(fmt.Errorf("%w: nothing can be written", ErrReadOnly))
+	}
+	if len(events) == 0 {
+		return 0, s.wrap(fmt.Errorf("%w: no events", ErrInvalid))
+	}
+	r := &request{events: make([]Event, len(events)), details: make([][]byte, len(events))}
+	now := time.Now().UTC()
+	for i, e := range events {
+		if e.Time.IsZero() {
+			e.Time = now
+		}
+		if err := validate(&e); err != nil {
+			return 0, s.wrap(err)
+		}
+		if r.details[i], err = encodeDetail(&e); err != nil {
+			return 0, s.wrap(err)
+		}
+		r.events[i] = e
+	}
+	s.queueMu.Lock()
+	s.queue = append(s.queue, r)
+	s.queueMu.Unlock()
+
+	// Whoever gets the lock commits for all who wait for it.
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if !r.done {
+		s.queueMu.Lock()
+		group := s.queue
+		s.queue = nil
+		s.queueMu.Unlock()
+		s.commit(group)
+	}
+	if r.err != nil {
+		return 0, s.wrap(r.err)
+	}
+	return r.first, nil
+}
+
+// commit writes the requests in one transaction. When one is refused, each gets
+// its own, so that a bad request harms no other.
+func (s *Store) commit(group []*request) {
+	err := s.write(group)
+	refused := false
+	for _, r := range group {
+		refused = refused || r.refused
+	}
+	if refused && len(group) > 1 {
+		for _, r := range group {
+			r.refused = false
+			s.commit([]*request{r})
+		}
+		return
+	}
+	for _, r := range group {
+		r.err, r.done = err, true
+	}
+}
+
+func (s *Store) write(group []*request) error {
+	if s.closed {
+		return ErrClosed
+	}
+	return s.update(func(tx *bolt.Tx) error {
+		a, err := newAppender(tx)
+		if err != nil {
+			return err
+		}
+		for _, r := range group {
+			r.first = a.next
+			for i := range r.events {
+				e := r.events[i]
+				e.Seq = a.next
+				if err := a.add(&e, r.details[i]); err != nil {
+					r.refused = true
+					return err
+				}
+			}
+		}
+		return a.index.flush()
+	})
+}
+
+// An appender adds events within one transaction.
+type appender struct {
+	events, details *bolt.Bucket
+	index           *indexer
+	next            uint64
+}
+
+func newAppender(tx *bolt.Tx) (*appender, error) {
+	a := &appender{events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails)}
+	if a.events == nil || a.details == nil {
+		return nil, corrupt("the log is missing")
+	}
+	// Keys only grow, so pages can be filled.
+	a.events.FillPercent, a.details.FillPercent = 1, 1
+	k, _ := a.events.Cursor().Last()
+	last, err := keySeq(k)
+	if err != nil {
+		return nil, err
+	}
+	a.next = last + 1
+	a.index, err = newIndexer(tx)
+	return a, err
+}
+
+// keySeq reads the key of an event; no key is 0.
+func keySeq(k []byte) (uint64, error) {
+	switch len(k) {
+	case 0:
+		return 0, nil
+	case 8:
+		return binary.BigEndian.Uint64(k), nil
+	}
+	return 0, corrupt("an event has the key %x", k)
+}
+
+// add indexes and stores one event, whose Seq is a.next. detail has room for its
+// checksum or is copied.
+func (a *appender) add(e *Event, detail []byte) error {
+	campaign, err := a.index.apply(e)
+	if err != nil {
+		return err
+	}
+	b := appendEvent(nil, e, campaign)
+	if len(b) > maxText {
+		return fmt.Errorf("%w: %s event of campaign %s has %d bytes without its detail, at most %d are kept", ErrInvalid, e.Kind, e.Campaign, len(b), maxText)
+	}
+	if err := a.events.Put(seqKey(e.Seq), b); err != nil {
+		return err
+	}
+	if detail != nil {
+		if err := a.details.Put(seqKey(e.Seq), seal(e.Seq, detail[:len(detail):len(detail)])); err != nil {
+			return err
+		}
+	}
+	a.next++
+	return nil
+}

@@ -1,0 +1,666 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A Finding is one thing that Check found wrong.
+type Finding struct {
+	// What says what is wrong, and where.
+	What string `json:"what"`
+	// Repairable says that Repair puts it right: it concerns what follows from
+	// the log and not the log itself.
+	Repairable bool `json:"repairable"`
+}
+
+// maxFindings is how many findings a report lists; the others are counted.
+const maxFindings = 100
+
+// A Report says what Check looked at and what it found.
+type Report struct {
+	Path string `json:"path"`
+	// Events, Details, Campaigns, Candidates and Results count what was read
+	// and is sound.
+	Events     int `json:"events"`
+	Details    int `json:"details"`
+	Campaigns  int `json:"campaigns"`
+	Candidates int `json:"candidates"`
+	Results    int `json:"results"`
+	// Bytes is the size of the file.
+	Bytes   int64         `json:"bytes"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Findings lists what is wrong, the first hundred; Wrong counts all of it,
+	// and Lost those that Repair cannot put right.
+	Findings []Finding `json:"findings"`
+	Wrong    int       `json:"wrong"`
+	Lost     int       `json:"lost"`
+}
+
+// OK says that nothing is wrong.
+func (r Report) OK() bool { return r.Wrong == 0 }
+
+// Err is nil when nothing is wrong, and otherwise an ErrCorrupt that tells the first
+// finding and what to do.
+func (r Report) Err() error {
+	if r.OK() {
+		return nil
+	}
+	more := ""
+	if r.Wrong > 1 {
+		more = fmt.Sprintf(" (and %d more)", r.Wrong-1)
+	}
+	advice := "`tune check --repair` writes the indexes anew"
+	if r.Lost > 0 {
+		advice = "the log itself is damaged: everything else stays readable, restore the file from a copy if there is one"
+	}
+	return located{fmt.Errorf("store %s: %w: %s%s: %s", r.Path, ErrCorrupt, r.Findings[0].What, more, advice)}
+}
+
+func (r *Report) found(repairable bool, format string, args ...any) {
+	r.Wrong++
+	if !repairable {
+		r.Lost++
+	}
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, Finding{What: fmt.Sprintf(format, args...), Repairable: repairable})
+	}
+}
+
+// text is the message of an error without the word that all findings share.
+func text(err error) string {
+	s := err.Error()
+	if prefix := ErrCorrupt.Error() + ": "; errors.Is(err, ErrCorrupt) {
+		s = string(bytes.Replace([]byte(s), []byte(prefix), nil, 1))
+	}
+	return s
+}
+
+// Check reads the whole file: every page, the checksum and the fields of every
+// event and payload, the sequence of the log, that every result has its
+// proposal and every parent came before its child; and it derives every entry of the indexes
+// from the log and compares. Memory does not grow with the log, but for one bit per event
+// and per page and a summary per campaign, and what bbolt needs to check itself. Append waits meanwhile.
+//
+// What is wrong is in the Report; the error is for what kept Check from looking.
+func (s *Store) Check() (Report, error) {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if s.closed {
+		return Report{}, s.wrap(ErrClosed)
+	}
+	rep, err := checkFile(s.path, s.file, s)
+	return rep, s.wrap(err)
+}
+
+// Check is Store.Check for a file that is not open, or too damaged to be opened.
+// It waits as Open does when a process writes the store.
+func Check(path string, o Options) (Report, error) {
+	o.ReadOnly = true
+	f, err := openLocked(path, o)
+	if err != nil {
+		return Report{}, wrapPath(path, err)
+	}
+	// A store that opens is checked in full, another one as far as possible.
+	s, err := openFile(path, f, true)
+	switch {
+	case err == nil:
+		defer s.shut() //nolint:errcheck // nothing was written
+	case errors.Is(err, ErrCorrupt):
+		_ = f.Close() // unless bbolt has
+		if f, err = openLocked(path, o); err != nil {
+			return Report{}, wrapPath(path, err)
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+	default:
+		_ = f.Close()
+		return Report{}, wrapPath(path, err)
+	}
+	rep, err := checkFile(path, f, s)
+	return rep, wrapPath(path, err)
+}
+
+// A checker goes through one file.
+type checker struct {
+	*Report
+	pager     *pager
+	trees     map[string]tree
+	campaigns map[uint64]*campaignRecord // as the log has them
+	detailed  bitmap                     // events that have payloads
+	damaged   bool                       // some events cannot be read
+}
+
+type bitmap []byte
+
+func (b *bitmap) set(i uint64) {
+	if n := int(i/8) + 1; n > len(*b) {
+		*b = append(*b, make([]byte, n-len(*b))...)
+	}
+	(*b)[i/8] |= 1 << (i % 8)
+}
+
+func (b bitmap) take(i uint64) bool {
+	if i/8 >= uint64(len(b)) || b[i/8]&(1<<(i%8)) == 0 {
+		return false
+	}
+	b[i/8] &^= 1 << (i % 8)
+	return true
+}
+
+// checkFile checks f; s is nil when bbolt must not be asked.
+func checkFile(path string, f *os.File, s *Store) (Report, error) {
+	begin := time.Now()
+	rep := Report{Path: path}
+	defer func() { rep.Elapsed = time.Since(begin) }()
+	info, err := f.Stat()
+	if err != nil {
+		return rep, err
+	}
+	rep.Bytes = info.Size()
+	p, err := openPager(f, info.Size())
+	if errors.Is(err, ErrCorrupt) {
+		rep.found(false, "%s", text(err))
+		return rep, nil
+	}
+	if err != nil {
+		return rep, err
+	}
+	c := &checker{Report: &rep, pager: p, trees: map[string]tree{}, campaigns: map[uint64]*campaignRecord{}}
+	if c.pages() && s != nil {
+		// Every page that bbolt can come to makes sense.
+		err = s.view(func(tx *bolt.Tx) error {
+			c.bolt(tx)
+			x, err := newIndexer(tx)
+			if err != nil {
+				return err
+			}
+			cmp := &comparer{checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
+			c.log(cmp.event)
+			cmp.counts()
+			return nil
+		})
+	} else {
+		c.log(nil)
+	}
+	c.payloads()
+	if errors.Is(err, ErrCorrupt) {
+		rep.found(false, "%s", text(err))
+		err = nil
+	}
+	rep.Campaigns = len(c.campaigns)
+	return rep, err
+}
+
+// isTruth says whether damage to that part of the file cannot be put right.
+func isTruth(part string) bool {
+	return part == partRoot || slices.ContainsFunc(bucketsTruth, func(b []byte) bool { return string(b) == part })
+}
+
+// pages looks at the pages of the file.
+func (c *checker) pages() (sound bool) {
+	sound = true
+	if err := c.pager.reserve; err != nil {
+		c.found(true, "%s: harmless if the machine lost power while it wrote; otherwise the newest events may be missing", text(err))
+	}
+	trees := c.pager.inspect(true, func(part string, err error) {
+		sound = false
+		c.found(!isTruth(part), "%s", text(err))
+	})
+	for _, t := range trees {
+		c.trees[t.name] = t
+	}
+	for _, b := range allBuckets() {
+		if _, ok := c.trees[b]; !ok {
+			sound = false
+			c.found(!isTruth(b), "bucket %q is missing", b)
+		}
+	}
+	return sound
+}
+
+func allBuckets() (names []string) {
+	for _, set := range [][][]byte{bucketsTruth, bucketsIndex} {
+		for _, b := range set {
+			names = append(names, string(b))
+		}
+	}
+	return names
+}
+
+// bolt has bbolt check its own structure.
+func (c *checker) bolt(tx *bolt.Tx) {
+	for err := range tx.Check() {
+		c.found(false, "bbolt: %v", err)
+	}
+}
+
+// scan goes through a bucket, whose pages were looked at already.
+func (c *checker) scan(bucket []byte, entry func(k, v []byte)) {
+	if t, ok := c.trees[string(bucket)]; ok {
+		c.pager.scan(t, entry, func(error) {})
+	}
+}
+
+// log goes through the events. compare is called with every sound one and
+// returns the told of the winner when it is finals; it may be nil.
+func (c *checker) log(compare func(e *Event, campaign uint64) (winner uint64)) {
+	names := map[string]bool{}
+	var last uint64
+	lost := func(format string, args ...any) {
+		c.damaged = true
+		c.found(false, format, args...)
+	}
+	c.scan(bucketEvents, func(k, v []byte) {
+		seq, err := keySeq(k)
+		if err != nil {
+			lost("%s", text(err))
+			return
+		}
+		if seq != last+1 {
+			lost("events %d to %d are missing", last+1, seq-1)
+		}
+		last = seq
+		e, no, detail, err := decodeEvent(seq, v)
+		if err != nil {
+			lost("event %d: %s", seq, text(err))
+			return
+		}
+		if detail {
+			c.detailed.set(seq)
+		}
+		if e.Kind == KindStarted {
+			if no != seq || names[e.Campaign] {
+				lost("event %d starts campaign %s again", seq, e.Campaign)
+				return
+			}
+			names[e.Campaign] = true
+			c.campaigns[seq] = newCampaignRecord(&e)
+		} else if rec := c.campaigns[no]; rec != nil {
+			e.Campaign = rec.id
+		} else {
+			lost("event %d is of a campaign that event %d should start", seq, no)
+			return
+		}
+		if err := validate(&e); err != nil {
+			lost("event %d: %v", seq, err)
+			return
+		}
+		c.Events++
+		switch e.Kind {
+		case KindAsked:
+			if want := c.campaigns[no].asked; e.Asked.Index != want && !c.damaged {
+				lost("event %d: proposal %d of campaign %s, should be %d", seq, e.Asked.Index, e.Campaign, want)
+			}
+		case KindTold:
+			c.Results++
+		}
+		var winner uint64
+		if compare != nil {
+			winner = compare(&e, no)
+		}
+		if e.Kind != KindStarted {
+			c.campaigns[no].take(&e, winner)
+		}
+	})
+}
+
+// payloads goes through the details, after log has.
+func (c *checker) payloads() {
+	c.scan(bucketDetails, func(k, v []byte) {
+		seq, err := keySeq(k)
+		if err != nil {
+			c.found(false, "detail: %s", text(err))
+			return
+		}
+		if !c.detailed.take(seq) {
+			if !c.damaged {
+				c.found(false, "there is a detail of event %d, which has none", seq)
+			}
+			return
+		}
+		if _, err := inflateDetail(seq, v); err != nil {
+			c.found(false, "detail of event %d: %s", seq, text(err))
+			return
+		}
+		c.Details++
+	})
+	for i, b := range c.detailed {
+		for bit := range uint64(8) {
+			if b&(1<<bit) != 0 {
+				c.found(false, "the detail of event %d is missing", uint64(i)*8+bit)
+			}
+		}
+	}
+}
+
+// A comparer derives index entries from events and looks for them. It states
+// what the indexes mean a second time, apart from the indexer that writes them.
+// Entries that should not be there show in the counts.
+type comparer struct {
+	*checker
+	index                            *indexer
+	results, ranked, keyed, children int
+	winners, finalists               map[string]bool
+}
+
+// find looks a candidate up that an event names.
+func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, bool) {
+	r, ok, err := c.index.candidate(id)
+	switch {
+	case err != nil:
+		c.found(true, "candidate %s: %s", id, text(err))
+	case !ok:
+		c.found(true, "event %d: candidate %s is not in the index", e.Seq, id)
+	case campaign != 0 && r.campaign != campaign:
+		c.found(true, "event %d: candidate %s is in the index with campaign %d, should be %d", e.Seq, id, r.campaign, campaign)
+	default:
+		return r, true
+	}
+	return r, false
+}
+
+func (c *comparer) has(b *bolt.Bucket, key []byte) bool {
+	k, _ := b.Cursor().Seek(key)
+	return bytes.Equal(k, key)
+}
+
+func (c *comparer) event(e *Event, no uint64) (winner uint64) {
+	index := func(ok bool, format string, args ...any) {
+		if !ok {
+			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
+		}
+	}
+	log := func(ok bool, format string, args ...any) {
+		if !ok && !c.damaged {
+			c.found(false, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
+		}
+	}
+	switch e.Kind {
+	case KindStarted:
+		index(bytes.Equal(c.index.names.Get([]byte(e.Campaign)), seqKey(e.Seq)), "campaign %s is not in the index", e.Campaign)
+	case KindAsked:
+		a := e.Asked
+		r, ok := c.find(e, a.Candidate, no)
+		if !ok {
+			break
+		}
+		if r.born == e.Seq {
+			c.Candidates++
+		}
+		index(r.born <= e.Seq && r.asked >= e.Seq && (r.asked != e.Seq || r.index == a.Index), "the index of candidate %s is wrong", a.Candidate)
+		seen := map[uint64]bool{}
+		for _, id := range a.Parents {
+			p, ok := c.find(e, id, 0)
+			if !ok {
+				continue
+			}
+			log(p.born < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
+			if !seen[p.born] {
+				seen[p.born] = true
+				c.children++
+				index(c.has(c.index.children, childKey(p.born, e.Seq)), "candidate %s is not indexed as a child of %s", a.Candidate, id)
+			}
+		}
+	case KindTold:
+		t := e.Told
+		c.results++
+		r, ok := c.find(e, t.Candidate, no)
+		if !ok {
+			break
+		}
+		index(r.told == e.Seq && r.correct == (t.Verdict == correct), "the index of candidate %s is wrong", t.Candidate)
+		log(r.asked < e.Seq && r.index == t.Index, "the result of candidate %s has no proposal", t.Candidate)
+		if t.Verdict == correct {
+			c.ranked++
+			index(c.has(c.index.ranking, rankingKey(no, t.Fitness, e.Seq)), "candidate %s is not ranked", t.Candidate)
+		}
+		if t.Key != "" {
+			c.keyed++
+			index(c.has(c.index.keys, contentKey(t.Key, e.Seq)), "candidate %s is not indexed by its key", t.Candidate)
+		}
+	case KindFinals:
+		for _, id := range participants(e.Finals) {
+			c.finalists[id] = true
+			r, ok := c.find(e, id, no)
+			if !ok {
+				continue
+			}
+			index(r.finals >= e.Seq, "candidate %s is not indexed as a finalist", id)
+			log(r.told != 0 && r.told < e.Seq, "candidate %s is in the finals without a result", id)
+			if id == e.Finals.Winner {
+				c.winners[id] = true
+				winner = r.told
+				index(r.won, "candidate %s is not indexed as proven", id)
+				log(r.correct, "candidate %s has won and is not correct", id)
+			}
+		}
+	}
+	return winner
+}
+
+// counts looks for entries that nothing in the log asks for.
+func (c *comparer) counts() {
+	if c.damaged {
+		return // then nobody knows how many there should be
+	}
+	want := func(what string, got, want int) {
+		if got != want {
+			c.found(true, "the index of %s has %d entries, should have %d", what, got, want)
+		}
+	}
+	var candidates, told, won, finals, n int
+	c.scan(bucketCandidates, func(_, v []byte) {
+		candidates++
+		r, err := decodeCandidate(v)
+		if err != nil {
+			return // found before, or not counted
+		}
+		for is, n := range map[*int]bool{&told: r.told != 0, &won: r.won, &finals: r.finals != 0} {
+			if n {
+				*is++
+			}
+		}
+	})
+	want("candidates", candidates, c.Candidates)
+	want("results", told, c.results)
+	want("winners", won, len(c.winners))
+	want("finalists", finals, len(c.finalists))
+	count := func(b []byte) (n int) {
+		c.scan(b, func(_, _ []byte) { n++ })
+		return n
+	}
+	want("fitness", count(bucketRanking), c.ranked)
+	want("keys", count(bucketKeys), c.keyed)
+	want("children", count(bucketChildren), c.children)
+	want("campaign names", count(bucketNames), len(c.campaigns))
+	c.scan(bucketCampaigns, func(k, v []byte) {
+		n++
+		no, err := keySeq(k)
+		if rec := c.campaigns[no]; err != nil || rec == nil || !bytes.Equal(rec.encode(no), v) {
+			c.found(true, "the summary of campaign %d is wrong", no)
+		}
+	})
+	want("campaigns", n, len(c.campaigns))
+}
+
+// Transactions of a repair are as large as memory allows comfortably.
+const (
+	repairEvents = 20_000
+	repairBytes  = 32 << 20
+)
+
+// Repair writes the store anew: the log as it is, and indexes made from it. The
+// new file takes the place of the old one at the end, in one step; until then, and
+// when anything fails, the old one is untouched. As much room again as the store
+// has is needed beside it. The file is compact afterwards.
+//
+// Events whose records are damaged are kept as they are, and are not indexed. A store in
+// which pages of the log cannot be read is not repaired: that would lose what a better tool may
+// yet read; the error is ErrCorrupt. The report is that of Check, afterwards. No
+// process may have the store open: ErrLocked.
+func Repair(path string, o Options) (Report, error) {
+	o.ReadOnly, o.MustExist = false, true
+	f, err := openLocked(path, o)
+	if err != nil {
+		return Report{}, wrapPath(path, err)
+	}
+	defer f.Close() //nolint:errcheck // nothing is written to it
+	if err := repair(path, f); err != nil {
+		return Report{}, wrapPath(path, err)
+	}
+	// The new file is in place; the lock on the old one means nothing any more.
+	return Check(path, o)
+}
+
+func repair(path string, f *os.File) (err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	p, err := openPager(f, info.Size())
+	if err != nil {
+		return err
+	}
+	c := &checker{Report: &Report{}, pager: p, trees: map[string]tree{}}
+	c.pages()
+	if _, ok := c.trees[string(bucketEvents)]; !ok && c.Lost == 0 {
+		return fmt.Errorf("%w: it has no log", ErrNotStore)
+	}
+	if c.Lost > 0 {
+		for _, found := range c.Findings {
+			if !found.Repairable {
+				return fmt.Errorf("%w: %s: the log itself cannot be read there, nothing was changed; restore the file from a copy", ErrCorrupt, found.What)
+			}
+		}
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".repair-*")
+	if err != nil {
+		return fmt.Errorf("the new file cannot be created: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	s := &Store{path: tmp.Name(), file: tmp}
+	if err := s.openBolt(); err != nil {
+		_ = tmp.Close()
+		return err
+	}
+	s.db.NoSync = true // until all is written
+	if err := c.rewrite(s); err != nil {
+		_ = s.shut()
+		return err
+	}
+	if err := s.db.Sync(); err != nil {
+		_ = s.shut()
+		return fmt.Errorf("the new file cannot be written: %w", err)
+	}
+	if err := s.shut(); err != nil {
+		return err
+	}
+	if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename durable. Not every file system can sync a directory.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // nothing was written
+	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// A record is an entry of the log as it is in the file.
+type record struct{ k, v []byte }
+
+// rewrite copies the log into s and indexes it.
+func (c *checker) rewrite(s *Store) error {
+	if err := s.update(createBuckets); err != nil {
+		return err
+	}
+	names := map[uint64]string{}
+	index := func(tx *bolt.Tx, batch []record) error {
+		x, err := newIndexer(tx)
+		if err != nil {
+			return err
+		}
+		for _, r := range batch {
+			seq, err := keySeq(r.k)
+			if err != nil {
+				continue
+			}
+			e, no, _, err := decodeEvent(seq, r.v)
+			if err != nil {
+				continue
+			}
+			if e.Kind == KindStarted {
+				names[no] = e.Campaign
+			}
+			if e.Campaign = names[no]; validate(&e) != nil {
+				continue
+			}
+			if _, err := x.apply(&e); err != nil && !errors.Is(err, ErrInvalid) {
+				return err
+			}
+		}
+		return x.flush()
+	}
+	if err := c.copy(s, bucketEvents, index); err != nil {
+		return err
+	}
+	return c.copy(s, bucketDetails, nil)
+}
+
+// copy copies a bucket in several transactions, and calls also within each.
+func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) error) error {
+	var batch []record
+	var size int
+	var failed error
+	flush := func() {
+		if failed != nil || len(batch) == 0 {
+			return
+		}
+		failed = s.update(func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucket)
+			b.FillPercent = 1
+			for _, r := range batch {
+				if err := b.Put(r.k, r.v); err != nil {
+					return err
+				}
+			}
+			if also == nil {
+				return nil
+			}
+			return also(tx, batch)
+		})
+		clear(batch)
+		batch, size = batch[:0], 0
+	}
+	c.pager.scan(c.trees[string(bucket)], func(k, v []byte) {
+		batch = append(batch, record{bytes.Clone(k), bytes.Clone(v)})
+		if size += len(k) + len(v); len(batch) >= repairEvents || size >= repairBytes {
+			flush()
+		}
+	}, func(err error) { failed = cmpErr(failed, err) })
+	flush()
+	return failed
+}

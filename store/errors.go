@@ -1,0 +1,118 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// These errors can be returned when a store is opened. A file that is missing
+// or may not be read gives [fs.ErrNotExist] or [fs.ErrPermission].
+var (
+	// ErrLocked is returned when another process has the store and did not
+	// release it within Options.Timeout.
+	ErrLocked = errors.New("in use by another process")
+
+	// ErrNotStore is returned when the path is not an evotune store: another
+	// kind of file, an empty one (when reading only), or a directory.
+	ErrNotStore = errors.New("not an evotune store")
+
+	// ErrVersion is returned when the store was written by a newer evotune.
+	ErrVersion = errors.New("written in a newer format than this evotune knows")
+)
+
+// These errors can be returned at any time.
+var (
+	// ErrCorrupt is returned when the file is damaged. The message says where.
+	ErrCorrupt = errors.New("damaged")
+
+	// ErrClosed is returned when a store is used after Close.
+	ErrClosed = errors.New("closed")
+)
+
+// These errors can be returned by Append.
+var (
+	// ErrReadOnly is returned when the store was opened for reading only.
+	ErrReadOnly = errors.New("opened for reading only")
+
+	// ErrInvalid is returned for events that would make the log inconsistent.
+	// None of the events of that call was kept.
+	ErrInvalid = errors.New("refused")
+
+	// ErrFull is returned when the disk, the quota or the process's file size
+	// limit is reached. None of the events of that call was kept; the
+	// store stays readable, and Append may be called again when there is room.
+	ErrFull = errors.New("no space left")
+
+	// ErrFailed is returned when an earlier write failed in such a way that it
+	// is not known what reached the disk. Open the store again.
+	ErrFailed = errors.New("an earlier write failed")
+)
+
+// These errors can be returned by queries.
+var (
+	// ErrNotFound is returned when nothing has the given id or prefix.
+	ErrNotFound = errors.New("not found")
+
+	// ErrAmbiguous is returned when several ids have the given prefix.
+	ErrAmbiguous = errors.New("ambiguous")
+)
+
+// corrupt says what is damaged, and where. advise adds what to do.
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// wrap names the store in an error and says what to do about it, once.
+func (s *Store) wrap(err error) error { return wrapPath(s.path, err) }
+
+// located marks errors that name their store already.
+type located struct{ error }
+
+func (l located) Unwrap() error { return l.error }
+
+func wrapPath(path string, err error) error {
+	var l located
+	if err == nil || errors.As(err, &l) {
+		return err
+	}
+	hint := ""
+	switch {
+	case errors.Is(err, bolt.ErrDatabaseNotOpen), errors.Is(err, berrors.ErrTxClosed):
+		err = ErrClosed
+	case errors.Is(err, ErrCorrupt):
+		hint = ": run `tune check`"
+	case errors.Is(err, ErrVersion):
+		hint = ": upgrade evotune"
+	case errors.Is(err, ErrFailed):
+		hint = ": open the store again"
+	}
+	return located{fmt.Errorf("store %s: %w%s", path, err, hint)}
+}
+
+// writeError gives a failed commit its name. sticky says that what reached the
+// disk is unknown: after a failed sync the kernel may have dropped the pages
+// and report success the next time.
+func writeError(err error) (_ error, sticky bool) {
+	text := err.Error()
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		// bbolt formats some of these with %s, so that errors.Is sees nothing.
+		if errors.Is(err, no) || strings.Contains(text, no.Error()) {
+			// A failed write is a *PathError and left the last state in force; a
+			// bare errno comes from the sync.
+			return fmt.Errorf("%w: nothing of this write was kept, all earlier events are safe; free some space and try again (%w)", ErrFull, err),
+				errors.Is(err, error(no)) && !isPathError(err)
+		}
+	}
+	return fmt.Errorf("write failed, the events of this call may be lost, all earlier ones are safe: %w", err), true
+}
+
+func isPathError(err error) bool {
+	var p *fs.PathError
+	return errors.As(err, &p)
+}

@@ -1,0 +1,485 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The buckets. The first three are the truth; the others follow from it.
+// Sequence numbers in keys are 8 bytes, big endian.
+var (
+	bucketMeta    = []byte("meta")    // "format" -> uvarint
+	bucketEvents  = []byte("events")  // seq -> event (see encoding.go)
+	bucketDetails = []byte("details") // seq -> payloads
+
+	bucketCampaigns  = []byte("campaigns")  // seq of started -> campaignRecord
+	bucketNames      = []byte("names")      // campaign id -> seq of started
+	bucketCandidates = []byte("candidates") // candidate id -> candidateRecord
+	bucketRanking    = []byte("ranking")    // seq of started, fitness bits, seq of told -> nothing
+	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of told -> nothing
+	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
+
+	bucketsTruth = [][]byte{bucketMeta, bucketEvents, bucketDetails}
+	bucketsIndex = [][]byte{bucketCampaigns, bucketNames, bucketCandidates, bucketRanking, bucketKeys, bucketChildren}
+)
+
+// correct is the one verdict that the store knows: it has a fitness.
+const correct = "correct"
+
+// A State says what the log last said of a campaign.
+type State string
+
+// The states. A campaign whose process was killed stays Running.
+const (
+	Running  State = "running"
+	Stopped  State = "stopped"
+	Finished State = "finished"
+)
+
+var states = [...]State{Running, Stopped, Finished}
+
+// A campaignRecord sums a campaign up. Sequence numbers are 0 where there is
+// no such event.
+type campaignRecord struct {
+	id, kernel, device string
+	shapes             []string
+	state              State
+	last               uint64 // newest event
+	note               uint64 // newest resumed, stopped or finished
+	finals             uint64 // newest finals
+	asked, told        int
+	verdicts           []verdictCount // by verdict
+	best               uint64         // told of the best correct candidate
+	fitness            float64        // its fitness
+	winners            []uint64       // told of each winner of finals
+}
+
+type verdictCount struct {
+	verdict string
+	n       int
+}
+
+func newCampaignRecord(e *Event) *campaignRecord {
+	return &campaignRecord{
+		id: e.Campaign, kernel: e.Started.Kernel, device: e.Started.Device, shapes: e.Started.Shapes,
+		state: Running, last: e.Seq,
+	}
+}
+
+func (r *campaignRecord) encode(no uint64) []byte {
+	b := []byte{encodingVersion}
+	b = appendString(b, r.id)
+	b = appendString(b, r.kernel)
+	b = appendString(b, r.device)
+	b = binary.AppendUvarint(b, uint64(len(r.shapes)))
+	for _, s := range r.shapes {
+		b = appendString(b, s)
+	}
+	b = append(b, byte(slices.Index(states[:], r.state)))
+	for _, v := range []uint64{r.last, r.note, r.finals, uint64(r.asked), uint64(r.told), uint64(len(r.verdicts))} {
+		b = binary.AppendUvarint(b, v)
+	}
+	for _, v := range r.verdicts {
+		b = binary.AppendUvarint(appendString(b, v.verdict), uint64(v.n))
+	}
+	b = appendFloats(binary.AppendUvarint(b, r.best), r.fitness)
+	b = binary.AppendUvarint(b, uint64(len(r.winners)))
+	for _, w := range r.winners {
+		b = binary.AppendUvarint(b, w)
+	}
+	return seal(no, b)
+}
+
+func decodeCampaign(no uint64, b []byte) (*campaignRecord, error) {
+	body, err := unseal(no, b)
+	if err != nil {
+		return nil, fmt.Errorf("index of campaign %d: %w", no, err)
+	}
+	d := decoder{b: body}
+	r := &campaignRecord{id: d.string(), kernel: d.string(), device: d.string()}
+	for range d.count() {
+		r.shapes = append(r.shapes, d.string())
+	}
+	if s := int(d.byte()); s < len(states) {
+		r.state = states[s]
+	} else {
+		d.fail("state %d is unknown", s)
+	}
+	r.last, r.note, r.finals = d.uvarint(), d.uvarint(), d.uvarint()
+	r.asked, r.told = d.index(), d.index()
+	for range d.count() {
+		r.verdicts = append(r.verdicts, verdictCount{d.string(), d.index()})
+	}
+	r.best = d.uvarint()
+	r.fitness, _, _ = d.floats()
+	for range d.count() {
+		r.winners = append(r.winners, d.uvarint())
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("index of campaign %d: %w", no, d.err)
+	}
+	return r, nil
+}
+
+func (r *campaignRecord) count(verdict string) {
+	i, ok := slices.BinarySearchFunc(r.verdicts, verdict, func(v verdictCount, s string) int { return cmp.Compare(v.verdict, s) })
+	if !ok {
+		r.verdicts = slices.Insert(r.verdicts, i, verdictCount{verdict: verdict})
+	}
+	r.verdicts[i].n++
+}
+
+// take brings the record up to an event that check has passed. winner is the
+// told of the winner of finals, or 0.
+func (r *campaignRecord) take(e *Event, winner uint64) {
+	r.last = e.Seq
+	switch e.Kind {
+	case KindAsked:
+		r.asked++
+	case KindTold:
+		r.told++
+		r.count(e.Told.Verdict)
+		if e.Told.Verdict == correct && (r.best == 0 || e.Told.Fitness < r.fitness) {
+			r.best, r.fitness = e.Seq, e.Told.Fitness
+		}
+	case KindFinals:
+		r.finals = e.Seq
+		if winner != 0 && !slices.Contains(r.winners, winner) {
+			r.winners = append(r.winners, winner)
+		}
+	case KindResumed:
+		r.state, r.note = Running, e.Seq
+	case KindStopped:
+		r.state, r.note = Stopped, e.Seq
+	case KindFinished:
+		r.state, r.note = Finished, e.Seq
+	}
+}
+
+// A candidateRecord says where the log tells of a candidate.
+type candidateRecord struct {
+	campaign uint64
+	born     uint64 // its first asked event
+	asked    uint64 // its newest asked event: one without result may be asked again
+	index    int    // of that proposal
+	told     uint64 // 0 while there is no result
+	finals   uint64 // the newest finals it was in, or 0
+	correct  bool
+	won      bool // some finals
+}
+
+func (r candidateRecord) encode() []byte {
+	b := make([]byte, 0, 24)
+	for _, v := range []uint64{r.campaign, r.born, r.asked, uint64(r.index), r.told, r.finals} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return append(b, boolByte(r.correct)|boolByte(r.won)<<1)
+}
+
+func decodeCandidate(b []byte) (candidateRecord, error) {
+	d := decoder{b: b}
+	r := candidateRecord{
+		campaign: d.uvarint(), born: d.uvarint(), asked: d.uvarint(), index: d.index(),
+		told: d.uvarint(), finals: d.uvarint(),
+	}
+	flags := d.byte()
+	if flags > 3 || len(d.b) > 0 {
+		d.fail("flags %#x", flags)
+	}
+	r.correct, r.won = flags&1 != 0, flags&2 != 0
+	if d.err != nil {
+		return candidateRecord{}, fmt.Errorf("index of candidates: %w", d.err)
+	}
+	return r, nil
+}
+
+// rankingKey orders the correct candidates of a campaign by fitness, ties by
+// age. The bits of positive floats are in the order of the floats.
+func rankingKey(campaign uint64, fitness float64, told uint64) []byte {
+	b := make([]byte, 0, 24)
+	b = binary.BigEndian.AppendUint64(b, campaign)
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(fitness))
+	return binary.BigEndian.AppendUint64(b, told)
+}
+
+func contentKey(key string, told uint64) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return binary.BigEndian.AppendUint64(sum[:8:8], told)
+}
+
+func childKey(parent, child uint64) []byte {
+	return binary.BigEndian.AppendUint64(seqKey(parent), child)
+}
+
+// An indexer brings the indexes up to the events it is given, in order, within
+// one transaction. Records of campaigns are written by flush.
+type indexer struct {
+	campaigns, names, candidates, ranking, keys, children *bolt.Bucket
+
+	open map[uint64]*campaignRecord
+}
+
+func newIndexer(tx *bolt.Tx) (*indexer, error) {
+	x := &indexer{open: map[uint64]*campaignRecord{}}
+	for i, b := range []**bolt.Bucket{&x.campaigns, &x.names, &x.candidates, &x.ranking, &x.keys, &x.children} {
+		if *b = tx.Bucket(bucketsIndex[i]); *b == nil {
+			return nil, corrupt("the index %q is missing", bucketsIndex[i])
+		}
+	}
+	// Children are born after their parents, most of them soon.
+	x.children.FillPercent = 0.9
+	return x, nil
+}
+
+func (x *indexer) candidate(id string) (candidateRecord, bool, error) {
+	b := x.candidates.Get([]byte(id))
+	if b == nil {
+		return candidateRecord{}, false, nil
+	}
+	r, err := decodeCandidate(b)
+	return r, err == nil, err
+}
+
+// campaign returns the number and the record of a campaign.
+func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
+	b := x.names.Get([]byte(id))
+	if b == nil {
+		return 0, nil, fmt.Errorf("%w: campaign %q was not started", ErrInvalid, id)
+	}
+	if len(b) != 8 {
+		return 0, nil, corrupt("index of campaign names: %q", id)
+	}
+	no := binary.BigEndian.Uint64(b)
+	if r := x.open[no]; r != nil {
+		return no, r, nil
+	}
+	r, err := decodeCampaign(no, x.campaigns.Get(b))
+	if err != nil {
+		return 0, nil, err
+	}
+	x.open[no] = r
+	return no, r, nil
+}
+
+// apply checks an event against all before it and indexes it. It returns the
+// number of its campaign. An event that is refused leaves the indexes as they
+// were.
+func (x *indexer) apply(e *Event) (campaign uint64, err error) {
+	if e.Kind == KindStarted {
+		if x.names.Get([]byte(e.Campaign)) != nil {
+			return 0, fmt.Errorf("%w: campaign %q was started before", ErrInvalid, e.Campaign)
+		}
+		x.open[e.Seq] = newCampaignRecord(e)
+		return e.Seq, x.names.Put([]byte(e.Campaign), seqKey(e.Seq))
+	}
+	no, r, err := x.campaign(e.Campaign)
+	if err != nil {
+		return 0, err
+	}
+	var winner uint64
+	switch e.Kind {
+	case KindAsked:
+		err = x.asked(e, no, r)
+	case KindTold:
+		err = x.told(e, no)
+	case KindFinals:
+		winner, err = x.finals(e, no)
+	}
+	if err != nil {
+		return 0, err
+	}
+	r.take(e, winner)
+	return no, nil
+}
+
+func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
+	a := e.Asked
+	if a.Index != r.asked {
+		return fmt.Errorf("%w: campaign %s has %d proposals, the next cannot be number %d", ErrInvalid, e.Campaign, r.asked, a.Index)
+	}
+	c, known, err := x.candidate(a.Candidate)
+	switch {
+	case err != nil:
+		return err
+	case known && c.campaign != no:
+		return fmt.Errorf("%w: candidate %s belongs to another campaign than %s", ErrInvalid, a.Candidate, e.Campaign)
+	case known && c.told != 0:
+		return fmt.Errorf("%w: candidate %s has a result and cannot be asked for again", ErrInvalid, a.Candidate)
+	case !known:
+		c = candidateRecord{campaign: no, born: e.Seq}
+	}
+	born := make([]uint64, 0, 4)
+	for _, parent := range a.Parents {
+		p, ok, err := x.candidate(parent)
+		if err != nil {
+			return err
+		}
+		if !ok || parent == a.Candidate {
+			return fmt.Errorf("%w: candidate %s: its parent %s was not asked for before it", ErrInvalid, a.Candidate, parent)
+		}
+		born = append(born, p.born)
+	}
+	for _, b := range born {
+		if err := x.children.Put(childKey(b, e.Seq), nil); err != nil {
+			return err
+		}
+	}
+	c.asked, c.index = e.Seq, a.Index
+	return x.candidates.Put([]byte(a.Candidate), c.encode())
+}
+
+// member finds a candidate that was asked for in the campaign.
+func (x *indexer) member(id string, e *Event, no uint64) (candidateRecord, error) {
+	c, ok, err := x.candidate(id)
+	if err == nil && (!ok || c.campaign != no) {
+		err = fmt.Errorf("%w: campaign %s never asked for candidate %s", ErrInvalid, e.Campaign, id)
+	}
+	return c, err
+}
+
+func (x *indexer) told(e *Event, no uint64) error {
+	t := e.Told
+	c, err := x.member(t.Candidate, e, no)
+	switch {
+	case err != nil:
+		return err
+	case c.told != 0:
+		return fmt.Errorf("%w: candidate %s has a result already", ErrInvalid, t.Candidate)
+	case c.index != t.Index:
+		return fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, t.Candidate, c.index, t.Index)
+	}
+	c.told, c.correct = e.Seq, t.Verdict == correct
+	if c.correct {
+		if err := x.ranking.Put(rankingKey(no, t.Fitness, e.Seq), nil); err != nil {
+			return err
+		}
+	}
+	if t.Key != "" {
+		if err := x.keys.Put(contentKey(t.Key, e.Seq), nil); err != nil {
+			return err
+		}
+	}
+	return x.candidates.Put([]byte(t.Candidate), c.encode())
+}
+
+func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
+	f := e.Finals
+	ids := participants(f)
+	records := make([]candidateRecord, len(ids))
+	for i, id := range ids {
+		c, err := x.member(id, e, no)
+		switch {
+		case err != nil:
+			return 0, err
+		case c.told == 0:
+			return 0, fmt.Errorf("%w: candidate %s has no result and cannot be in the finals", ErrInvalid, id)
+		case id == f.Winner && !c.correct:
+			return 0, fmt.Errorf("%w: candidate %s is not correct and cannot have won", ErrInvalid, id)
+		case id == f.Winner:
+			c.won, winner = true, c.told
+		}
+		c.finals = e.Seq
+		records[i] = c
+	}
+	for i, id := range ids {
+		if err := x.candidates.Put([]byte(id), records[i].encode()); err != nil {
+			return 0, err
+		}
+	}
+	return winner, nil
+}
+
+// participants lists the finalists, and the winner even if it is not among them.
+func participants(f *Finals) []string {
+	if f.Winner == "" || slices.Contains(f.Finalists, f.Winner) {
+		return f.Finalists
+	}
+	return append(slices.Clone(f.Finalists), f.Winner)
+}
+
+// flush writes the records of the campaigns that had events.
+func (x *indexer) flush() error {
+	for no, r := range x.open {
+		b := r.encode(no)
+		if old := x.campaigns.Get(seqKey(no)); bytes.Equal(old, b) {
+			continue
+		}
+		if err := x.campaigns.Put(seqKey(no), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validate looks at what can be said of an event by itself.
+func validate(e *Event) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s event of campaign %q: %s", ErrInvalid, e.Kind, e.Campaign, fmt.Sprintf(format, args...))
+	}
+	if _, ok := kindCodes[e.Kind]; !ok {
+		return fmt.Errorf("%w: %q is no kind of event", ErrInvalid, e.Kind)
+	}
+	if e.Campaign == "" || len(e.Campaign) > maxID {
+		return refuse("the campaign's id must have 1 to %d bytes", maxID)
+	}
+	set := 0
+	for _, field := range []bool{e.Started != nil, e.Asked != nil, e.Told != nil, e.Finals != nil, e.Note != nil} {
+		if field {
+			set++
+		}
+	}
+	var ok bool
+	var ids []string
+	switch e.Kind {
+	case KindStarted:
+		ok = e.Started != nil
+	case KindAsked:
+		if ok = e.Asked != nil; ok {
+			ids = append(ids, e.Asked.Candidate)
+			ids = append(ids, e.Asked.Parents...)
+		}
+	case KindTold:
+		if ok = e.Told != nil; ok {
+			ids = append(ids, e.Told.Candidate)
+		}
+	case KindFinals:
+		if ok = e.Finals != nil; ok {
+			ids = participants(e.Finals)
+		}
+	default:
+		ok = e.Note != nil
+	}
+	if !ok || set != 1 {
+		return refuse("exactly the field of its kind must be set")
+	}
+	for _, id := range ids {
+		if id == "" || len(id) > maxID {
+			return refuse("candidate %.40q: ids have 1 to %d bytes", id, maxID)
+		}
+	}
+	switch e.Kind {
+	case KindAsked:
+		if e.Asked.Index < 0 {
+			return refuse("index %d", e.Asked.Index)
+		}
+	case KindTold:
+		switch t := e.Told; {
+		case t.Index < 0:
+			return refuse("index %d", t.Index)
+		case t.Verdict == "":
+			return refuse("candidate %s has no verdict", t.Candidate)
+		case len(t.Key) > maxID:
+			return refuse("candidate %s: its key has %d bytes, at most %d are kept", t.Candidate, len(t.Key), maxID)
+		case t.Verdict == correct && !(t.Fitness > 0 && t.Fitness <= math.MaxFloat64):
+			return refuse("candidate %s is correct with a fitness of %v, it must be positive and finite", t.Candidate, t.Fitness)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,396 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// formatVersion is the version of the whole: which buckets there are and what
+// their keys mean. Records carry a version of their own.
+const formatVersion = 1
+
+var keyFormat = []byte("format")
+
+// Options say how a store is opened. The zero value opens it for writing and
+// creates it when it is missing.
+type Options struct {
+	// ReadOnly opens the store for queries only. Several processes can have it
+	// open so at once, as long as none writes. A missing file is an error.
+	ReadOnly bool
+
+	// MustExist makes a missing file an error when writing, too.
+	MustExist bool
+
+	// Timeout is how long to wait for another process to release the store
+	// before ErrLocked. Zero means half a second; a negative one not to wait.
+	Timeout time.Duration
+}
+
+const defaultTimeout = 500 * time.Millisecond
+
+func (o Options) timeout() time.Duration {
+	switch {
+	case o.Timeout == 0:
+		return defaultTimeout
+	case o.Timeout < 0:
+		return 0
+	}
+	return o.Timeout
+}
+
+// A Store is an open store file. It is safe for concurrent use.
+type Store struct {
+	path     string
+	readOnly bool
+	file     *os.File // the one that bbolt has open
+	db       *bolt.DB
+
+	failure   atomic.Pointer[error] // why nothing more can be written, or nil
+	abandoned atomic.Bool           // bbolt panicked in a write: its write lock may be held for ever
+	blind     atomic.Bool           // and its other locks, too
+
+	commitMu sync.Mutex // held by who commits, checks or closes
+	closed   bool       // guarded by commitMu
+
+	queueMu sync.Mutex
+	queue   []*request // of Append, waiting for a commit
+}
+
+// Open opens a store, or creates it. See the errors of this package, and
+// [fs.ErrNotExist] and [fs.ErrPermission].
+//
+// Opening looks at those parts of the file that lead to the rest; damage elsewhere is
+// found when it is read, and by Check.
+func Open(path string, o Options) (*Store, error) {
+	s, err := open(path, o)
+	if err != nil {
+		return nil, wrapPath(path, err)
+	}
+	return s, nil
+}
+
+func open(path string, o Options) (*Store, error) {
+	f, err := openLocked(path, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openFile(path, f, o.ReadOnly)
+	if err != nil {
+		_ = f.Close() // bbolt has closed it, or never got to
+		return nil, err
+	}
+	return s, nil
+}
+
+// openLocked opens the file and takes the lock.
+func openLocked(path string, o Options) (*os.File, error) {
+	flag := os.O_RDWR
+	switch {
+	case o.ReadOnly:
+		flag = os.O_RDONLY
+	case !o.MustExist:
+		flag |= os.O_CREATE
+	}
+	for {
+		f, err := openRegular(path, flag)
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(f, o.ReadOnly, o.timeout()); err != nil {
+			_ = f.Close()
+			if errors.Is(err, ErrLocked) {
+				return nil, lockedError(o.ReadOnly)
+			}
+			return nil, fmt.Errorf("cannot be locked: %w", err)
+		}
+		// While this process waited, Repair may have put another file here.
+		mine, err := f.Stat()
+		if err == nil {
+			var now fs.FileInfo
+			if now, err = os.Stat(path); err == nil && os.SameFile(mine, now) {
+				return f, nil
+			}
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+func lockedError(reading bool) error {
+	if reading {
+		return fmt.Errorf("%w that writes it: ask the running campaign, or wait until it ends", ErrLocked)
+	}
+	return fmt.Errorf("%w: one process at a time can write: wait until it ends, or choose another store", ErrLocked)
+}
+
+func openRegular(path string, flag int) (*os.File, error) {
+	// A directory or a pipe is told by Stat: opening one may fail with another
+	// error, or hang.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		if info.IsDir() {
+			return nil, fmt.Errorf("%w: it is a directory", ErrNotStore)
+		}
+		return nil, fmt.Errorf("%w: it is no regular file", ErrNotStore)
+	}
+	f, err := os.OpenFile(path, flag, 0o644)
+	if err == nil {
+		return f, nil
+	}
+	var reason error = err
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		reason = pe.Err // the path is named already
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
+		return nil, fmt.Errorf("cannot be created: its directory is missing: %w", reason)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no store: %w", reason)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("cannot be opened: change its permissions or choose another: %w", reason)
+	}
+	if full, _ := writeError(err); errors.Is(full, ErrFull) {
+		return nil, fmt.Errorf("cannot be created: %w: %w", ErrFull, reason)
+	}
+	return nil, fmt.Errorf("cannot be opened: %w", reason)
+}
+
+// openFile opens the locked file f.
+func openFile(path string, f *os.File, readOnly bool) (*Store, error) {
+	s := &Store{path: path, readOnly: readOnly, file: f}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > 0 || readOnly {
+		p, err := openPager(f, info.Size())
+		if err != nil {
+			return nil, err
+		}
+		if err := inspectOpening(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.openBolt(); err != nil {
+		return nil, err
+	}
+	if err := s.openBuckets(); err != nil {
+		s.shut()
+		return nil, err
+	}
+	return s, nil
+}
+
+// inspectOpening refuses a file that bbolt would not survive.
+func inspectOpening(p *pager) error {
+	var first error
+	n := 0
+	trees := p.inspect(false, func(_ string, err error) {
+		first = cmpErr(first, err)
+		n++
+	})
+	if first != nil {
+		if n > 1 {
+			return fmt.Errorf("%w (and %d more)", first, n-1)
+		}
+		return first
+	}
+	for _, t := range trees {
+		if t.name == string(bucketMeta) {
+			return nil
+		}
+	}
+	if len(trees) > 0 {
+		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
+	}
+	return nil // created, but the first transaction never came
+}
+
+func (s *Store) openBolt() error {
+	_, err := guard(func() (err error) {
+		s.db, err = bolt.Open(s.path, 0o644, &bolt.Options{
+			// The lock is held already; other systems wait here.
+			Timeout:      defaultTimeout,
+			ReadOnly:     s.readOnly,
+			FreelistType: bolt.FreelistMapType,
+			NoStatistics: true,
+			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return s.file, nil },
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, berrors.ErrTimeout):
+			return lockedError(s.readOnly)
+		case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum):
+			return corrupt("%v", err)
+		case errors.Is(err, berrors.ErrVersionMismatch):
+			return fmt.Errorf("%w: %w", ErrVersion, err)
+		}
+		if full, _ := writeError(err); errors.Is(full, ErrFull) {
+			return full
+		}
+		return err
+	})
+	return err
+}
+
+// openBuckets creates what a new store needs, or checks the format.
+func (s *Store) openBuckets() error {
+	empty := false
+	err := s.view(func(tx *bolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if meta == nil {
+			empty = true
+			return nil
+		}
+		v, n := binary.Uvarint(meta.Get(keyFormat))
+		switch {
+		case n <= 0 || v == 0:
+			return corrupt("the format is not noted")
+		case v > formatVersion:
+			return fmt.Errorf("%w: format %d, up to %d are known", ErrVersion, v, formatVersion)
+		}
+		for _, name := range append(bucketsTruth[1:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
+			if tx.Bucket(name) == nil {
+				return corrupt("bucket %q is missing", name)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !empty:
+		return nil
+	case s.readOnly:
+		return fmt.Errorf("%w: it was created but nothing was ever written", ErrNotStore)
+	}
+	return s.update(createBuckets)
+}
+
+func createBuckets(tx *bolt.Tx) error {
+	for _, name := range append(bucketsTruth[:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatVersion))
+}
+
+// Path returns the path that the store was opened with.
+func (s *Store) Path() string { return s.path }
+
+// ReadOnly says whether the store was opened for reading only.
+func (s *Store) ReadOnly() bool { return s.readOnly }
+
+// Close waits for what is being written or read and closes the store. Closing
+// twice is harmless.
+func (s *Store) Close() error {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.wrap(s.shut())
+}
+
+// shut closes the file. After a panic bbolt may wait for its own locks for ever,
+// so it is left alone then; its map stays until the process ends.
+func (s *Store) shut() error {
+	if s.abandoned.Load() || s.blind.Load() {
+		return s.file.Close()
+	}
+	return s.db.Close()
+}
+
+// guard calls f, which uses bbolt, and makes an error of what bbolt does on a
+// damaged file: panics, and faults where the file is shorter than its map.
+func guard(f func() error) (panicked bool, err error) {
+	old := debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(old)
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panicked, err = true, corrupt("a page of the file makes no sense (%v)", r)
+		default:
+			panicked, err = true, corrupt("%v", r)
+		}
+	}()
+	return false, f()
+}
+
+func (s *Store) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
+
+// failed says why nothing more can be written.
+func (s *Store) failed() error {
+	e := s.failure.Load()
+	if e == nil {
+		return nil
+	}
+	if errors.Is(*e, ErrCorrupt) {
+		return *e
+	}
+	return fmt.Errorf("%w: %w", ErrFailed, *e)
+}
+
+// view runs f in a read transaction.
+func (s *Store) view(f func(*bolt.Tx) error) error {
+	if s.blind.Load() {
+		return s.failed()
+	}
+	begun := false
+	panicked, err := guard(func() error {
+		return s.db.View(func(tx *bolt.Tx) error {
+			begun = true
+			return f(tx)
+		})
+	})
+	// A transaction that has begun gives its locks back even when f panics.
+	if panicked && !begun {
+		s.fail(err)
+		s.blind.Store(true)
+	}
+	return err
+}
+
+// update runs f in a transaction that is durable on return. Callers hold
+// commitMu, or have the store to themselves.
+func (s *Store) update(f func(*bolt.Tx) error) error {
+	if err := s.failed(); err != nil {
+		return err
+	}
+	var inner error
+	panicked, err := guard(func() error {
+		return s.db.Update(func(tx *bolt.Tx) error {
+			inner = f(tx)
+			return inner
+		})
+	})
+	switch {
+	case panicked:
+		s.fail(err)
+		s.abandoned.Store(true)
+	case err == nil || inner != nil || errors.Is(err, berrors.ErrDatabaseNotOpen):
+	default:
+		var sticky bool
+		if err, sticky = writeError(err); sticky {
+			s.fail(err)
+		}
+	}
+	return err
+}
