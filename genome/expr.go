@@ -1,0 +1,428 @@
+package genome
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+)
+
+// maxExpr bounds the length of an expression in bytes. With the nesting of
+// loops bounded too, an expression always ends soon.
+const maxExpr = 4096
+
+// maxLoops bounds how deep any, all, none, one, count and sum nest.
+const maxLoops = 2
+
+// functions are the built-in functions of expr-lang that expressions may call:
+// those that are pure, cheap and deterministic.
+var functions = []string{
+	"abs", "ceil", "floor", "round", "int", "float", "min", "max",
+	"bitand", "bitor", "bitxor", "bitnand", "bitnot", "bitshl", "bitshr", "bitushr",
+	"all", "any", "none", "one", "count", "sum", "len",
+	"hasPrefix", "hasSuffix", "upper", "lower", "trim", "string",
+}
+
+// words are the names that expr-lang keeps for itself.
+var words = []string{
+	"true", "false", "nil", "in", "not", "and", "or", "let", "if", "else",
+	"matches", "contains", "startsWith", "endsWith",
+}
+
+// reserved tells whether a name means something in every expression.
+func reserved(name string) bool {
+	return slices.Contains(functions, name) || slices.Contains(words, name)
+}
+
+// An ExprError says what is wrong with an expression, and where.
+type ExprError struct {
+	Expr   string // the whole expression
+	Offset int    // of the fault, in bytes, from 0
+	Line   int    // from 1
+	Column int    // in characters, from 1
+	Msg    string
+}
+
+// Error gives one line: column, fault, expression.
+func (e *ExprError) Error() string {
+	where := fmt.Sprintf("column %d", e.Column)
+	if e.Line > 1 {
+		where = fmt.Sprintf("line %d, column %d", e.Line, e.Column)
+	}
+	return fmt.Sprintf("%s of %q: %s", where, e.Expr, e.Msg)
+}
+
+// An Expr is a compiled expression of expr-lang. It is safe for concurrent
+// use.
+//
+// Integers are int and overflow silently, as in Go; "/" always gives a float
+// (int(a/b) gives it back), "%" wants integers, "**" gives a float. The
+// functions are abs, ceil, floor, round, int, float, min, max, bitand, bitor,
+// bitxor, bitnand, bitnot, bitshl, bitshr, bitushr, all, any, none, one,
+// count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string. A
+// range (1..8) stands only after "in"; there are no variables of its own.
+type Expr struct {
+	src     string
+	program *vm.Program
+	node    ast.Node
+	names   []string
+	types   map[string]Kind
+}
+
+// CompileExpr compiles an expression over the names of env, whose values give
+// only the types: an integer, a float, a boolean or a string. The error is an
+// *ExprError for a fault of the expression: syntax, an unknown name (with the
+// nearest known ones), a type.
+func CompileExpr(src string, env map[string]any) (*Expr, error) {
+	types := make(map[string]Kind, len(env))
+	sample := make(map[string]any, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		v, err := ValueOf(env[name])
+		if err != nil {
+			return nil, fmt.Errorf("name %s: %w", name, err)
+		}
+		types[name] = v.kind
+		sample[name] = v.operand()
+	}
+	return compileExpr(src, types, sample)
+}
+
+// checkName tells whether a name can stand in an expression.
+func checkName(name string) error {
+	switch {
+	case !validName(name):
+		return fmt.Errorf("name %q is not usable in expressions: use letters, digits and _, not a digit first", name)
+	case reserved(name):
+		return fmt.Errorf("name %q is taken: it is a word or function of the expression language; choose another", name)
+	}
+	return nil
+}
+
+// operand gives the value as expressions see it.
+func (v Value) operand() any {
+	if v.kind == KindInt {
+		return int(int64(v.bits))
+	}
+	return v.Any()
+}
+
+func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *Expr, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a fault of expr-lang must not end a campaign
+			e, err = nil, exprError(src, 0, fmt.Sprintf("the expression cannot be compiled: %v", r))
+		}
+	}()
+	if len(src) > maxExpr {
+		return nil, exprError(src[:60]+"...", 0, fmt.Sprintf("the expression has %d bytes, at most %d", len(src), maxExpr))
+	}
+	if strings.TrimSpace(src) == "" {
+		return nil, exprError(src, 0, "the expression is empty")
+	}
+	options := []expr.Option{expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false)}
+	for _, f := range functions {
+		options = append(options, expr.EnableBuiltin(f))
+	}
+	program, err := expr.Compile(src, options...)
+	if err != nil {
+		return nil, compileError(src, err, types)
+	}
+	e = &Expr{src: src, program: program, node: program.Node(), types: types}
+	c := &census{names: map[string]bool{}}
+	c.walk(e.node, 0)
+	if c.fault != "" {
+		return nil, exprError(src, c.at, c.fault)
+	}
+	for name := range types {
+		if c.names[name] {
+			e.names = append(e.names, name)
+		}
+	}
+	slices.Sort(e.names)
+	return e, nil
+}
+
+// exprError makes an ExprError for a fault at a character.
+func exprError(src string, at int, msg string) *ExprError {
+	e := &ExprError{Expr: src, Line: 1, Column: 1, Offset: len(src), Msg: msg}
+	n := 0
+	for i, r := range src {
+		if n == at {
+			e.Offset = i
+			break
+		}
+		n++
+		e.Column++
+		if r == '\n' {
+			e.Line++
+			e.Column = 1
+		}
+	}
+	return e
+}
+
+// compileError rewords an error of expr-lang.
+func compileError(src string, err error, types map[string]Kind) error {
+	var f *file.Error
+	if !errors.As(err, &f) {
+		return exprError(src, 0, strings.TrimSpace(err.Error()))
+	}
+	msg := f.Message
+	if name, ok := strings.CutPrefix(msg, "unknown name "); ok {
+		msg = unknown("name", name, append(slices.Sorted(maps.Keys(types)), functions...), slices.Sorted(maps.Keys(types)))
+	}
+	return exprError(src, f.From, msg)
+}
+
+// census walks a tree for its names and for what is not allowed.
+type census struct {
+	names map[string]bool
+	fault string
+	at    int
+}
+
+func (c *census) refuse(n ast.Node, msg string) {
+	if c.fault == "" {
+		c.fault, c.at = msg, n.Location().From
+	}
+}
+
+func (c *census) walk(n ast.Node, loops int) {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		if n.Value == "$env" {
+			c.refuse(n, "$env is not available; write the names themselves")
+		}
+		c.names[n.Value] = true
+	case *ast.UnaryNode:
+		c.walk(n.Node, loops)
+	case *ast.BinaryNode:
+		if n.Operator == ".." {
+			c.refuse(n, `a range (1..8) may stand only after "in"`)
+		}
+		c.walk(n.Left, loops)
+		if r, ok := n.Right.(*ast.BinaryNode); ok && r.Operator == ".." && (n.Operator == "in" || n.Operator == "not in") {
+			c.walk(r.Left, loops)
+			c.walk(r.Right, loops)
+			return
+		}
+		c.walk(n.Right, loops)
+	case *ast.ConditionalNode:
+		c.walk(n.Cond, loops)
+		c.walk(n.Exp1, loops)
+		c.walk(n.Exp2, loops)
+	case *ast.ArrayNode:
+		for _, m := range n.Nodes {
+			c.walk(m, loops)
+		}
+	case *ast.BuiltinNode:
+		for _, m := range n.Arguments {
+			c.walk(m, loops)
+		}
+	case *ast.PredicateNode:
+		if loops == maxLoops {
+			c.refuse(n, fmt.Sprintf("any, all, none, one, count and sum nest at most %d deep", maxLoops))
+			return
+		}
+		c.walk(n.Node, loops+1)
+	case *ast.MemberNode:
+		c.walk(n.Node, loops)
+		c.walk(n.Property, loops)
+	case *ast.CallNode:
+		id, ok := n.Callee.(*ast.IdentifierNode)
+		if !ok || !slices.Contains(functions, id.Value) {
+			c.refuse(n, "only the built-in functions can be called: "+strings.Join(functions, ", "))
+			return
+		}
+		for _, m := range n.Arguments {
+			c.walk(m, loops)
+		}
+	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.PointerNode, *ast.ConstantNode:
+	default:
+		c.refuse(n, "this construct is not available: expressions compute one value, without variables, maps, slices or bytes")
+	}
+}
+
+// unknown words an error about a name that is not among the known ones,
+// suggesting from candidates and listing known.
+func unknown(what, name string, candidates, known []string) string {
+	msg := fmt.Sprintf("unknown %s %s", what, name)
+	if near := nearest(name, candidates); near != "" {
+		return fmt.Sprintf("%s; did you mean %s?", msg, near)
+	}
+	switch {
+	case len(known) == 0:
+		return msg + "; none is known here"
+	case len(known) > 24:
+		return fmt.Sprintf("%s; known are %s and %d more", msg, strings.Join(known[:24], ", "), len(known)-24)
+	}
+	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
+}
+
+// nearest gives the candidate that differs least from name, letter case aside,
+// or "" when none is near.
+func nearest(name string, candidates []string) string {
+	best, least := "", len(name)/3+1
+	for _, c := range candidates {
+		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		if d < least || d == least && best == "" && d < len(c) && d < len(name) {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions, replacements and swaps of
+// neighbours that turn a into b.
+func editDistance(a, b string) int {
+	prev2 := make([]int, len(b)+1)
+	prev := make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			d := prev[j-1]
+			if a[i-1] != b[j-1] {
+				d++
+			}
+			d = min(d, prev[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, prev2[j-2]+1)
+			}
+			row[j] = d
+		}
+		prev2, prev, row = prev, row, prev2
+	}
+	return prev[len(b)]
+}
+
+// String gives the source.
+func (e *Expr) String() string { return e.src }
+
+// Names lists the names that the expression mentions, sorted.
+func (e *Expr) Names() []string { return slices.Clone(e.names) }
+
+// value evaluates the expression over an environment that has exactly the
+// types of the compilation.
+func (e *Expr) value(env map[string]any) (any, error) {
+	out, err := vm.Run(e.program, env)
+	if err != nil {
+		return nil, e.runError(err)
+	}
+	return out, nil
+}
+
+func (e *Expr) runError(err error) error {
+	var f *file.Error
+	if errors.As(err, &f) {
+		return exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
+	}
+	return exprError(e.src, 0, err.Error())
+}
+
+// run evaluates over the caller's environment after checking its types.
+func (e *Expr) run(env map[string]any) (any, error) {
+	args := make(map[string]any, len(e.names))
+	for _, name := range e.names {
+		x, ok := env[name]
+		if !ok {
+			return nil, fmt.Errorf("expression %q: no value for %s", e.src, name)
+		}
+		v, err := ValueOf(x)
+		if err != nil {
+			return nil, fmt.Errorf("expression %q: %s: %w", e.src, name, err)
+		}
+		w, ok := v.convert(e.types[name])
+		if !ok {
+			return nil, fmt.Errorf("expression %q: %s is %s %s, expected %s", e.src, name, v.kind, v, e.types[name])
+		}
+		args[name] = w.operand()
+	}
+	return e.value(args)
+}
+
+// Int evaluates to an integer; a float without a fraction counts as one.
+func (e *Expr) Int(env map[string]any) (int64, error) {
+	x, err := e.run(env)
+	if err != nil {
+		return 0, err
+	}
+	switch x := x.(type) {
+	case int:
+		return int64(x), nil
+	case float64:
+		if v, ok := Float(x).convert(KindInt); ok {
+			return int64(v.bits), nil
+		}
+		return 0, fmt.Errorf("expression %q gives %v, which is not an integer; round with int(...), floor(...) or ceil(...)", e.src, x)
+	}
+	return 0, fmt.Errorf("expression %q gives %s, expected an integer", e.src, describe(x))
+}
+
+// Float evaluates to a float; an integer counts as one. NaN and the infinities
+// (a division by zero) are errors.
+func (e *Expr) Float(env map[string]any) (float64, error) {
+	x, err := e.run(env)
+	if err != nil {
+		return 0, err
+	}
+	switch x := x.(type) {
+	case int:
+		return float64(x), nil
+	case float64:
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return 0, fmt.Errorf("expression %q gives %v: a division by zero or an overflow", e.src, x)
+		}
+		return x, nil
+	}
+	return 0, fmt.Errorf("expression %q gives %s, expected a number", e.src, describe(x))
+}
+
+// Bool evaluates to a boolean.
+func (e *Expr) Bool(env map[string]any) (bool, error) {
+	x, err := e.run(env)
+	if err != nil {
+		return false, err
+	}
+	if b, ok := x.(bool); ok {
+		return b, nil
+	}
+	return false, fmt.Errorf("expression %q gives %s, expected true or false", e.src, describe(x))
+}
+
+// Any evaluates to an int, a float64, a bool or a string.
+func (e *Expr) Any(env map[string]any) (any, error) {
+	x, err := e.run(env)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ValueOf(x); err != nil {
+		return nil, fmt.Errorf("expression %q gives %s, expected one number, boolean or string", e.src, describe(x))
+	}
+	return x, nil
+}
+
+// describe names a result in error messages.
+func describe(x any) string {
+	switch x := x.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return fmt.Sprintf("the string %q", x)
+	case int, float64, bool:
+		return fmt.Sprintf("%v", x)
+	}
+	return fmt.Sprintf("a %T", x)
+}
