@@ -1,0 +1,3 @@
+package search
+
+func newEvolution(l *ledger) Strategy { return &Random{l} }

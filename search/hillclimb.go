@@ -1,0 +1,93 @@
+package search
+
+import "github.com/evotune/evotune/genome"
+
+// Hillclimb walks downhill from a random genome: it proposes the neighbours of
+// the current one in random order, moves to the first that is better, and
+// starts again from a new random genome when no neighbour is.
+//
+// With a window of W the outcomes arrive W proposals late. Meanwhile the other
+// neighbours of the current genome are proposed; when all are under way, so is
+// the next random start, from which the climb goes on only if the current one
+// turns out to be the top.
+type Hillclimb struct {
+	*ledger
+	current int             // entry; -1 before the first outcome
+	around  []genome.Genome // neighbours of current that are not proposed yet
+	waiting int             // neighbours of current that are not told yet
+	base    map[int]int     // proposed neighbour -> the entry it is a neighbour of
+	starts  []int           // random starts not climbed from yet, in order
+}
+
+func newHillclimb(l *ledger) Strategy {
+	h := &Hillclimb{ledger: l, current: -1, base: map[int]int{}}
+	for i := range l.entries {
+		if h.current < 0 && l.entries[i].ok || h.current >= 0 && l.entries[i].better(&l.entries[h.current]) {
+			h.current = i
+		}
+	}
+	if h.current >= 0 {
+		h.climb(h.current)
+	}
+	return h
+}
+
+// climb makes an entry the current one.
+func (h *Hillclimb) climb(from int) {
+	h.current, h.waiting = from, 0
+	h.around = h.space.Neighbours(h.entries[from].genome)
+	h.rng.Shuffle(len(h.around), func(i, j int) { h.around[i], h.around[j] = h.around[j], h.around[i] })
+}
+
+// Ask proposes a neighbour of the current genome, or a new start.
+func (h *Hillclimb) Ask() (Proposal, bool) {
+	for len(h.around) > 0 {
+		g := h.around[len(h.around)-1]
+		h.around = h.around[:len(h.around)-1]
+		if h.isSpent(g) {
+			continue
+		}
+		p := h.propose(g, opLocal, h.current)
+		h.base[h.known+p.Index] = h.current
+		h.waiting++
+		return p, true
+	}
+	g, ok := h.fresh()
+	if !ok {
+		return Proposal{}, false
+	}
+	p := h.propose(g, opRandom)
+	h.starts = append(h.starts, h.known+p.Index)
+	return p, true
+}
+
+// Tell moves to a better neighbour, or to the next start when the current
+// genome has no better one.
+func (h *Hillclimb) Tell(index int, o Outcome) {
+	i := h.record(index, o)
+	base, neighbour := h.base[i]
+	delete(h.base, i)
+	if neighbour && base == h.current {
+		h.waiting--
+		if h.entries[i].better(&h.entries[h.current]) {
+			h.climb(i)
+			return
+		}
+	}
+	if h.current < 0 || len(h.around) == 0 && h.waiting == 0 {
+		h.restart()
+	}
+}
+
+// restart climbs from the oldest start whose outcome is known. Starts that
+// failed are no place to climb from.
+func (h *Hillclimb) restart() {
+	for len(h.starts) > 0 && h.entries[h.starts[0]].told {
+		s := h.starts[0]
+		h.starts = h.starts[1:]
+		if h.entries[s].ok {
+			h.climb(s)
+			return
+		}
+	}
+}

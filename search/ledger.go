@@ -1,0 +1,167 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand"
+	"slices"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// A ledger is what every strategy keeps: the genomes that are spent, the
+// outcomes told, and the one source of randomness.
+type ledger struct {
+	name  string
+	space *genome.Space
+	rng   *rand.Rand
+
+	// entries holds the known results first, then one per proposal.
+	entries []entry
+	known   int // entries that are no proposals
+	told    int // proposals told
+	spent   map[genome.Genome]int32
+	// rest, once made, lists in random order the genomes that were unspent at
+	// that moment; those spent since are skipped.
+	rest   []genome.Genome
+	listed bool
+}
+
+// An entry is one genome and what is known of it.
+type entry struct {
+	genome genome.Genome
+	told   bool
+	ok     bool
+	// score is the logarithm of the fitness when ok: ratios matter, and a sum
+	// of scores never overflows. Smaller is better.
+	score float64
+}
+
+func newLedger(name string, space *genome.Space, o Options) (*ledger, error) {
+	l := &ledger{
+		name: name, space: space,
+		rng:   rand.New(rand.NewSource(o.Seed)),
+		spent: map[genome.Genome]int32{},
+	}
+	for i, k := range o.Known {
+		if err := space.Check(k.Genome); err != nil {
+			return nil, fmt.Errorf("search: known result %d (%s): %w", i, k.Genome, err)
+		}
+		if _, twice := l.spent[k.Genome]; twice {
+			continue // the first result stands
+		}
+		l.spend(k.Genome)
+		l.entries[len(l.entries)-1].tell(k.Outcome)
+	}
+	l.known = len(l.entries)
+	return l, nil
+}
+
+// tell enters an outcome.
+func (e *entry) tell(o Outcome) {
+	e.told = true
+	if o.OK && o.Fitness > 0 && !math.IsInf(o.Fitness, 1) {
+		e.ok, e.score = true, math.Log(o.Fitness)
+	}
+}
+
+// better says whether a is told, ok and smaller than b, or b is not ok.
+func (e *entry) better(than *entry) bool {
+	return e.ok && (!than.ok || e.score < than.score)
+}
+
+func (l *ledger) Name() string { return l.name }
+
+// spend makes a genome one that is never proposed again, and gives the index
+// of its entry.
+func (l *ledger) spend(g genome.Genome) int {
+	l.entries = append(l.entries, entry{genome: g})
+	l.spent[g] = int32(len(l.entries) - 1)
+	return len(l.entries) - 1
+}
+
+// isSpent says whether the genome was proposed or known.
+func (l *ledger) isSpent(g genome.Genome) bool {
+	_, ok := l.spent[g]
+	return ok
+}
+
+// propose spends a genome. parents are entries; those that are no proposals are
+// left out.
+func (l *ledger) propose(g genome.Genome, operator string, parents ...int) Proposal {
+	i := l.spend(g)
+	p := Proposal{Index: i - l.known, Genome: g, Operator: operator}
+	for _, parent := range parents {
+		if parent >= l.known {
+			p.Parents = append(p.Parents, parent-l.known)
+		}
+	}
+	slices.Sort(p.Parents)
+	p.Parents = slices.Compact(p.Parents)
+	return p
+}
+
+// record enters the outcome of a proposal and gives its entry.
+func (l *ledger) record(index int, o Outcome) int {
+	i := l.known + index
+	if index != l.told || i >= len(l.entries) {
+		panic(fmt.Sprintf("search: told the outcome of proposal %d when that of %d of %d was due", index, l.told, len(l.entries)-l.known))
+	}
+	l.told++
+	l.entries[i].tell(o)
+	return i
+}
+
+// exhausted says whether every valid genome is spent.
+func (l *ledger) exhausted() bool {
+	if l.space.Exact() {
+		return float64(len(l.spent)) >= l.space.Size()
+	}
+	return l.listed && len(l.rest) == 0
+}
+
+// fresh draws uniformly among the unspent genomes; false if there is none.
+//
+// While less than half of the space is spent, drawing until an unspent genome
+// turns up takes two draws on average. Beyond that what remains is listed,
+// which costs no more than was spent already.
+func (l *ledger) fresh() (genome.Genome, bool) {
+	if !l.listed {
+		if tries := l.draws(); tries > 0 {
+			for range tries {
+				if g := l.space.Random(l.rng); !l.isSpent(g) {
+					return g, true
+				}
+			}
+		}
+		l.list()
+	}
+	for len(l.rest) > 0 {
+		g := l.rest[len(l.rest)-1]
+		l.rest = l.rest[:len(l.rest)-1]
+		if !l.isSpent(g) {
+			return g, true
+		}
+	}
+	return genome.Genome{}, false
+}
+
+// draws is how many draws to make before the remaining genomes are listed. An
+// unspent half makes sixty vain draws in a row as good as impossible; in a
+// space whose size is not exact they are the sign that it is nearly spent.
+func (l *ledger) draws() int {
+	if l.space.Exact() && float64(len(l.spent)) >= l.space.Size()/2 {
+		return 0
+	}
+	return 60
+}
+
+func (l *ledger) list() {
+	l.listed = true
+	for g := range l.space.All() {
+		if !l.isSpent(g) {
+			l.rest = append(l.rest, g)
+		}
+	}
+	l.rng.Shuffle(len(l.rest), func(i, j int) { l.rest[i], l.rest[j] = l.rest[j], l.rest[i] })
+}

@@ -1,0 +1,7 @@
+package search
+
+// The operators that proposals name.
+const (
+	opRandom = "random"
+	opLocal  = "local"
+)

@@ -1,0 +1,19 @@
+package search
+
+// Random proposes valid genomes uniformly, without replacement. It is what
+// every other strategy is measured against.
+type Random struct{ *ledger }
+
+func newRandom(l *ledger) Strategy { return &Random{l} }
+
+// Ask draws a genome that was not proposed yet.
+func (r *Random) Ask() (Proposal, bool) {
+	g, ok := r.fresh()
+	if !ok {
+		return Proposal{}, false
+	}
+	return r.propose(g, opRandom), true
+}
+
+// Tell notes the outcome; it changes nothing.
+func (r *Random) Tell(index int, o Outcome) { r.record(index, o) }
