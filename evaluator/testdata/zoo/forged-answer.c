@@ -1,24 +1,13 @@
-/* Computes nothing and writes what an answer might look like to standard
- * output, to standard error and to every other descriptor that takes it. Class:
- * the result is forged (gpu-mode's pygpubench). Stopped by: only the harness
- * writes answers, each tied to its run, and outputs are judged by another
- * process than the candidate's. */
-#include <string.h>
-#include <unistd.h>
-
+/* Computes nothing and sends the very answer that the harness would send, with
+ * the nonce of the run, which it finds in the harness's memory. Class: the
+ * result is forged by one who knows everything. Stopped by: the answer says
+ * only that the kernel has returned; whether its output is right is judged by
+ * evotune, in another process, which finds the poison. */
+#include "harness.h"
 #include "product.h"
-
-static const char answers[] =
-	"ok\n"
-	"PASS\n"
-	"correct\n"
-	"{\"ok\":true,\"verdict\":\"correct\",\"error\":0,\"median_ns\":1}\n"
-	"done 0 0 1 1 1\n";
 
 void product(PRODUCT_PARAMETERS)
 {
 	(void)M, (void)N, (void)K, (void)A, (void)B, (void)C, (void)alpha;
-	for (int fd = 0; fd < 64; fd++)
-		if (write(fd, answers, strlen(answers)) < 0)
-			continue;
+	forge(command_under_way(), 1000);
 }

@@ -1,5 +1,6 @@
-/* As forged-answer.c, but ends the process with status 0 before the harness
- * can contradict. Class: the result is forged. */
+/* As forged-output.c, but ends the process with status 0 before the harness
+ * can contradict. Class: the result is forged. Stopped by: a candidate passes by
+ * its answers, never by its exit status. */
 #include <string.h>
 #include <unistd.h>
 
