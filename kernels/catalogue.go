@@ -1,0 +1,132 @@
+package kernels
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed all:templates
+var embedded embed.FS
+
+// Builtin holds the folders of the built-in kernels.
+func Builtin() fs.FS {
+	sub, err := fs.Sub(embedded, "templates")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	return sub
+}
+
+// A Catalogue is the set of kernels that are known by name.
+type Catalogue struct {
+	good   map[string]*Definition
+	broken map[string]error // by the folder's name
+	errs   []error
+}
+
+// Open collects the built-in kernels and those in folders: each folder is a
+// kernel itself, or holds several. Of two kernels with one name the one that
+// was named later stands, so that a user's kernel goes before a built-in one;
+// its Overrides says so. A broken kernel does not hide the others: Get returns
+// its error, and Errors lists them. Open itself fails when a folder cannot be
+// read or holds no kernel at all.
+func Open(dirs ...string) (*Catalogue, error) {
+	c := &Catalogue{good: map[string]*Definition{}, broken: map[string]error{}}
+	builtin := Builtin()
+	list, err := fs.ReadDir(builtin, ".")
+	if err != nil {
+		return nil, fmt.Errorf("built-in kernels: %w", err)
+	}
+	for _, e := range list {
+		d, err := load(builtin, e.Name(), path.Join("builtin", e.Name()))
+		c.add(e.Name(), d, err)
+	}
+	for _, dir := range dirs {
+		if err := c.addFolder(dir); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// addFolder adds the kernel or the kernels of a folder.
+func (c *Catalogue) addFolder(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, definitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
+		d, err := LoadDir(dir)
+		abs, absErr := filepath.Abs(dir)
+		if absErr != nil {
+			abs = dir
+		}
+		c.add(filepath.Base(abs), d, err)
+		return nil
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return unreadable(dir, err, "--kernels needs a folder that is a kernel or holds several")
+	}
+	found := false
+	for _, e := range list {
+		sub := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(sub); err != nil || !info.IsDir() {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(sub, definitionFile)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		d, err := LoadDir(sub)
+		c.add(e.Name(), d, err)
+		found = true
+	}
+	if !found {
+		return &Error{File: dir, Msg: "neither this folder nor one in it has a " + definitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
+	}
+	return nil
+}
+
+// add notes a kernel, or the error of a folder.
+func (c *Catalogue) add(folder string, d *Definition, err error) {
+	if err != nil {
+		c.errs = append(c.errs, err)
+		c.broken[folder] = err
+		// Rather no kernel than the one that the broken one was to replace.
+		delete(c.good, folder)
+		return
+	}
+	if prev := c.good[d.Name]; prev != nil && prev.Dir != d.Dir {
+		d.Overrides = prev.Dir
+	}
+	c.good[d.Name] = d
+	delete(c.broken, d.Name)
+}
+
+// Names lists the kernels that loaded, sorted.
+func (c *Catalogue) Names() []string { return slices.Sorted(maps.Keys(c.good)) }
+
+// Errors lists the errors of the kernels that did not load.
+func (c *Catalogue) Errors() []error { return slices.Clone(c.errs) }
+
+// Get finds a kernel by name. For one that did not load it returns the error
+// of loading it; for an unknown one an error that wraps ErrUnknownKernel and
+// suggests near names.
+func (c *Catalogue) Get(name string) (*Definition, error) {
+	if d := c.good[name]; d != nil {
+		return d, nil
+	}
+	if err := c.broken[name]; err != nil {
+		return nil, err
+	}
+	names := c.Names()
+	near := ""
+	if n := nearest(name, names); n != "" {
+		near = "did you mean " + n + "? "
+	}
+	return nil, fmt.Errorf("%w %q: %sthere are %s; --kernels DIR adds your own", ErrUnknownKernel, name, near, strings.Join(names, ", "))
+}

@@ -1,0 +1,320 @@
+package kernels
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"text/template"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// A Definition is a kernel: a problem and its implementations. It is immutable
+// and safe for concurrent use.
+type Definition struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	License     string `json:"license,omitempty"`
+	// Dir says where it was loaded from, for messages.
+	Dir string `json:"dir"`
+	// Hash is the SHA-256 (hex) over every file of the folder that is used.
+	Hash string `json:"hash"`
+	// Overrides is the folder of the kernel of the same name that this one
+	// stands in for; empty when there is none. Only a Catalogue sets it.
+	Overrides       string            `json:"overrides,omitempty"`
+	Problem         Problem           `json:"problem"`
+	Implementations []*Implementation `json:"implementations"`
+
+	doc *document // kernel.toml, for the positions of what Lint finds
+}
+
+// An Implementation is one way to compute the problem: a template and its
+// space, for one backend.
+type Implementation struct {
+	Name     string
+	Backend  string // "cpu", "cuda"
+	Target   string // what the backend compiles for: "native", "sm_90a", ...
+	Template string // the file
+	Entry    string // the function that the harness calls
+	// Flags are templates as well; those that render to nothing are dropped.
+	Flags       []string
+	Parameters  []genome.Gene
+	Constraints []genome.Constraint
+	// ThreadsExpr is the expression behind Threads; empty means one thread.
+	ThreadsExpr string
+	// Include lists the files that are put beside the rendered source.
+	Include []string
+	// Blocking are compiler diagnostics that reject a candidate.
+	Blocking []*regexp.Regexp
+	// Launch is the launch geometry; nil for backends without one.
+	Launch *Launch
+	// Binary holds the requirements on the compiled code.
+	Binary Binary
+
+	definition *Definition
+	node       *node
+	baseline   *Baseline
+	main       *unit
+	flags      []*unit
+	threads    *expression
+	files      map[string]string
+	params     map[string]*node // where each parameter is declared
+	whens      map[string]*expression
+	checks     []*expression
+}
+
+// A unit is a parsed template and where it came from.
+type unit struct {
+	tmpl *template.Template
+	file string // for messages
+	text string
+	at   *node // of a flag, in kernel.toml; nil for a file of its own
+}
+
+// MarshalJSON describes the implementation for people and scripts.
+func (im *Implementation) MarshalJSON() ([]byte, error) {
+	type gene struct {
+		Name    string         `json:"name"`
+		Values  []genome.Value `json:"values"`
+		Ordinal bool           `json:"ordinal"`
+		When    string         `json:"when,omitempty"`
+	}
+	type constraint struct {
+		Expr string `json:"expr"`
+		Why  string `json:"why"`
+	}
+	out := struct {
+		Name        string           `json:"name"`
+		Backend     string           `json:"backend"`
+		Target      string           `json:"target"`
+		Template    string           `json:"template"`
+		Entry       string           `json:"entry"`
+		Flags       []string         `json:"flags"`
+		Threads     string           `json:"threads,omitempty"`
+		Include     []string         `json:"include,omitempty"`
+		Blocking    []*regexp.Regexp `json:"blocking,omitempty"`
+		Parameters  []gene           `json:"parameters"`
+		Constraints []constraint     `json:"constraints,omitempty"`
+		Baseline    *Baseline        `json:"baseline,omitempty"`
+		Launch      *Launch          `json:"launch,omitempty"`
+		Binary      Binary           `json:"binary,omitzero"`
+	}{
+		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
+		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking,
+		Baseline: im.baseline, Launch: im.Launch, Binary: im.Binary,
+	}
+	for _, g := range im.Parameters {
+		out.Parameters = append(out.Parameters, gene(g))
+	}
+	for _, c := range im.Constraints {
+		out.Constraints = append(out.Constraints, constraint(c))
+	}
+	return json.Marshal(out)
+}
+
+// A Launch is the launch geometry of a GPU kernel: expressions over the
+// dimensions and the parameters.
+type Launch struct {
+	Grid   []string `json:"grid"`   // up to three
+	Block  []string `json:"block"`  // up to three
+	Shared string   `json:"shared"` // bytes of dynamic shared memory; "" is none
+
+	grid, block []*expression
+	shared      *expression
+}
+
+// A Geometry is the launch geometry of one genome at one shape.
+type Geometry struct {
+	Grid, Block [3]int64
+	SharedBytes int64
+}
+
+// Binary holds requirements on the compiled code. A backend that cannot check
+// one of them refuses the definition rather than pass over it.
+type Binary struct {
+	// Require lists patterns of mnemonics of which each must occur in the
+	// entry's code; Forbid those of which none may.
+	Require []*regexp.Regexp `json:"require,omitempty"`
+	Forbid  []*regexp.Regexp `json:"forbid,omitempty"`
+	// MaxStack bounds the stack frame in bytes: of any function (CPU), of a
+	// thread (GPU). MaxRegisters bounds the registers of a thread and MaxSpill
+	// the bytes that it spills (GPU only). Nil sets no bound.
+	MaxStack     *int64 `json:"max_stack,omitempty"`
+	MaxRegisters *int64 `json:"max_registers,omitempty"`
+	MaxSpill     *int64 `json:"max_spill,omitempty"`
+}
+
+// A BaselineKind says what a baseline is.
+type BaselineKind string
+
+// The kinds of baselines.
+const (
+	BaselineGenome  BaselineKind = "genome"  // the implementation with fixed parameters
+	BaselineSource  BaselineKind = "source"  // a C file of its own
+	BaselineLibrary BaselineKind = "library" // a function of an installed library
+)
+
+// A Baseline is what the speedups of a problem on a backend are measured
+// against.
+type Baseline struct {
+	Kind BaselineKind `json:"kind"`
+	// Genome gives every active parameter its value (BaselineGenome).
+	Genome map[string]any `json:"genome,omitempty"`
+	// Source and Flags are a C file with the entry's signature, and how to
+	// compile it (BaselineSource). The flags are no templates.
+	Source *Source  `json:"source,omitempty"`
+	Flags  []string `json:"flags,omitempty"`
+	// Library and Symbol name a shared library and the function in it that has
+	// the kernel's signature (BaselineLibrary).
+	Library string `json:"library,omitempty"`
+	Symbol  string `json:"symbol,omitempty"`
+
+	owner *Implementation
+}
+
+// Implementation is the one that declares the baseline.
+func (b *Baseline) Implementation() *Implementation { return b.owner }
+
+// String says in a few words what the baseline is.
+func (b *Baseline) String() string {
+	switch b.Kind {
+	case BaselineGenome:
+		return b.owner.Name + " with its baseline genome"
+	case BaselineSource:
+		return b.Source.File
+	}
+	return b.Symbol + " of " + b.Library
+}
+
+// Baseline gives the baseline of the problem on the implementation's backend,
+// whichever implementation declares it. There always is one.
+func (im *Implementation) Baseline() *Baseline {
+	for _, other := range im.definition.Implementations {
+		if other.Backend == im.Backend && other.baseline != nil {
+			return other.baseline
+		}
+	}
+	return nil // Load does not let this happen
+}
+
+// Definition is the kernel that the implementation belongs to.
+func (im *Implementation) Definition() *Definition { return im.definition }
+
+// Implementation names the gene by which a space over several implementations
+// chooses among them.
+const implementationGene = "implementation"
+
+// Space is the space of one implementation, or of several, whose first gene
+// "implementation" then chooses among them. A constraint must hold for every
+// one of the shapes. Limits describe the device (see [Limits]); those not given
+// have their defaults. The error wraps genome.ErrEmpty when no genome is valid.
+func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[string]any) (*genome.Space, error) {
+	if len(impls) == 0 {
+		return nil, fmt.Errorf("kernel %s: no implementation was chosen", d.Name)
+	}
+	if len(shapes) == 0 {
+		return nil, fmt.Errorf("kernel %s: no shape was chosen", d.Name)
+	}
+	known, err := withDefaults(limits)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", d.Name, err)
+	}
+	envs := make([]map[string]any, len(shapes))
+	for i, s := range shapes {
+		envs[i] = s.env()
+		maps.Copy(envs[i], known)
+	}
+	var space *genome.Space
+	if len(impls) == 1 {
+		space, err = genome.NewSpace(impls[0].Parameters, impls[0].Constraints, envs...)
+	} else {
+		alts := make([]genome.Alternative, len(impls))
+		for i, im := range impls {
+			alts[i] = genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints}
+		}
+		space, err = genome.NewUnion(implementationGene, alts, envs...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", d.Name, err)
+	}
+	return space, nil
+}
+
+// Implementation gives the one among impls that a genome of their space
+// chooses; nil when the genome names none of them.
+func (d *Definition) Implementation(g genome.Genome, impls []*Implementation) *Implementation {
+	if len(impls) == 1 {
+		return impls[0]
+	}
+	v, _ := g.Get(implementationGene)
+	for _, im := range impls {
+		if v == genome.Str(im.Name) {
+			return im
+		}
+	}
+	return nil
+}
+
+// Threads says how many threads a candidate starts, itself included.
+func (im *Implementation) Threads(g genome.Genome) (int, error) {
+	if im.threads == nil {
+		return 1, nil
+	}
+	n, err := im.threads.prog.Int(g.Map())
+	if err != nil {
+		return 0, im.fail(im.threads.at, "threads: %v", err)
+	}
+	if n < 1 || n > maxThreads {
+		return 0, im.fail(im.threads.at, "threads: %q gives %d for the genome %s, expected 1 to %d", im.threads.src, n, g, maxThreads)
+	}
+	return int(n), nil
+}
+
+// maxThreads bounds the threads of a candidate.
+const maxThreads = 1024
+
+// Geometry computes the launch geometry of a genome at a shape. It fails for
+// implementations without one.
+func (im *Implementation) Geometry(g genome.Genome, s Shape) (Geometry, error) {
+	geo := Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
+	if im.Launch == nil {
+		return geo, fmt.Errorf("implementation %s has no launch geometry", im.Name)
+	}
+	env := s.env()
+	maps.Copy(env, g.Map())
+	eval := func(e *expression, what string, least int64) (int64, error) {
+		n, err := e.prog.Int(env)
+		if err != nil {
+			return 0, im.fail(e.at, "%s: %v", what, err)
+		}
+		if n < least {
+			return 0, im.fail(e.at, "%s: %q gives %d for the genome %s at shape %s, expected at least %d", what, e.src, n, g, s.Name, least)
+		}
+		return n, nil
+	}
+	var err error
+	for i, e := range im.Launch.grid {
+		if geo.Grid[i], err = eval(e, "grid", 1); err != nil {
+			return geo, err
+		}
+	}
+	for i, e := range im.Launch.block {
+		if geo.Block[i], err = eval(e, "block", 1); err != nil {
+			return geo, err
+		}
+	}
+	if im.Launch.shared != nil {
+		if geo.SharedBytes, err = eval(im.Launch.shared, "shared", 0); err != nil {
+			return geo, err
+		}
+	}
+	return geo, nil
+}
+
+// fail makes an error of rendering at a place in kernel.toml.
+func (im *Implementation) fail(at *node, format string, args ...any) error {
+	e := im.definition.doc.fault(at.at, format, args...)
+	e.Err = ErrRender
+	return e
+}

@@ -1,0 +1,33 @@
+// Package kernels loads what evotune tunes: definitions of kernels, each a
+// folder with a kernel.toml, its templates and its reference.
+//
+// # Model
+//
+// A [Definition] is one [Problem] with its [Implementation]s. The problem says
+// what is computed (dimensions, buffers, scalars, a reference in double
+// precision), how right an answer must be (tolerances, and negative controls
+// that must miss them) and what it costs at least (operations and bytes, for
+// throughput and for the time that no device can beat). An implementation says
+// how: a template with parameters, the constraints between them, compiler
+// flags, and the baseline that speedups are measured against.
+//
+// [Definition.Space] is the set of valid parameter values, as genomes;
+// [Implementation.Render] fills the template with one of them and gives
+// everything that a backend compiles. Rendering is a pure function of the
+// definition and the genome.
+//
+// [Open] collects the built-in kernels and those of the folders given; [Load]
+// and [LoadDir] read one folder; [Lint] looks for what is suspicious though
+// well-formed; [Scaffold] writes a folder to begin with. docs/kernels.md is the
+// manual of the format.
+//
+// # Caveats
+//
+// A definition is trusted as a Makefile is: its flags reach the compiler, and
+// its C code runs. A folder is read through [os.Root], so neither names nor
+// symbolic links lead out of it.
+//
+// Expressions are those of [genome.Expr]. Names in them are the problem's
+// dimensions, the limits of the device ([Limits]) and, for an implementation,
+// its parameters.
+package kernels

@@ -1,0 +1,64 @@
+package kernels
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A Limit is a property of the device that constraints may name.
+type Limit struct {
+	Name string
+	// Default stands for it where the device is not known, such as when a
+	// definition is loaded or linted. It is that of a small common device.
+	Default int64
+	Doc     string
+}
+
+// limits are in the order of docs/kernels.md.
+var limits = []Limit{
+	{"device_cores", 2, "hardware threads that a candidate may use (CPU), multiprocessors (GPU)"},
+	{"device_l1_bytes", 32 << 10, "first-level data cache of one core"},
+	{"device_l2_bytes", 512 << 10, "second-level cache of one core (CPU), of the device (GPU)"},
+	{"device_l3_bytes", 8 << 20, "last-level cache; 0 where there is none"},
+	{"device_line_bytes", 64, "cache line"},
+	{"device_vector_bytes", 16, "widest vector register that the target has (CPU)"},
+	{"device_capability", 80, "compute capability, ten times the major plus the minor number (CUDA)"},
+	{"device_warp", 32, "threads in a warp (GPU)"},
+	{"device_max_threads", 1024, "threads that a block may have (GPU)"},
+	{"device_max_shared_bytes", 48 << 10, "shared memory that a block may have, opt-in included (GPU)"},
+	{"device_registers", 64 << 10, "32-bit registers of a multiprocessor (GPU)"},
+}
+
+// Limits lists the properties of a device that expressions may name.
+func Limits() []Limit { return slices.Clone(limits) }
+
+// defaultLimits gives every limit its default.
+func defaultLimits() map[string]any {
+	m := make(map[string]any, len(limits))
+	for _, l := range limits {
+		m[l.Name] = l.Default
+	}
+	return m
+}
+
+// withDefaults completes what a backend knows of its device. A name that is no
+// limit is a mistake of the caller.
+func withDefaults(known map[string]any) (map[string]any, error) {
+	m := defaultLimits()
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if _, ok := m[name]; !ok {
+			return nil, fmt.Errorf("unknown device limit %q: %s", name, suggest(name, limitNames()))
+		}
+		m[name] = known[name]
+	}
+	return m, nil
+}
+
+func limitNames() []string {
+	out := make([]string, len(limits))
+	for i, l := range limits {
+		out[i] = l.Name
+	}
+	return out
+}

@@ -1,0 +1,728 @@
+package kernels
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// Format is the version of kernel.toml that this package reads.
+const Format = 1
+
+// definitionFile is the file that makes a folder a kernel.
+const definitionFile = "kernel.toml"
+
+// Bounds that no honest definition meets; they keep a broken or hostile one
+// from taking all memory.
+const (
+	maxDefinition = 1 << 20  // bytes of kernel.toml
+	maxFile       = 16 << 20 // bytes of any other file
+	maxValues     = 4096     // of one parameter
+	maxList       = 1024     // shapes, buffers, parameters, constraints, ...
+	maxDim        = 1 << 40
+)
+
+// LoadDir reads the kernel in a folder of the file system. The error is an
+// *Error.
+func LoadDir(dir string) (*Definition, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, unreadable(dir, err, "check the path and its permissions")
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	return load(root.FS(), ".", dir)
+}
+
+// Load reads the kernel in a folder of fsys. The error is an *Error.
+func Load(fsys fs.FS, dir string) (*Definition, error) { return load(fsys, dir, dir) }
+
+// unreadable makes the error for a file that the system does not give.
+func unreadable(file string, err error, advice string) *Error {
+	cause := err
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		cause = pe.Err
+	}
+	return &Error{File: file, Msg: fmt.Sprintf("%v: %s", cause, advice), Err: errors.Join(ErrDefinition, err)}
+}
+
+// A loader reads one folder.
+type loader struct {
+	fsys    fs.FS
+	dir     string // within fsys
+	display string // for messages
+	d       *document
+	def     *Definition
+	texts   map[string]string // the files read, for the hash
+}
+
+func load(fsys fs.FS, dir, display string) (*Definition, error) {
+	l := &loader{fsys: fsys, dir: dir, display: display, texts: map[string]string{}}
+	file := filepath.Join(display, definitionFile)
+	text, err := readFile(fsys, path.Join(dir, definitionFile), maxDefinition)
+	if err != nil {
+		advice := "a kernel is a folder with a " + definitionFile + ", readable by you"
+		return nil, unreadable(file, err, advice)
+	}
+	l.texts[definitionFile] = text
+	if l.d, err = parseDocument(file, []byte(text)); err != nil {
+		return nil, err
+	}
+	l.def = &Definition{Dir: display, doc: l.d}
+	l.definition()
+	if l.d.err != nil {
+		return nil, l.d.err
+	}
+	l.def.Hash = hashFiles("evotune kernel 1", l.texts)
+	return l.def, nil
+}
+
+// readFile reads a regular file of a bounded size.
+func readFile(fsys fs.FS, name string, limit int64) (string, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return "", err
+	}
+	if int64(len(text)) > limit {
+		return "", &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", limit)}
+	}
+	return string(text), nil
+}
+
+// hashFiles hashes named texts so that no two sets give the same input.
+func hashFiles(what string, texts map[string]string) string {
+	h := sha256.New()
+	add := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	add(what)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		add(name)
+		add(texts[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// file reads a file of the folder that a value names.
+func (l *loader) file(n *node) (string, bool) {
+	name := n.str
+	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:\x00") {
+		l.d.fail(n.at, "%q does not name a file inside the folder: write a path below it, with / between its parts", name)
+		return "", false
+	}
+	if text, ok := l.texts[name]; ok {
+		return text, true
+	}
+	text, err := readFile(l.fsys, path.Join(l.dir, name), maxFile)
+	if err != nil {
+		cause := err
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			cause = pe.Err
+		}
+		advice := "the file must be readable by you"
+		if errors.Is(err, fs.ErrNotExist) {
+			advice = "no such file in the folder"
+			if near := nearest(path.Base(name), l.entries(path.Dir(name))); near != "" {
+				advice += ": did you mean " + path.Join(path.Dir(name), near) + "?"
+			} else {
+				advice += ": create it, or correct the name"
+			}
+			l.failWith(n.at, err, "%q: %s", name, advice)
+			return "", false
+		}
+		l.failWith(n.at, err, "%q: %v: %s", name, cause, advice)
+		return "", false
+	}
+	l.texts[name] = text
+	return text, true
+}
+
+func (l *loader) failWith(at int, err error, format string, args ...any) {
+	if l.d.err == nil {
+		e := l.d.fault(at, format, args...)
+		e.Err = errors.Join(ErrDefinition, err)
+		l.d.err = e
+	}
+}
+
+// entries lists the files of a folder, to suggest one of them.
+func (l *loader) entries(dir string) []string {
+	list, err := fs.ReadDir(l.fsys, path.Join(l.dir, dir))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range list {
+		if !e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+var (
+	kernelName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	shapeName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`)
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+	library    = regexp.MustCompile(`^([^:\s]+):([A-Za-z_][A-Za-z0-9_]*)$`)
+)
+
+// keywords cannot be names in the C prototype.
+var keywords = strings.Fields(`auto break case char const continue default do double else enum extern float for goto
+	if inline int long register restrict return short signed sizeof static struct switch typedef union unsigned void
+	volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
+	_Thread_local asm typeof class namespace new private protected public template this virtual operator friend
+	delete catch throw try using bool true false main`)
+
+// name checks a name that C code will see.
+func (l *loader) name(n *node, what string) bool {
+	if n == nil {
+		return false
+	}
+	switch {
+	case !identifier.MatchString(n.str):
+		l.d.fail(n.at, "%s %q cannot be a name in C: use letters, digits and _, not a digit first", what, n.str)
+	case slices.Contains(keywords, n.str):
+		l.d.fail(n.at, "%s %q is a word of C or C++: choose another", what, n.str)
+	case strings.HasPrefix(n.str, "evotune_"):
+		l.d.fail(n.at, "%s %q: names that begin with evotune_ belong to the generated header: choose another", what, n.str)
+	default:
+		return true
+	}
+	return false
+}
+
+// oneOf checks a word against a closed set.
+func (l *loader) oneOf(n *node, what string, words []string) bool {
+	if n == nil {
+		return false
+	}
+	if slices.Contains(words, n.str) {
+		return true
+	}
+	near := ""
+	if m := nearest(n.str, words); m != "" {
+		near = "did you mean " + m + "? "
+	}
+	l.d.fail(n.at, "unknown %s %q: %sthere are %s", what, n.str, near, strings.Join(words, ", "))
+	return false
+}
+
+// compile compiles an expression over the names of env.
+func (l *loader) compile(n *node, env map[string]any) *expression {
+	if n == nil || l.d.err != nil {
+		return nil
+	}
+	prog, err := genome.CompileExpr(n.str, env)
+	var fault *genome.ExprError
+	if errors.As(err, &fault) {
+		l.d.fail(n.within(fault.Offset), "in the expression %q: %s", n.str, fault.Msg)
+		return nil
+	} else if err != nil {
+		l.d.fail(n.at, "%v", err)
+		return nil
+	}
+	return &expression{src: n.str, at: n, prog: prog}
+}
+
+func (l *loader) definition() {
+	// A newer format may have keys that this package does not know: say so
+	// rather than call them unknown.
+	if n := l.d.root.children["format"]; n != nil && n.kind == integerNode && n.integer > Format {
+		l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", n.integer, Format)
+		return
+	}
+	t := l.d.table(l.d.root, definitionFile, "format", "name", "description", "license", "problem", "implementation")
+	if n := t.need("format", "format = 1", integerNode); n != nil && n.integer != Format {
+		l.d.fail(n.at, "format %d is unknown: write format = %d", n.integer, Format)
+	}
+	var n *node
+	if l.def.Name, n = t.needText("name", `"my-kernel"`); n != nil && !kernelName.MatchString(n.str) {
+		l.d.fail(n.at, "the name %q has other characters than a-z, 0-9, - and _: correct it", n.str)
+	}
+	l.def.Description, _ = t.needText("description", `"what it computes"`)
+	l.def.License, _ = t.text("license")
+	if p := t.need("problem", "a table [problem]", tableNode); p != nil && l.d.err == nil {
+		l.problem(p)
+	}
+	impls := t.need("implementation", "a table [[implementation]]", arrayNode)
+	if impls == nil || l.d.err != nil {
+		return
+	}
+	seen := map[string]*node{}
+	for _, n := range t.tables("implementation") {
+		if l.d.err != nil {
+			return
+		}
+		im := l.implementation(n)
+		if prev := seen[im.Name]; prev != nil {
+			line, _ := l.d.position(prev.key)
+			l.d.fail(n.children["name"].at, "implementation %s is already declared on line %d: choose another name", im.Name, line)
+		}
+		seen[im.Name] = n
+		l.def.Implementations = append(l.def.Implementations, im)
+	}
+	if len(l.def.Implementations) == 0 {
+		l.d.fail(impls.at, "there is no implementation: add a table [[implementation]]")
+	}
+	l.baselines()
+}
+
+// baselines sees to it that every backend has exactly one.
+func (l *loader) baselines() {
+	if l.d.err != nil {
+		return
+	}
+	owner := map[string]*Implementation{}
+	for _, im := range l.def.Implementations {
+		if im.baseline == nil {
+			continue
+		}
+		if prev := owner[im.Backend]; prev != nil {
+			line, _ := l.d.position(prev.node.children["baseline"].key)
+			l.d.fail(im.node.children["baseline"].key, "the baseline for the %s backend is already declared on line %d: keep one of the two", im.Backend, line)
+			return
+		}
+		owner[im.Backend] = im
+	}
+	for _, im := range l.def.Implementations {
+		if owner[im.Backend] == nil {
+			l.d.fail(im.node.key, "no implementation for the %s backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library", im.Backend)
+			return
+		}
+	}
+}
+
+func (l *loader) problem(n *node) {
+	t := l.d.table(n, "[problem]", "dims", "operations", "bytes", "pipe", "reference", "shape", "buffer", "scalar", "tolerance", "control")
+	p := &l.def.Problem
+	names := map[string]*node{} // all parameters of the entry
+
+	dims := t.need("dims", `dims = ["N"]`, arrayNode)
+	if dims == nil {
+		return
+	}
+	env := map[string]any{}
+	for _, d := range t.texts("dims") {
+		if !l.name(d, "dimension") || !l.fresh(names, d, "dimension") {
+			return
+		}
+		if slices.Contains(limitNames(), d.str) {
+			l.d.fail(d.at, "dimension %q has the name of a device limit: choose another", d.str)
+			return
+		}
+		p.Dims = append(p.Dims, d.str)
+		env[d.str] = 1
+		if _, err := genome.CompileExpr("1", env); err != nil {
+			l.d.fail(d.at, "dimension: %v", err)
+			return
+		}
+	}
+	if len(p.Dims) == 0 && l.d.err == nil {
+		l.d.fail(dims.at, `a problem has at least one dimension: write dims = ["N"]`)
+	}
+	if len(p.Dims) > maxList {
+		l.d.fail(dims.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
+	}
+
+	var e *node
+	p.OperationsExpr, e = t.needText("operations", `"2*N"`)
+	p.operations = l.compile(e, env)
+	p.BytesExpr, e = t.needText("bytes", `"8*N"`)
+	p.bytes = l.compile(e, env)
+	p.Pipe, e = t.needText("pipe", `"f32"`)
+	l.oneOf(e, "pipe", pipes())
+
+	if r := t.need("reference", "a table [problem.reference] with source and entry", tableNode); r != nil {
+		rt := l.d.table(r, "[problem.reference]", "source", "entry")
+		p.Reference, _ = l.source(rt, "reference.c")
+	}
+	l.buffers(t, env, names)
+	l.scalars(t, env, names)
+	l.shapes(t)
+	l.tolerance(t)
+	l.controls(t)
+	l.evaluate()
+}
+
+// pipes lists the peaks that can bound a kernel.
+func pipes() []string {
+	var out []string
+	for _, t := range DTypes() {
+		out = append(out, string(t))
+	}
+	return append(out, "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8")
+}
+
+// fresh notes a name that must not be taken.
+func (l *loader) fresh(names map[string]*node, n *node, what string) bool {
+	if prev := names[n.str]; prev != nil {
+		line, _ := l.d.position(prev.at)
+		l.d.fail(n.at, "%s %s: the name is already taken on line %d: choose another", what, n.str, line)
+		return false
+	}
+	names[n.str] = n
+	return true
+}
+
+// source reads a C file and its entry.
+func (l *loader) source(t table, example string) (Source, bool) {
+	var s Source
+	name, n := t.needText("source", strconv.Quote(example))
+	if n == nil {
+		return s, false
+	}
+	s.File = name
+	var ok bool
+	if s.Text, ok = l.file(n); !ok {
+		return s, false
+	}
+	s.Entry, n = t.needText("entry", `"`+strings.TrimSuffix(example, ".c")+`"`)
+	return s, n != nil && l.name(n, "entry")
+}
+
+// list reads an array of tables that must have at least one.
+func (l *loader) list(t table, key, header string) []*node {
+	if t.need(key, "a table [["+header+"]]", arrayNode) == nil {
+		return nil
+	}
+	out := t.tables(key)
+	if len(out) > maxList {
+		l.d.fail(out[maxList].at, "there are %d tables [[%s]], at most %d", len(out), header, maxList)
+	}
+	return out
+}
+
+func (l *loader) buffers(t table, env map[string]any, names map[string]*node) {
+	p := &l.def.Problem
+	for _, n := range l.list(t, "buffer", "problem.buffer") {
+		if l.d.err != nil {
+			return
+		}
+		bt := l.d.table(n, "[[problem.buffer]]", "name", "dtype", "shape", "role", "data")
+		var b Buffer
+		var e *node
+		if b.Name, e = bt.needText("name", `"A"`); !l.name(e, "buffer") || !l.fresh(names, e, "buffer") {
+			return
+		}
+		if e = bt.need("dtype", `dtype = "f32"`, stringNode); !l.oneOf(e, "dtype", words(DTypes())) {
+			return
+		}
+		b.DType = DType(e.str)
+		if e = bt.need("role", `role = "in"`, stringNode); !l.oneOf(e, "role", words([]Role{In, Out, InOut})) {
+			return
+		}
+		b.Role = Role(e.str)
+		if e = bt.need("shape", `shape = ["N"]`, arrayNode); e == nil {
+			return
+		}
+		axes := bt.texts("shape")
+		if len(axes) == 0 {
+			l.d.fail(e.at, "buffer %s has no axis: write shape = [\"1\"] for a single element", b.Name)
+			return
+		}
+		if len(axes) > maxList {
+			l.d.fail(e.at, "buffer %s has %d axes, at most %d", b.Name, len(axes), maxList)
+			return
+		}
+		b.Shape = strs(axes)
+		for _, a := range axes {
+			b.axes = append(b.axes, l.compile(a, env))
+		}
+		text, e := bt.text("data")
+		switch {
+		case e != nil && b.Role == Out:
+			l.d.fail(e.at, "buffer %s is an output, which holds NaN before every run: remove data", b.Name)
+		case e == nil && b.Role != Out:
+			l.d.fail(n.key, `[[problem.buffer]] %s lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`, b.Name)
+		case e != nil:
+			b.Data = l.data(e, text, b.DType)
+		}
+		p.Buffers = append(p.Buffers, b)
+	}
+	if l.d.err == nil && len(p.Outputs()) == 0 {
+		l.d.fail(t.n.key, `no buffer has role "out" or "inout": a kernel must write something`)
+	}
+}
+
+func words[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, w := range list {
+		out[i] = string(w)
+	}
+	return out
+}
+
+var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
+
+// data parses a distribution.
+func (l *loader) data(n *node, text string, dtype DType) Data {
+	m := dataForm.FindStringSubmatch(text)
+	if m == nil {
+		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)", text)
+		return Data{}
+	}
+	d := Data{Distribution: Distribution(m[1])}
+	known := []Distribution{Uniform, Normal, Integers, Constant}
+	if !slices.Contains(known, d.Distribution) {
+		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], words(known)))
+		return d
+	}
+	want := 2
+	if d.Distribution == Constant {
+		want = 1
+	}
+	args := strings.Split(m[2], ",")
+	if len(args) != want {
+		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
+		return d
+	}
+	for i, a := range args {
+		x, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
+		if err != nil || x != x || x > 1e300 || x < -1e300 {
+			l.d.fail(n.at, "%s: %q is no finite number", d.Distribution, strings.TrimSpace(a))
+			return d
+		}
+		if i == 0 {
+			d.A = x
+		} else {
+			d.B = x
+		}
+	}
+	whole := func(x float64) bool { lo, hi := dtype.Range(); return x == float64(int64(x)) && x >= lo && x <= hi }
+	switch {
+	case !dtype.Float() && (d.Distribution == Uniform || d.Distribution == Normal):
+		l.d.fail(n.at, "%s gives fractions, which %s cannot hold: use integers(lo,hi) or constant(x)", d.Distribution, dtype)
+	case d.Distribution == Uniform && d.A >= d.B:
+		l.d.fail(n.at, "uniform(%g,%g) is empty: the first number must be the smaller one", d.A, d.B)
+	case d.Distribution == Normal && d.B <= 0:
+		l.d.fail(n.at, "normal(%g,%g): the standard deviation must be above 0", d.A, d.B)
+	case d.Distribution == Integers && d.A > d.B:
+		l.d.fail(n.at, "integers(%g,%g) is empty: the first number must not be the larger one", d.A, d.B)
+	case d.Distribution == Integers && (!whole(d.A) || !whole(d.B)),
+		d.Distribution == Constant && !dtype.Float() && !whole(d.A):
+		lo, hi := dtype.Range()
+		l.d.fail(n.at, "%s: %s holds the integers from %.0f to %.0f", d, dtype, lo, hi)
+	}
+	return d
+}
+
+func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
+	p := &l.def.Problem
+	for _, n := range t.tables("scalar") {
+		if l.d.err != nil {
+			return
+		}
+		st := l.d.table(n, "[[problem.scalar]]", "name", "dtype", "value")
+		var s Scalar
+		var e *node
+		if s.Name, e = st.needText("name", `"alpha"`); !l.name(e, "scalar") || !l.fresh(names, e, "scalar") {
+			return
+		}
+		if e = st.need("dtype", `dtype = "f32"`, stringNode); !l.oneOf(e, "dtype of a scalar", words([]DType{F64, F32, I64, I32})) {
+			return
+		}
+		s.DType = DType(e.str)
+		s.Value, e = st.needText("value", `"1.0"`)
+		s.expr = l.compile(e, env)
+		p.Scalars = append(p.Scalars, s)
+	}
+}
+
+func (l *loader) shapes(t table) {
+	p := &l.def.Problem
+	seen := map[string]*node{}
+	for _, n := range l.list(t, "shape", "problem.shape") {
+		if l.d.err != nil {
+			return
+		}
+		st := l.d.table(n, "[[problem.shape]]", "name", "dims", "use")
+		s := Shape{Dims: map[string]int64{}}
+		var e *node
+		if s.Name, e = st.needText("name", `"1024"`); e == nil {
+			return
+		}
+		if !shapeName.MatchString(s.Name) {
+			l.d.fail(e.at, "shape name %q has other characters than letters, digits and . _ + -: correct it", s.Name)
+			return
+		}
+		if !l.fresh(seen, e, "shape") {
+			return
+		}
+		if e = st.need("use", `use = "tune"`, stringNode); !l.oneOf(e, "use", words([]Use{Tune, Verify, Sanitize})) {
+			return
+		}
+		s.Use = Use(e.str)
+		dims := st.need("dims", "dims = { "+strings.Join(p.Dims, " = 1, ")+" = 1 }", tableNode)
+		if dims == nil {
+			return
+		}
+		l.d.table(dims, "dims of shape "+s.Name, p.Dims...)
+		for _, name := range p.Dims {
+			v := dims.children[name]
+			switch {
+			case v == nil:
+				l.d.fail(dims.at, "shape %s lacks the dimension %s: add %s = 1 or the like", s.Name, name, name)
+			case v.kind != integerNode:
+				l.d.fail(v.at, "dimension %s is %s, expected an integer", name, v.kind)
+			case v.integer < 0 || v.integer > maxDim:
+				l.d.fail(v.at, "dimension %s is %d, expected 0 to %d", name, v.integer, int64(maxDim))
+			default:
+				s.Dims[name] = v.integer
+			}
+		}
+		p.Shapes = append(p.Shapes, s)
+	}
+	for _, use := range []Use{Tune, Verify, Sanitize} {
+		if l.d.err == nil && len(p.ShapesFor(use)) == 0 {
+			l.d.fail(t.n.key, "no shape has use = %q: add one", string(use))
+		}
+	}
+}
+
+func (l *loader) tolerance(t table) {
+	p := &l.def.Problem
+	n := t.need("tolerance", "a table [problem.tolerance] with a number for every type of output", tableNode)
+	if n == nil || l.d.err != nil {
+		return
+	}
+	l.d.table(n, "[problem.tolerance]", words(DTypes())...)
+	p.Tolerance = map[DType]float64{}
+	for _, name := range n.names {
+		v := n.children[name]
+		x, ok := v.number()
+		if !ok || x < 0 || x >= 1 {
+			l.d.fail(v.at, "the tolerance for %s must be a number from 0 to below 1, relative to the output's scale", name)
+			return
+		}
+		p.Tolerance[DType(name)] = x
+	}
+	for _, b := range p.Outputs() {
+		if _, ok := p.Tolerance[b.DType]; !ok {
+			l.d.fail(n.key, "[problem.tolerance] lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", b.DType, b.Name, b.DType)
+			return
+		}
+	}
+}
+
+func (l *loader) controls(t table) {
+	p := &l.def.Problem
+	for _, n := range l.list(t, "control", "problem.control") {
+		if l.d.err != nil {
+			return
+		}
+		ct := l.d.table(n, "[[problem.control]]", "kind", "buffers")
+		e := ct.need("kind", `kind = "zeros"`, stringNode)
+		if !l.oneOf(e, "control", words([]ControlKind{Zeros, Mean, Swapped})) {
+			return
+		}
+		c := Control{Kind: ControlKind(e.str)}
+		pair := ct.texts("buffers")
+		switch {
+		case c.Kind != Swapped && ct.n.children["buffers"] != nil:
+			l.d.fail(ct.n.children["buffers"].at, "only the control swap takes buffers: remove them")
+			return
+		case c.Kind == Swapped && len(pair) != 2:
+			l.d.fail(n.key, `the control swap needs two inputs: add buffers = ["A", "B"]`)
+			return
+		}
+		c.Buffers = strs(pair)
+		if c.Kind == Swapped && !l.swap(pair) {
+			return
+		}
+		p.Controls = append(p.Controls, c)
+	}
+}
+
+// swap checks the pair of buffers of a control.
+func (l *loader) swap(pair []*node) bool {
+	p := &l.def.Problem
+	var ins []string
+	for _, b := range p.Buffers {
+		if b.Role != Out {
+			ins = append(ins, b.Name)
+		}
+	}
+	for _, n := range pair {
+		if !slices.Contains(ins, n.str) {
+			l.d.fail(n.at, "no input is called %q: %s", n.str, suggest(n.str, ins))
+			return false
+		}
+	}
+	a, _ := p.Buffer(pair[0].str)
+	b, _ := p.Buffer(pair[1].str)
+	switch {
+	case a.Name == b.Name:
+		l.d.fail(pair[1].at, "%s cannot be swapped with itself: name two inputs", a.Name)
+		return false
+	case a.DType != b.DType:
+		l.d.fail(pair[1].at, "%s is %s and %s is %s: only inputs of one type can be swapped", a.Name, a.DType, b.Name, b.DType)
+		return false
+	}
+	if l.d.err != nil {
+		return false
+	}
+	for _, s := range p.Shapes {
+		n, err1 := p.Elements(a, s)
+		m, err2 := p.Elements(b, s)
+		if err1 != nil || err2 != nil || n == m { // evaluate reports the errors
+			return true
+		}
+	}
+	l.d.fail(pair[0].at, "%s and %s have the same size in no shape, so that they can never be swapped: add a shape, or remove the control", a.Name, b.Name)
+	return false
+}
+
+// evaluate computes every expression of the problem at every shape, so that
+// the helpers of a loaded Problem do not fail later.
+func (l *loader) evaluate() {
+	p := &l.def.Problem
+	for _, s := range p.Shapes {
+		if l.d.err != nil {
+			return
+		}
+		for _, e := range []*expression{p.operations, p.bytes} {
+			if _, err := p.cost(e, "", s); err != nil {
+				l.d.fail(e.at.at, "%s", strings.TrimSpace(err.Error()))
+				return
+			}
+		}
+		for _, b := range p.Buffers {
+			if _, err := p.Elements(b, s); err != nil {
+				l.d.fail(b.axes[0].at.at, "%v", err)
+				return
+			}
+		}
+		for i := range p.Scalars {
+			one := Problem{Scalars: p.Scalars[i : i+1]}
+			if _, err := one.ScalarValues(s); err != nil {
+				l.d.fail(p.Scalars[i].expr.at.at, "%v", err)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// A DType is the type of the elements of a buffer, or of a scalar.
+type DType string
+
+// The types of elements. F16 is IEEE 754 binary16, BF16 the upper half of a
+// binary32; kernels get both as the bits they are, see [Header].
+const (
+	F64  DType = "f64"
+	F32  DType = "f32"
+	F16  DType = "f16"
+	BF16 DType = "bf16"
+	I64  DType = "i64"
+	I32  DType = "i32"
+	I8   DType = "i8"
+	U8   DType = "u8"
+)
+
+// DTypes lists the types of elements.
+func DTypes() []DType { return []DType{F64, F32, F16, BF16, I64, I32, I8, U8} }
+
+// Size is the size of one element in bytes.
+func (t DType) Size() int64 {
+	switch t {
+	case F64, I64:
+		return 8
+	case F32, I32:
+		return 4
+	case F16, BF16:
+		return 2
+	}
+	return 1
+}
+
+// Float tells whether the type is a floating-point one.
+func (t DType) Float() bool {
+	switch t {
+	case F64, F32, F16, BF16:
+		return true
+	}
+	return false
+}
+
+// C is the type's name in the generated header.
+func (t DType) C() string {
+	switch t {
+	case F64:
+		return "double"
+	case F32:
+		return "float"
+	case F16:
+		return "evotune_f16"
+	case BF16:
+		return "evotune_bf16"
+	case I64:
+		return "int64_t"
+	case I32:
+		return "int32_t"
+	case I8:
+		return "int8_t"
+	}
+	return "uint8_t"
+}
+
+// Range gives the least and the largest integer that the type holds exactly.
+func (t DType) Range() (lo, hi float64) {
+	switch t {
+	case F64, I64:
+		return -1 << 53, 1 << 53 // data is made as double
+	case F32:
+		return -1 << 24, 1 << 24
+	case F16:
+		return -1 << 11, 1 << 11
+	case BF16:
+		return -1 << 8, 1 << 8
+	case I32:
+		return math.MinInt32, math.MaxInt32
+	case I8:
+		return math.MinInt8, math.MaxInt8
+	}
+	return 0, math.MaxUint8
+}
+
+// A Role says what a kernel does with a buffer.
+type Role string
+
+// The roles.
+const (
+	In    Role = "in"    // read only: changing it is a fault
+	Out   Role = "out"   // written in full; holds NaN before
+	InOut Role = "inout" // read and written
+)
+
+// A Use says what a shape is for.
+type Use string
+
+// The uses.
+const (
+	// Tune: benchmarked. The first shape with this use is the default.
+	Tune Use = "tune"
+	// Verify: checked for parity only, so that a kernel that fits the tuned
+	// shapes alone is found out.
+	Verify Use = "verify"
+	// Sanitize: the small one that sanitizers run on.
+	Sanitize Use = "sanitize"
+)
+
+// A Shape gives every dimension of a problem a size.
+type Shape struct {
+	Name string           `json:"name"`
+	Use  Use              `json:"use"`
+	Dims map[string]int64 `json:"dims"`
+}
+
+// env gives the dimensions as constants of expressions.
+func (s Shape) env() map[string]any {
+	m := make(map[string]any, len(s.Dims)+len(limits))
+	for k, v := range s.Dims {
+		m[k] = v
+	}
+	return m
+}
+
+// A Distribution is a family of random numbers.
+type Distribution string
+
+// The distributions, with the meaning of a Data's A and B.
+const (
+	Uniform  Distribution = "uniform"  // on [A, B)
+	Normal   Distribution = "normal"   // mean A, standard deviation B
+	Integers Distribution = "integers" // each of A to B with equal chance
+	Constant Distribution = "constant" // always A
+)
+
+// Data says how an input is filled.
+type Data struct {
+	Distribution Distribution `json:"distribution"`
+	A            float64      `json:"a"`
+	B            float64      `json:"b"`
+}
+
+// String gives the form that kernel.toml has.
+func (d Data) String() string {
+	switch d.Distribution {
+	case "":
+		return ""
+	case Constant:
+		return fmt.Sprintf("%s(%g)", d.Distribution, d.A)
+	}
+	return fmt.Sprintf("%s(%g,%g)", d.Distribution, d.A, d.B)
+}
+
+// A Buffer is an array that a kernel gets, in row-major order.
+type Buffer struct {
+	Name  string   `json:"name"`
+	DType DType    `json:"dtype"`
+	Role  Role     `json:"role"`
+	Shape []string `json:"shape"` // one expression over the dimensions per axis
+	// Data fills it; the zero Data for outputs.
+	Data Data `json:"data,omitzero"`
+
+	axes []*expression
+}
+
+// A Scalar is a number that a kernel gets after its buffers.
+type Scalar struct {
+	Name  string `json:"name"`
+	DType DType  `json:"dtype"` // f64, f32, i64 or i32
+	Value string `json:"value"` // an expression over the dimensions
+
+	expr *expression
+}
+
+// A Source is a C file of the kernel's folder.
+type Source struct {
+	File  string `json:"file"`
+	Entry string `json:"entry"`
+	Text  string `json:"-"`
+}
+
+// A ControlKind is a way of being wrong.
+type ControlKind string
+
+// The negative controls.
+const (
+	Zeros   ControlKind = "zeros"    // every output is zero
+	Mean    ControlKind = "constant" // every output is the mean of the reference's
+	Swapped ControlKind = "swap"     // the reference with two inputs exchanged
+)
+
+// A Control is an answer that the tolerance must refuse, or the tolerance
+// proves nothing.
+type Control struct {
+	Kind ControlKind `json:"kind"`
+	// Buffers are the two inputs that Swapped exchanges. They are of one type,
+	// and of one size in at least one shape.
+	Buffers []string `json:"buffers,omitempty"`
+}
+
+// A Problem is what implementations compute.
+type Problem struct {
+	// Dims are the names of the dimensions, in the order in which kernels get
+	// them.
+	Dims    []string `json:"dims"`
+	Shapes  []Shape  `json:"shapes"`
+	Buffers []Buffer `json:"buffers"`
+	Scalars []Scalar `json:"scalars,omitempty"`
+	// OperationsExpr and BytesExpr are the expressions behind Operations and
+	// Bytes.
+	OperationsExpr string `json:"operations"`
+	BytesExpr      string `json:"bytes"`
+	// Pipe names the peak that bounds the operations: "f32", "f64", ...,
+	// "tensor-f16", ...
+	Pipe      string `json:"pipe"`
+	Reference Source `json:"reference"`
+	// Tolerance bounds max|output - reference| / RMS(reference) of every
+	// output, by its type.
+	Tolerance map[DType]float64 `json:"tolerance"`
+	Controls  []Control         `json:"controls"`
+
+	operations, bytes *expression
+}
+
+// Shape finds a shape by name. The error wraps ErrUnknownShape and lists the
+// names.
+func (p *Problem) Shape(name string) (Shape, error) {
+	names := make([]string, len(p.Shapes))
+	for i, s := range p.Shapes {
+		if s.Name == name {
+			return s, nil
+		}
+		names[i] = s.Name
+	}
+	near := ""
+	if n := nearest(name, names); n != "" {
+		near = "did you mean " + n + "? "
+	}
+	return Shape{}, fmt.Errorf("%w %q: %sthere are %s", ErrUnknownShape, name, near, strings.Join(names, ", "))
+}
+
+// ShapesFor lists the shapes of a use, in the order of the definition. There
+// is at least one for every use.
+func (p *Problem) ShapesFor(use Use) []Shape {
+	var out []Shape
+	for _, s := range p.Shapes {
+		if s.Use == use {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Buffer finds a buffer by name.
+func (p *Problem) Buffer(name string) (Buffer, bool) {
+	i := slices.IndexFunc(p.Buffers, func(b Buffer) bool { return b.Name == name })
+	if i < 0 {
+		return Buffer{}, false
+	}
+	return p.Buffers[i], true
+}
+
+// Outputs lists the buffers that a kernel writes.
+func (p *Problem) Outputs() []Buffer {
+	return slices.DeleteFunc(slices.Clone(p.Buffers), func(b Buffer) bool { return b.Role == In })
+}
+
+// maxBytes bounds a buffer, far above any memory.
+const maxBytes = 1 << 40
+
+// Axes gives the extent of every axis of a buffer at a shape.
+func (p *Problem) Axes(b Buffer, s Shape) ([]int64, error) {
+	env := s.env()
+	out := make([]int64, len(b.axes))
+	for i, e := range b.axes {
+		n, err := e.prog.Int(env)
+		if err != nil {
+			return nil, fmt.Errorf("buffer %s at shape %s: %w", b.Name, s.Name, err)
+		}
+		if n < 1 || n > maxBytes {
+			return nil, fmt.Errorf("buffer %s at shape %s: axis %q is %d, expected 1 to %d", b.Name, s.Name, e.src, n, int64(maxBytes))
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// Elements counts the elements of a buffer at a shape.
+func (p *Problem) Elements(b Buffer, s Shape) (int64, error) {
+	axes, err := p.Axes(b, s)
+	if err != nil {
+		return 0, err
+	}
+	n := int64(1)
+	for _, a := range axes {
+		if n > maxBytes/a/b.DType.Size() {
+			return 0, fmt.Errorf("buffer %s at shape %s has more than %d bytes", b.Name, s.Name, int64(maxBytes))
+		}
+		n *= a
+	}
+	return n, nil
+}
+
+// Operations counts the floating-point operations of one launch at a shape.
+func (p *Problem) Operations(s Shape) (float64, error) { return p.cost(p.operations, "operations", s) }
+
+// Bytes counts the bytes that one launch at a shape must move between the
+// device and its memory, however good its caches are.
+func (p *Problem) Bytes(s Shape) (float64, error) { return p.cost(p.bytes, "bytes", s) }
+
+func (p *Problem) cost(e *expression, what string, s Shape) (float64, error) {
+	x, err := e.prog.Float(s.env())
+	if err != nil {
+		return 0, fmt.Errorf("%s at shape %s: %w", what, s.Name, err)
+	}
+	if x < 0 {
+		return 0, fmt.Errorf("%s at shape %s: %q gives %g, which is negative", what, s.Name, e.src, x)
+	}
+	return x, nil
+}
+
+// ScalarValues gives the scalars at a shape, in their order.
+func (p *Problem) ScalarValues(s Shape) ([]float64, error) {
+	env := s.env()
+	out := make([]float64, len(p.Scalars))
+	for i, sc := range p.Scalars {
+		x, err := sc.expr.prog.Float(env)
+		if err != nil {
+			return nil, fmt.Errorf("scalar %s at shape %s: %w", sc.Name, s.Name, err)
+		}
+		if lo, hi := sc.DType.Range(); !sc.DType.Float() && (x != math.Trunc(x) || x < lo || x > hi) {
+			return nil, fmt.Errorf("scalar %s at shape %s: %q gives %g, which is no %s", sc.Name, s.Name, sc.expr.src, x, sc.DType)
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// An expression is a compiled expression and where it was written.
+type expression struct {
+	src  string
+	at   *node
+	prog *genome.Expr
+}

@@ -1,0 +1,211 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// maxSource bounds a rendered template in bytes.
+const maxSource = 8 << 20
+
+// Rendered is a candidate as a backend compiles it. It depends on the
+// definition and the genome alone.
+type Rendered struct {
+	Implementation *Implementation
+	// Entry is the function that the harness calls, in Source.
+	Entry string
+	// Source is the text to compile. Header declares the entry and must be
+	// included before it, so that a wrong signature does not compile.
+	Source, Header string
+	// Files are the files to put beside the source, by their path.
+	Files map[string]string
+	// Flags are for the compiler, one argument each.
+	Flags []string
+	// Threads is how many threads the candidate starts, itself included.
+	Threads int
+	// Hash is the SHA-256 (hex) over all of the above.
+	Hash string
+}
+
+// path gives a file of the folder as messages name it.
+func (l *loader) path(name string) string { return filepath.Join(l.display, filepath.FromSlash(name)) }
+
+// The name by which text/template knows a template, with its line, in errors.
+const unitName = "T"
+
+// parseUnit parses a template file.
+func parseUnit(file, text string) (*unit, error) {
+	u := &unit{file: file, text: text}
+	if err := u.parse(); err != nil {
+		line, msg := u.locate(err)
+		return nil, &Error{File: file, Line: line, Msg: msg, Err: errors.Join(ErrDefinition, ErrRender)}
+	}
+	return u, nil
+}
+
+// flag parses one flag, which stands in kernel.toml.
+func (l *loader) flag(n *node) (*unit, error) {
+	u := &unit{file: l.d.file, text: n.str, at: n}
+	if err := u.parse(); err != nil {
+		_, msg := u.locate(err)
+		e := l.d.fault(n.at, "flag %q: %s", n.str, msg)
+		e.Err = errors.Join(ErrDefinition, ErrRender)
+		return nil, e
+	}
+	return u, nil
+}
+
+func (u *unit) parse() error {
+	var err error
+	u.tmpl, err = template.New(unitName).Funcs(functions).Option("missingkey=error").Parse(u.text)
+	return err
+}
+
+// The forms of the errors of text/template: "template: T:3: msg" when parsing,
+// `template: T:3:7: executing "T" at <.X>: msg` when executing.
+var templateError = regexp.MustCompile(`(?s)^template: ` + unitName + `:(\d+)(?::(\d+))?: (?:executing "[^"]*" at <(.*?)>: )?(.*)$`)
+
+// locate takes an error of text/template apart.
+func (u *unit) locate(err error) (line int, msg string) {
+	line, _, msg = u.locateColumn(err)
+	return line, msg
+}
+
+func (u *unit) locateColumn(err error) (line, col int, msg string) {
+	m := templateError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 1, 0, strings.TrimPrefix(err.Error(), "template: ")
+	}
+	line, _ = strconv.Atoi(m[1])
+	col, _ = strconv.Atoi(m[2])
+	msg = m[4]
+	if m[3] != "" {
+		msg = fmt.Sprintf("{{%s}}: %s", m[3], msg)
+	}
+	return line, col, msg
+}
+
+// errTooLong ends the execution of a template that writes without end.
+var errTooLong = fmt.Errorf("the rendered text is longer than %d bytes", maxSource)
+
+type limitedBuilder struct{ strings.Builder }
+
+func (b *limitedBuilder) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxSource {
+		return 0, errTooLong
+	}
+	return b.Builder.Write(p)
+}
+
+var missingKey = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
+
+// execute fills a template with genes. The error is an *Error.
+func (im *Implementation) execute(u *unit, genes map[string]any) (string, error) {
+	var b limitedBuilder
+	err := u.tmpl.Execute(&b, genes)
+	if err == nil {
+		return b.String(), nil
+	}
+	line, col, msg := u.locateColumn(err)
+	if errors.Is(err, errTooLong) {
+		msg = errTooLong.Error()
+	}
+	if m := missingKey.FindStringSubmatch(msg); m != nil {
+		msg = im.missing(m[1])
+	}
+	if u.at != nil {
+		return "", im.fail(u.at, "flag %q: %s", u.text, msg)
+	}
+	if col > 0 {
+		col++ // text/template counts columns from 0
+	}
+	return "", &Error{File: u.file, Line: line, Col: col, Msg: msg, Err: ErrRender}
+}
+
+// missing words the error about a key that a genome does not have.
+func (im *Implementation) missing(key string) string {
+	names := make([]string, len(im.Parameters))
+	for i, g := range im.Parameters {
+		names[i] = g.Name
+		if g.Name == key {
+			return fmt.Sprintf(`the template uses .%s, which this genome does not have: it exists only when %s; guard it with {{if %s}} or {{if has . "%s"}}`,
+				key, g.When, "...", key)
+		}
+	}
+	return fmt.Sprintf("the template uses .%s, which is no parameter of implementation %s: %s", key, im.Name, suggest(key, names))
+}
+
+// Render fills the template and the flags with a genome. The error is an
+// *Error with the file and line of the template, and wraps ErrRender.
+func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
+	genes := g.Map()
+	delete(genes, implementationGene)
+	r := Rendered{Implementation: im, Entry: im.Entry, Files: im.files, Header: Header(&im.definition.Problem, im)}
+	var err error
+	if r.Source, err = im.execute(im.main, genes); err != nil {
+		return Rendered{}, err
+	}
+	for _, u := range im.flags {
+		f, err := im.execute(u, genes)
+		if err != nil {
+			return Rendered{}, err
+		}
+		if f = strings.TrimSpace(f); f != "" {
+			r.Flags = append(r.Flags, f)
+		}
+	}
+	if r.Threads, err = im.Threads(g); err != nil {
+		return Rendered{}, err
+	}
+	r.Hash = r.hash()
+	return r, nil
+}
+
+// RenderBaseline gives the baseline of the problem on the implementation's
+// backend, like a candidate. A baseline that is a routine of a library has no
+// source: the error wraps errors.ErrUnsupported.
+func (im *Implementation) RenderBaseline() (Rendered, error) {
+	b := im.Baseline()
+	switch b.Kind {
+	case BaselineSource:
+		r := Rendered{
+			Implementation: b.owner, Entry: b.Source.Entry, Source: b.Source.Text, Files: b.owner.files,
+			Header: header(&im.definition.Problem, im.Backend, b.Source.Entry), Flags: slices.Clone(b.Flags), Threads: 1,
+		}
+		r.Hash = r.hash()
+		return r, nil
+	case BaselineLibrary:
+		return Rendered{}, fmt.Errorf("the baseline %s is compiled already: %w", b, errors.ErrUnsupported)
+	}
+	space, err := genome.NewSpace(b.owner.narrowed(b.Genome), nil)
+	if err != nil {
+		return Rendered{}, fmt.Errorf("baseline of %s: %w", b.owner.Name, err)
+	}
+	g, err := space.FromMap(b.Genome)
+	if err != nil {
+		return Rendered{}, fmt.Errorf("baseline of %s: %w", b.owner.Name, err)
+	}
+	return b.owner.Render(g)
+}
+
+func (r *Rendered) hash() string {
+	texts := map[string]string{
+		"evotune/source": r.Source, "evotune/header": r.Header, "evotune/entry": r.Entry,
+		"evotune/threads": strconv.Itoa(r.Threads),
+	}
+	for i, f := range r.Flags {
+		texts["evotune/flag/"+strconv.Itoa(i)] = f
+	}
+	for name, text := range r.Files {
+		texts["file/"+name] = text
+	}
+	return hashFiles("evotune candidate 1", texts)
+}
