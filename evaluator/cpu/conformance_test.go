@@ -1,0 +1,63 @@
+package cpu_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/genome"
+)
+
+// TestConformance runs the suite that every backend passes, the zoo included.
+func TestConformance(t *testing.T) {
+	def, cases := loadZoo(t)
+	space := zooSpace(t, def)
+	plan := zooPlan(t, def)
+	backendtest.Run(t, backendtest.Harness{
+		New:    opener(t, plan, zooOptions(t)),
+		Honest: func(n int) genome.Genome { return inmate(t, space, "honest", n) },
+		Twin:   inmate(t, space, "honest-twin", 0),
+		Slow:   inmate(t, space, "honest-slow", 0),
+
+		Threaded: inmate(t, space, "honest-threads", 0),
+
+		Zoo:    cases,
+		Faulty: func(c backendtest.Case, n int) genome.Genome { return inmate(t, space, c.Kernel, n) },
+		Hang:   "sleep-forever",
+		Mixed: []string{
+			"segfault", "infinite-loop", "never-written", "write-past-end",
+			"signed-overflow", "syntax-error", "fork-children", "memoised-by-content",
+		},
+		SameCode: 2,
+	})
+}
+
+// zooOptions are those under which the zoo is quick: few samples, a short
+// deadline, and a cache that all evaluators of one test share.
+func zooOptions(tb testing.TB) cpu.Options {
+	return cpu.Options{
+		CacheDir:   tb.TempDir(),
+		Timeout:    3 * time.Second,
+		Samples:    8,
+		SampleTime: 100 * time.Millisecond,
+	}
+}
+
+// opener returns a function that opens a plan in a backend of its own.
+func opener(tb testing.TB, plan evaluator.Plan, o cpu.Options) func(testing.TB) evaluator.Evaluator {
+	tb.Helper()
+	return func(tb testing.TB) evaluator.Evaluator {
+		tb.Helper()
+		backend, err := cpu.New(o)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		bench, err := backend.Open(tb.Context(), plan)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return evaluator.NewOrdeal(bench, plan)
+	}
+}
