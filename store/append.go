@@ -97,6 +97,7 @@ func (s *Store) write(group []*request) error {
 		}
 		for _, r := range group {
 			r.first = a.next
+			s.touch(tx, 8*int64(len(r.events))) // each is a handful of places in the indexes
 			for i := range r.events {
 				e := r.events[i]
 				e.Seq = a.next

@@ -156,9 +156,9 @@ func (b bitmap) take(i uint64) bool {
 }
 
 // checkFile checks f; s is nil when bbolt must not be asked.
-func checkFile(path string, f *os.File, s *Store) (Report, error) {
+func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
 	begin := time.Now()
-	rep := Report{Path: path}
+	rep.Path = path
 	defer func() { rep.Elapsed = time.Since(begin) }()
 	info, err := f.Stat()
 	if err != nil {
@@ -182,7 +182,7 @@ func checkFile(path string, f *os.File, s *Store) (Report, error) {
 			if err != nil {
 				return err
 			}
-			cmp := &comparer{checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
+			cmp := &comparer{store: s, tx: tx, checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
 			c.log(cmp.event)
 			cmp.counts()
 			return nil
@@ -237,8 +237,19 @@ func allBuckets() (names []string) {
 
 // bolt has bbolt check its own structure.
 func (c *checker) bolt(tx *bolt.Tx) {
-	for err := range tx.Check() {
-		c.found(false, "bbolt: %v", err)
+	// It reads every page through the map, in a goroutine of its own.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for errs := tx.Check(); ; {
+		select {
+		case err, ok := <-errs:
+			if !ok {
+				return
+			}
+			c.found(false, "bbolt: %v", err)
+		case <-tick.C:
+			trim(tx)
+		}
 	}
 }
 
@@ -296,9 +307,11 @@ func (c *checker) log(compare func(e *Event, campaign uint64) (winner uint64)) {
 		c.Events++
 		switch e.Kind {
 		case KindAsked:
-			if want := c.campaigns[no].asked; e.Asked.Index != want && !c.damaged {
-				lost("event %d: proposal %d of campaign %s, should be %d", seq, e.Asked.Index, e.Campaign, want)
+			rec := c.campaigns[no]
+			if e.Asked.Index != rec.asked && !c.damaged {
+				lost("event %d: proposal %d of campaign %s, should be %d", seq, e.Asked.Index, e.Campaign, rec.asked)
 			}
+			rec.asked = max(rec.asked, e.Asked.Index)
 		case KindTold:
 			c.Results++
 		}
@@ -346,6 +359,8 @@ func (c *checker) payloads() {
 // Entries that should not be there show in the counts.
 type comparer struct {
 	*checker
+	store                            *Store
+	tx                               *bolt.Tx
 	index                            *indexer
 	results, ranked, keyed, children int
 	winners, finalists               map[string]bool
@@ -358,7 +373,7 @@ func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, 
 	case err != nil:
 		c.found(true, "candidate %s: %s", id, text(err))
 	case !ok:
-		c.found(true, "event %d: candidate %s is not in the index", e.Seq, id)
+		c.found(!c.damaged, "event %d: candidate %s is not in the index", e.Seq, id)
 	case campaign != 0 && r.campaign != campaign:
 		c.found(true, "event %d: candidate %s is in the index with campaign %d, should be %d", e.Seq, id, r.campaign, campaign)
 	default:
@@ -373,6 +388,7 @@ func (c *comparer) has(b *bolt.Bucket, key []byte) bool {
 }
 
 func (c *comparer) event(e *Event, no uint64) (winner uint64) {
+	c.store.touch(c.tx, 4)
 	index := func(ok bool, format string, args ...any) {
 		if !ok {
 			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
@@ -531,8 +547,8 @@ func repair(path string, f *os.File) (err error) {
 	}
 	c := &checker{Report: &Report{}, pager: p, trees: map[string]tree{}}
 	c.pages()
-	if _, ok := c.trees[string(bucketEvents)]; !ok && c.Lost == 0 {
-		return fmt.Errorf("%w: it has no log", ErrNotStore)
+	if len(c.trees) > 0 && !slices.ContainsFunc(allBuckets(), func(b string) bool { _, ok := c.trees[b]; return ok }) {
+		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
 	}
 	if c.Lost > 0 {
 		for _, found := range c.Findings {
@@ -543,7 +559,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".repair-*")
 	if err != nil {
-		return fmt.Errorf("the new file cannot be created: %w", err)
+		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be created: %w", err))
 	}
 	defer func() {
 		if err != nil {
@@ -562,7 +578,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	if err := s.db.Sync(); err != nil {
 		_ = s.shut()
-		return fmt.Errorf("the new file cannot be written: %w", err)
+		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
 	}
 	if err := s.shut(); err != nil {
 		return err
@@ -603,6 +619,7 @@ func (c *checker) rewrite(s *Store) error {
 		if err != nil {
 			return err
 		}
+		x.gaps = true
 		for _, r := range batch {
 			seq, err := keySeq(r.k)
 			if err != nil {
@@ -660,7 +677,7 @@ func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) er
 		if size += len(k) + len(v); len(batch) >= repairEvents || size >= repairBytes {
 			flush()
 		}
-	}, func(err error) { failed = cmpErr(failed, err) })
+	}, func(err error) { failed = firstErr(failed, err) })
 	flush()
 	return failed
 }

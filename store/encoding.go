@@ -187,6 +187,9 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		s.SearchVersion, s.Seed = d.int(), d.varint()
 		e.Started = s
 	case KindAsked:
+		if flags != 0 {
+			d.fail("an asked event has no detail")
+		}
 		e.Asked = &Asked{Index: d.index(), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
 	case KindTold:
 		t := &Told{Index: d.index(), Candidate: d.id(), Verdict: d.string()}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"syscall"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // These errors can be returned when a store is opened. A file that is missing
-// or may not be read gives [fs.ErrNotExist] or [fs.ErrPermission].
+// or may not be read gives [io/fs.ErrNotExist] or [io/fs.ErrPermission].
 var (
 	// ErrLocked is returned when another process has the store and did not
 	// release it within Options.Timeout.
@@ -47,7 +46,7 @@ var (
 	// ErrFull is returned when the disk, the quota or the process's file size
 	// limit is reached. None of the events of that call was kept; the
 	// store stays readable, and Append may be called again when there is room.
-	ErrFull = errors.New("no space left")
+	ErrFull = errors.New("out of space")
 
 	// ErrFailed is returned when an earlier write failed in such a way that it
 	// is not known what reached the disk. Open the store again.
@@ -95,24 +94,28 @@ func wrapPath(path string, err error) error {
 	return located{fmt.Errorf("store %s: %w%s", path, err, hint)}
 }
 
+// spaceError returns an ErrFull when err says that there is no room for more,
+// else nil.
+func spaceError(err error) error {
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		// bbolt formats some of these with %s, so that errors.Is sees nothing.
+		if errors.Is(err, no) || err != nil && strings.Contains(err.Error(), no.Error()) {
+			return fmt.Errorf("%w (%w): nothing of this was kept, all that was there is safe: free some space and try again", ErrFull, no)
+		}
+	}
+	return nil
+}
+
 // writeError gives a failed commit its name. sticky says that what reached the
 // disk is unknown: after a failed sync the kernel may have dropped the pages
 // and report success the next time.
 func writeError(err error) (_ error, sticky bool) {
-	text := err.Error()
-	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		// bbolt formats some of these with %s, so that errors.Is sees nothing.
-		if errors.Is(err, no) || strings.Contains(text, no.Error()) {
-			// A failed write is a *PathError and left the last state in force; a
-			// bare errno comes from the sync.
-			return fmt.Errorf("%w: nothing of this write was kept, all earlier events are safe; free some space and try again (%w)", ErrFull, err),
-				errors.Is(err, error(no)) && !isPathError(err)
-		}
+	full := spaceError(err)
+	if full == nil {
+		return fmt.Errorf("write failed, the events of this call may be lost, all earlier ones are safe: %w", err), true
 	}
-	return fmt.Errorf("write failed, the events of this call may be lost, all earlier ones are safe: %w", err), true
-}
-
-func isPathError(err error) bool {
-	var p *fs.PathError
-	return errors.As(err, &p)
+	// A failed write or resize left the last state in force; a bare errno comes
+	// from the sync.
+	_, sync := err.(syscall.Errno) //nolint:errorlint // wrapped ones are not meant
+	return full, sync
 }

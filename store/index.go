@@ -224,6 +224,9 @@ type indexer struct {
 	campaigns, names, candidates, ranking, keys, children *bolt.Bucket
 
 	open map[uint64]*campaignRecord
+
+	// gaps allows for events that are missing because they are damaged.
+	gaps bool
 }
 
 func newIndexer(tx *bolt.Tx) (*indexer, error) {
@@ -301,6 +304,9 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 
 func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
 	a := e.Asked
+	if x.gaps {
+		r.asked = max(r.asked, a.Index)
+	}
 	if a.Index != r.asked {
 		return fmt.Errorf("%w: campaign %s has %d proposals, the next cannot be number %d", ErrInvalid, e.Campaign, r.asked, a.Index)
 	}
@@ -320,6 +326,9 @@ func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
 		p, ok, err := x.candidate(parent)
 		if err != nil {
 			return err
+		}
+		if !ok && x.gaps {
+			continue
 		}
 		if !ok || parent == a.Candidate {
 			return fmt.Errorf("%w: candidate %s: its parent %s was not asked for before it", ErrInvalid, a.Candidate, parent)

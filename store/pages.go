@@ -273,7 +273,7 @@ func (p *pager) trees() ([]tree, error) {
 	p.walk(tree{name: partRoot, root: p.meta.root}, walker{
 		entry: func(key, value []byte, bucket bool) {
 			if !bucket || len(value) < bucketHeader {
-				first = cmpErr(first, corrupt("the root holds %q, which is no bucket", key))
+				first = firstErr(first, corrupt("the root holds %q, which is no bucket", key))
 				return
 			}
 			t := tree{name: string(key), root: native.Uint64(value)}
@@ -282,12 +282,13 @@ func (p *pager) trees() ([]tree, error) {
 			}
 			out = append(out, t)
 		},
-		bad: func(err error) { first = cmpErr(first, err) },
+		bad: func(err error) { first = firstErr(first, err) },
 	})
 	return out, first
 }
 
-func cmpErr(a, b error) error {
+// firstErr returns the first error that is not nil.
+func firstErr(a, b error) error {
 	if a != nil {
 		return a
 	}

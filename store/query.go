@@ -72,6 +72,7 @@ type Candidate struct {
 
 // A reader answers queries within one transaction.
 type reader struct {
+	store                                                                  *Store
 	tx                                                                     *bolt.Tx
 	events, details, campaigns, names, candidates, ranking, keys, children *bolt.Bucket
 
@@ -82,7 +83,7 @@ type reader struct {
 func (s *Store) query(f func(*reader) error) error {
 	return s.wrap(s.view(func(tx *bolt.Tx) error {
 		r := &reader{
-			tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
+			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
 			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), candidates: tx.Bucket(bucketCandidates),
 			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
 			records: map[uint64]*campaignRecord{},
@@ -98,6 +99,7 @@ func disagree(format string, args ...any) error {
 
 // event reads one event, with its campaign but without payloads.
 func (r *reader) event(seq uint64) (e Event, detail bool, err error) {
+	r.store.touch(r.tx, 1)
 	b := r.events.Get(seqKey(seq))
 	if b == nil {
 		return Event{}, false, disagree("event %d is missing", seq)
@@ -127,6 +129,7 @@ func (r *reader) expect(seq uint64, kind Kind) (Event, bool, error) {
 
 // fill reads the payloads of an event.
 func (r *reader) fill(e *Event) error {
+	r.store.touch(r.tx, 1)
 	b := r.details.Get(seqKey(e.Seq))
 	if b == nil {
 		return corrupt("the detail of event %d is missing", e.Seq)
@@ -314,19 +317,25 @@ func WithoutDetail() EventsOption { return func(c *eventsConfig) { c.bare = true
 // the Seq from on, in order. The campaign is given by its whole id; one that is
 // not there has no events. The sequence ends after the first error.
 //
-// No transaction is held while an event is with the caller, who may append
-// meanwhile; events appended before the end is reached are part of the sequence.
+// The events are those that the log has when the loop begins. No transaction is
+// held while an event is with the caller, who may append meanwhile.
 func (s *Store) Events(campaign string, from uint64, options ...EventsOption) iter.Seq2[Event, error] {
 	var cfg eventsConfig
 	for _, o := range options {
 		o(&cfg)
 	}
 	return func(yield func(Event, error) bool) {
-		next := max(from, 1)
+		next, last := max(from, 1), uint64(0)
 		for next != 0 {
 			var chunk []Event
 			err := s.query(func(r *reader) (err error) {
-				chunk, next, err = r.chunk(campaign, next, cfg.bare)
+				if last == 0 {
+					k, _ := r.events.Cursor().Last()
+					if last, err = keySeq(k); err != nil {
+						return err
+					}
+				}
+				chunk, next, err = r.chunk(campaign, next, last, cfg.bare)
 				return err
 			})
 			for _, e := range chunk {
@@ -342,10 +351,10 @@ func (s *Store) Events(campaign string, from uint64, options ...EventsOption) it
 	}
 }
 
-// chunk reads events from the Seq next on. It returns where to go on, or 0 at the end.
+// chunk reads events from next to last. It returns where to go on, or 0 at the end.
 // Events before a damaged one come with the error.
-func (r *reader) chunk(campaign string, next uint64, bare bool) (out []Event, _ uint64, err error) {
-	var only, last uint64
+func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Event, _ uint64, err error) {
+	var only uint64
 	if campaign != "" {
 		v := r.names.Get([]byte(campaign))
 		if v == nil {
@@ -358,7 +367,7 @@ func (r *reader) chunk(campaign string, next uint64, bare bool) (out []Event, _ 
 		if err != nil {
 			return nil, 0, err
 		}
-		next, last = max(next, only), rec.last
+		next, last = max(next, only), min(last, rec.last)
 	}
 	c := r.events.Cursor()
 	k, v := c.Seek(seqKey(next))
@@ -367,7 +376,7 @@ func (r *reader) chunk(campaign string, next uint64, bare bool) (out []Event, _ 
 		if err != nil {
 			return out, 0, err
 		}
-		if campaign != "" && seq > last {
+		if seq > last {
 			return out, 0, nil
 		}
 		// Events of other campaigns cost time, too: do not keep the
@@ -395,6 +404,7 @@ func (r *reader) chunk(campaign string, next uint64, bare bool) (out []Event, _ 
 			}
 		}
 		out = append(out, e)
+		r.store.touch(r.tx, 1)
 	}
 	return out, 0, nil
 }
@@ -451,6 +461,7 @@ func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
 
 // lookup finds a candidate by its whole id.
 func (r *reader) lookup(id string) (candidateRecord, error) {
+	r.store.touch(r.tx, 1)
 	v := r.candidates.Get([]byte(id))
 	if v == nil {
 		return candidateRecord{}, disagree("candidate %s is missing", id)

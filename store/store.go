@@ -60,6 +60,8 @@ type Store struct {
 	abandoned atomic.Bool           // bbolt panicked in a write: its write lock may be held for ever
 	blind     atomic.Bool           // and its other locks, too
 
+	touched atomic.Int64 // records read since the last trim
+
 	commitMu sync.Mutex // held by who commits, checks or closes
 	closed   bool       // guarded by commitMu
 
@@ -68,7 +70,7 @@ type Store struct {
 }
 
 // Open opens a store, or creates it. See the errors of this package, and
-// [fs.ErrNotExist] and [fs.ErrPermission].
+// [io/fs.ErrNotExist] and [io/fs.ErrPermission].
 //
 // Opening looks at those parts of the file that lead to the rest; damage elsewhere is
 // found when it is read, and by Check.
@@ -162,8 +164,8 @@ func openRegular(path string, flag int) (*os.File, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("cannot be opened: change its permissions or choose another: %w", reason)
 	}
-	if full, _ := writeError(err); errors.Is(full, ErrFull) {
-		return nil, fmt.Errorf("cannot be created: %w: %w", ErrFull, reason)
+	if full := spaceError(err); full != nil {
+		return nil, full
 	}
 	return nil, fmt.Errorf("cannot be opened: %w", reason)
 }
@@ -199,7 +201,7 @@ func inspectOpening(p *pager) error {
 	var first error
 	n := 0
 	trees := p.inspect(false, func(_ string, err error) {
-		first = cmpErr(first, err)
+		first = firstErr(first, err)
 		n++
 	})
 	if first != nil {
@@ -223,9 +225,11 @@ func (s *Store) openBolt() error {
 	_, err := guard(func() (err error) {
 		s.db, err = bolt.Open(s.path, 0o644, &bolt.Options{
 			// The lock is held already; other systems wait here.
-			Timeout:      defaultTimeout,
-			ReadOnly:     s.readOnly,
-			FreelistType: bolt.FreelistMapType,
+			Timeout:  defaultTimeout,
+			ReadOnly: s.readOnly,
+			// The free list is written with every commit, in order. The array is kept
+			// in order; the map would be sorted each time.
+			FreelistType: bolt.FreelistArrayType,
 			NoStatistics: true,
 			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return s.file, nil },
 		})
@@ -239,10 +243,7 @@ func (s *Store) openBolt() error {
 		case errors.Is(err, berrors.ErrVersionMismatch):
 			return fmt.Errorf("%w: %w", ErrVersion, err)
 		}
-		if full, _ := writeError(err); errors.Is(full, ErrFull) {
-			return full
-		}
-		return err
+		return firstErr(spaceError(err), err)
 	})
 	return err
 }
@@ -332,6 +333,21 @@ func guard(f func() error) (panicked bool, err error) {
 		}
 	}()
 	return false, f()
+}
+
+// After every trimEvery records that are read, and some 15 kB become resident with
+// each, it is looked whether the map has trimFrom bytes resident.
+const (
+	trimEvery = 2048
+	trimFrom  = 160 << 20
+)
+
+// touch counts n records that were read or written in tx.
+func (s *Store) touch(tx *bolt.Tx, n int64) {
+	if s.touched.Add(n) >= trimEvery {
+		s.touched.Store(0)
+		trim(tx)
+	}
 }
 
 func (s *Store) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
