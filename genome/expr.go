@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -271,10 +272,10 @@ func unknown(what, name string, candidates, known []string) string {
 // nearest gives the candidate that differs least from name, letter case aside,
 // or "" when none is near.
 func nearest(name string, candidates []string) string {
-	best, least := "", len(name)/3+1
+	best, least := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
 		d := editDistance(strings.ToLower(name), strings.ToLower(c))
-		if d < least || d == least && best == "" && d < len(c) && d < len(name) {
+		if d < least && d < max(len(name), len(c)) {
 			best, least = c, d
 		}
 	}
@@ -425,4 +426,19 @@ func describe(x any) string {
 		return fmt.Sprintf("%v", x)
 	}
 	return fmt.Sprintf("a %T", x)
+}
+
+// kind tells the type of the result; KindNone when it shows only at run time.
+func (e *Expr) kind() Kind {
+	switch e.node.Type().Kind() {
+	case reflect.Bool:
+		return KindBool
+	case reflect.Int:
+		return KindInt
+	case reflect.Float64:
+		return KindFloat
+	case reflect.String:
+		return KindString
+	}
+	return KindNone
 }

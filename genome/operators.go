@@ -1,91 +1,529 @@
 package genome
 
-import "math/rand"
+import (
+	"math"
+	"math/rand"
+	"slices"
+)
 
-// Repair gives a valid genome near the wanted values.
+// This file holds what a search does to genomes. Every operator says what it
+// would like, as a wish per gene, and lets settle find the valid genome that
+// comes nearest to the wishes; so every result is valid, and a change of one
+// gene takes along only what the constraints force.
+
+// A wish is what an operator would like a gene to be.
+type wish struct {
+	value int     // index among the gene's values, -1 for no wish
+	other int     // what is nearly as welcome, -1 for none
+	pull  float64 // how much it matters; 0 without a wish
+}
+
+// cost says how far a value is from a wish: 0 for the value itself, pull for
+// the most distant or, in an enumeration, for any other.
+func (w wish) cost(g *Gene, value int) float64 {
+	switch {
+	case w.value < 0 || value == w.value:
+		return 0
+	case value == w.other:
+		return 0.4 * w.pull
+	case !g.Ordinal || len(g.Values) < 3:
+		return w.pull
+	}
+	return w.pull * (0.5 + 0.5*math.Abs(float64(value-w.value))/float64(len(g.Values)-1))
+}
+
+const (
+	pullWanted  = 1.0  // a value that the caller asked for or a parent has
+	pullMutated = 4.0  // a value that a mutation has just chosen
+	pullFilled  = 0.01 // a value drawn for a gene that had none
+	pullAbsent  = 0.1  // what it costs that a wanted gene does not exist
+)
+
+// beamWidth is the number of partial paths that settle keeps per level.
+const beamWidth = 8
+
+// settle gives the valid genome of a branch that is near to the wishes (one
+// per gene of the space): the best of a beam search through each component.
+// Equally good genomes are told apart by the order of the diagram. It fails
+// only when a deferred constraint is broken.
+func (s *Space) settle(b *branch, wishes []wish) (Genome, bool) {
+	path := make([]int32, b.length)
+	for i := range b.comps {
+		c := &b.comps[i]
+		mine := path[c.start : c.start+len(c.genes)]
+		if !s.follow(b, c, wishes, mine) {
+			s.beam(b, c, wishes, mine)
+		}
+	}
+	return s.genome(b, path), b.admits(path)
+}
+
+// follow takes every wish if all can be taken.
+func (s *Space) follow(b *branch, c *component, wishes []wish, path []int32) bool {
+	node := c.d.root
+	for l, i := range c.genes {
+		g := &b.genes[i]
+		slot := int32(-1)
+		if w := wishes[g.global]; w.value >= 0 {
+			slot = g.slotOf[w.value]
+		}
+		kids := c.d.children(l, node)
+		if slot < 0 || kids[slot] == dead {
+			// It may still be that the gene does not exist here.
+			if slot = int32(len(g.Values)); g.When == "" || kids[slot] == dead {
+				return false
+			}
+		}
+		path[l], node = slot, kids[slot]
+	}
+	return true
+}
+
+// A beamed path: the node it has reached, its cost, where it came from.
+type beamed struct {
+	node   int32
+	slot   int32
+	parent int32 // in the previous level
+	cost   float64
+}
+
+func (s *Space) beam(b *branch, c *component, wishes []wish, path []int32) {
+	levels := len(c.genes)
+	all := make([]beamed, 0, levels*beamWidth)
+	starts := make([]int, levels+1) // of each level in all
+	current := []beamed{{node: c.d.root}}
+	for l, i := range c.genes {
+		g := &b.genes[i]
+		w := wishes[g.global]
+		gene := &s.genes[g.global]
+		starts[l] = len(all)
+		for p, from := range current {
+			for slot, child := range c.d.children(l, from.node) {
+				if child == dead {
+					continue
+				}
+				cost := from.cost
+				switch {
+				case slot < len(g.values):
+					cost += w.cost(gene, int(g.values[slot]))
+				case w.value >= 0:
+					cost += pullAbsent * w.pull
+				}
+				all = enter(all, starts[l], beamed{child, int32(slot), int32(p), cost})
+			}
+		}
+		current = all[starts[l]:]
+	}
+	// The last level has one node, the end, hence one path.
+	at := 0
+	for l := levels - 1; l >= 0; l-- {
+		from := all[starts[l]+at]
+		path[l], at = from.slot, int(from.parent)
+	}
+}
+
+// enter adds a path to the level that begins at start, which is sorted by cost
+// and has one path per node and beamWidth at most.
+func enter(all []beamed, start int, x beamed) []beamed {
+	level := all[start:]
+	if len(level) == beamWidth && x.cost >= level[beamWidth-1].cost {
+		return all
+	}
+	for i := range level {
+		if level[i].node == x.node {
+			if x.cost >= level[i].cost {
+				return all
+			}
+			all = slices.Delete(all, start+i, start+i+1)
+			level = all[start:]
+			break
+		}
+	}
+	at := len(level)
+	for at > 0 && level[at-1].cost > x.cost {
+		at--
+	}
+	if len(level) == beamWidth {
+		all = all[:len(all)-1]
+	}
+	return slices.Insert(all, start+at, x)
+}
+
+// settleOrDraw is settle, made to work with deferred constraints: wishes are
+// given up at random until the result is valid, all of them at last.
+func (s *Space) settleOrDraw(b *branch, wishes []wish, rng *rand.Rand) Genome {
+	g, ok := s.settle(b, wishes)
+	if ok {
+		return g
+	}
+	if rng == nil {
+		rng = rand.New(rand.NewSource(1))
+	}
+	loose := slices.Clone(wishes)
+	const tries = 64
+	for try := range tries {
+		copy(loose, wishes)
+		keep := 1 - float64(try+1)/tries
+		for i := range loose {
+			if rng.Float64() >= keep {
+				loose[i] = wish{rng.Intn(len(s.genes[i].Values)), -1, pullFilled}
+			}
+		}
+		if g, ok := s.settle(b, loose); ok {
+			return g
+		}
+	}
+	return s.Random(rng)
+}
+
+// fill gives genes without a wish a weak random one; without rng, that for
+// their first value.
+func (s *Space) fill(wishes []wish, rng *rand.Rand) {
+	for i := range wishes {
+		if wishes[i].value < 0 {
+			k := 0
+			if n := len(s.genes[i].Values); rng != nil && n > 1 {
+				k = rng.Intn(n)
+			}
+			wishes[i] = wish{k, -1, pullFilled}
+		}
+	}
+}
+
+// target gives the branch that the wishes choose, a random one (without rng
+// the first) if none.
+func (s *Space) target(wishes []wish, rng *rand.Rand) *branch {
+	switch {
+	case !s.union:
+		return s.branches[0]
+	case wishes[0].value >= 0:
+		return s.branches[wishes[0].value]
+	case rng == nil:
+		return s.branches[0]
+	}
+	return s.branches[rng.Intn(len(s.branches))]
+}
+
+// Repair gives a valid genome near to the wanted values: it has as many of
+// them as a beam search can keep, and where one cannot be, an ordinal gene
+// takes a value as near as possible. Genes that are not mentioned, and values
+// that a gene does not have, are drawn from rng or, if it is nil, are the
+// first that fit; numbers that an ordinal gene does not have are taken to mean
+// the nearest that it has. Unknown names are ignored. If want is valid and
+// complete, the result is exactly that.
 func (s *Space) Repair(want map[string]Value, rng *rand.Rand) Genome {
-	ix := make([]int, len(s.genes))
-	for i, g := range s.genes {
-		ix[i] = -1
-		for k, v := range g.Values {
-			if want[g.Name] == v {
-				ix[i] = k
+	ix := s.blank()
+	for name, v := range want {
+		i, ok := s.byName[name]
+		if !ok {
+			continue
+		}
+		if k, ok := s.valueIndex(i, v); ok {
+			ix[i] = k
+			continue
+		}
+		wanted, ok := v.Number()
+		least := math.Inf(1)
+		for k, have := range s.genes[i].Values {
+			x, number := have.Number()
+			if d := math.Abs(x - wanted); s.genes[i].Ordinal && ok && number && d < least {
+				ix[i], least = k, d
 			}
 		}
 	}
 	return s.RepairIndices(ix, rng)
 }
 
-// RepairIndices is Repair over an index vector.
+// RepairIndices is Repair over an index vector (see Indices): -1 for genes
+// without a wish. Indices out of range are wishes for the nearest.
 func (s *Space) RepairIndices(want []int, rng *rand.Rand) Genome {
-	if s.check(want) == nil {
-		return s.genome(want)
+	wishes := make([]wish, len(s.genes))
+	for i := range wishes {
+		wishes[i] = wish{-1, -1, 0}
+		if i < len(want) && want[i] >= 0 {
+			wishes[i] = wish{min(want[i], len(s.genes[i].Values)-1), -1, pullWanted}
+		}
 	}
-	return s.Random(rng)
+	b := s.target(wishes, rng)
+	s.fill(wishes, rng)
+	return s.settleOrDraw(b, wishes, rng)
 }
 
-// Neighbours lists the valid genomes that differ from g in one gene (and in
-// the genes whose existence follows from it).
-func (s *Space) Neighbours(g Genome) []Genome {
-	var out []Genome
-	ix := s.Indices(g)
-	for i := range ix {
-		was := ix[i]
-		for k := range s.genes[i].Values {
-			if ix[i] = k; k != was && was >= 0 && s.check(ix) == nil {
-				out = append(out, s.genome(ix))
+// wishesOf wishes for g as it is.
+func (s *Space) wishesOf(g Genome) []wish {
+	wishes := make([]wish, len(s.genes))
+	for i := range wishes {
+		wishes[i] = wish{g.index(i), -1, pullWanted}
+	}
+	return wishes
+}
+
+// Mutate changes each gene of g with probability rate, one at least. A changed
+// ordinal gene moves by a small step (one place, with probability one half two
+// or more, and so on) as often as it is drawn anew; others are drawn anew. What
+// the constraints then forbid is repaired. The result is valid, and differs
+// from g whenever the space has another genome. In a union, the choosing gene
+// mutates like the others and the rest of the genome follows as far as it can.
+func (s *Space) Mutate(g Genome, rate float64, rng *rand.Rand) Genome {
+	g = s.own(g)
+	const tries = 8
+	b := s.branchOf(g)
+	var genes []int // that can change
+	if s.union && len(s.branches) > 1 {
+		genes = append(genes, 0)
+	}
+	for i := range b.genes {
+		if l := &b.genes[i]; len(l.Values) > 1 && g.index(l.global) >= 0 {
+			genes = append(genes, l.global)
+		}
+	}
+	for range tries {
+		if len(genes) == 0 {
+			break
+		}
+		wishes := s.wishesOf(g)
+		changed := false
+		for _, i := range genes {
+			if rng.Float64() < rate {
+				s.mutateGene(b, i, wishes, rng)
+				changed = true
 			}
 		}
-		ix[i] = was
+		if !changed {
+			s.mutateGene(b, genes[rng.Intn(len(genes))], wishes, rng)
+		}
+		target := s.target(wishes, rng)
+		s.fill(wishes, rng)
+		if h := s.settleOrDraw(target, wishes, rng); h != g {
+			return h
+		}
+	}
+	return s.other(g, rng)
+}
+
+// mutateGene wishes for another value of the gene among those of the branch.
+func (s *Space) mutateGene(b *branch, i int, wishes []wish, rng *rand.Rand) {
+	w := &wishes[i]
+	w.pull = pullMutated
+	if s.union && i == 0 {
+		w.value = another(len(s.branches), w.value, rng)
+		return
+	}
+	g := &b.genes[b.local[i]]
+	slot := int(g.slotOf[w.value])
+	n := len(g.Values)
+	if g.Ordinal && n > 2 && rng.Intn(2) == 0 {
+		step := 1
+		for step < n && rng.Intn(2) == 0 {
+			step++
+		}
+		if rng.Intn(2) == 0 {
+			step = -step
+		}
+		if slot+step < 0 || slot+step >= n { // at an edge, turn back
+			step = -step
+		}
+		w.value = int(g.values[min(max(slot+step, 0), n-1)])
+		return
+	}
+	w.value = int(g.values[another(n, slot, rng)])
+}
+
+// another draws one of n numbers other than k, uniformly; n is 2 at least.
+func another(n, k int, rng *rand.Rand) int {
+	m := rng.Intn(n - 1)
+	if m >= k {
+		m++
+	}
+	return m
+}
+
+// other draws a genome that is not g: a neighbour if there is one, any
+// otherwise, g itself if it is alone in the space.
+func (s *Space) other(g Genome, rng *rand.Rand) Genome {
+	if n := s.Neighbours(g); len(n) > 0 {
+		return n[rng.Intn(len(n))]
+	}
+	if rank, ok := s.Rank(g); ok {
+		if s.size < 2 {
+			return g
+		}
+		r := uint64(rng.Int63n(int64(s.total() - 1)))
+		if r >= rank {
+			r++
+		}
+		h, _ := s.At(r)
+		return h
+	}
+	const tries = 1000
+	for range tries {
+		if h := s.Random(rng); h != g {
+			return h
+		}
+	}
+	return g
+}
+
+// total is the number of genomes; the space must be exact.
+func (s *Space) total() uint64 {
+	n := uint64(0)
+	for _, b := range s.branches {
+		n += b.total
+	}
+	return n
+}
+
+// Crossover gives a valid genome that takes each gene, by name, from a or from
+// b with equal probability. Where the constraints forbid the mixture, a gene
+// takes the other parent's value if that helps, and otherwise one as near as
+// possible. A gene that only one parent has is taken from it.
+func (s *Space) Crossover(a, b Genome, rng *rand.Rand) Genome {
+	a, b = s.own(a), s.own(b)
+	wishes := make([]wish, len(s.genes))
+	for i := range wishes {
+		x, y := a.index(i), b.index(i)
+		if x != y && rng.Intn(2) == 0 {
+			x, y = y, x
+		}
+		if x < 0 {
+			x, y = y, -1
+		}
+		wishes[i] = wish{x, y, pullWanted}
+	}
+	target := s.target(wishes, rng)
+	s.fill(wishes, rng)
+	return s.settleOrDraw(target, wishes, rng)
+}
+
+// Neighbours lists the valid genomes that differ from g in one gene, whatever
+// the value (distance 1 in Hamming's sense), gene by gene and value by value in
+// a fixed order. Genes that begin or cease to exist with the change do not
+// count; those that begin take the first value that fits. A change of a
+// union's choosing gene takes along what the other alternative accepts.
+func (s *Space) Neighbours(g Genome) []Genome { return s.neighbours(g, false) }
+
+// Adjacent lists the neighbours of which the changed gene, if it is ordinal,
+// has moved to the nearest value in either direction that gives a valid
+// genome.
+func (s *Space) Adjacent(g Genome) []Genome { return s.neighbours(g, true) }
+
+func (s *Space) neighbours(g Genome, adjacent bool) []Genome {
+	g = s.own(g)
+	var out []Genome
+	b := s.branchOf(g)
+	path := s.path(b, g, make([]int32, 0, b.length))
+	for i := range b.comps {
+		c := &b.comps[i]
+		mine := path[c.start : c.start+len(c.genes)]
+		was := slices.Clone(mine)
+		// try changes one level and keeps the rest, if it can.
+		node := c.d.root
+		for l, gene := range c.genes {
+			kids := c.d.children(l, node)
+			n := int32(len(b.genes[gene].Values))
+			try := func(slot int32) bool {
+				if slot == was[l] || kids[slot] == dead {
+					return false
+				}
+				copy(mine, was)
+				mine[l] = slot
+				if !b.keep(c, mine, l+1, kids[slot]) || !b.admits(path) {
+					return false
+				}
+				out = append(out, s.genome(b, path))
+				return true
+			}
+			switch {
+			case was[l] == n: // does not exist
+			case adjacent && b.genes[gene].Ordinal:
+				for slot := was[l] - 1; slot >= 0 && !try(slot); slot-- {
+				}
+				for slot := was[l] + 1; slot < n && !try(slot); slot++ {
+				}
+			default:
+				for slot := range n {
+					try(slot)
+				}
+			}
+			node = kids[was[l]]
+		}
+		copy(mine, was)
+	}
+	if s.union {
+		for k, other := range s.branches {
+			if other == b {
+				continue
+			}
+			wishes := s.wishesOf(g)
+			wishes[0].value = k
+			s.fill(wishes, nil)
+			if h, ok := s.settle(other, wishes); ok {
+				out = append(out, h)
+			}
+		}
 	}
 	return out
 }
 
-// Adjacent lists the neighbours whose one changed gene moves to the next or
-// the previous valid value if it is ordinal, or to any if it is not.
-func (s *Space) Adjacent(g Genome) []Genome { return s.Neighbours(g) }
-
-// Mutate changes each gene with probability rate; valid, and different from g
-// whenever the space has another genome.
-func (s *Space) Mutate(g Genome, _ float64, rng *rand.Rand) Genome {
-	if n := s.Neighbours(g); len(n) > 0 {
-		return n[rng.Intn(len(n))]
-	}
-	return s.Random(rng)
-}
-
-// Crossover takes each gene from a or b.
-func (s *Space) Crossover(a, b Genome, rng *rand.Rand) Genome {
-	x, y := s.Indices(a), s.Indices(b)
-	for i := range x {
-		if rng.Intn(2) == 0 {
-			x[i] = y[i]
+// keep walks on from a node with the slots that path has, and changes only
+// whether conditional genes exist, where it must.
+func (b *branch) keep(c *component, path []int32, level int, node int32) bool {
+	for ; level < len(c.genes); level++ {
+		kids := c.d.children(level, node)
+		slot := path[level]
+		if kids[slot] != dead {
+			node = kids[slot]
+			continue
 		}
+		g := &b.genes[c.genes[level]]
+		if g.When == "" {
+			return false
+		}
+		n := int32(len(g.Values))
+		if slot < n { // it exists: may it cease to?
+			path[level] = n
+			return kids[n] != dead && b.keep(c, path, level+1, kids[n])
+		}
+		rest := slices.Clone(path[level+1:])
+		for slot := range n { // it must begin to exist
+			if kids[slot] == dead {
+				continue
+			}
+			path[level] = slot
+			if b.keep(c, path, level+1, kids[slot]) {
+				return true
+			}
+			copy(path[level+1:], rest)
+		}
+		return false
 	}
-	if s.check(x) == nil {
-		return s.genome(x)
-	}
-	return a
+	return true
 }
 
-// Distance is the mean difference per gene, between 0 and 1.
+// Distance says how different two genomes are, from 0 (equal) to 1: the mean
+// over the genes that have a choice of 0 for equal values, 1 for different ones
+// of an enumeration and for a gene that only one has, and for ordinal genes
+// the number of places between the values over the number between first and
+// last. It is a metric.
 func (s *Space) Distance(a, b Genome) float64 {
-	d := 0.0
+	a, b = s.own(a), s.own(b)
+	sum, n := 0.0, 0
 	for i := range s.genes {
-		if a.index(i) != b.index(i) {
-			d++
+		g := &s.genes[i]
+		x, y := a.index(i), b.index(i)
+		if len(g.Values) > 1 || g.When != "" || x != y {
+			n++
+		}
+		switch {
+		case x == y:
+		case x < 0 || y < 0 || !g.Ordinal:
+			sum++
+		default:
+			sum += math.Abs(float64(x-y)) / float64(len(g.Values)-1)
 		}
 	}
-	return d / float64(len(s.genes))
-}
-
-// Vector gives each gene as a number between 0 and 1; -1 when inactive.
-func (s *Space) Vector(g Genome) []float64 {
-	v := make([]float64, len(s.genes))
-	for i, gene := range s.genes {
-		if v[i] = float64(g.index(i)); v[i] > 0 {
-			v[i] /= float64(len(gene.Values) - 1)
-		}
+	if n == 0 {
+		return 0
 	}
-	return v
+	return sum / float64(n)
 }
