@@ -507,13 +507,10 @@ func (b *branch) keep(c *component, path []int32, level int, node int32) bool {
 // last. It is a metric.
 func (s *Space) Distance(a, b Genome) float64 {
 	a, b = s.own(a), s.own(b)
-	sum, n := 0.0, 0
+	sum := 0.0
 	for i := range s.genes {
 		g := &s.genes[i]
 		x, y := a.index(i), b.index(i)
-		if len(g.Values) > 1 || g.When != "" || x != y {
-			n++
-		}
 		switch {
 		case x == y:
 		case x < 0 || y < 0 || !g.Ordinal:
@@ -522,8 +519,8 @@ func (s *Space) Distance(a, b Genome) float64 {
 			sum += math.Abs(float64(x-y)) / float64(len(g.Values)-1)
 		}
 	}
-	if n == 0 {
+	if sum == 0 {
 		return 0
 	}
-	return sum / float64(n)
+	return sum / float64(s.varying)
 }

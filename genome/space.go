@@ -24,6 +24,7 @@ type Space struct {
 	// number of valid ones, estimated when there are deferred rules.
 	relaxed, size float64
 	exact         bool
+	varying       int // genes that are not the same in every genome by declaration
 }
 
 // A branch is the space of one alternative; a space that is no union has one.
@@ -843,6 +844,14 @@ func (b *branch) emptied(rules []*rule) error {
 // measure sums the branches up, and estimates the size where rules are
 // deferred.
 func (s *Space) measure() error {
+	for i, g := range s.genes {
+		if len(g.Values) > 1 || slices.ContainsFunc(s.branches, func(b *branch) bool {
+			l := b.local[i]
+			return !(s.union && i == 0) && (l < 0 || b.genes[l].When != "")
+		}) {
+			s.varying++
+		}
+	}
 	deferred := 0
 	s.exact = true
 	total := uint64(0)

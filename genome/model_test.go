@@ -1,0 +1,279 @@
+package genome
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A model is a declaration of a space, kept so that tests can decide validity
+// by brute force with expr-lang's own machine, sharing no code with terms,
+// automata and diagrams.
+type model struct {
+	genes       []Gene
+	constraints []Constraint
+	envs        []map[string]any
+}
+
+func (m model) String() string {
+	var b strings.Builder
+	for _, g := range m.genes {
+		fmt.Fprintf(&b, "%s %v ordinal=%v when=%q\n", g.Name, g.Values, g.Ordinal, g.When)
+	}
+	for _, c := range m.constraints {
+		fmt.Fprintf(&b, "constraint %q\n", c.Expr)
+	}
+	fmt.Fprintf(&b, "envs %v", m.envs)
+	return b.String()
+}
+
+func (m model) sample(env map[string]any) map[string]any {
+	types := maps.Clone(env)
+	if types == nil {
+		types = map[string]any{}
+	}
+	for _, g := range m.genes {
+		types[g.Name] = g.Values[0]
+	}
+	return types
+}
+
+func (m model) environments() []map[string]any {
+	if len(m.envs) == 0 {
+		return []map[string]any{nil}
+	}
+	return m.envs
+}
+
+// holds evaluates an expression over the active genes: holds, broken, fails or
+// idle.
+func (m model) holds(t testing.TB, src string, active map[string]Value, some bool) verdict {
+	for _, env := range m.environments() {
+		e, err := CompileExpr(src, m.sample(env))
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		args := maps.Clone(env)
+		if args == nil {
+			args = map[string]any{}
+		}
+		for _, name := range e.Names() {
+			if _, constant := env[name]; constant {
+				continue
+			}
+			v, ok := active[name]
+			if !ok {
+				return idle
+			}
+			args[name] = v
+		}
+		ok, err := e.Bool(args)
+		switch {
+		case err != nil:
+			return fails
+		case some && ok:
+			return holds
+		case !some && !ok:
+			return broken
+		}
+	}
+	if some {
+		return broken
+	}
+	return holds
+}
+
+func (m model) valid(t testing.TB, active map[string]Value) bool {
+	for _, g := range m.genes {
+		_, on := active[g.Name]
+		want := true
+		if g.When != "" {
+			v := m.holds(t, g.When, active, true)
+			if v == fails {
+				return false
+			}
+			want = v == holds
+		}
+		if on != want {
+			return false
+		}
+	}
+	for _, c := range m.constraints {
+		if v := m.holds(t, c.Expr, active, false); v == broken || v == fails {
+			return false
+		}
+	}
+	return true
+}
+
+// all gives the encodings of every valid genome.
+func (m model) all(t testing.TB) map[string]bool {
+	out := map[string]bool{}
+	active := map[string]Value{}
+	var walk func(i int, encoding []string)
+	walk = func(i int, encoding []string) {
+		if i == len(m.genes) {
+			if m.valid(t, active) {
+				out[strings.Join(encoding, ",")] = true
+			}
+			return
+		}
+		g := m.genes[i]
+		for _, v := range g.Values {
+			active[g.Name] = v
+			walk(i+1, append(slices.Clone(encoding), g.Name+"="+v.String()))
+		}
+		delete(active, g.Name)
+		if g.When != "" {
+			walk(i+1, encoding)
+		}
+	}
+	walk(0, nil)
+	return out
+}
+
+// genModel draws small spaces with every feature.
+func genModel(t *rapid.T) model {
+	var m model
+	ints, floats, bools, strs := []string{}, []string{}, []string{}, []string{}
+	if n := rapid.IntRange(0, 2).Draw(t, "envs"); n > 0 {
+		for range n {
+			m.envs = append(m.envs, map[string]any{"N": rapid.IntRange(0, 9).Draw(t, "N"), "LIMIT": rapid.SampledFrom([]float64{0.5, 3, 8}).Draw(t, "LIMIT")})
+		}
+		ints, floats = append(ints, "N"), append(floats, "LIMIT")
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "genes") {
+		g := Gene{Name: string(rune('A' + i)), Ordinal: rapid.Bool().Draw(t, "ordinal")}
+		if i > 0 && rapid.IntRange(0, 3).Draw(t, "conditional") == 0 {
+			g.When = genBool(t, scope{ints, floats, bools, strs}, 2)
+		}
+		n := rapid.IntRange(1, 4).Draw(t, "values")
+		switch rapid.SampledFrom([]string{"int", "int", "int", "float", "bool", "string"}).Draw(t, "kind") {
+		case "int":
+			for _, v := range rapid.SliceOfNDistinct(rapid.IntRange(-2, 12), n, n, rapid.ID).Draw(t, "ints") {
+				g.Values = append(g.Values, Int(int64(v)))
+			}
+			ints = append(ints, g.Name)
+		case "float":
+			for _, v := range rapid.SliceOfNDistinct(rapid.SampledFrom([]float64{-1, 0, 0.5, 1, 2, 3.25}), n, n, rapid.ID).Draw(t, "floats") {
+				g.Values = append(g.Values, Float(v))
+			}
+			floats = append(floats, g.Name)
+		case "bool":
+			g.Values = []Value{Bool(false), Bool(true)}
+			bools = append(bools, g.Name)
+		default:
+			for _, v := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "x y", "7", "true", ""}), n, n, rapid.ID).Draw(t, "strings") {
+				g.Values = append(g.Values, Str(v))
+			}
+			strs = append(strs, g.Name)
+		}
+		m.genes = append(m.genes, g)
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "constraints") {
+		m.constraints = append(m.constraints, Constraint{Expr: genBool(t, scope{ints, floats, bools, strs}, 3), Why: "so drawn"})
+	}
+	return m
+}
+
+type scope struct{ ints, floats, bools, strs []string }
+
+func genInt(t *rapid.T, s scope, depth int) string {
+	sub := func() string { return genInt(t, s, depth-1) }
+	if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
+		if len(s.ints) > 0 && rapid.IntRange(0, 3).Draw(t, "name") > 0 {
+			return rapid.SampledFrom(s.ints).Draw(t, "int")
+		}
+		return fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "literal"))
+	}
+	switch rapid.IntRange(0, 10).Draw(t, "intop") {
+	case 0, 1:
+		return "(" + sub() + " + " + sub() + ")"
+	case 2:
+		return "(" + sub() + " - " + sub() + ")"
+	case 3, 4:
+		return sub() + " * " + sub()
+	case 5:
+		return "(" + sub() + ") % (" + sub() + ")"
+	case 6:
+		return rapid.SampledFrom([]string{"min", "max", "bitand", "bitor", "bitxor", "bitshl", "bitshr"}).Draw(t, "f") + "(" + sub() + ", " + sub() + ")"
+	case 7:
+		return rapid.SampledFrom([]string{"abs", "-", "bitnot"}).Draw(t, "f") + "(" + sub() + ")"
+	case 8:
+		return "int(" + genFloat(t, s, depth-1) + ")"
+	case 9:
+		return "(" + genBool(t, s, depth-1) + " ? " + sub() + " : " + sub() + ")"
+	}
+	return "sum([" + sub() + ", " + sub() + "])"
+}
+
+func genFloat(t *rapid.T, s scope, depth int) string {
+	sub := func() string { return genFloat(t, s, depth-1) }
+	if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
+		if len(s.floats) > 0 && rapid.Bool().Draw(t, "name") {
+			return rapid.SampledFrom(s.floats).Draw(t, "float")
+		}
+		return rapid.SampledFrom([]string{"0.5", "2.0", "3.25"}).Draw(t, "literal")
+	}
+	switch rapid.IntRange(0, 6).Draw(t, "floatop") {
+	case 0:
+		return "(" + sub() + " + " + genInt(t, s, depth-1) + ")"
+	case 1:
+		return "(" + sub() + " - " + sub() + ")"
+	case 2:
+		return sub() + " * " + sub()
+	case 3:
+		return "(" + genInt(t, s, depth-1) + ") / (" + genInt(t, s, depth-1) + ")"
+	case 4:
+		return "(" + sub() + ") ** 2"
+	case 5:
+		return rapid.SampledFrom([]string{"ceil", "floor", "round", "abs", "-"}).Draw(t, "f") + "(" + sub() + ")"
+	}
+	return "max(" + sub() + ", " + sub() + ")"
+}
+
+func genBool(t *rapid.T, s scope, depth int) string {
+	sub := func() string { return genBool(t, s, depth-1) }
+	if depth == 0 {
+		if len(s.bools) > 0 {
+			return rapid.SampledFrom(s.bools).Draw(t, "bool")
+		}
+		return rapid.SampledFrom([]string{"true", "false"}).Draw(t, "literal")
+	}
+	comparison := rapid.SampledFrom([]string{"<", "<=", ">", ">=", "==", "!="})
+	switch rapid.IntRange(0, 12).Draw(t, "boolop") {
+	case 0, 1, 2, 3:
+		return genInt(t, s, depth-1) + " " + comparison.Draw(t, "cmp") + " " + genInt(t, s, depth-1)
+	case 4:
+		return genFloat(t, s, depth-1) + " " + comparison.Draw(t, "cmp") + " " + genInt(t, s, depth-1)
+	case 5:
+		return "(" + sub() + " and " + sub() + ")"
+	case 6, 7:
+		return "(" + sub() + " or " + sub() + ")"
+	case 8:
+		return "not (" + sub() + ")"
+	case 9:
+		return genInt(t, s, depth-1) + rapid.SampledFrom([]string{" in [1, 2, 8]", " not in [0, 4]", " in 2..9"}).Draw(t, "in")
+	case 10:
+		return "any([" + genInt(t, s, depth-1) + ", 3], # > 2)"
+	case 11:
+		if len(s.strs) > 0 {
+			return rapid.SampledFrom(s.strs).Draw(t, "string") + rapid.SampledFrom([]string{` == "a"`, ` contains "a"`, ` in ["7", ""]`, ` < "b"`, ` matches "^a"`}).Draw(t, "test")
+		}
+	}
+	return "(" + sub() + ") == (" + sub() + ")"
+}
+
+// genSpace draws models until one is a space.
+func genSpace(t *rapid.T) (model, *Space) {
+	m := genModel(t)
+	s, err := NewSpace(m.genes, m.constraints, m.envs...)
+	if err != nil {
+		t.Skip("no space: ", err)
+	}
+	return m, s
+}
