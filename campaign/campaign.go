@@ -1,0 +1,629 @@
+// Package campaign drives a search: it asks a strategy for genomes, has an
+// evaluator judge them, tells the strategy the results and logs all of it.
+//
+// # The path
+//
+// A campaign keeps up to Config.Window proposals in flight and tells results
+// in the order in which they were proposed: proposal k is made after exactly
+// the results 0..k-Window were told. What the search sees therefore depends on
+// its seed and on the results, never on who finished first or on how many
+// workers there were.
+//
+// # The log
+//
+// Every proposal and every result is appended to the log in that same order,
+// and is announced to the listener only once it is durable. A campaign is
+// resumed by replaying its log into a fresh search of the same seed: nothing
+// of the search's state is saved. A log that does not replay to itself is
+// reported as [ErrDiverged]. When the search has a newer version than the one
+// that wrote the log, the campaign starts the search afresh with the log's
+// results as known, and says so.
+//
+// # Caveats
+//
+// Results that arrived out of turn are not durable before the ones proposed
+// earlier: a crash loses at most Window evaluations in progress, none of which
+// was acknowledged. Budgets of time and money are checked between results, so
+// candidates in flight may overrun them.
+package campaign
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/search"
+	"github.com/evotune/evotune/store"
+)
+
+// Errors that callers test for.
+var (
+	// ErrDiverged: replaying the log gave another proposal than the log holds.
+	ErrDiverged = errors.New("the log does not replay to itself")
+	// ErrInfrastructure: several evaluations in a row failed through no fault
+	// of the candidates.
+	ErrInfrastructure = errors.New("the machine keeps failing")
+)
+
+// maxInfrastructure is how many results in a row may be infrastructure
+// failures before the campaign gives the machine up.
+const maxInfrastructure = 5
+
+// A Log keeps events. *store.Store is one.
+type Log interface {
+	// Append makes the events durable, in one transaction.
+	Append(events ...store.Event) (first uint64, err error)
+}
+
+// A Problem is what is searched and who judges.
+type Problem struct {
+	Space     *genome.Space
+	Evaluator evaluator.Evaluator
+}
+
+// Options say how a campaign runs here and now; they never change its path.
+type Options struct {
+	// Workers is how many candidates are evaluated at once. Zero means 1.
+	Workers int
+	// Log receives every event; nil keeps nothing.
+	Log Log
+	// Past holds the events of this campaign that the log already has, in
+	// order; nil starts a new campaign.
+	Past []store.Event
+	// Listen, when not nil, is called from one goroutine, in order.
+	Listen func(Event)
+	// OnStage, when not nil, is called from the workers when a candidate enters
+	// a stage, and with an empty stage when the worker is idle.
+	OnStage func(worker int, candidate string, stage evaluator.Stage)
+	// Drain, when it is closed, ends the campaign after the candidates that
+	// are being evaluated.
+	Drain <-chan struct{}
+}
+
+// CandidateID names a genome within a campaign: the first 16 hex digits of the
+// SHA-256 of both.
+func CandidateID(campaign string, g genome.Genome) string {
+	sum := sha256.Sum256([]byte(campaign + "\n" + g.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Run runs a campaign, or resumes it when o.Past has events. It returns when
+// the budget is spent and the finals are done, when Drain is closed and the
+// candidates in flight are done, or when ctx ends; in the last two cases the
+// summary is not Complete and the campaign can be resumed. The error is not nil
+// when evotune or the machine failed; all that was announced is in the log
+// even then.
+func Run(ctx context.Context, p Problem, cfg Config, o Options) (Finished, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return Finished{}, err
+	}
+	o.Workers = max(o.Workers, 1)
+	r := &runner{
+		problem: p, cfg: cfg, opts: o,
+		verdicts: map[evaluator.Verdict]int{},
+		arrived:  map[int]evaluator.Result{},
+		start:    time.Now(),
+	}
+	if err := r.open(); err != nil {
+		return Finished{}, err
+	}
+	return r.run(ctx)
+}
+
+// A candidate is a proposal and, once told, what is worth remembering of its
+// result.
+type candidate struct {
+	id       string
+	genome   genome.Genome
+	operator string
+	parents  []string
+	told     bool
+	verdict  evaluator.Verdict
+	fitness  float64
+	median   float64
+	baseline float64
+	binary   string
+}
+
+type runner struct {
+	problem  Problem
+	cfg      Config
+	opts     Options
+	strategy search.Strategy
+
+	past   past
+	start  time.Time
+	buffer []store.Event // not yet durable
+	notes  []Event       // to be announced once the buffer is durable
+
+	candidates []candidate
+	known      []search.Known // of an older search's log
+	offset     int            // index of the strategy's proposal 0
+	told       int            // results 0..told-1 were told
+	queue      []int          // proposed, not handed to a worker
+	running    int            // handed to a worker, not arrived
+	arrived    map[int]evaluator.Result
+	verdicts   map[evaluator.Verdict]int
+	best       int // index into candidates, or -1
+	bestAt     int
+	failures   int    // infrastructure results in a row
+	reason     string // why proposing has stopped; "" while it goes on
+	interrupt  bool
+	exhausted  bool
+}
+
+// open makes the strategy and reads the past.
+func (r *runner) open() error {
+	r.best = -1
+	if err := r.past.read(r.opts.Past); err != nil {
+		return err
+	}
+	version := search.Version(r.cfg.Strategy)
+	if r.past.started && r.past.searchVersion != version {
+		// The log was walked by another version of the search: its results are
+		// known, its path is over.
+		r.past.restart(version)
+		r.warn("the search has changed since this campaign was last run (version %d, now %d): it starts afresh, knowing the %d results of the log",
+			r.past.oldVersion, version, r.past.told)
+	}
+	r.offset = r.past.offset
+	for i := range r.offset {
+		if err := r.recall(i); err != nil {
+			return err
+		}
+	}
+	s, err := search.New(r.cfg.Strategy, r.problem.Space, search.Options{Seed: r.cfg.Seed, Known: r.known})
+	if err != nil {
+		return err
+	}
+	r.strategy = s
+	if !r.past.started {
+		if err := r.logStart(version); err != nil {
+			return err
+		}
+	} else if err := r.logResume(version); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (r *runner) logStart(version int) error {
+	config, err := json.Marshal(r.cfg)
+	if err != nil {
+		return fmt.Errorf("campaign: encode configuration: %w", err)
+	}
+	d := r.problem.Evaluator.Describe()
+	description, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("campaign: encode description: %w", err)
+	}
+	r.log(store.Event{Kind: store.KindStarted, Started: &store.Started{
+		Kernel: r.cfg.Kernel, Shapes: r.cfg.Shapes, Backend: d.Backend,
+		Device: d.Device.Fingerprint, Name: d.Device.Name,
+		Strategy: r.cfg.Strategy, SearchVersion: version, Seed: r.cfg.Seed,
+		Config: config, Description: description,
+	}})
+	return nil
+}
+
+func (r *runner) logResume(version int) error {
+	detail, err := json.Marshal(resumption{SearchVersion: version, Offset: r.offset, Budget: r.cfg.Budget})
+	if err != nil {
+		return fmt.Errorf("campaign: encode resumption: %w", err)
+	}
+	r.log(store.Event{Kind: store.KindResumed, Note: &store.Note{
+		Reason: "resumed", Evaluated: r.past.told, Detail: detail,
+	}})
+	return nil
+}
+
+// recall takes proposal i of an earlier search's path from the log.
+func (r *runner) recall(i int) error {
+	pc := r.past.asked[i]
+	g, err := r.problem.Space.Parse(pc.Genome)
+	if err != nil {
+		return fmt.Errorf("campaign: the log's candidate %s is no genome of this space: %w", pc.Candidate, err)
+	}
+	c := candidate{id: pc.Candidate, genome: g, operator: pc.Operator, parents: pc.Parents}
+	if t := r.past.results[i]; t != nil {
+		c.take(t)
+		r.known = append(r.known, search.Known{Genome: g, Outcome: c.outcome(0)})
+		r.verdicts[c.verdict]++
+	}
+	r.candidates = append(r.candidates, c)
+	r.told = i + 1
+	r.consider(i)
+	return nil
+}
+
+func (r *runner) run(parent context.Context) (Finished, error) {
+	// Workers see a context of their own, so that they finish what they hold
+	// when the campaign drains and stop at once when ctx ends.
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	group, wctx := errgroup.WithContext(ctx)
+	jobs := make(chan job)
+	results := make(chan result)
+	for w := range r.opts.Workers {
+		group.Go(func() error { return r.work(wctx, w, jobs, results) })
+	}
+	interrupted := func() bool { return parent.Err() != nil }
+	err := r.coordinate(wctx, jobs, results)
+	if err != nil {
+		cancel() // let no worker wait for a coordinator that is gone
+	}
+	close(jobs)
+	if werr := group.Wait(); werr != nil && !errors.Is(werr, context.Canceled) {
+		err = werr
+	}
+	if interrupted() && (err == nil || errors.Is(err, context.Canceled)) {
+		r.interrupt, err = true, nil
+	}
+	if err != nil {
+		return r.finish(r.stopped(err.Error()), err)
+	}
+	if r.interrupt {
+		return r.finish(r.stopped("interrupted"), nil)
+	}
+	best, err := r.finals(ctx)
+	if err != nil {
+		if interrupted() {
+			return r.finish(r.stopped("interrupted during the finals"), nil)
+		}
+		return r.finish(r.stopped(err.Error()), err)
+	}
+	f := r.summary()
+	f.Best, f.Complete = best, true
+	r.log(store.Event{Kind: store.KindFinished, Note: &store.Note{Reason: f.Reason, Evaluated: f.Evaluated}})
+	return r.finish(f, nil)
+}
+
+// coordinate asks, tells and logs until the budget is spent or the campaign is
+// drained. It is the one goroutine that touches the runner.
+func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan result) error {
+	drain := r.opts.Drain
+	var clock <-chan time.Time
+	if d := r.cfg.Budget.deadline(); d > 0 {
+		t := time.NewTimer(max(0, d-r.elapsed()))
+		defer t.Stop()
+		clock = t.C
+	}
+	// Without a log nothing is read back, and the start is announced at once.
+	r.announceStart()
+	for {
+		if err := r.propose(); err != nil {
+			return err
+		}
+		if res, ok := r.arrived[r.told]; ok {
+			delete(r.arrived, r.told)
+			if err := r.tell(res); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.flush(); err != nil {
+			return err
+		}
+		if r.running == 0 && (len(r.queue) == 0 || r.interrupt) {
+			return nil
+		}
+		var out chan<- job
+		var next job
+		if len(r.queue) > 0 && !r.interrupt {
+			i := r.queue[0]
+			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent()}
+			out = jobs
+		}
+		select {
+		case out <- next:
+			r.queue = r.queue[1:]
+			r.running++
+		case res := <-results:
+			r.running--
+			r.arrived[res.index] = res.result
+		case <-clock:
+			clock = nil
+			r.stop(r.cfg.Budget.spent(r.elapsed(), 0, 0, 0))
+			r.queue = nil // what no worker holds stays unevaluated until a resumption
+		case <-drain:
+			// Proposing goes on, so that the log reads as if nothing had
+			// happened; what no worker holds waits for a resumption.
+			drain = nil
+			r.interrupt = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// propose asks the strategy until the window is full.
+func (r *runner) propose() error {
+	for len(r.candidates)-r.told < r.cfg.Window && !r.exhausted {
+		replaying := len(r.candidates) < len(r.past.asked)
+		if r.reason != "" && !replaying {
+			return nil
+		}
+		if n := r.cfg.Budget.Evaluations; n > 0 && len(r.candidates) >= n && !replaying {
+			r.stop(r.cfg.Budget.spent(0, n, 0, 0))
+			return nil
+		}
+		p, ok := r.strategy.Ask()
+		if !ok {
+			r.exhausted = true
+			if len(r.candidates)-r.offset+len(r.known) > 0 {
+				r.stop("every valid genome was evaluated")
+			}
+			return nil
+		}
+		if err := r.accept(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accept takes one proposal: from the log if it is there, otherwise to be
+// evaluated.
+func (r *runner) accept(p search.Proposal) error {
+	i := len(r.candidates)
+	c := candidate{
+		id: CandidateID(r.cfg.ID, p.Genome), genome: p.Genome, operator: p.Operator,
+		parents: r.parentIDs(p.Parents),
+	}
+	r.candidates = append(r.candidates, c)
+	if i < len(r.past.asked) {
+		if logged := r.past.asked[i]; logged.Genome != p.Genome.String() || logged.Operator != p.Operator {
+			return fmt.Errorf("campaign %s: %w: proposal %d is %s by %s, the log has %s by %s",
+				r.cfg.ID, ErrDiverged, i, p.Genome, p.Operator, logged.Genome, logged.Operator)
+		}
+		if t := r.past.results[i]; t != nil {
+			r.arrived[i] = evaluator.Result{} // tell reads the log's record
+			return nil
+		}
+	} else {
+		r.log(store.Event{Kind: store.KindAsked, Asked: &store.Asked{
+			Index: i, Candidate: c.id, Genome: p.Genome.String(), Operator: c.operator, Parents: c.parents,
+		}})
+	}
+	r.queue = append(r.queue, i)
+	return nil
+}
+
+func (r *runner) parentIDs(indexes []int) []string {
+	ids := make([]string, 0, len(indexes))
+	for _, p := range indexes {
+		ids = append(ids, r.candidates[r.offset+p].id)
+	}
+	return ids
+}
+
+// tell passes the next result on to the search and to the log.
+func (r *runner) tell(res evaluator.Result) error {
+	i := r.told
+	c := &r.candidates[i]
+	if logged := r.past.result(i); logged != nil {
+		c.take(logged)
+		r.strategy.Tell(i-r.offset, c.outcome(0))
+		r.told++
+		r.verdicts[c.verdict]++
+		r.consider(i)
+		return nil
+	}
+	c.told = true
+	c.verdict, c.binary = res.Verdict, res.Binary
+	if res.Verdict == evaluator.Correct {
+		c.fitness = res.Fitness
+		c.median, c.baseline = medians(res.Timings)
+	}
+	r.strategy.Tell(i-r.offset, c.outcome(res.Cost))
+	r.told++
+	r.verdicts[c.verdict]++
+	record := r.consider(i)
+
+	detail, err := json.Marshal(res)
+	if err != nil {
+		return fmt.Errorf("campaign: encode result of %s: %w", c.id, err)
+	}
+	r.log(store.Event{Kind: store.KindTold, Told: &store.Told{
+		Index: i, Candidate: c.id, Verdict: string(c.verdict), Fitness: c.fitness,
+		MedianNS: c.median, BaselineNS: c.baseline, Key: res.Key, Detail: detail,
+	}})
+	if r.opts.Listen != nil {
+		r.notes = append(r.notes, Event{Evaluated: &Evaluated{
+			Index: i, Candidate: c.id, Genome: c.genome, Operator: c.operator, Parents: c.parents,
+			Result: res, Record: record, Progress: r.progress(),
+		}})
+	}
+	if res.Verdict == evaluator.Infrastructure {
+		if r.failures++; r.failures >= maxInfrastructure {
+			return fmt.Errorf("%w: %d results in a row, the last: %s", ErrInfrastructure, r.failures, res.Reason)
+		}
+	} else {
+		r.failures = 0
+	}
+	if r.reason == "" && len(r.candidates) >= len(r.past.asked) {
+		b := r.cfg.Budget
+		b.Evaluations = 0 // counted when proposing
+		r.stop(b.spent(r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
+	}
+	return nil
+}
+
+// consider makes candidate i the best if it is.
+func (r *runner) consider(i int) bool {
+	c := &r.candidates[i]
+	if c.verdict != evaluator.Correct || (r.best >= 0 && c.fitness >= r.candidates[r.best].fitness) {
+		return false
+	}
+	r.best, r.bestAt = i, i
+	return true
+}
+
+// stop ends proposing; the first reason stays.
+func (r *runner) stop(reason string) {
+	if r.reason == "" {
+		r.reason = reason
+	}
+}
+
+// incumbent is the best fitness so far, or zero.
+func (r *runner) incumbent() float64 {
+	if r.best < 0 {
+		return 0
+	}
+	return r.candidates[r.best].fitness
+}
+
+// elapsed is the wall time of this campaign, earlier runs included.
+func (r *runner) elapsed() time.Duration { return r.past.elapsed + time.Since(r.start) }
+
+// log queues an event for the next transaction.
+func (r *runner) log(e store.Event) {
+	if r.opts.Log == nil {
+		return
+	}
+	e.Campaign = r.cfg.ID
+	e.Time = time.Now().UTC()
+	r.buffer = append(r.buffer, e)
+}
+
+// flush makes the queued events durable and announces them.
+func (r *runner) flush() error {
+	if len(r.buffer) > 0 {
+		if _, err := r.opts.Log.Append(r.buffer...); err != nil {
+			// What is not durable is never announced.
+			r.buffer, r.notes = nil, nil
+			return fmt.Errorf("campaign %s: the store refused %w", r.cfg.ID, err)
+		}
+		r.buffer = r.buffer[:0]
+	}
+	if r.opts.Listen != nil {
+		for _, e := range r.notes {
+			e.Time = time.Now()
+			r.opts.Listen(e)
+		}
+	}
+	r.notes = r.notes[:0]
+	return nil
+}
+
+func (r *runner) announceStart() {
+	if r.opts.Listen == nil {
+		return
+	}
+	r.notes = append(r.notes, Event{Started: &Started{
+		Campaign: r.cfg.ID, Config: r.cfg, Description: r.problem.Evaluator.Describe(),
+		SpaceSize: r.problem.Space.Size(), SpaceExact: r.problem.Space.Exact(),
+		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.elapsed,
+	}})
+}
+
+func (r *runner) warn(format string, args ...any) {
+	r.notes = append(r.notes, Event{Warning: fmt.Sprintf(format, args...)})
+}
+
+// stopped logs that the campaign can be resumed.
+func (r *runner) stopped(reason string) Finished {
+	r.reason = ""
+	r.stop(reason)
+	f := r.summary()
+	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: reason, Evaluated: f.Evaluated}})
+	return f
+}
+
+// finish flushes, announces the end and returns it. cause is what ended the
+// campaign early, or nil.
+func (r *runner) finish(f Finished, cause error) (Finished, error) {
+	if r.opts.Listen != nil {
+		r.notes = append(r.notes, Event{Finished: &f})
+	}
+	if err := r.flush(); err != nil && cause == nil {
+		cause = err
+	}
+	return f, cause
+}
+
+func (r *runner) summary() Finished {
+	p := r.progress()
+	return Finished{
+		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best,
+		Reason: r.reason, Elapsed: p.Elapsed,
+	}
+}
+
+func (r *runner) progress() Progress {
+	p := Progress{Evaluated: r.evaluated(), Verdicts: map[evaluator.Verdict]int{}, Elapsed: r.elapsed(), Remaining: -1}
+	for v, n := range r.verdicts {
+		p.Verdicts[v] = n
+	}
+	if r.best >= 0 {
+		c := r.candidates[r.best]
+		p.Best = &Best{
+			Candidate: c.id, Genome: c.genome,
+			MedianNS: c.median, BaselineNS: c.baseline, Speedup: 1 / c.fitness,
+		}
+	}
+	b := r.cfg.Budget
+	if d := b.deadline(); d > 0 {
+		p.Remaining = max(0, d-p.Elapsed)
+	}
+	fresh := p.Evaluated - r.past.told
+	if b.Evaluations > 0 && fresh > 0 {
+		left := time.Duration(float64(time.Since(r.start)) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
+		if p.Remaining < 0 || left < p.Remaining {
+			p.Remaining = max(0, left)
+		}
+	}
+	return p
+}
+
+// evaluated counts the results told.
+func (r *runner) evaluated() int {
+	n := 0
+	for _, k := range r.verdicts {
+		n += k
+	}
+	return n
+}
+
+// take reads a result back from the log.
+func (c *candidate) take(t *store.Told) {
+	c.told = true
+	c.verdict = evaluator.Verdict(t.Verdict)
+	c.fitness, c.median, c.baseline = t.Fitness, t.MedianNS, t.BaselineNS
+	var d struct {
+		Binary string `json:"binary"`
+	}
+	if json.Unmarshal(t.Detail, &d) == nil { // a damaged detail costs only the recognition of equal binaries
+		c.binary = d.Binary
+	}
+}
+
+// outcome is what the search is told.
+func (c *candidate) outcome(cost time.Duration) search.Outcome {
+	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.fitness, Cost: cost}
+}
+
+// medians gives the geometric means over shapes of the median times.
+func medians(ts []evaluator.Timing) (candidate, baseline float64) {
+	if len(ts) == 0 {
+		return 0, 0
+	}
+	var c, b float64
+	for _, t := range ts {
+		c += math.Log(t.MedianNS)
+		b += math.Log(t.BaselineMedianNS)
+	}
+	n := float64(len(ts))
+	return math.Exp(c / n), math.Exp(b / n)
+}

@@ -1,0 +1,84 @@
+package campaign
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/evotune/evotune/store"
+)
+
+// past is what the log says of a campaign.
+type past struct {
+	started       bool
+	searchVersion int
+	oldVersion    int
+	offset        int // proposals before it belong to an older search's path
+	asked         []*store.Asked
+	results       []*store.Told // by index; nil where no result was logged
+	told          int
+	elapsed       time.Duration
+	finals        *store.Finals
+}
+
+// resumption is the detail of a "resumed" event.
+type resumption struct {
+	SearchVersion int    `json:"search_version"`
+	Offset        int    `json:"offset"`
+	Budget        Budget `json:"budget"`
+}
+
+// read takes the events of one campaign, in order.
+func (p *past) read(events []store.Event) error {
+	var begun, last time.Time
+	for _, e := range events {
+		switch e.Kind {
+		case store.KindStarted:
+			p.started = true
+			p.searchVersion = e.Started.SearchVersion
+			begun = e.Time
+		case store.KindResumed:
+			var r resumption
+			if err := json.Unmarshal(e.Note.Detail, &r); err != nil {
+				return fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w", e.Campaign, e.Seq, err)
+			}
+			p.searchVersion, p.offset = r.SearchVersion, r.Offset
+			p.elapsed += last.Sub(begun)
+			begun = e.Time
+		case store.KindAsked:
+			if e.Asked.Index != len(p.asked) {
+				return fmt.Errorf("campaign %s: event %d: proposal %d follows proposal %d: run `tune check`", e.Campaign, e.Seq, e.Asked.Index, len(p.asked)-1)
+			}
+			p.asked = append(p.asked, e.Asked)
+			p.results = append(p.results, nil)
+		case store.KindTold:
+			if e.Told.Index >= len(p.asked) || p.results[e.Told.Index] != nil {
+				return fmt.Errorf("campaign %s: event %d: result %d has no proposal of its own: run `tune check`", e.Campaign, e.Seq, e.Told.Index)
+			}
+			p.results[e.Told.Index] = e.Told
+			p.told++
+		case store.KindFinals:
+			p.finals = e.Finals
+		case store.KindStopped, store.KindFinished:
+		}
+		last = e.Time
+	}
+	if p.started {
+		p.elapsed += last.Sub(begun)
+	}
+	return nil
+}
+
+// restart makes everything so far the known results of a new path.
+func (p *past) restart(version int) {
+	p.oldVersion, p.searchVersion = p.searchVersion, version
+	p.offset = len(p.asked)
+}
+
+// result is the logged result of proposal i, or nil.
+func (p *past) result(i int) *store.Told {
+	if i < len(p.results) {
+		return p.results[i]
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/store"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	var repair bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Verify a store",
+		Long: `Verify a store: every event's checksum, the order and consistency of the log, and
+the indexes, which are rebuilt from the log and compared. --repair replaces the
+indexes by the rebuilt ones; the log itself is never changed.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path := a.v.GetString("store")
+			if repair {
+				if _, err := store.Repair(path); err != nil {
+					return storeError(err)
+				}
+			}
+			s, err := store.Open(path, store.Options{ReadOnly: true})
+			if err != nil {
+				return storeError(err)
+			}
+			defer s.Close() //nolint:errcheck // nothing was written
+			r, err := s.Check()
+			if err != nil {
+				return storeError(err)
+			}
+			if a.v.GetBool("json") {
+				if err := a.printJSON(r); err != nil {
+					return err
+				}
+			} else {
+				for _, f := range r.Findings {
+					fmt.Fprintln(a.out, f.What)
+				}
+				fmt.Fprintf(a.out, "%s: %d events, %d campaigns, %d candidates: ", s.Path(), r.Events, r.Campaigns, r.Candidates)
+				if r.OK() {
+					fmt.Fprintln(a.out, "no fault found")
+				} else {
+					fmt.Fprintln(a.out, plural(r.Wrong, "finding"))
+				}
+			}
+			if !r.OK() {
+				return &exitError{code: exitFindings}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the indexes from the log first")
+	return cmd
+}

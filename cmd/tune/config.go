@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A setting is a key of the configuration. It can be given as the flag --key,
+// as the environment variable EVOTUNE_KEY and as `key = ...` in config.toml.
+type setting struct {
+	key   string
+	value any // the default, whose type is the setting's
+	usage string
+}
+
+// globalSettings belong to every command.
+var globalSettings = []setting{
+	{"store", "evotune.db", "the store `FILE` that campaigns are kept in"},
+	{"kernels", []string{}, "a `DIR` with kernels of your own (repeatable)"},
+	{"json", false, "print JSON instead of text"},
+	{"verbose", false, "log what happens inside to standard error"},
+}
+
+// runSettings belong to the commands that evaluate.
+var runSettings = []setting{
+	{"backend", "auto", "where candidates run: auto, cpu, or replay"},
+	{"strategy", "evolution", "how the space is searched"},
+	{"seed", int64(1), "fixes the search's path"},
+	{"evaluations", 0, "stop after `N` candidates (0: no limit)"},
+	{"time", time.Duration(0), "stop after this wall `DURATION` (0: no limit; 3m when no budget is set at all)"},
+	{"target", 0.0, "stop at this speedup over the baseline (0: no limit)"},
+	{"patience", 0, "stop after `N` candidates without a new best (0: no limit)"},
+	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},
+	{"max-cost", 0.0, "stop when the campaign has cost this much (0: no limit)"},
+	{"workers", 0, "evaluate `N` candidates at once (0: one per core)"},
+	{"window", 8, "proposals in flight; part of the search's path, unlike --workers"},
+	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},
+	{"shape", []string{}, "tune for the shape `NAME` (repeatable; default: the kernel's first)"},
+	{"implementation", []string{}, "search only this implementation (repeatable; default: all for the backend)"},
+}
+
+// backendSettings belong to the commands that open a backend.
+var backendSettings = []setting{
+	{"latency", time.Duration(0), "replay: let every evaluation take this `DURATION`"},
+	{"compiler", "auto", "the C compiler: auto, gcc, clang or a path"},
+	{"sanitizers", []string{}, "run only these sanitizers (repeatable; default: all that were found)"},
+	{"timeout", 30 * time.Second, "how long a candidate may take for one stage"},
+	{"cache-dir", "", "where compiled candidates and references are cached (default: the user's cache folder)"},
+	{"cache-size", 2048, "how large the cache may grow, in `MiB`"},
+}
+
+func allSettings() []setting {
+	return slices.Concat(globalSettings, runSettings, backendSettings)
+}
+
+// addSettings makes flags of settings.
+func addSettings(fs *pflag.FlagSet, settings []setting) {
+	for _, s := range settings {
+		switch d := s.value.(type) {
+		case string:
+			fs.String(s.key, d, s.usage)
+		case bool:
+			fs.Bool(s.key, d, s.usage)
+		case int:
+			fs.Int(s.key, d, s.usage)
+		case int64:
+			fs.Int64(s.key, d, s.usage)
+		case float64:
+			fs.Float64(s.key, d, s.usage)
+		case time.Duration:
+			fs.Duration(s.key, d, s.usage)
+		case []string:
+			fs.StringArray(s.key, d, s.usage)
+		default:
+			panic(fmt.Sprintf("setting %s has the unknown type %T", s.key, d))
+		}
+	}
+}
+
+const envPrefix = "EVOTUNE_"
+
+func envName(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+}
+
+// configure reads file and environment and binds the command's flags over them.
+func (a *app) configure(cmd *cobra.Command) error {
+	a.v.SetConfigType("toml")
+	known := map[string]setting{}
+	envs := map[string]bool{envPrefix + "CONFIG": true}
+	for _, s := range allSettings() {
+		known[s.key] = s
+		envs[envName(s.key)] = true
+		a.v.SetDefault(s.key, s.value)
+		if err := a.v.BindEnv(s.key, envName(s.key)); err != nil {
+			return err
+		}
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, envPrefix) && !envs[name] {
+			return fmt.Errorf("environment: %s is no setting of evotune: see config.toml for the keys", name)
+		}
+	}
+	path, err := a.configFile(cmd)
+	if err != nil {
+		return err
+	}
+	if path != "" {
+		a.v.SetConfigFile(path)
+		if err := a.v.ReadInConfig(); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := checkConfig(path, a.v.AllKeys(), known); err != nil {
+			return err
+		}
+	}
+	var bindErr error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, ok := known[f.Name]; ok && bindErr == nil {
+			bindErr = a.v.BindPFlag(f.Name, f)
+		}
+	})
+	if bindErr != nil {
+		return bindErr
+	}
+	return a.checkTypes(known)
+}
+
+// configFile finds the configuration file, or returns "" when there is none.
+func (a *app) configFile(cmd *cobra.Command) (string, error) {
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Value.String() != "" {
+		return f.Value.String(), nil
+	}
+	if p := os.Getenv(envPrefix + "CONFIG"); p != "" {
+		return p, nil
+	}
+	candidates := []string{"config.toml"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "evotune", "config.toml"))
+	}
+	for _, p := range candidates {
+		switch _, err := os.Stat(p); {
+		case err == nil:
+			return p, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// checkConfig refuses keys that no setting has. A key of a table shows as
+// "table.key".
+func checkConfig(path string, keys []string, known map[string]setting) error {
+	slices.Sort(keys)
+	for _, k := range keys {
+		if _, ok := known[k]; ok {
+			continue
+		}
+		return fmt.Errorf("%s: unknown key %q%s", path, k, suggest(k, known))
+	}
+	return nil
+}
+
+func suggest(key string, known map[string]setting) string {
+	alt := strings.ReplaceAll(key, "_", "-")
+	if _, ok := known[alt]; ok {
+		return fmt.Sprintf(": it is spelled %q", alt)
+	}
+	names := make([]string, 0, len(known))
+	for k := range known {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return ": the keys are " + strings.Join(names, ", ")
+}
+
+// checkTypes refuses a value that the file or the environment gave and that
+// does not fit its setting; viper would read it as zero.
+func (a *app) checkTypes(known map[string]setting) error {
+	keys := make([]string, 0, len(known))
+	for k := range known {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		raw := a.v.Get(k)
+		text := fmt.Sprint(raw)
+		probe := pflag.NewFlagSet("", pflag.ContinueOnError)
+		addSettings(probe, []setting{known[k]})
+		switch known[k].value.(type) {
+		case []string:
+			switch raw.(type) {
+			case string, []string, []any:
+				continue
+			}
+			return fmt.Errorf("setting %q: %v is no list of strings", k, raw)
+		case string:
+			if _, ok := raw.(string); !ok {
+				return fmt.Errorf("setting %q: %v is no string", k, raw)
+			}
+		default:
+			if err := probe.Set(k, text); err != nil {
+				return fmt.Errorf("setting %q: %q is no %s", k, text, probe.Lookup(k).Value.Type())
+			}
+		}
+	}
+	return nil
+}
+
+// list reads a setting that holds several strings. In the environment they are
+// separated as paths are.
+func (a *app) list(key string) []string {
+	if s, ok := a.v.Get(key).(string); ok {
+		if s == "" {
+			return nil
+		}
+		return filepath.SplitList(s)
+	}
+	return a.v.GetStringSlice(key)
+}

@@ -1,0 +1,469 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/evaluator"
+)
+
+// A printer renders the events of a campaign. stage may be called at any time
+// from any goroutine, event from one.
+type printer interface {
+	event(e campaign.Event)
+	stage(worker int, candidate string, s evaluator.Stage)
+	close()
+}
+
+// ---- JSON: one event a line ----
+
+type jsonPrinter struct{ w io.Writer }
+
+func (p jsonPrinter) close() {}
+
+func (p jsonPrinter) stage(int, string, evaluator.Stage) {}
+
+func (p jsonPrinter) event(e campaign.Event) {
+	switch {
+	case e.Started != nil:
+		p.line("started", *e.Started)
+	case e.Evaluated != nil:
+		v := e.Evaluated
+		c, b := headline(v.Result.Timings)
+		p.line("evaluated", struct {
+			*campaign.Evaluated
+			Verdict    evaluator.Verdict `json:"verdict"`
+			Stage      evaluator.Stage   `json:"stage"`
+			Reason     string            `json:"reason,omitempty"`
+			Fitness    float64           `json:"fitness,omitempty"`
+			MedianNS   float64           `json:"median_ns,omitempty"`
+			BaselineNS float64           `json:"baseline_ns,omitempty"`
+			CostNS     time.Duration     `json:"cost_ns"`
+		}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Fitness, c, b, v.Result.Cost})
+	case e.Finals != nil:
+		p.line("finals", *e.Finals)
+	case e.Warning != "":
+		p.line("warning", struct {
+			Message string `json:"message"`
+		}{e.Warning})
+	case e.Finished != nil:
+		if !e.Finished.Complete {
+			p.line("stopped", struct {
+				Campaign string `json:"campaign"`
+				Reason   string `json:"reason"`
+			}{e.Finished.Campaign, e.Finished.Reason})
+		}
+		p.line("finished", *e.Finished)
+	}
+}
+
+// line prints {"event":name, ...fields of v}.
+func (p jsonPrinter) line(name string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b = []byte(fmt.Sprintf(`{"error":%q}`, err.Error()))
+	}
+	sep := ","
+	if string(b) == "{}" {
+		sep = ""
+	}
+	fmt.Fprintf(p.w, `{"event":%q%s%s`+"\n", name, sep, b[1:])
+}
+
+// ---- text: plain lines, and the words that the live display shares ----
+
+type textPrinter struct {
+	w io.Writer
+}
+
+func (p *textPrinter) close() {}
+
+func (p *textPrinter) stage(int, string, evaluator.Stage) {}
+
+func (p *textPrinter) event(e campaign.Event) {
+	switch {
+	case e.Started != nil:
+		fmt.Fprint(p.w, startLines(e.Started))
+	case e.Evaluated != nil:
+		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Evaluated))
+	case e.Finals != nil:
+		fmt.Fprint(p.w, finalsLines(e.Finals))
+	case e.Warning != "":
+		fmt.Fprintf(p.w, "warning: %s\n", e.Warning)
+	case e.Finished != nil:
+		fmt.Fprint(p.w, finishedLines(e.Finished))
+	}
+}
+
+func startLines(s *campaign.Started) string {
+	var b strings.Builder
+	d := s.Description
+	fmt.Fprintf(&b, "%s at %s on %s", s.Config.Kernel, strings.Join(d.Shapes, ", "), d.Device.Name)
+	if d.Compiler != "" {
+		fmt.Fprintf(&b, ", %s", d.Compiler)
+	}
+	about := ""
+	if !s.SpaceExact {
+		about = "about "
+	}
+	fmt.Fprintf(&b, "\ncampaign %s: %s%s genomes, %s search, seed %d, window %d, %s\n", s.Campaign,
+		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, plural(s.Workers, "worker"))
+	fmt.Fprintf(&b, "budget: %s; baseline: %s\n", budgetText(s.Config.Budget), orNone(d.Baseline))
+	var ran, missing []string
+	for _, t := range d.Tools {
+		if t.Missing == "" {
+			ran = append(ran, t.Name)
+		} else {
+			missing = append(missing, fmt.Sprintf("%s: NOT RUN: %s", t.Name, t.Missing))
+		}
+	}
+	if len(ran) > 0 {
+		fmt.Fprintf(&b, "checks: %s\n", strings.Join(ran, ", "))
+	}
+	for _, m := range missing {
+		fmt.Fprintln(&b, m)
+	}
+	if s.Resumed > 0 {
+		fmt.Fprintf(&b, "resumed after %s and %s\n", plural(s.Resumed, "evaluation"), duration(s.Spent))
+	}
+	return b.String()
+}
+
+func budgetText(b campaign.Budget) string {
+	var parts []string
+	if b.Evaluations > 0 {
+		parts = append(parts, plural(b.Evaluations, "evaluation"))
+	}
+	if b.Time > 0 {
+		parts = append(parts, duration(b.Time))
+	}
+	if b.Target > 0 {
+		parts = append(parts, fmt.Sprintf("%gx the baseline", b.Target))
+	}
+	if b.Patience > 0 {
+		parts = append(parts, fmt.Sprintf("%d without progress", b.Patience))
+	}
+	if b.MaxCost > 0 {
+		parts = append(parts, fmt.Sprintf("a cost of %g at %g an hour", b.MaxCost, b.CostPerHour))
+	}
+	if len(parts) == 0 {
+		return "the whole space"
+	}
+	return strings.Join(parts, " or ")
+}
+
+func evaluatedLine(at time.Time, e *campaign.Evaluated) string {
+	r := e.Result
+	s := fmt.Sprintf("%s %5d  %s  %-11s", at.Format("15:04:05"), e.Index, e.Candidate, r.Verdict)
+	if r.Verdict == evaluator.Correct {
+		c, _ := headline(r.Timings)
+		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(c), 1/r.Fitness)
+		if e.Record {
+			s += "  best so far"
+		}
+		return s + "  " + e.Operator
+	}
+	return s + "  " + oneLine(r.Reason)
+}
+
+func finalsLines(f *campaign.Finals) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nfinals: %s measured again in fresh processes, interleaved\n", plural(len(f.Candidates), "finalist"))
+	for i, e := range f.Result.Entries {
+		mark := " "
+		if i == f.Result.Winner {
+			mark = "*"
+		}
+		if e.Verdict != evaluator.Correct {
+			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, oneLine(e.Reason))
+			continue
+		}
+		c, base := headline(e.Timings)
+		fmt.Fprintf(&b, "%s %s  %s  baseline %s  %.3fx", mark, f.Candidates[i], nanoseconds(c), nanoseconds(base), 1/e.Fitness)
+		for _, h := range e.HeldOut {
+			fmt.Fprintf(&b, "  (%s %.2fx)", h.Shape, 1/h.Ratio)
+		}
+		fmt.Fprintln(&b)
+	}
+	if c := f.Result.VsBaseline; c != nil {
+		fmt.Fprintf(&b, "winner against baseline:  %s\n", comparison(*c))
+	}
+	if c := f.Result.VsRunnerUp; c != nil {
+		fmt.Fprintf(&b, "winner against runner-up: %s\n", comparison(*c))
+	}
+	return b.String()
+}
+
+// comparison prints a test honestly: "~" where the difference is noise.
+func comparison(c evaluator.Comparison) string {
+	s := fmt.Sprintf("time ratio %.3f (p=%.3g, n=%d+%d)", c.Ratio, c.P, c.N1, c.N2)
+	if !c.Significant {
+		s = "~ no difference: " + s
+	}
+	for _, w := range c.Warnings {
+		s += "; " + w
+	}
+	return s
+}
+
+func finishedLines(f *campaign.Finished) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s in %s: %s\n", plural(f.Evaluated, "evaluation"), duration(f.Elapsed), verdictCounts(f.Verdicts))
+	if f.Reason != "" {
+		fmt.Fprintf(&b, "ended by: %s\n", f.Reason)
+	}
+	if f.Best == nil {
+		fmt.Fprintln(&b, "no valid candidate")
+	} else {
+		best := f.Best
+		sure := "significant"
+		if !best.Significant {
+			sure = "not significant"
+			if !f.Complete {
+				sure = "no finals yet"
+			}
+		}
+		fmt.Fprintf(&b, "best: %s  %s against %s baseline: %.3fx (%s)\n      %s\n", best.Candidate,
+			nanoseconds(best.MedianNS), nanoseconds(best.BaselineNS), best.Speedup, sure, best.Genome)
+	}
+	if !f.Complete {
+		fmt.Fprintf(&b, "to go on: tune resume %s\n", f.Campaign)
+	}
+	return b.String()
+}
+
+// ---- live: the terminal ----
+
+// livePrinter keeps a few lines at the bottom of a terminal up to date and
+// lets what is worth keeping scroll above them.
+type livePrinter struct {
+	out      io.Writer
+	text     textPrinter
+	progress *mpb.Progress
+	bars     []*mpb.Bar
+	total    *mpb.Bar
+
+	mu      sync.Mutex
+	state   campaign.Progress
+	budget  campaign.Budget
+	began   time.Time
+	workers []string
+}
+
+const barScale = 1000
+
+func newLivePrinter(w io.Writer, workers int) *livePrinter {
+	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers)}
+	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
+	p.text.w = p.progress
+	return p
+}
+
+// show adds the lines at the bottom; before the campaign starts there is
+// nothing to show.
+func (p *livePrinter) show(s *campaign.Started) {
+	p.mu.Lock()
+	p.budget = s.Config.Budget
+	p.state = campaign.Progress{Elapsed: s.Spent, Remaining: -1, Evaluated: s.Resumed}
+	p.began = time.Now().Add(-s.Spent)
+	p.mu.Unlock()
+	p.total = p.progress.New(barScale, mpb.BarStyle().Lbound("[").Rbound("]").Filler("=").Tip(">").Padding(" "),
+		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.headline() })))
+	p.line(func() string { return p.bestLine() })
+	p.line(func() string { return verdictCounts(p.state.Verdicts) })
+	for i := range p.workers {
+		p.line(func() string { return fmt.Sprintf("worker %d  %s", i+1, p.workers[i]) })
+	}
+}
+
+func (p *livePrinter) line(text func() string) {
+	nop := mpb.BarFillerBuilderFunc(func() mpb.BarFiller { return nil })
+	bar := p.progress.New(0, nop, mpb.BarWidth(0), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return text()
+	})))
+	p.bars = append(p.bars, bar)
+}
+
+func (p *livePrinter) headline() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	elapsed := time.Since(p.began)
+	s := fmt.Sprintf(" %s, %s", plural(p.state.Evaluated, "evaluation"), duration(elapsed))
+	if left := p.remaining(elapsed); left >= 0 {
+		s += fmt.Sprintf(", about %s left", duration(left))
+	}
+	return s
+}
+
+// remaining brings the last estimate up to now.
+func (p *livePrinter) remaining(elapsed time.Duration) time.Duration {
+	if p.state.Remaining < 0 {
+		if p.budget.Time > 0 {
+			return max(0, p.budget.Time-elapsed)
+		}
+		return -1
+	}
+	return max(0, p.state.Remaining-(elapsed-p.state.Elapsed))
+}
+
+func (p *livePrinter) bestLine() string {
+	b := p.state.Best
+	if b == nil {
+		return "best: none yet"
+	}
+	return fmt.Sprintf("best: %.3fx the baseline  %s against %s  %s", b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS), b.Candidate)
+}
+
+func (p *livePrinter) event(e campaign.Event) {
+	switch {
+	case e.Started != nil:
+		p.text.event(e)
+		p.show(e.Started)
+	case e.Evaluated != nil:
+		p.mu.Lock()
+		p.state = e.Evaluated.Progress
+		p.mu.Unlock()
+		if e.Evaluated.Record {
+			p.text.event(e)
+		}
+		p.advance()
+	case e.Finished != nil:
+		p.close()
+		p.text.event(e)
+	default:
+		p.text.event(e)
+	}
+}
+
+// advance moves the bar to the share of the budget that is spent.
+func (p *livePrinter) advance() {
+	p.mu.Lock()
+	share := 0.0
+	if n := p.budget.Evaluations; n > 0 {
+		share = max(share, float64(p.state.Evaluated)/float64(n))
+	}
+	if t := p.budget.Time; t > 0 {
+		share = max(share, float64(p.state.Elapsed)/float64(t))
+	}
+	p.mu.Unlock()
+	if p.total != nil {
+		// The bar completes only when the campaign is closed.
+		p.total.SetCurrent(int64(min(share, 0.999) * barScale))
+	}
+}
+
+func (p *livePrinter) stage(worker int, candidate string, s evaluator.Stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if worker < len(p.workers) {
+		p.workers[worker] = strings.TrimSpace(fmt.Sprintf("%-10s %s", s, candidate))
+		if s == "" {
+			p.workers[worker] = "idle"
+		}
+	}
+}
+
+// close takes the live lines away; what was printed above them stays.
+func (p *livePrinter) close() {
+	if p.progress == nil {
+		return
+	}
+	for _, b := range p.bars {
+		b.Abort(true)
+	}
+	if p.total != nil {
+		p.total.Abort(true)
+	}
+	p.progress.Wait()
+	p.progress = nil
+	p.text.w = p.out
+}
+
+// ---- words ----
+
+func verdictCounts(v map[evaluator.Verdict]int) string {
+	var parts []string
+	for _, name := range evaluator.Verdicts() {
+		if n := v[name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	if len(parts) == 0 {
+		return "no verdicts yet"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// headline is the time of the first tuned shape.
+func headline(ts []evaluator.Timing) (candidate, baseline float64) {
+	if len(ts) == 0 {
+		return 0, 0
+	}
+	return ts[0].MedianNS, ts[0].BaselineMedianNS
+}
+
+func nanoseconds(ns float64) string {
+	switch {
+	case ns < 1e3:
+		return fmt.Sprintf("%.1f ns", ns)
+	case ns < 1e6:
+		return fmt.Sprintf("%.2f us", ns/1e3)
+	case ns < 1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.2f s", ns/1e9)
+}
+
+func duration(d time.Duration) string {
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// count prints a number of genomes so that its size can be read.
+func count(n float64) string {
+	if n >= 1e7 {
+		return fmt.Sprintf("%.3g", n)
+	}
+	s := fmt.Sprintf("%.0f", n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// sortedKeys lists a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say which tools were found and what each missing one costs",
+		Long: `Try every tool that the ordeal uses, say what was found, and what each missing one
+costs. A check whose tool is missing is reported as "not run" on every result.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := a.cpuBackend()
+			var tools []evaluator.Tool
+			if err == nil {
+				tools = b.Doctor(cmd.Context())
+			} else {
+				tools = []evaluator.Tool{{Name: "C compiler", Missing: err.Error()}}
+			}
+			missing := 0
+			for _, t := range tools {
+				if t.Missing != "" {
+					missing++
+				}
+			}
+			if a.v.GetBool("json") {
+				if err := a.printJSON(tools); err != nil {
+					return err
+				}
+			} else {
+				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+				for _, t := range tools {
+					if t.Missing != "" {
+						fmt.Fprintf(w, "missing\t%s\t%s\n", t.Name, oneLine(t.Missing))
+					} else {
+						fmt.Fprintf(w, "ok\t%s\t%s %s\n", t.Name, t.Version, t.Path)
+					}
+				}
+				if err := w.Flush(); err != nil {
+					return err
+				}
+			}
+			if missing > 0 {
+				return &exitError{code: exitFindings}
+			}
+			return nil
+		},
+	}
+	addSettings(cmd.Flags(), backendSettings)
+	return cmd
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit statuses. They are printed by every command's help.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitBadInput    = 2
+	exitNoCandidate = 3
+	exitFindings    = 4
+	exitInterrupted = 130
+)
+
+// exitHelp explains the statuses that a command can end with.
+func exitHelp(codes ...int) string {
+	meaning := map[int]string{
+		exitOK:          "success",
+		exitFailure:     "evotune or the machine failed",
+		exitBadInput:    "bad input: flags, configuration, a kernel, a name that does not exist",
+		exitNoCandidate: "no valid candidate",
+		exitFindings:    "the command worked and found something wrong",
+		exitInterrupted: "interrupted; `tune resume` goes on",
+	}
+	s := "\nExit status:\n"
+	for _, c := range codes {
+		s += fmt.Sprintf("  %-4d %s\n", c, meaning[c])
+	}
+	return s
+}
+
+// An exitError ends the program with a status. A nil err prints nothing: what
+// there was to say has been said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// badInput marks an error as the user's to mend.
+func badInput(err error) error {
+	var e *exitError
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &exitError{exitBadInput, err}
+}
+
+func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }

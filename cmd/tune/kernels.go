@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/kernels"
+)
+
+func (a *app) kernelsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kernels",
+		Short: "List the kernels; show, make and check them",
+		Long: `List the kernels that are known: the built-in ones and those of --kernels. A kernel
+is a folder with a kernel.toml and its templates; docs/kernels.md says how to
+write one.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.listKernels() },
+	}
+	cmd.AddCommand(a.kernelsShowCommand(), a.kernelsNewCommand(), a.kernelsLintCommand())
+	return cmd
+}
+
+func (a *app) listKernels() error {
+	cat, err := kernels.Open(a.list("kernels")...)
+	if err != nil {
+		return badInput(err)
+	}
+	type row struct {
+		Name            string   `json:"name"`
+		Description     string   `json:"description"`
+		Dir             string   `json:"dir"`
+		Implementations []string `json:"implementations"`
+		Shapes          []string `json:"shapes"`
+	}
+	rows := []row{}
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			return badInput(err)
+		}
+		r := row{Name: d.Name, Description: d.Description, Dir: d.Dir}
+		for _, im := range d.Implementations {
+			r.Implementations = append(r.Implementations, im.Name+" ("+im.Backend+")")
+		}
+		for _, s := range d.Problem.ShapesFor(kernels.Tune) {
+			r.Shapes = append(r.Shapes, s.Name)
+		}
+		rows = append(rows, r)
+	}
+	if a.v.GetBool("json") {
+		return a.printJSON(rows)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KERNEL\tIMPLEMENTATIONS\tSHAPES TUNED FOR\tDESCRIPTION")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, strings.Join(r.Implementations, ", "), strings.Join(r.Shapes, ", "), r.Description)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, err := range cat.Errors() {
+		fmt.Fprintf(a.err, "tune: %s\n", oneLine(err.Error()))
+	}
+	return nil
+}
+
+func (a *app) kernelsShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show KERNEL",
+		Short: "Show a kernel's problem, implementations and parameters",
+		Long:  "Show a kernel's problem, implementations and parameters.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cat, err := kernels.Open(a.list("kernels")...)
+			if err != nil {
+				return badInput(err)
+			}
+			d, err := cat.Get(args[0])
+			if err != nil {
+				return badInput(err)
+			}
+			return a.showKernel(d)
+		},
+	}
+}
+
+func (a *app) showKernel(d *kernels.Definition) error {
+	if a.v.GetBool("json") {
+		return a.printJSON(d)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "kernel\t%s (%s, %.12s)\n\t%s\n", d.Name, d.Dir, d.Hash, d.Description)
+	p := &d.Problem
+	for _, s := range p.Shapes {
+		ops, err := p.Operations(s)
+		if err != nil {
+			return badInput(err)
+		}
+		bytes, err := p.Bytes(s)
+		if err != nil {
+			return badInput(err)
+		}
+		fmt.Fprintf(w, "shape\t%s\t%s\t%s\t%.4g operations, %.4g bytes\n", s.Name, s.Use, formatDims(p.Dims, s.Dims), ops, bytes)
+	}
+	for _, b := range p.Buffers {
+		fmt.Fprintf(w, "buffer\t%s\t%s\t%s\t%v\n", b.Name, b.Role, b.DType, b.Shape)
+	}
+	for _, im := range d.Implementations {
+		shapes := p.ShapesFor(kernels.Tune)
+		space, err := d.Space([]*kernels.Implementation{im}, shapes[:1], nil)
+		if err != nil {
+			return badInput(err)
+		}
+		about := ""
+		if !space.Exact() {
+			about = "about "
+		}
+		fmt.Fprintf(w, "implementation\t%s\t%s\t%s\t%s%s valid genomes at %s\n", im.Name, im.Backend, im.Target, about, count(space.Size()), shapes[0].Name)
+		for _, g := range space.Genes() {
+			vals := make([]string, len(g.Values))
+			for i, v := range g.Values {
+				vals[i] = v.String()
+			}
+			when := ""
+			if g.When != "" {
+				when = "when " + g.When
+			}
+			fmt.Fprintf(w, "  gene\t%s\t%s\t%s\n", g.Name, strings.Join(vals, " "), when)
+		}
+	}
+	return w.Flush()
+}
+
+func (a *app) kernelsNewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "new NAME",
+		Short: "Make a folder with a small kernel that runs at once",
+		Long: `Make the folder NAME (or PATH/NAME) with a small kernel that runs at once: change it
+into yours step by step. An existing folder is left alone.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := filepath.Clean(args[0])
+			if err := kernels.Scaffold(dir, filepath.Base(dir)); err != nil {
+				return badInput(err)
+			}
+			fmt.Fprintf(a.out, "made %s: try `tune kernels lint %s`, then `tune run %s --kernels %s --time 30s`\n", dir, dir, filepath.Base(dir), dir)
+			return nil
+		},
+	}
+}
+
+// lintSamples is how many random genomes a lint renders, and lintRuns how many
+// of them it puts through the ordeal.
+const (
+	lintSamples = 200
+	lintRuns    = 4
+)
+
+func (a *app) kernelsLintCommand() *cobra.Command {
+	var static bool
+	cmd := &cobra.Command{
+		Use:   "lint DIR",
+		Short: "Check a kernel folder and say what is wrong, with file and line",
+		Long: `Check a kernel folder: the definition, the template over sampled genomes, and then,
+with a compiler, the reference, the baseline, the tolerance (its negative
+controls must fail) and a few random genomes through the whole ordeal.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.lint(cmd.Context(), args[0], static)
+		},
+	}
+	cmd.Flags().BoolVar(&static, "static", false, "compile and run nothing")
+	addSettings(cmd.Flags(), backendSettings)
+	return cmd
+}
+
+func (a *app) lint(ctx context.Context, dir string, static bool) error {
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
+		return badInput(err)
+	}
+	findings := kernels.Lint(d, lintSamples, rand.New(rand.NewSource(1)))
+	texts := []string{}
+	for _, f := range findings {
+		texts = append(texts, f.String())
+	}
+	if !static && len(texts) == 0 {
+		more, err := a.lintRun(ctx, d, dir)
+		if err != nil {
+			return err
+		}
+		texts = append(texts, more...)
+	}
+	if a.v.GetBool("json") {
+		if err := a.printJSON(texts); err != nil {
+			return err
+		}
+	} else {
+		printFindings(a.out, dir, texts)
+	}
+	if len(texts) > 0 {
+		return &exitError{code: exitFindings}
+	}
+	return nil
+}
+
+func printFindings(w io.Writer, dir string, texts []string) {
+	for _, t := range texts {
+		fmt.Fprintln(w, t)
+	}
+	if len(texts) == 0 {
+		fmt.Fprintf(w, "%s: nothing wrong found\n", dir)
+	}
+}
+
+// lintRun is the half of the lint that needs a compiler. Opening the backend
+// proves the reference, the baseline and the tolerance.
+func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir string) ([]string, error) {
+	var findings []string
+	where := filepath.Join(dir, "kernel.toml")
+	t := target{kernel: d.Name, dirs: []string{dir}, backend: backendCPU}
+	if err := t.resolve(); err != nil {
+		return nil, badInput(err)
+	}
+	p, err := a.open(ctx, t, 1)
+	switch {
+	case errors.Is(err, cpu.ErrControl), errors.Is(err, cpu.ErrBaseline), errors.Is(err, cpu.ErrReference):
+		return []string{fmt.Sprintf("%s: %s", where, oneLine(err.Error()))}, nil
+	case err != nil:
+		return nil, err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	rng := rand.New(rand.NewSource(1))
+	seen := map[string]bool{}
+	for range lintRuns {
+		g := p.Space.Random(rng)
+		if seen[g.Hash()] {
+			continue
+		}
+		seen[g.Hash()] = true
+		r, err := p.Evaluator.Evaluate(ctx, g, 0)
+		if err != nil {
+			return nil, err
+		}
+		if r.Verdict != evaluator.Correct {
+			findings = append(findings, fmt.Sprintf("%s: the genome %s (%s) gets the verdict %s: %s",
+				where, g, campaign.CandidateID("lint", g), r.Verdict, oneLine(r.Reason)))
+		}
+	}
+	return findings, nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/store"
+)
+
+func (a *app) lineageCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "lineage CANDIDATE",
+		Short: "Show where a candidate comes from",
+		Long: `Show a candidate's ancestors: as a tree in text, as a graph for Graphviz (dot), or
+as JSON, nested through the ancestors. An ancestor that has been shown already
+is shown again in JSON only.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format dot | dot -Tsvg > lineage.svg",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.v.GetBool("json") && !cmd.Flags().Changed("format") {
+				format = "json"
+			}
+			return a.withReader(cmd, func(r server.Reader) error {
+				n, err := r.Lineage(args[0])
+				if err != nil {
+					return storeError(err)
+				}
+				switch format {
+				case "text":
+					printTree(a.out, n)
+				case "dot":
+					printDOT(a.out, n)
+				case "json":
+					return a.printJSON(nest(n, 0))
+				default:
+					return badInputf("unknown format %q: there are text, dot and json", format)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "text, dot or json")
+	return cmd
+}
+
+// maxNesting bounds the JSON of a lineage: ancestors that are shared by many
+// descendants are repeated, and a long campaign could repeat them without end.
+const maxNesting = 12
+
+// A lineageView is a candidate with its ancestors in it. Below maxNesting
+// generations only the names of the parents are given.
+type lineageView struct {
+	candidateView
+	Parents []lineageView `json:"parents"`
+}
+
+func nest(n *store.Node, depth int) lineageView {
+	v := lineageView{candidateView: viewOf(n.Candidate), Parents: []lineageView{}}
+	if depth < maxNesting {
+		for _, p := range n.Parents {
+			v.Parents = append(v.Parents, nest(p, depth+1))
+		}
+	}
+	return v
+}
+
+func printTree(w io.Writer, n *store.Node) {
+	seen := map[string]bool{}
+	var walk func(n *store.Node, first, rest string)
+	walk = func(n *store.Node, first, rest string) {
+		again := ""
+		if seen[n.ID] && len(n.Parents) > 0 {
+			again = "  (as above)"
+		}
+		fmt.Fprintf(w, "%s%s  %s%s\n", first, nodeText(n), n.Asked.Genome, again)
+		if seen[n.ID] {
+			return
+		}
+		seen[n.ID] = true
+		for i, p := range n.Parents {
+			if i == len(n.Parents)-1 {
+				walk(p, rest+"└─ ", rest+"   ")
+			} else {
+				walk(p, rest+"├─ ", rest+"│  ")
+			}
+		}
+	}
+	walk(n, "", "")
+}
+
+func nodeText(n *store.Node) string {
+	s := fmt.Sprintf("%s  %s", n.ID, n.Asked.Operator)
+	switch {
+	case n.Told == nil:
+		return s + "  pending"
+	case n.Told.Verdict == string(evaluator.Correct):
+		return s + fmt.Sprintf("  %.3fx", 1/n.Told.Fitness)
+	}
+	return s + "  " + n.Told.Verdict
+}
+
+func printDOT(w io.Writer, n *store.Node) {
+	fmt.Fprintf(w, "digraph lineage {\n  rankdir=BT;\n  node [shape=box, fontname=\"monospace\"];\n")
+	seen := map[string]bool{}
+	var walk func(n *store.Node)
+	walk = func(n *store.Node) {
+		if seen[n.ID] {
+			return
+		}
+		seen[n.ID] = true
+		fmt.Fprintf(w, "  %q [label=%q];\n", n.ID, strings.ReplaceAll(nodeText(n), "  ", "\n"))
+		for _, p := range n.Parents {
+			fmt.Fprintf(w, "  %q -> %q;\n", n.ID, p.ID)
+			walk(p)
+		}
+	}
+	walk(n)
+	fmt.Fprintln(w, "}")
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/viper"
+
+	"github.com/evotune/evotune/evaluator/replay"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tune": main})
+}
+
+// TestScripts runs testdata/script: what a person sees, exit statuses included.
+// Scripts that compile kernels are left out with -short.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = t.TempDir()
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("ROOT", root)
+			e.Setenv("TABLE", "synthetic.json")
+			e.Setenv("XDG_CACHE_HOME", cache) // compiled references are slow to make again
+			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), replay.SyntheticFile(1000), 0o644)
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "compiler":
+				_, err := exec.LookPath("gcc")
+				return err == nil, nil
+			case "userroot":
+				return os.Getuid() == 0, nil
+			}
+			return false, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status":  status,
+			"lastly":  lastly,
+			"capture": capture,
+		},
+	})
+}
+
+// status runs a command and checks its exit status: status 3 tune run ...
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status CODE COMMAND [ARGS]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// lastly checks fields of the last JSON line of stdout: lastly event=finished
+func lastly(ts *testscript.TestScript, neg bool, args []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	var m map[string]any
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &m); err != nil {
+		ts.Fatalf("the last line is no JSON object: %v", err)
+	}
+	for _, a := range args {
+		k, want, _ := strings.Cut(a, "=")
+		v, ok := lookup(m, strings.Split(k, "."))
+		if !ok {
+			ts.Fatalf("the last line has no %q", k)
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			ts.Fatalf("%v", err)
+		}
+		if got := strings.Trim(string(b), `"`); want != "" && (got == want) == neg {
+			ts.Fatalf("%s is %s, want %s", k, got, want)
+		}
+	}
+}
+
+func lookup(m map[string]any, path []string) (any, bool) {
+	v, ok := m[path[0]]
+	if !ok || len(path) == 1 {
+		return v, ok
+	}
+	sub, ok := v.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	return lookup(sub, path[1:])
+}
+
+// capture sets a variable from a field of the last JSON line of stdout:
+// capture ID best.candidate
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	var m map[string]any
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &m); err != nil {
+		ts.Fatalf("the last line is no JSON object: %v", err)
+	}
+	v, ok := lookup(m, strings.Split(args[1], "."))
+	if !ok {
+		ts.Fatalf("the last line has no %q", args[1])
+	}
+	ts.Setenv(args[0], v.(string))
+}
+
+// TestConfigFile holds config.toml to its promise: every key, with its default.
+func TestConfigFile(t *testing.T) {
+	a := &app{v: viper.New()}
+	a.v.SetConfigType("toml")
+	a.v.SetConfigFile("../../config.toml")
+	if err := a.v.ReadInConfig(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range allSettings() {
+		if !a.v.InConfig(s.key) {
+			t.Errorf("config.toml lacks %s", s.key)
+			continue
+		}
+		got, want := a.v.Get(s.key), s.value
+		if !sameSetting(a, s) {
+			t.Errorf("config.toml says %s = %v, the default is %v", s.key, got, want)
+		}
+	}
+	known := map[string]setting{}
+	for _, s := range allSettings() {
+		known[s.key] = s
+	}
+	if err := checkConfig("config.toml", a.v.AllKeys(), known); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPermission runs as an unprivileged user: root may read everything.
+func TestPermission(t *testing.T) {
+	dir := t.TempDir()
+	locked := filepath.Join(dir, "locked")
+	if err := os.Mkdir(locked, 0o000); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(locked, 0o700) }) //nolint:errcheck // being removed
+	var stdout, stderr bytes.Buffer
+	if os.Getuid() != 0 {
+		code := run(context.Background(), []string{"run", "x", "--kernels", locked}, nil, &stdout, &stderr)
+		checkPermission(t, code, stderr.String())
+		return
+	}
+	exe := copyBinary(t)
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(exe, "run", "x", "--kernels", locked)
+	cmd.Args[0] = "tune"
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	code := 0
+	if err := cmd.Run(); err != nil {
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		code = cmd.ProcessState.ExitCode()
+	}
+	checkPermission(t, code, stderr.String())
+}
+
+func checkPermission(t *testing.T, code int, stderr string) {
+	t.Helper()
+	if code != exitBadInput || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "permission denied") {
+		t.Errorf("exit status %d, stderr:\n%s", code, stderr)
+	}
+}
+
+// copyBinary puts the test binary, which is tune under the name "tune", where
+// everybody can run it.
+func copyBinary(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tune")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "tune")
+	if err := os.WriteFile(exe, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// sameSetting says whether the file's value of a setting is its default.
+func sameSetting(a *app, s setting) bool {
+	switch d := s.value.(type) {
+	case []string:
+		return len(a.list(s.key)) == len(d)
+	case int:
+		return a.v.GetInt(s.key) == d
+	case int64:
+		return a.v.GetInt64(s.key) == d
+	case float64:
+		return a.v.GetFloat64(s.key) == d
+	case time.Duration:
+		return a.v.GetDuration(s.key) == d
+	case bool:
+		return a.v.GetBool(s.key) == d
+	}
+	return a.v.GetString(s.key) == s.value
+}

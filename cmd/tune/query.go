@@ -1,0 +1,277 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/store"
+)
+
+// withReader opens the store for queries: the file itself, or the campaign
+// that holds it.
+func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error {
+	r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
+	if err != nil {
+		return storeError(err)
+	}
+	defer r.Close()
+	return f(r)
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the campaigns of a store",
+		Long:  "List the campaigns of a store, the oldest first.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withReader(cmd, func(r server.Reader) error {
+				cs, err := r.Campaigns()
+				if err != nil {
+					return err
+				}
+				if a.v.GetBool("json") {
+					return a.printJSON(cs)
+				}
+				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "CAMPAIGN\tKERNEL\tSHAPES\tDEVICE\tSTATE\tEVALUATED\tCORRECT\tBEST\tSTARTED")
+				for _, c := range cs {
+					best := "-"
+					if c.Best != nil {
+						best = fmt.Sprintf("%.3fx", 1/c.Best.Fitness)
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
+						c.Started.Name, c.State, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, c.StartedAt.Local().Format(time.DateTime))
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
+
+// A candidateView is a stored candidate as queries print it.
+type candidateView struct {
+	Candidate string            `json:"candidate"`
+	Campaign  string            `json:"campaign"`
+	Kernel    string            `json:"kernel,omitempty"`
+	Shapes    []string          `json:"shapes,omitempty"`
+	Device    string            `json:"device,omitempty"`
+	Index     int               `json:"index"`
+	Genome    map[string]any    `json:"genome"`
+	Encoding  string            `json:"encoding"`
+	Operator  string            `json:"operator"`
+	ParentIDs []string          `json:"parent_ids,omitempty"`
+	Verdict   string            `json:"verdict"`
+	Fitness   float64           `json:"fitness,omitempty"`
+	Speedup   float64           `json:"speedup,omitempty"`
+	MedianNS  float64           `json:"median_ns,omitempty"`
+	Baseline  float64           `json:"baseline_ns,omitempty"`
+	Key       string            `json:"key,omitempty"`
+	Finalist  bool              `json:"finalist"`
+	Proven    bool              `json:"proven"`
+	Result    *evaluator.Result `json:"result,omitempty"`
+}
+
+func viewOf(c store.Candidate) candidateView {
+	v := candidateView{
+		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
+		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: decodeGenome(c.Asked.Genome),
+		Operator: c.Asked.Operator, ParentIDs: c.Asked.Parents, Verdict: "pending",
+		Finalist: c.Finalist, Proven: c.Proven,
+	}
+	if t := c.Told; t != nil {
+		v.Verdict, v.Fitness, v.MedianNS, v.Baseline, v.Key = t.Verdict, t.Fitness, t.MedianNS, t.BaselineNS, t.Key
+		if t.Fitness > 0 {
+			v.Speedup = 1 / t.Fitness
+		}
+	}
+	return v
+}
+
+func (a *app) bestCommand() *cobra.Command {
+	var limit int
+	var shapes []string
+	var proven bool
+	cmd := &cobra.Command{
+		Use:   "best KERNEL",
+		Short: "Answer with the best candidates of a kernel",
+		Long: `Answer with the best correct candidates of a kernel, the fastest relative to the
+baseline first. A "*" marks the winners of finals, which were measured again.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
+		Example: "  tune best sgemm\n  tune best attention --at 2x8x512x64 --top 3 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withReader(cmd, func(r server.Reader) error {
+				found, err := r.Best(store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven})
+				if err != nil {
+					return err
+				}
+				if len(found) == 0 {
+					return &exitError{exitNoCandidate, fmt.Errorf("no correct candidate of %q in %s: run `tune run %s`, or see `tune list`", args[0], a.v.GetString("store"), args[0])}
+				}
+				views := make([]candidateView, len(found))
+				for i, c := range found {
+					views[i] = viewOf(c)
+				}
+				if a.v.GetBool("json") {
+					return a.printJSON(views)
+				}
+				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "CANDIDATE\t\tTIME\tBASELINE\tSPEEDUP\tSHAPES\tDEVICE\tGENOME")
+				for _, v := range views {
+					mark := ""
+					if v.Proven {
+						mark = "*"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3fx\t%s\t%s\t%s\n", v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline),
+						v.Speedup, strings.Join(v.Shapes, ","), v.Device, v.Encoding)
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "top", 1, "how many")
+	cmd.Flags().StringArrayVar(&shapes, "at", nil, "tuned for exactly these shapes (repeatable; default: any)")
+	cmd.Flags().BoolVar(&proven, "proven", false, "only winners of finals")
+	return cmd
+}
+
+func (a *app) showCommand() *cobra.Command {
+	var source bool
+	cmd := &cobra.Command{
+		Use:   "show CANDIDATE|CAMPAIGN",
+		Short: "Show all that is kept of a candidate or a campaign",
+		Long: `Show all that is kept of a candidate or a campaign. Names may be shortened to a
+beginning that is unique. --source prints the rendered source of a candidate,
+rendered again from the kernel as it is now.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withReader(cmd, func(r server.Reader) error {
+				if !source {
+					if c, err := r.Campaign(args[0]); err == nil {
+						return a.showCampaign(c)
+					}
+				}
+				c, err := r.Candidate(args[0])
+				if err != nil {
+					return storeError(err)
+				}
+				if source {
+					return a.showSource(r, c)
+				}
+				return a.showCandidate(c)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&source, "source", false, "print the candidate's rendered source")
+	return cmd
+}
+
+func (a *app) showCampaign(c store.Campaign) error {
+	if a.v.GetBool("json") {
+		return a.printJSON(c)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	s := c.Started
+	state := string(c.State)
+	if c.Reason != "" {
+		state += ": " + c.Reason
+	}
+	fmt.Fprintf(w, "campaign\t%s (%s)\n", c.ID, state)
+	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
+	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
+	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)
+	fmt.Fprintf(w, "started\t%s\n", c.StartedAt.Local().Format(time.DateTime))
+	fmt.Fprintf(w, "evaluated\t%d\n", c.Evaluated)
+	verdicts := map[evaluator.Verdict]int{}
+	for v, n := range c.Verdicts {
+		verdicts[evaluator.Verdict(v)] = n
+	}
+	fmt.Fprintf(w, "verdicts\t%s\n", verdictCounts(verdicts))
+	if c.Best != nil {
+		fmt.Fprintf(w, "best\t%s %.3fx the baseline\n", c.Best.Candidate, 1/c.Best.Fitness)
+	}
+	if f := c.Finals; f != nil && f.Winner != "" {
+		sure := "significant"
+		if !f.Significant {
+			sure = "not significant"
+		}
+		fmt.Fprintf(w, "winner of the finals\t%s %.3fx the baseline (%s)\n", f.Winner, 1/f.Fitness, sure)
+	}
+	return w.Flush()
+}
+
+func (a *app) showCandidate(c store.Candidate) error {
+	v := viewOf(c)
+	if c.Told != nil {
+		var r evaluator.Result
+		if err := json.Unmarshal(c.Told.Detail, &r); err != nil {
+			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+		}
+		v.Result = &r
+	}
+	if a.v.GetBool("json") {
+		return a.printJSON(v)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "candidate\t%s of campaign %s, number %d\n", v.Candidate, v.Campaign, v.Index)
+	fmt.Fprintf(w, "kernel\t%s at %s on %s\n", v.Kernel, strings.Join(v.Shapes, ", "), v.Device)
+	fmt.Fprintf(w, "genome\t%s\n", v.Encoding)
+	fmt.Fprintf(w, "made by\t%s from %s\n", v.Operator, orNone(strings.Join(v.ParentIDs, ", ")))
+	fmt.Fprintf(w, "verdict\t%s\n", v.Verdict)
+	if r := v.Result; r != nil {
+		showResult(w, *r)
+	}
+	return w.Flush()
+}
+
+func showResult(w io.Writer, r evaluator.Result) {
+	if r.Reason != "" {
+		fmt.Fprintf(w, "reason\t%s: %s\n", r.Stage, oneLine(r.Reason))
+	}
+	if r.SharedWith != "" {
+		fmt.Fprintf(w, "same binary as\t%s\n", r.SharedWith)
+	}
+	for _, t := range r.Timings {
+		fmt.Fprintf(w, "time at %s\t%s, baseline %s, ratio %.4f (%d samples of %s, spread %.1f%%, floor %s, stopped: %s)\n",
+			t.Shape, nanoseconds(t.MedianNS), nanoseconds(t.BaselineMedianNS), t.Ratio, len(t.SamplesNS),
+			plural(t.Batch, "launch"), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
+	}
+	fmt.Fprintf(w, "key\t%s\n", r.Key)
+	fmt.Fprintf(w, "source, binary\t%.16s, %.16s\n", r.Source, r.Binary)
+	for _, s := range r.Steps {
+		fmt.Fprintf(w, "%s\t%s in %s\n", s.Stage, s.Outcome, duration(s.Elapsed))
+		for _, e := range s.Evidence {
+			fmt.Fprintf(w, "  %s\t%s\n", e.Check, evidenceText(e))
+		}
+	}
+}
+
+func evidenceText(e evaluator.Evidence) string {
+	s := string(e.Outcome)
+	if e.Limit != 0 {
+		s += fmt.Sprintf(": %.3g of %.3g allowed", e.Value, e.Limit)
+	} else if e.Value != 0 {
+		s += fmt.Sprintf(": %g", e.Value)
+	}
+	if e.Unit != "" {
+		s += " " + e.Unit
+	}
+	if e.Detail != "" {
+		d := oneLine(e.Detail)
+		if len(d) > 160 {
+			d = d[:160] + "..."
+		}
+		s += ": " + d
+	}
+	return s
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
+)
+
+// An app is one invocation: where it prints and what it was configured with.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	v        *viper.Viper
+}
+
+// run is the whole program; tests call it. It returns the exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{in: stdin, out: stdout, err: stderr, v: viper.New()}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	if !errors.As(err, &e) {
+		e = &exitError{exitFailure, err}
+	}
+	if e.err != nil {
+		fmt.Fprintf(stderr, "tune: %s\n", oneLine(e.err.Error()))
+	}
+	return e.code
+}
+
+// oneLine keeps the promise that an error is one line.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tune",
+		Short: "Evolve compute kernels: every candidate compiled, proven, sanitized and timed",
+		Long: `tune evolves a kernel that is written as a template with holes. Every candidate is
+rendered, compiled, proven equal to a double-precision reference, cleared by
+sanitizers and only then benchmarked; every one is kept with its parents.
+
+Start with "tune run sgemm". With no GPU it tunes C kernels for this machine.
+
+Settings come from flags, then from EVOTUNE_ environment variables
+(EVOTUNE_STORE for --store), then from a configuration file, then from defaults.
+The file is --config, or ./config.toml, or evotune/config.toml in the user's
+configuration folder; an unknown key in it is an error.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.configure(cmd); err != nil {
+				return badInput(err)
+			}
+			level := slog.LevelWarn
+			if a.v.GetBool("verbose") {
+				level = slog.LevelDebug
+			}
+			slog.SetDefault(slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})))
+			return nil
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
+	})
+	addSettings(root.PersistentFlags(), globalSettings)
+	root.AddCommand(
+		a.runCommand(), a.resumeCommand(),
+		a.listCommand(), a.showCommand(), a.bestCommand(), a.lineageCommand(),
+		a.verifyCommand(), a.kernelsCommand(), a.checkCommand(),
+		a.doctorCommand(), a.versionCommand(),
+	)
+	// cobra's own complaints about arguments are the user's to mend.
+	for _, c := range append([]*cobra.Command{root}, descendants(root)...) {
+		if args := c.Args; args != nil {
+			c.Args = func(cmd *cobra.Command, given []string) error {
+				if err := args(cmd, given); err != nil {
+					return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
+				}
+				return nil
+			}
+		}
+	}
+	root.Args = func(_ *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return nil
+		}
+		return badInputf("unknown command %q: see `tune --help`", given[0])
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return root
+}
+
+func descendants(c *cobra.Command) []*cobra.Command {
+	var out []*cobra.Command
+	for _, sub := range c.Commands() {
+		out = append(append(out, sub), descendants(sub)...)
+	}
+	return out
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/store"
+)
+
+// defaultTime is the budget of a campaign that was given none.
+const defaultTime = 3 * time.Minute
+
+func (a *app) runCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run KERNEL",
+		Short: "Evolve a kernel for this machine",
+		Long: `Evolve a kernel for this machine: search its space, put every candidate through
+the ordeal, and measure the best again at the end. Everything is kept in the
+store. The first of the budgets to be spent ends the search; without any, it
+ends after three minutes.
+
+Ctrl-C ends the campaign after the candidates in flight, a second one at once;
+"tune resume" goes on where it stopped.
+
+With --json every line is one event; the last one is the "finished" event. With
+--backend replay, KERNEL is a file with a recorded table of results.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
+		Example: `  tune run sgemm
+  tune run attention --shape 2x8x512x64-causal --time 20m
+  tune run mykernel --kernels ./kernels --evaluations 200 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, target, err := a.newCampaign(args[0])
+			if err != nil {
+				return badInput(err)
+			}
+			return a.campaign(cmd.Context(), cfg, target, "")
+		},
+	}
+	addSettings(cmd.Flags(), runSettings)
+	addSettings(cmd.Flags(), backendSettings)
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume [CAMPAIGN]",
+		Short: "Go on with a campaign that was interrupted",
+		Long: `Go on with a campaign that was interrupted, or give a finished one a larger budget.
+Without a name it is the last campaign of the store. The log is replayed into a
+fresh search, so the path is the one that the campaign would have walked anyway.
+Budgets given here replace those of the campaign; nothing else can be changed.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := ""
+			if len(args) == 1 {
+				id = args[0]
+			}
+			return a.resume(cmd, id)
+		},
+	}
+	addSettings(cmd.Flags(), budgetSettings())
+	addSettings(cmd.Flags(), backendSettings)
+	return cmd
+}
+
+// budgetSettings are what a resumption may change.
+func budgetSettings() []setting {
+	var out []setting
+	for _, s := range runSettings {
+		switch s.key {
+		case "evaluations", "time", "target", "patience", "cost-per-hour", "max-cost", "workers":
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (a *app) budget() campaign.Budget {
+	return campaign.Budget{
+		Evaluations: a.v.GetInt("evaluations"),
+		Time:        a.v.GetDuration("time"),
+		Target:      a.v.GetFloat64("target"),
+		Patience:    a.v.GetInt("patience"),
+		CostPerHour: a.v.GetFloat64("cost-per-hour"),
+		MaxCost:     a.v.GetFloat64("max-cost"),
+	}
+}
+
+// newCampaign makes the configuration of a campaign from the settings.
+func (a *app) newCampaign(kernel string) (campaign.Config, target, error) {
+	t := a.target(kernel)
+	if err := t.resolve(); err != nil {
+		return campaign.Config{}, t, err
+	}
+	cfg := campaign.Config{
+		Kernel: t.name(), Shapes: t.shapes,
+		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"),
+		Window: a.v.GetInt("window"), Finalists: a.v.GetInt("finalists"),
+		Budget: a.budget(), Extra: t.record(),
+	}
+	if cfg.Budget.IsZero() {
+		cfg.Budget.Time = defaultTime
+	}
+	return cfg, t, cfg.Validate()
+}
+
+func (a *app) resume(cmd *cobra.Command, id string) error {
+	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
+	if err != nil {
+		return storeError(err)
+	}
+	c, err := pickCampaign(s, id)
+	s.Close() //nolint:errcheck // nothing was written
+	if err != nil {
+		return badInput(err)
+	}
+	cfg, t, err := a.recordedCampaign(c)
+	if err != nil {
+		return badInput(err)
+	}
+	before := cfg.Budget
+	if given := a.budget(); !given.IsZero() {
+		cfg.Budget = given
+	}
+	if c.State == store.Finished && cfg.Budget == before {
+		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", c.ID, 2*c.Evaluated)
+		return nil
+	}
+	return a.campaign(cmd.Context(), cfg, t, c.ID)
+}
+
+// pickCampaign finds the campaign of that name, or the last one.
+func pickCampaign(s *store.Store, id string) (store.Campaign, error) {
+	if id != "" {
+		return s.Campaign(id)
+	}
+	all, err := s.Campaigns()
+	if err != nil {
+		return store.Campaign{}, err
+	}
+	if len(all) == 0 {
+		return store.Campaign{}, fmt.Errorf("%s holds no campaign: start one with `tune run`", s.Path())
+	}
+	return all[len(all)-1], nil
+}
+
+// campaign runs or resumes a campaign and prints it.
+func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resumed string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sig := a.catchSignals(ctx, cancel)
+
+	// The store first: a campaign whose results cannot be kept never starts.
+	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: resumed != ""})
+	if err != nil {
+		return storeError(err)
+	}
+	defer s.Close() //nolint:errcheck // every append was checked
+	stop, err := server.Serve(s)
+	if err != nil {
+		return fmt.Errorf("answer queries beside %s: %w", s.Path(), err)
+	}
+	defer stop()
+
+	var past []store.Event
+	if resumed != "" {
+		for e, err := range s.Events(resumed, 0) {
+			if err != nil {
+				return storeError(err)
+			}
+			past = append(past, e)
+		}
+	}
+	if !a.v.GetBool("json") {
+		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", cfg.Kernel)
+	}
+	p, err := a.open(ctx, t, cfg.Seed)
+	if err != nil {
+		if ctx.Err() != nil {
+			return &exitError{exitInterrupted, errors.New("interrupted before the campaign began")}
+		}
+		return err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // the campaign is over
+	if resumed != "" {
+		if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
+			return badInput(err)
+		}
+	}
+	workers := a.v.GetInt("workers")
+	if workers <= 0 {
+		workers = runtime.NumCPU()
+	}
+	workers = min(workers, max(cfg.Window, 1))
+	sig.begun.Store(true)
+	out := a.printer(workers)
+	defer out.close()
+	sum, err := campaign.Run(ctx, p, cfg, campaign.Options{
+		Workers: workers, Log: s, Past: past, Drain: sig.drain,
+		Listen: out.event, OnStage: out.stage,
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: what was evaluated is in %s; `tune resume %s` goes on", err, s.Path(), sum.Campaign)
+	case !sum.Complete:
+		return &exitError{code: exitInterrupted}
+	case sum.Best == nil:
+		return &exitError{exitNoCandidate, fmt.Errorf("campaign %s has no valid candidate: see `tune show %s` for the verdicts", sum.Campaign, sum.Campaign)}
+	}
+	return nil
+}
+
+// printer chooses how events are shown: JSON lines, a live display in a
+// terminal, or plain lines.
+func (a *app) printer(workers int) printer {
+	if a.v.GetBool("json") {
+		return jsonPrinter{a.out}
+	}
+	if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return newLivePrinter(f, workers)
+	}
+	return &textPrinter{w: a.out}
+}
+
+// signals turns Ctrl-C, SIGTERM and a lost connection into a clean end.
+type signals struct {
+	// drain is closed by the first signal, if the campaign has begun by then.
+	drain chan struct{}
+	begun atomic.Bool
+}
+
+// catchSignals cancels at the second signal, or at the first one if there is
+// nothing in flight yet.
+func (a *app) catchSignals(ctx context.Context, cancel context.CancelFunc) *signals {
+	s := &signals{drain: make(chan struct{})}
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(sig)
+		select {
+		case <-sig:
+		case <-ctx.Done():
+			return
+		}
+		if s.begun.Load() {
+			fmt.Fprintln(a.err, "tune: ending after the candidates in flight; once more ends at once")
+			close(s.drain)
+			select {
+			case <-sig:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return s
+}
+
+// formatDims prints the sizes of a shape in the order of the problem.
+func formatDims(dims []string, sizes map[string]int64) string {
+	parts := make([]string, len(dims))
+	for i, d := range dims {
+		parts[i] = d + "=" + strconv.FormatInt(sizes[d], 10)
+	}
+	return strings.Join(parts, " ")
+}
