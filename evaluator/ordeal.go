@@ -2,35 +2,395 @@ package evaluator
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
 )
 
-// An Ordeal judges the genomes of one Plan on one Bench, stage by stage.
+// ErrBenchClosed is wrapped by the errors of a Bench that was closed: nothing
+// is retried then.
+var ErrBenchClosed = errors.New("the bench was closed")
+
+const (
+	// infrastructureRetries is how often an evaluation is begun again after
+	// the machine failed it.
+	infrastructureRetries = 2
+	// rememberedBinaries bounds the binaries whose results are kept to answer
+	// for other genomes that compile to the same code.
+	rememberedBinaries = 4096
+)
+
+// An Ordeal judges the genomes of one Plan on one Bench, stage by stage: the
+// first stage that fails gives the verdict. Genomes that compile to one binary
+// share one evaluation.
 type Ordeal struct {
 	bench Bench
 	plan  Plan
+
+	mu       sync.Mutex
+	binaries map[string]*shared
+	order    []string // of binaries, oldest first
 }
 
 var _ Evaluator = (*Ordeal)(nil)
 
+// A shared is the evaluation of one binary.
+type shared struct {
+	genome string
+	done   chan struct{} // closed when the evaluation has ended
+	ok     bool          // whether result may answer for others
+	result Result        // from inspection on
+}
+
 // NewOrdeal returns the ordeal of plan on bench. Closing it closes the bench.
 func NewOrdeal(bench Bench, plan Plan) *Ordeal {
-	return &Ordeal{bench: bench, plan: plan}
+	return &Ordeal{bench: bench, plan: plan, binaries: map[string]*shared{}}
 }
 
 // Describe implements [Evaluator].
 func (o *Ordeal) Describe() Description { return o.bench.Describe() }
 
-// Evaluate implements [Evaluator].
+// Close implements [Evaluator].
+func (o *Ordeal) Close() error { return o.bench.Close() }
+
+// Evaluate implements [Evaluator]. When the machine fails, the evaluation is
+// begun again twice before the verdict is Infrastructure.
 func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
-	return Result{}, ctx.Err()
+	start := time.Now()
+	for try := 0; ; try++ {
+		r, err := o.evaluate(ctx, g, incumbent)
+		var failed *stageError
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return Result{}, ctx.Err()
+		case errors.Is(err, ErrBenchClosed) || !errors.As(err, &failed):
+			return Result{}, err
+		case try < infrastructureRetries:
+			continue
+		default:
+			r.Verdict, r.Stage, r.Reason = Infrastructure, failed.stage, failed.err.Error()
+			r.Fitness, r.Timings = 0, nil
+			r.Steps = append(r.Steps, Step{Stage: failed.stage, Outcome: NotRun, Elapsed: failed.elapsed, Evidence: []Evidence{{
+				Check: "infrastructure", Outcome: NotRun, Value: float64(try + 1), Unit: "attempts", Detail: failed.err.Error(),
+			}}})
+		}
+		r.Cost = time.Since(start)
+		return r, nil
+	}
+}
+
+// A stageError is a failure of the machine in a stage.
+type stageError struct {
+	stage   Stage
+	elapsed time.Duration
+	err     error
+}
+
+func (e *stageError) Error() string { return fmt.Sprintf("%s: %v", e.stage, e.err) }
+func (e *stageError) Unwrap() error { return e.err }
+
+// run carries out one stage and notes its step. It says whether to go on.
+func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error)) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	trace(ctx, stage)
+	begin := time.Now()
+	out, err := do()
+	elapsed := time.Since(begin)
+	if err != nil {
+		return false, &stageError{stage, elapsed, err}
+	}
+	step := Step{Stage: stage, Outcome: Passed, Elapsed: elapsed, Evidence: out.Evidence}
+	ran := func(e Evidence) bool { return e.Outcome != NotRun }
+	switch {
+	case out.Verdict != "":
+		step.Outcome = Failed
+		r.Verdict, r.Reason = out.Verdict, out.Reason
+	case stage != StageRender && !slices.ContainsFunc(out.Evidence, ran):
+		step.Outcome = NotRun
+	}
+	r.Stage = stage
+	r.Steps = append(r.Steps, step)
+	return out.Verdict == "", nil
+}
+
+// evaluate makes one attempt.
+func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
+	var r Result
+	var src kernels.Rendered
+	goOn, err := r.run(ctx, StageRender, func() (out Outcome, err error) {
+		src, out, err = o.render(g)
+		return out, err
+	})
+	if err != nil || !goOn {
+		return r, err
+	}
+	r.Source = src.Hash
+	var bin Binary
+	goOn, err = r.run(ctx, StageCompile, func() (out Outcome, err error) {
+		bin, out, err = o.bench.Compile(ctx, src)
+		return out, err
+	})
+	r.Binary, r.Key = bin.Hash, bin.Key
+	if err != nil || !goOn {
+		return r, err
+	}
+	for {
+		s, mine := o.claim(bin.Hash, g)
+		if mine {
+			rest, err := o.judge(ctx, bin, incumbent)
+			o.settle(bin.Hash, s, rest, err == nil)
+			return merge(r, rest), err
+		}
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+		if s.ok {
+			r = merge(r, s.result)
+			if name := g.String(); name != s.genome {
+				r.SharedWith = s.genome
+			}
+			return r, nil
+		}
+		// Whoever went first met a failure that was not the binary's; now it is
+		// our turn, or that of another who waits.
+	}
+}
+
+// render fills the template of the genome's implementation.
+func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
+	if g.IsZero() {
+		return kernels.Rendered{}, Outcome{}, errors.New("there is no genome to evaluate")
+	}
+	if s := g.Space(); s != nil {
+		if err := s.Check(g); err != nil {
+			return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: err.Error(), Evidence: []Evidence{{
+				Check: "constraints", Outcome: Failed, Detail: err.Error(),
+			}}}, nil
+		}
+	}
+	im := o.plan.Definition.Implementation(g, o.plan.Implementations)
+	if im == nil {
+		err := fmt.Errorf("the genome %s belongs to no implementation of this plan", g)
+		return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: err.Error()}, nil
+	}
+	src, err := im.Render(g)
+	if errors.Is(err, kernels.ErrRender) {
+		return src, Outcome{Verdict: Render, Reason: err.Error(), Evidence: []Evidence{{
+			Check: "template", Outcome: Failed, Detail: err.Error(),
+		}}}, nil
+	}
+	return src, Outcome{}, err
+}
+
+// judge runs the stages from inspection on.
+func (o *Ordeal) judge(ctx context.Context, bin Binary, incumbent float64) (Result, error) {
+	var r Result
+	stages := []struct {
+		stage Stage
+		do    func() (Outcome, error)
+	}{
+		{StageInspect, func() (Outcome, error) { return o.bench.Inspect(ctx, bin) }},
+		{StageParity, func() (Outcome, error) { return o.bench.Parity(ctx, bin) }},
+		{StageSanitize, func() (Outcome, error) { return o.bench.Sanitize(ctx, bin) }},
+		{StageBenchmark, func() (out Outcome, err error) {
+			r.Timings, out, err = o.bench.Benchmark(ctx, bin, incumbent)
+			return out, err
+		}},
+	}
+	for _, s := range stages {
+		goOn, err := r.run(ctx, s.stage, s.do)
+		if err != nil || !goOn {
+			return r, err
+		}
+	}
+	r.Verdict = Correct
+	r.Fitness = fitness(r.Timings)
+	if !(r.Fitness > 0) {
+		return r, &stageError{StageBenchmark, 0, errors.New("the benchmark gave no times")}
+	}
+	return r, nil
+}
+
+// fitness is the geometric mean of the ratios to the baseline; 0 without any.
+func fitness(timings []Timing) float64 {
+	if len(timings) == 0 {
+		return 0
+	}
+	ratios := make([]float64, len(timings))
+	for i, t := range timings {
+		ratios[i] = t.Ratio
+	}
+	return GeometricMean(ratios)
+}
+
+// merge puts the stages after compilation behind those before.
+func merge(r, rest Result) Result {
+	r.Verdict, r.Reason, r.Fitness = rest.Verdict, rest.Reason, rest.Fitness
+	if rest.Stage != "" {
+		r.Stage = rest.Stage
+	}
+	r.Steps = append(r.Steps, rest.Steps...)
+	r.Timings = rest.Timings
+	return r
+}
+
+// claim takes the evaluation of a binary, or says who has it.
+func (o *Ordeal) claim(hash string, g genome.Genome) (s *shared, mine bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.binaries[hash]; ok {
+		return s, false
+	}
+	s = &shared{genome: g.String(), done: make(chan struct{})}
+	o.binaries[hash] = s
+	o.order = append(o.order, hash)
+	if len(o.order) > rememberedBinaries {
+		// One that is still under way stays reachable for those who wait.
+		delete(o.binaries, o.order[0])
+		o.order = o.order[1:]
+	}
+	return s, true
+}
+
+// settle ends the evaluation of a binary. One that failed for reasons that are
+// not the binary's is forgotten.
+func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
+	o.mu.Lock()
+	s.result, s.ok = r, ok
+	if !ok && o.binaries[hash] == s {
+		delete(o.binaries, hash)
+		o.order = slices.DeleteFunc(o.order, func(h string) bool { return h == hash })
+	}
+	o.mu.Unlock()
+	close(s.done)
 }
 
 // Finals implements [Evaluator].
 func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals, error) {
-	return Finals{Winner: -1}, ctx.Err()
+	f := Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
+	if len(finalists) == 0 {
+		return f, errors.New("finals need at least one finalist")
+	}
+	var bins []Binary
+	var of []int // the finalist of each binary
+	for i, g := range finalists {
+		e := &f.Entries[i]
+		e.Genome = g
+		src, out, err := o.render(g)
+		if err != nil {
+			return f, err
+		}
+		var bin Binary
+		if out.Verdict == "" {
+			if bin, out, err = o.bench.Compile(ctx, src); err != nil {
+				return f, err
+			}
+		}
+		if out.Verdict != "" {
+			e.Verdict, e.Reason = out.Verdict, out.Reason
+			continue
+		}
+		bins, of = append(bins, bin), append(of, i)
+	}
+	if len(bins) == 0 {
+		return f, nil
+	}
+	entries, err := o.bench.Duel(ctx, bins)
+	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrBenchClosed); try++ {
+		entries, err = o.bench.Duel(ctx, bins)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return f, ctx.Err()
+		}
+		return f, fmt.Errorf("finals: %w", err)
+	}
+	if len(entries) != len(bins) {
+		return f, fmt.Errorf("finals: the bench answered for %d of %d finalists", len(entries), len(bins))
+	}
+	var ranked []int
+	for n, d := range entries {
+		e := &f.Entries[of[n]]
+		e.Verdict, e.Reason = d.Verdict, d.Reason
+		if e.Verdict == "" {
+			e.Verdict = Correct
+		}
+		e.Timings, e.HeldOut = d.Timings, d.HeldOut
+		if e.Verdict != Correct {
+			continue
+		}
+		if e.Fitness = fitness(d.Timings); e.Fitness > 0 {
+			ranked = append(ranked, of[n])
+		}
+	}
+	if len(ranked) == 0 {
+		return f, nil
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int {
+		switch fa, fb := f.Entries[a].Fitness, f.Entries[b].Fitness; {
+		case fa < fb:
+			return -1
+		case fa > fb:
+			return 1
+		}
+		return 0
+	})
+	f.Winner = ranked[0]
+	winner := f.Entries[f.Winner]
+	samples, baseline := rounds(winner.Timings)
+	vs := Compare(samples, baseline)
+	vs.Ratio = winner.Fitness
+	f.VsBaseline = &vs
+	if len(ranked) > 1 {
+		second := f.Entries[ranked[1]]
+		vs := Compare(roundRatios(winner.Timings), roundRatios(second.Timings))
+		f.VsRunnerUp = &vs
+	}
+	return f, nil
 }
 
-// Close implements [Evaluator].
-func (o *Ordeal) Close() error { return o.bench.Close() }
+// rounds gives, for every round of the finals, the geometric mean over the
+// shapes of the candidate's time and of the baseline's.
+func rounds(timings []Timing) (samples, baseline []float64) {
+	for i := range fewestRounds(timings) {
+		var s, b []float64
+		for _, t := range timings {
+			s, b = append(s, t.SamplesNS[i]), append(b, t.BaselineNS[i])
+		}
+		samples, baseline = append(samples, GeometricMean(s)), append(baseline, GeometricMean(b))
+	}
+	return samples, baseline
+}
+
+// roundRatios gives, for every round, the geometric mean over the shapes of
+// the ratio to the baseline sample that was taken next to it. What disturbs the
+// machine for a while disturbs both, so that ratios of different contenders can
+// be compared.
+func roundRatios(timings []Timing) []float64 {
+	samples, baseline := rounds(timings)
+	for i := range samples {
+		samples[i] /= baseline[i]
+	}
+	return samples
+}
+
+func fewestRounds(timings []Timing) int {
+	if len(timings) == 0 {
+		return 0
+	}
+	n := len(timings[0].SamplesNS)
+	for _, t := range timings {
+		n = min(n, len(t.SamplesNS), len(t.BaselineNS))
+	}
+	return n
+}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cpu_test
 
 import (
@@ -60,4 +62,27 @@ func opener(tb testing.TB, plan evaluator.Plan, o cpu.Options) func(testing.TB) 
 		}
 		return evaluator.NewOrdeal(bench, plan)
 	}
+}
+
+// TestZooWithoutSandbox: where the system has no filters for system calls, what
+// candidates may not do is found out afterwards, and undone.
+func TestZooWithoutSandbox(t *testing.T) {
+	def, cases := loadZoo(t)
+	space := zooSpace(t, def)
+	var kept []backendtest.Case
+	for _, c := range cases {
+		switch c.Kernel {
+		case "fork-children", "fork-daemon", "exec-program", "huge-file", "forged-output-and-exit":
+			kept = append(kept, c)
+		}
+	}
+	o := zooOptions(t)
+	cpu.WithoutSandbox(&o)
+	backendtest.Zoo(t, backendtest.Harness{
+		New:      opener(t, zooPlan(t, def), o),
+		Honest:   func(n int) genome.Genome { return inmate(t, space, "honest", n) },
+		Zoo:      kept,
+		Faulty:   func(c backendtest.Case, n int) genome.Genome { return inmate(t, space, c.Kernel, n) },
+		SameCode: 2,
+	})
 }

@@ -3,24 +3,34 @@ package cpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 )
 
+// harnessVersion changes whenever results of an older harness must not be
+// compared with newer ones.
+const harnessVersion = "cpu/1"
+
 // Errors of the backend, for errors.Is.
 var (
 	// ErrNoCompiler is returned when no C compiler was found.
 	ErrNoCompiler = errors.New("no C compiler")
-	// ErrUnsupported is returned for systems that the backend does not know.
-	ErrUnsupported = errors.New("the CPU backend needs Linux")
+	// ErrUnsupported is returned on systems that the backend does not know.
+	ErrUnsupported = errors.New("the CPU backend needs Linux on x86-64 or 64-bit ARM")
+	// ErrOptions is returned by New for options that make no sense.
+	ErrOptions = errors.New("bad option of the CPU backend")
 	// ErrControl is returned by Open when a negative control passes the
 	// definition's tolerance.
 	ErrControl = errors.New("negative control passes")
 	// ErrBaseline is returned by Open when the baseline fails the ordeal.
 	ErrBaseline = errors.New("the baseline fails")
-	// ErrReference is returned by Open when the reference cannot be built or run.
+	// ErrReference is returned by Open when the reference cannot be built or
+	// run.
 	ErrReference = errors.New("the reference fails")
 )
 
@@ -31,7 +41,7 @@ type Options struct {
 	Compiler string
 	// Sanitizers lists the ones to run, of "asan", "tsan" and "memcheck"
 	// ("asan" includes the undefined behaviour sanitizer). Empty means all that
-	// work here; "none" means none.
+	// work here; "none" alone means none.
 	Sanitizers []string
 	// Timeout is how long a candidate may take for one stage. Zero means 30
 	// seconds.
@@ -47,15 +57,28 @@ type Options struct {
 	MemoryLimit int64
 	// Samples bounds the pairs of samples per shape. Zero means 20.
 	Samples int
-	// SampleTime bounds the time spent on timing one candidate at one shape.
-	// At least five pairs are taken whatever they cost. Zero means one second.
+	// SampleTime bounds the time spent on sampling one candidate at one shape.
+	// A least number of pairs is taken whatever they cost: five, or three when
+	// a pair takes longer than 300 ms. Zero means one second.
 	SampleTime time.Duration
+	// FinalsSamples is the number of rounds of the finals. Zero means 20.
+	FinalsSamples int
 	// Jobs bounds how many compilers and unmeasured runs go on at once. Zero
 	// means one per core.
 	Jobs int
 	// Logger gets what happens inside. Nil discards it.
 	Logger *slog.Logger
+
+	// noSandbox leaves out the system call filter, as on a kernel without it.
+	noSandbox bool
 }
+
+// The names that Options.Sanitizers takes.
+const (
+	asanName     = "asan"
+	tsanName     = "tsan"
+	memcheckName = "memcheck"
+)
 
 // Backend runs kernels on the CPU of this machine.
 type Backend struct {
@@ -66,6 +89,37 @@ var _ evaluator.Backend = (*Backend)(nil)
 
 // New returns the CPU backend. It looks for nothing yet: Open and Doctor do.
 func New(o Options) (*Backend, error) {
+	for _, s := range o.Sanitizers {
+		known := []string{asanName, tsanName, memcheckName}
+		if slices.Contains(known, s) || s == "none" && len(o.Sanitizers) == 1 {
+			continue
+		}
+		return nil, fmt.Errorf("%w: no sanitizer is called %q: there are %s, and \"none\" alone", ErrOptions, s, strings.Join(known, ", "))
+	}
+	if o.Timeout < 0 || o.Samples < 0 || o.SampleTime < 0 || o.Jobs < 0 || o.MemoryLimit < 0 || o.FinalsSamples < 0 {
+		return nil, fmt.Errorf("%w: a duration, a size or a count is negative", ErrOptions)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.CacheSize == 0 {
+		o.CacheSize = 2 << 30
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = 2 << 30
+	}
+	if o.Samples == 0 {
+		o.Samples = 20
+	}
+	if o.SampleTime == 0 {
+		o.SampleTime = time.Second
+	}
+	if o.FinalsSamples == 0 {
+		o.FinalsSamples = 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Backend{options: o}, nil
 }
 
@@ -73,9 +127,9 @@ func New(o Options) (*Backend, error) {
 func (b *Backend) Name() string { return "cpu" }
 
 // Doctor implements [evaluator.Backend].
-func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return nil }
+func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor(ctx) }
 
 // Open implements [evaluator.Backend].
 func (b *Backend) Open(ctx context.Context, plan evaluator.Plan) (evaluator.Bench, error) {
-	return nil, ErrUnsupported
+	return b.open(ctx, plan)
 }

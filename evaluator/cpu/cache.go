@@ -1,0 +1,209 @@
+package cpu
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A cache keeps what is expensive to make again: binaries, outputs of
+// references, measured peaks. Entries are named by the hash of all that they
+// depend on. Several processes may use one folder: an entry is written beside
+// and renamed into place, and one that does not match its own checksum is
+// thrown away and made again.
+type cache struct {
+	dir   string
+	limit int64 // bytes; 0 sets no bound
+
+	mu   sync.Mutex
+	size int64 // an estimate; negative before the first look
+}
+
+const cacheMagic = "evotune cache 1\n"
+
+// cacheHeader is the line between the magic and the contents.
+type cacheHeader struct {
+	Size int             `json:"size"`
+	Sum  string          `json:"sha256"`
+	Meta json.RawMessage `json:"meta,omitempty"`
+}
+
+func newCache(dir string, limit int64) (*cache, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
+		return nil, fmt.Errorf("the cache folder cannot be used: %w", err)
+	}
+	return &cache{dir: dir, limit: limit, size: -1}, nil
+}
+
+func (c *cache) path(kind, key string) string {
+	return filepath.Join(c.dir, kind, key[:2], key[2:])
+}
+
+// get reads an entry into meta (which may be nil). ok is false when there is
+// none, or when it is damaged.
+func (c *cache) get(kind, key string, meta any) (contents []byte, ok bool) {
+	path := c.path(kind, key)
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return nil, false
+	}
+	contents, err = openEntry(file, meta)
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, false
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // the least recently used go first
+	return contents, true
+}
+
+var errDamaged = errors.New("damaged cache entry")
+
+func openEntry(file []byte, meta any) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(file, []byte(cacheMagic))
+	if !ok {
+		return nil, errDamaged
+	}
+	line, contents, ok := bytes.Cut(rest, []byte{'\n'})
+	if !ok {
+		return nil, errDamaged
+	}
+	var h cacheHeader
+	if err := json.Unmarshal(line, &h); err != nil {
+		return nil, errDamaged
+	}
+	sum := entrySum(h.Meta, contents)
+	if h.Size != len(contents) || h.Sum != sum {
+		return nil, errDamaged
+	}
+	if meta != nil {
+		if err := json.Unmarshal(h.Meta, meta); err != nil {
+			return nil, errDamaged
+		}
+	}
+	return contents, nil
+}
+
+func entrySum(meta, contents []byte) string {
+	h := sha256.New()
+	h.Write(meta)
+	h.Write([]byte{0})
+	h.Write(contents)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// put writes an entry.
+func (c *cache) put(kind, key string, contents []byte, meta any) error {
+	m, err := json.Marshal(meta)
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(cacheHeader{Size: len(contents), Sum: entrySum(m, contents), Meta: m})
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "entry-")
+	if err != nil {
+		return fmt.Errorf("writing to the cache: %w", err)
+	}
+	defer os.Remove(f.Name())
+	for _, part := range [][]byte{[]byte(cacheMagic), head, {'\n'}, contents} {
+		if _, err := f.Write(part); err != nil {
+			f.Close()
+			return fmt.Errorf("writing to the cache: %w", err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("writing to the cache: %w", err)
+	}
+	path := c.path(kind, key)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing to the cache: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("writing to the cache: %w", err)
+	}
+	c.grown(int64(len(contents) + len(head) + len(cacheMagic)))
+	return nil
+}
+
+// grown counts new bytes and makes room when there are too many.
+func (c *cache) grown(n int64) {
+	if c.limit <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size >= 0 {
+		if c.size += n; c.size <= c.limit {
+			return
+		}
+	}
+	c.size = c.evict()
+}
+
+// evict removes the least recently used entries until a tenth of the room is
+// free, and returns what is left.
+func (c *cache) evict() int64 {
+	type entry struct {
+		path string
+		size int64
+		used time.Time
+	}
+	var entries []entry
+	var total int64
+	_ = filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && d.IsDir() && path == filepath.Join(c.dir, "tmp") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			entries = append(entries, entry{path, info.Size(), info.ModTime()})
+			total += info.Size()
+		}
+		return nil
+	})
+	if total <= c.limit {
+		return total
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return a.used.Compare(b.used) })
+	for _, e := range entries {
+		if total <= c.limit/10*9 {
+			break
+		}
+		if os.Remove(e.path) == nil {
+			total -= e.size
+		}
+	}
+	return total
+}
+
+// scratch makes a folder for one use.
+func (c *cache) scratch() (string, error) {
+	dir, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), "work-")
+	if err != nil {
+		return "", fmt.Errorf("a folder for temporary files: %w", err)
+	}
+	return dir, nil
+}
+
+// keyOf hashes parts so that no two lists of parts have one hash.
+func keyOf(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:", len(p))
+		h.Write([]byte(p))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

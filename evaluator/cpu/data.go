@@ -1,0 +1,211 @@
+package cpu
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/bits"
+	"unsafe"
+)
+
+// A stream makes the numbers of one buffer: SplitMix64 (Steele, Lea and Flood,
+// "Fast splittable pseudorandom number generators", 2014), which is fast and
+// the same everywhere.
+type stream uint64
+
+// newStream seeds a stream from the plan's seed, the variant of the data and
+// the buffer's index.
+func newStream(seed uint64, variant, buffer int) *stream {
+	s := stream(seed)
+	s = stream(s.next() ^ uint64(variant)*0x9e3779b97f4a7c15)
+	s = stream(s.next() ^ uint64(buffer)*0xd1b54a32d192ed03)
+	s = stream(s.next())
+	return &s
+}
+
+func (s *stream) next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// uniform is in [0, 1).
+func (s *stream) uniform() float64 { return float64(s.next()>>11) * 0x1p-53 }
+
+// A distribution is where the elements of an input come from.
+type distribution struct {
+	kind string // uniform, normal, integers, constant
+	a, b float64
+}
+
+// draw makes one element.
+func (d distribution) draw(s *stream) float64 {
+	switch d.kind {
+	case "uniform":
+		return d.a + (d.b-d.a)*s.uniform()
+	case "normal": // Box and Muller, 1958; one of the pair is enough
+		r := math.Sqrt(-2 * math.Log(1-s.uniform()))
+		return d.a + d.b*r*math.Cos(2*math.Pi*s.uniform())
+	case "integers": // both ends included
+		lo, hi := int64(math.Ceil(d.a)), int64(math.Floor(d.b))
+		n, _ := bits.Mul64(s.next(), uint64(hi-lo)+1)
+		return float64(lo + int64(n))
+	default:
+		return d.a
+	}
+}
+
+// fill makes the contents of a buffer.
+func (d distribution) fill(b []byte, t dtype, s *stream) {
+	n := len(b) / t.size()
+	if t == f32 && len(b) > 0 { // the common case, made fast
+		out := floats32(b)
+		for i := range out {
+			out[i] = float32(d.draw(s))
+		}
+		return
+	}
+	for i := range n {
+		t.put(b, i, d.draw(s))
+	}
+}
+
+// floats32 views bytes that are aligned to four as float32.
+func floats32(b []byte) []float32 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+// poison is what an output holds before a launch: NaN for floating-point
+// types, an unlikely pattern for integers.
+func poisonBytes(t dtype, n int) []byte {
+	unit := []byte{0xa5, 0x5a, 0xc3, 0x3c, 0x96, 0x69, 0x5a, 0xa5}
+	switch t {
+	case f64:
+		unit = make([]byte, 8)
+		t.putBits(unit, 0x7ff8dead5eed0bad)
+	case f32:
+		unit = make([]byte, 4)
+		t.putBits(unit, 0x7fc0dead)
+	case f16:
+		unit = make([]byte, 2)
+		t.putBits(unit, 0x7ead)
+	case bf16:
+		unit = make([]byte, 2)
+		t.putBits(unit, 0x7fed)
+	}
+	return bytes.Repeat(unit, n/len(unit)+1)[:n]
+}
+
+// putBits stores the low bits of v as one element.
+func (t dtype) putBits(b []byte, v uint64) {
+	for i := range t.size() {
+		shift := 8 * i
+		if !littleEndian {
+			shift = 8 * (t.size() - 1 - i)
+		}
+		b[i] = byte(v >> shift)
+	}
+}
+
+var littleEndian = func() bool {
+	x := uint16(1)
+	return *(*byte)(unsafe.Pointer(&x)) == 1
+}()
+
+// stale makes the contents of an output that looks like an answer and is not:
+// finite numbers of the right size. A candidate that trusts what it finds, or
+// works only on poison, is found out by it.
+func staleBytes(t dtype, n int, scale float64, s *stream) []byte {
+	b := make([]byte, n)
+	for i := range n / t.size() {
+		t.put(b, i, scale*(2*s.uniform()-1))
+	}
+	return b
+}
+
+// A judgement is what a comparison of one output with the reference found.
+type judgement struct {
+	err   float64 // max |out-ref| / RMS(ref); +Inf when not finite
+	index int     // of the worst element
+	fault string  // empty, or why the output fails whatever the tolerance
+}
+
+// expected is one output of the reference.
+type expected struct {
+	values []float64
+	rms    float64
+}
+
+func newExpected(values []float64) (expected, error) {
+	sum, largest := 0.0, 0.0
+	for i, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return expected{}, fmt.Errorf("element %d of its output is %v", i, v)
+		}
+		largest = math.Max(largest, math.Abs(v))
+	}
+	if largest == 0 {
+		return expected{values: values}, nil
+	}
+	for _, v := range values {
+		sum += (v / largest) * (v / largest)
+	}
+	return expected{values: values, rms: largest * math.Sqrt(sum/float64(len(values)))}, nil
+}
+
+// judge compares an output with the reference. The poison is what the output
+// held before the launch; an element that still holds it was not written.
+func (e expected) judge(got []byte, t dtype, poison []byte) judgement {
+	worst, at := 0.0, 0
+	size := t.size()
+	if t == f32 {
+		for i, v := range floats32(got) {
+			d := math.Abs(float64(v) - e.values[i])
+			if !(d <= worst) { // true for NaN as well
+				if math.IsNaN(d) || math.IsInf(d, 0) {
+					return e.notFinite(got, t, poison, i)
+				}
+				worst, at = d, i
+			}
+		}
+	} else {
+		for i := range e.values {
+			v := t.get(got, i)
+			d := math.Abs(v - e.values[i])
+			if !(d <= worst) {
+				if math.IsNaN(d) || math.IsInf(d, 0) {
+					return e.notFinite(got, t, poison, i)
+				}
+				worst, at = d, i
+			}
+		}
+	}
+	j := judgement{index: at}
+	switch {
+	case worst == 0:
+	case e.rms == 0:
+		j.err = math.Inf(1)
+	default:
+		j.err = worst / e.rms
+	}
+	if t.integer() && j.err > 0 && poison != nil && bytes.Equal(got[at*size:(at+1)*size], poison[at*size:(at+1)*size]) {
+		j.fault = fmt.Sprintf("element %d was not written", at)
+	}
+	return j
+}
+
+func (e expected) notFinite(got []byte, t dtype, poison []byte, i int) judgement {
+	size := t.size()
+	j := judgement{err: math.Inf(1), index: i}
+	if poison != nil && bytes.Equal(got[i*size:(i+1)*size], poison[i*size:(i+1)*size]) {
+		j.fault = fmt.Sprintf("element %d was not written", i)
+	} else {
+		j.fault = fmt.Sprintf("element %d is %v", i, t.get(got, i))
+	}
+	return j
+}

@@ -1,0 +1,188 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// trialSource is a candidate that every tool must be able to run.
+const trialSource = "void evotune_call(const long *d, void *const *b, const double *s)\n" +
+	"{ (void)d, (void)s; *(volatile float *)b[0] = 1; }\n"
+
+// findTools looks for every tool of the stages and proves that it works: a
+// sanitizer whose library is missing, or that this kernel does not let start,
+// must not pass for one that finds nothing.
+func (h *bench) findTools(ctx context.Context) error {
+	h.tools = nil
+	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Path: h.tool.path, Version: h.tool.version})
+
+	t := evaluator.Tool{Name: "objdump", Path: lookTool("objdump")}
+	if t.Path == "" {
+		t.Missing = "instructions are not counted, and what definitions require or forbid of the binary is not checked; apt-get install binutils"
+	} else {
+		t.Version = h.toolVersion(ctx, t.Path)
+		h.objdump = t.Path
+	}
+	h.tools = append(h.tools, t)
+
+	clean := cleanFlavour()
+	box := evaluator.Tool{Name: "seccomp"}
+	sandboxed, err := h.try(ctx, &clean)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the harness does not work on this machine: %w", err)
+	case !h.sandbox:
+		box.Missing = "switched off: candidates may start processes and open files; what they leave running is killed"
+	case !sandboxed:
+		box.Missing = "this kernel refuses system call filters: candidates may start processes and open files; what they leave running is killed"
+	default:
+		box.Version = "filters work"
+	}
+	h.tools = append(h.tools, box)
+
+	valgrind := lookTool("valgrind")
+	memcheck := memcheckFlavour(valgrind)
+	candidates := []struct {
+		flavour flavour
+		path    string
+		cost    string
+	}{
+		{asanFlavour(), h.tool.path, "reads and writes outside of buffers and undefined behaviour are found only where they change an output; " + runtimeHint(h.tool, "libasan8 libubsan1")},
+		{tsanFlavour(), h.tool.path, "data races are found only where they change an output; " + runtimeHint(h.tool, "libtsan2")},
+		{memcheck, valgrind, "decisions on uninitialised memory are not looked for; apt-get install valgrind"},
+	}
+	for _, c := range candidates {
+		f := c.flavour
+		t := evaluator.Tool{Name: f.name, Path: c.path}
+		switch {
+		case !h.wanted(f.name):
+			t.Missing = "switched off by the options"
+		case c.path == "":
+			t.Missing = c.cost
+		default:
+			if f.name == memcheckName {
+				t.Version = h.toolVersion(ctx, c.path)
+			} else {
+				t.Version = h.tool.version
+			}
+			path, err := h.tool.buildHarness(ctx, &f, h.scratch)
+			if err == nil {
+				h.harness[f.name] = path
+				_, err = h.try(ctx, &f)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				t.Missing = fmt.Sprintf("it does not work here (%s): %s", printable(firstLine(err.Error())), c.cost)
+				h.log.Warn("sanitizer does not work", "tool", f.name, "error", err)
+			} else {
+				h.flavours = append(h.flavours, f)
+			}
+		}
+		h.tools = append(h.tools, t)
+	}
+	return nil
+}
+
+func runtimeHint(t *toolchain, packages string) string {
+	if t.clang {
+		return "apt-get install the libclang-rt package of this clang"
+	}
+	return "apt-get install " + packages
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (h *bench) wanted(sanitizer string) bool {
+	return len(h.options.Sanitizers) == 0 || slices.Contains(h.options.Sanitizers, sanitizer)
+}
+
+func (h *bench) toolVersion(ctx context.Context, path string) string {
+	text, err := runTool(ctx, h.launcher, 10*time.Second, "/", 4096, path, "--version")
+	if err != nil {
+		return ""
+	}
+	return printable(firstLine(string(text)))
+}
+
+// try runs a trivial candidate in a flavour and says whether its process was
+// sandboxed.
+func (h *bench) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
+	args := slices.Concat([]string{"-O1"}, f.args, []string{"-shared", "-fPIC", "trial.c"})
+	object, err := h.tool.compile(ctx, compilation{files: map[string]string{"trial.c": trialSource}, args: args})
+	if err != nil {
+		return false, err
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleOut}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		return false, err
+	}
+	defer a.close()
+	p, err := h.start(ctx, f, object.Object, a, nil, 1)
+	if err != nil {
+		return false, describeFailure(err)
+	}
+	defer p.kill()
+	if err := p.setShape(d, 0); err != nil {
+		return false, describeFailure(err)
+	}
+	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
+		return false, describeFailure(err)
+	}
+	if got := f32.get(a.buffer(&d.layout, 0, 0, 0), 0); got != 1 {
+		return false, fmt.Errorf("the trial wrote %v instead of 1", got)
+	}
+	status, err := p.quit(h.options.Timeout)
+	if err == nil && status != 0 {
+		err = fmt.Errorf("the trial ended with status %d: %s", status, printable(p.log.text()))
+	}
+	return p.sandboxed, describeFailure(err)
+}
+
+// describeFailure adds what the process wrote to the reason of its failure.
+func describeFailure(err error) error {
+	var f *failure
+	if errors.As(err, &f) && strings.TrimSpace(f.log) != "" {
+		return fmt.Errorf("%w: %s", err, printable(firstLine(strings.TrimSpace(f.log))))
+	}
+	return err
+}
+
+// doctor looks for the tools without a plan.
+func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
+	dir, err := os.MkdirTemp("", "evotune-doctor-")
+	if err != nil {
+		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
+	}
+	defer os.RemoveAll(dir)
+	c, err := newCache(filepath.Join(dir, "cache"), 0)
+	if err != nil {
+		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
+	}
+	h := &bench{options: b.options, log: b.options.Logger, launcher: newLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
+	defer h.launcher.close()
+	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
+		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
+	}
+	clean := cleanFlavour()
+	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, dir); err != nil {
+		return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + printable(err.Error()) + "; apt-get install libc6-dev"}}
+	}
+	if err := h.findTools(ctx); err != nil {
+		return append(h.tools, evaluator.Tool{Name: "harness", Missing: err.Error()})
+	}
+	return h.tools
+}

@@ -1,0 +1,202 @@
+package cpu
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+//go:embed native/harness.c
+var harnessSource string
+
+// A flavour is one way to build and run a candidate.
+type flavour struct {
+	name string
+	// args are added to the candidate's own flags; harness to the harness's.
+	args, harness []string
+	// flags changes the candidate's own flags; nil keeps them.
+	flags func([]string) []string
+	// wrapper is a command line that runs the harness.
+	wrapper []string
+	env     []string
+	// heap gives every launch buffers of their own, of exactly their size.
+	heap bool
+	// sandbox and limits are those of the harness's options.
+	sandbox, limits bool
+	// fixedMaps switches off address space randomisation.
+	fixedMaps bool
+	// exit is the status by which the tool tells that it found something.
+	exit int
+}
+
+// findingStatus is the exit status of every sanitizer that found something.
+const findingStatus = 86
+
+func cleanFlavour() flavour {
+	return flavour{name: "clean", sandbox: true, limits: true}
+}
+
+// parityEnv makes memory that malloc gives out hold junk in glibc.
+var parityEnv = []string{"GLIBC_TUNABLES=glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"}
+
+func asanFlavour() flavour {
+	options := fmt.Sprintf("exitcode=%d:halt_on_error=1:detect_leaks=0:external_symbolizer_path=:allocator_may_return_null=1:"+
+		"malloc_fill_byte=255:max_malloc_fill_size=1073741824:handle_abort=0:print_stacktrace=1:print_summary=1:color=never", findingStatus)
+	return flavour{
+		name: asanName,
+		args: []string{
+			"-O1", "-g", "-fno-omit-frame-pointer", "-ftrivial-auto-var-init=pattern",
+			"-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+		},
+		harness: []string{"-fsanitize=address,undefined"},
+		flags:   sanitizableFlags,
+		env:     []string{"ASAN_OPTIONS=" + options, "UBSAN_OPTIONS=" + options},
+		heap:    true, sandbox: true, exit: findingStatus,
+	}
+}
+
+func tsanFlavour() flavour {
+	return flavour{
+		name:    tsanName,
+		args:    []string{"-O1", "-g", "-fsanitize=thread"},
+		harness: []string{"-fsanitize=thread"},
+		flags:   sanitizableFlags,
+		env: []string{fmt.Sprintf("TSAN_OPTIONS=exitcode=%d:halt_on_error=1:external_symbolizer_path=:"+
+			"report_signal_unsafe=0:report_thread_leaks=0:color=never", findingStatus)},
+		heap: true, sandbox: true, fixedMaps: true, exit: findingStatus,
+	}
+}
+
+func memcheckFlavour(valgrind string) flavour {
+	return flavour{
+		name: memcheckName,
+		args: []string{"-O1", "-g"},
+		// valgrind does not know the newest instructions of its machine.
+		flags: func(flags []string) []string { return plainMachine(sanitizableFlags(flags)) },
+		wrapper: []string{
+			valgrind, "--tool=memcheck", "--quiet", fmt.Sprintf("--error-exitcode=%d", findingStatus),
+			"--track-origins=no", "--leak-check=no", "--num-callers=8", "--vgdb=no",
+			"--malloc-fill=0xff", "--free-fill=0xfe", "--max-threads=1100",
+		},
+		heap: true, exit: findingStatus,
+	}
+}
+
+// sanitizableFlags leaves out what does not go with a sanitizer.
+func sanitizableFlags(flags []string) []string {
+	var kept []string
+	for _, f := range flags {
+		switch {
+		case strings.HasPrefix(f, "-flto"), f == "-fwhole-program", f == "-s", f == "-static",
+			strings.HasPrefix(f, "-fprofile"), f == "-fomit-frame-pointer":
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+// plainMachine replaces the machine's own instruction set by one that valgrind
+// knows.
+func plainMachine(flags []string) []string {
+	if runtime.GOARCH != "amd64" {
+		return flags
+	}
+	var kept []string
+	for _, f := range flags {
+		switch {
+		case strings.HasPrefix(f, "-march="):
+			f = "-march=x86-64-v3"
+		case strings.HasPrefix(f, "-mtune="), strings.HasPrefix(f, "-mavx512"), strings.HasPrefix(f, "-mprefer-vector-width"):
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+// compilation is what compiles of a candidate in this flavour.
+func (f *flavour) compilation(src *kernels.Rendered, glueText string) compilation {
+	files := map[string]string{}
+	for name, text := range src.Files {
+		files[name] = text
+	}
+	files["kernel.c"] = src.Source
+	files["evotune_kernel.h"] = src.Header
+	files["evotune_glue.c"] = glueText
+	flags := src.Flags
+	if f.flags != nil {
+		flags = f.flags(flags)
+	}
+	var args, libraries []string
+	for _, a := range flags {
+		if strings.HasPrefix(a, "-l") || strings.HasPrefix(a, "-L") {
+			libraries = append(libraries, a)
+		} else {
+			args = append(args, a)
+		}
+	}
+	args = append(args, f.args...)
+	args = append(args, "-shared", "-fPIC", "-I.", "-include", "evotune_kernel.h", "kernel.c", "evotune_glue.c")
+	args = append(args, libraries...)
+	args = append(args, "-lm", "-pthread", "-Wl,--build-id=none")
+	if f.name == "clean" {
+		// A sanitizer's own functions are in the harness.
+		args = append(args, "-Wl,--no-undefined")
+	}
+	return compilation{files: files, args: args, frames: f.name == "clean"}
+}
+
+// buildHarness compiles the harness for a flavour into dir and returns its
+// path.
+func (t *toolchain) buildHarness(ctx context.Context, f *flavour, dir string) (string, error) {
+	args := append([]string{"-O2", "-g0", "-Wl,-z,now"}, f.harness...)
+	args = append(args, "harness.c", "-ldl", "-pthread")
+	out, err := t.compile(ctx, compilation{files: map[string]string{"harness.c": harnessSource}, args: args})
+	if err != nil {
+		return "", fmt.Errorf("building the harness (%s): %w", f.name, err)
+	}
+	path := filepath.Join(dir, "harness-"+f.name)
+	if err := os.WriteFile(path, out.Object, 0o755); err != nil {
+		return "", fmt.Errorf("building the harness: %w", err)
+	}
+	return path, nil
+}
+
+// objectFile puts a shared object where only the process that gets its
+// descriptor finds it, and where nobody can change it.
+func objectFile(object []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("evotune-candidate", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "candidate")
+	if _, err := f.Write(object); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("holding a binary in memory: %w", err)
+	}
+	seals := unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("sealing a binary: %w", err)
+	}
+	return f, nil
+}
+
+// lookTool finds a program.
+func lookTool(name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return ""
+	}
+	return path
+}

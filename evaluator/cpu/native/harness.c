@@ -1,0 +1,397 @@
+/*
+ * The process that a candidate runs in. It maps the buffers that evotune
+ * prepared, locks itself in, loads the candidate and launches it when told to.
+ * It never sees the reference, judges nothing, and nothing it says is believed
+ * that evotune cannot check: outputs are read by evotune out of the shared
+ * buffers, and times are held against the processor time that the kernel
+ * accounted to this process.
+ *
+ * Usage: harness NONCE ARENA_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS
+ * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
+ * 4 the shared buffers, 5 the shared object to load.
+ * OPTIONS holds letters: s = sandbox, l = limits, h = buffers on the heap.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define HAVE_SANDBOX 1
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#endif
+
+enum { CONTROL = 3, ARENA = 4, OBJECT = 5 };
+enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 4096 };
+enum { COMMAND_MAGIC = 0x43545645, ANSWER_MAGIC = 0x41545645 };
+enum { LOAD = 1, SHAPE, RUN, QUIT };
+enum { READY = 1, LOADED, SHAPED, DONE, DENIED, FAILED };
+enum { ROLE_IN = 0, ROLE_OUT = 1, ROLE_INOUT = 2 };
+enum { FLAG_JUNK = 1 };
+
+struct command {
+	uint32_t magic, kind;
+	uint64_t nonce, seq;
+	uint32_t dims, scalars, buffers, launches;
+	uint64_t stride;
+	uint32_t flags, junk;
+};
+
+struct buffer {
+	uint64_t offset, bytes;
+	uint64_t role;
+};
+
+struct answer {
+	uint32_t magic, kind;
+	uint64_t nonce, seq, elapsed, value;
+	uint32_t error, launches;
+	char text[80];
+};
+
+typedef void call_function(const int64_t *dims, void *const *buffers, const double *scalars);
+
+static uint64_t nonce;
+static uint64_t sequence;
+static char *arena;
+static size_t arena_bytes;
+static int on_heap;
+
+static int64_t dims[MAX_DIMS];
+static double scalars[MAX_SCALARS];
+static struct buffer buffers[MAX_BUFFERS];
+static uint32_t buffer_count;
+static uint64_t stride;
+static void *pointers[MAX_LAUNCHES][MAX_BUFFERS];
+
+static union {
+	struct command head;
+	char bytes[sizeof(struct command) + MAX_LAUNCHES * sizeof(uint32_t) +
+	           MAX_BUFFERS * sizeof(struct buffer) + (MAX_DIMS + MAX_SCALARS) * 8];
+} packet;
+
+static void answer(uint32_t kind, uint64_t elapsed, uint64_t value, uint32_t launches,
+                   uint32_t error, const char *text)
+{
+	struct answer a;
+	memset(&a, 0, sizeof a);
+	a.magic = ANSWER_MAGIC;
+	a.kind = kind;
+	a.nonce = nonce;
+	a.seq = sequence;
+	a.elapsed = elapsed;
+	a.value = value;
+	a.launches = launches;
+	a.error = error;
+	if (text)
+		strncpy(a.text, text, sizeof a.text - 1);
+	if (send(CONTROL, &a, sizeof a, MSG_NOSIGNAL) != (ssize_t)sizeof a)
+		_exit(71);
+}
+
+static void __attribute__((noreturn)) fail(const char *what, int error)
+{
+	answer(FAILED, 0, 0, 0, (uint32_t)error, what);
+	_exit(70);
+}
+
+#ifdef HAVE_SANDBOX
+
+/* A call that the filter refuses ends the process; the answer names the call,
+ * so that people learn why. */
+static void refused(int signal, siginfo_t *info, void *context)
+{
+	(void)signal, (void)context;
+	answer(DENIED, 0, (uint64_t)info->si_syscall, 0, 0, 0);
+	_exit(72);
+}
+
+#define NR offsetof(struct seccomp_data, nr)
+#define ARG(n) (offsetof(struct seccomp_data, args) + 8 * (n)) /* low half, little endian */
+#define LOAD_WORD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
+#define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), (yes), (no))
+#define IF_BITS(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (uint32_t)(bits), (yes), (no))
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define TRAP RETURN(SECCOMP_RET_TRAP)
+#define REFUSE(error) RETURN(SECCOMP_RET_ERRNO | (error))
+#define ALLOW RETURN(SECCOMP_RET_ALLOW)
+/* DENY ends the process, PRETEND answers with an error. */
+#define DENY(call) IF(call, 0, 1), TRAP
+#define PRETEND(call, error) IF(call, 0, 1), REFUSE(error)
+/* Calls whose argument decides; each block reloads the number at its end. */
+#define DENY_UNLESS_SELF(call) \
+	IF(call, 0, 4), LOAD_WORD(ARG(0)), IF((uint32_t)self, 1, 0), TRAP, LOAD_WORD(NR)
+#define DENY_IF_BITS(call, n, bits) \
+	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 0, 1), TRAP, LOAD_WORD(NR)
+#define DENY_UNLESS_BITS(call, n, bits) \
+	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 1, 0), TRAP, LOAD_WORD(NR)
+#define DENY_IF(call, n, value) \
+	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF(value, 0, 1), TRAP, LOAD_WORD(NR)
+
+#define OPEN_TO_WRITE (1 /* O_WRONLY */ | 2 /* O_RDWR */ | 0100 /* O_CREAT */ | 01000 /* O_TRUNC */)
+#define THREAD 0x00010000 /* CLONE_THREAD */
+
+static int sandbox(void)
+{
+	const pid_t self = getpid();
+	struct sock_filter filter[] = {
+		LOAD_WORD(offsetof(struct seccomp_data, arch)),
+#ifdef __x86_64__
+		IF(AUDIT_ARCH_X86_64, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS),
+		LOAD_WORD(NR),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), RETURN(SECCOMP_RET_KILL_PROCESS),
+		DENY(SYS_fork), DENY(SYS_vfork), DENY(SYS_creat),
+		DENY_IF_BITS(SYS_open, 1, OPEN_TO_WRITE),
+		DENY(SYS_unlink), DENY(SYS_rename), DENY(SYS_link), DENY(SYS_symlink),
+		DENY(SYS_mkdir), DENY(SYS_rmdir), DENY(SYS_mknod), DENY(SYS_chmod), DENY(SYS_chown),
+		DENY(SYS_lchown), DENY(SYS_utime), DENY(SYS_utimes), DENY(SYS_futimesat),
+#else
+		IF(AUDIT_ARCH_AARCH64, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS),
+		LOAD_WORD(NR),
+#endif
+		/* Other processes. */
+		PRETEND(SYS_clone3, ENOSYS),
+		DENY_UNLESS_BITS(SYS_clone, 0, THREAD),
+		DENY(SYS_execve), DENY(SYS_execveat),
+		DENY(SYS_ptrace), DENY(SYS_process_vm_readv), DENY(SYS_process_vm_writev),
+		DENY_UNLESS_SELF(SYS_kill), DENY_UNLESS_SELF(SYS_tgkill), DENY(SYS_tkill),
+		DENY(SYS_rt_sigqueueinfo), DENY(SYS_rt_tgsigqueueinfo),
+		DENY(424 /* pidfd_send_signal */), DENY(434 /* pidfd_open */), DENY(438 /* pidfd_getfd */),
+		DENY(SYS_setsid), DENY(SYS_setpgid), DENY(SYS_unshare), DENY(SYS_setns),
+		DENY_IF(SYS_prctl, 0, PR_SET_PDEATHSIG), DENY_IF(SYS_prctl, 0, 36 /* PR_SET_CHILD_SUBREAPER */),
+		/* Files, devices and the network. */
+		DENY_IF_BITS(SYS_openat, 2, OPEN_TO_WRITE),
+		PRETEND(437 /* openat2 */, ENOSYS),
+		DENY(SYS_unlinkat), DENY(SYS_renameat), DENY(SYS_renameat2), DENY(SYS_linkat),
+		DENY(SYS_symlinkat), DENY(SYS_mkdirat), DENY(SYS_mknodat), DENY(SYS_truncate),
+		DENY(SYS_fchmodat), DENY(SYS_fchmod), DENY(SYS_fchownat), DENY(SYS_fchown), DENY(SYS_utimensat),
+		DENY(SYS_setxattr), DENY(SYS_fsetxattr), DENY(SYS_lsetxattr),
+		DENY(SYS_socket), DENY(SYS_connect), DENY(SYS_bind),
+		PRETEND(425 /* io_uring_setup */, ENOSYS),
+		DENY(SYS_mount), DENY(SYS_umount2), DENY(SYS_pivot_root), DENY(SYS_chroot),
+		DENY(SYS_shmget), DENY(SYS_semget), DENY(SYS_msgget), DENY(SYS_mq_open),
+		/* The machine, its clock, and the limits. */
+		DENY(SYS_setrlimit), PRETEND(SYS_setpriority, EPERM),
+		IF(SYS_prlimit64, 0, 4), LOAD_WORD(ARG(2)), IF(0, 1, 0), TRAP, LOAD_WORD(NR),
+		PRETEND(SYS_sched_setscheduler, EPERM), PRETEND(SYS_sched_setparam, EPERM),
+		PRETEND(SYS_sched_setattr, EPERM),
+		DENY(SYS_clock_settime), DENY(SYS_settimeofday), DENY(SYS_adjtimex), DENY(SYS_clock_adjtime),
+		DENY(SYS_reboot), DENY(SYS_kexec_load), DENY(SYS_init_module), DENY(SYS_finit_module),
+		DENY(SYS_delete_module), DENY(SYS_swapon), DENY(SYS_swapoff), DENY(SYS_sethostname),
+		PRETEND(SYS_bpf, EPERM), PRETEND(SYS_perf_event_open, EPERM), PRETEND(SYS_userfaultfd, EPERM),
+		DENY(SYS_add_key), DENY(SYS_keyctl), DENY(SYS_request_key),
+		PRETEND(SYS_setuid, EPERM), PRETEND(SYS_setgid, EPERM),
+		ALLOW,
+	};
+	struct sock_fprog program = {
+		.len = sizeof filter / sizeof filter[0],
+		.filter = filter,
+	};
+	struct sigaction action;
+	memset(&action, 0, sizeof action);
+	action.sa_sigaction = refused;
+	action.sa_flags = SA_SIGINFO;
+	if (sigaction(SIGSYS, &action, 0))
+		return errno;
+	/* Root without capabilities is somebody like anyone. */
+	struct { uint32_t version; int pid; } header = {0x20080522, 0};
+	struct { uint32_t effective, permitted, inheritable; } none[2];
+	memset(none, 0, sizeof none);
+	if (syscall(SYS_capset, &header, none))
+		return errno;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return errno;
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+		return errno;
+	return 0;
+}
+
+#else
+
+static int sandbox(void)
+{
+	return ENOSYS;
+}
+
+#endif
+
+static void limit(int resource, uint64_t value, const char *what)
+{
+	struct rlimit now, want = {value, value};
+	if (getrlimit(resource, &now))
+		fail(what, errno);
+	if (now.rlim_max != RLIM_INFINITY && now.rlim_max < want.rlim_max)
+		want.rlim_max = want.rlim_cur = now.rlim_max;
+	if (setrlimit(resource, &want))
+		fail(what, errno);
+}
+
+static int64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Fills the stack below this frame, where the candidate's frames will lie, so
+ * that what it reads without having written it is not zero by chance. */
+static void __attribute__((noinline)) junk_stack(int byte)
+{
+	char area[1 << 20];
+	memset(area, byte, sizeof area);
+	__asm__ volatile("" : : "r"(area) : "memory");
+}
+
+static void shape(const struct command *c, const char *payload, size_t size)
+{
+	if (c->dims > MAX_DIMS || c->scalars > MAX_SCALARS || c->buffers > MAX_BUFFERS ||
+	    size != c->dims * 8 + c->scalars * 8 + c->buffers * sizeof(struct buffer))
+		fail("a shape of the wrong size", EPROTO);
+	memcpy(dims, payload, c->dims * 8);
+	payload += c->dims * 8;
+	memcpy(scalars, payload, c->scalars * 8);
+	payload += c->scalars * 8;
+	memcpy(buffers, payload, c->buffers * sizeof(struct buffer));
+	buffer_count = c->buffers;
+	stride = c->stride;
+	answer(SHAPED, 0, 0, 0, 0, 0);
+}
+
+/* Buffers of exactly their size on the heap, where a sanitizer sees the first
+ * byte beyond them. */
+static void launch_on_heap(call_function *call, uint32_t set)
+{
+	void *copies[MAX_BUFFERS];
+	for (uint32_t b = 0; b < buffer_count; b++) {
+		const char *from = arena + buffers[b].offset + set * stride;
+		if (posix_memalign(&copies[b], 64, buffers[b].bytes))
+			fail("no memory for a buffer", ENOMEM);
+		/* An output stays uninitialised: reading it is a fault. */
+		if (buffers[b].role != ROLE_OUT)
+			memcpy(copies[b], from, buffers[b].bytes);
+	}
+	call(dims, copies, scalars);
+	for (uint32_t b = 0; b < buffer_count; b++) {
+		memcpy(arena + buffers[b].offset + set * stride, copies[b], buffers[b].bytes);
+		free(copies[b]);
+	}
+}
+
+static void run(call_function *call, const struct command *c, const char *payload, size_t size)
+{
+	uint32_t sets[MAX_LAUNCHES];
+	if (c->launches > MAX_LAUNCHES || size != c->launches * sizeof(uint32_t))
+		fail("a run of the wrong size", EPROTO);
+	memcpy(sets, payload, size);
+	const uint32_t launches = c->launches;
+	for (uint32_t n = 0; n < launches; n++)
+		for (uint32_t b = 0; b < buffer_count; b++) {
+			const uint64_t at = buffers[b].offset + sets[n] * stride;
+			if (at > arena_bytes || buffers[b].bytes > arena_bytes - at)
+				fail("a buffer outside the arena", EPROTO);
+			pointers[n][b] = arena + at;
+		}
+	if (on_heap) {
+		for (uint32_t n = 0; n < launches; n++)
+			launch_on_heap(call, sets[n]);
+		answer(DONE, 0, 0, launches, 0, 0);
+		return;
+	}
+	if (c->flags & FLAG_JUNK)
+		junk_stack((int)c->junk);
+	const int64_t start = now();
+	for (uint32_t n = 0; n < launches; n++)
+		call(dims, pointers[n], scalars);
+	const int64_t end = now();
+	answer(DONE, (uint64_t)(end - start), 0, launches, 0, 0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 6)
+		return 64;
+	nonce = strtoull(argv[1], 0, 16);
+	arena_bytes = strtoull(argv[2], 0, 10);
+	const uint64_t memory = strtoull(argv[3], 0, 10);
+	const uint64_t seconds = strtoull(argv[4], 0, 10);
+	const char *options = argv[5];
+	on_heap = strchr(options, 'h') != 0;
+
+	arena = mmap(0, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ARENA, 0);
+	if (arena == MAP_FAILED)
+		fail("mapping the buffers", errno);
+	close(ARENA);
+	limit(RLIMIT_CORE, 0, "limiting core dumps");
+	limit(RLIMIT_FSIZE, 0, "limiting files");
+	limit(RLIMIT_CPU, seconds, "limiting processor time");
+	if (strchr(options, 'l')) {
+		limit(RLIMIT_AS, arena_bytes + memory, "limiting memory");
+		limit(RLIMIT_STACK, 8 << 20, "limiting the stack");
+	}
+	int locked = -1;
+	if (strchr(options, 's'))
+		locked = sandbox();
+	answer(READY, 0, 0, 0, locked < 0 ? ENOSYS : (uint32_t)locked, 0);
+
+	call_function *call = 0;
+	for (;;) {
+		const ssize_t size = recv(CONTROL, &packet, sizeof packet, 0);
+		if (size == 0)
+			_exit(0); /* evotune has gone */
+		if (size < 0) {
+			if (errno == EINTR)
+				continue;
+			_exit(73); /* the candidate closed the socket */
+		}
+		if ((size_t)size < sizeof packet.head || packet.head.magic != COMMAND_MAGIC ||
+		    packet.head.nonce != nonce)
+			fail("a command that is not evotune's", EPROTO);
+		const char *payload = packet.bytes + sizeof packet.head;
+		const size_t rest = (size_t)size - sizeof packet.head;
+		sequence = packet.head.seq;
+		switch (packet.head.kind) {
+		case LOAD: {
+			char path[32];
+			snprintf(path, sizeof path, "/proc/self/fd/%d", OBJECT);
+			void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+			if (!object)
+				fail(dlerror(), ENOEXEC);
+			void *symbol = dlsym(object, "evotune_call");
+			if (!symbol)
+				fail(dlerror(), ENOEXEC);
+			memcpy(&call, &symbol, sizeof call);
+			answer(LOADED, 0, 0, 0, 0, 0);
+			break;
+		}
+		case SHAPE:
+			shape(&packet.head, payload, rest);
+			break;
+		case RUN:
+			if (!call)
+				fail("a run before a candidate was loaded", EPROTO);
+			run(call, &packet.head, payload, rest);
+			break;
+		case QUIT:
+			/* exit and not _exit: destructors of the candidate run, and a
+			 * sanitizer gives its report. */
+			exit(0);
+		default:
+			fail("an unknown command", EPROTO);
+		}
+	}
+}

@@ -1,0 +1,623 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// runVariable marks the environment of a candidate, so that what it leaves
+// behind can be told from other processes.
+const runVariable = "EVOTUNE_RUN"
+
+// logLimit bounds the text that is kept of what a candidate writes.
+const logLimit = 64 << 10
+
+// A failure is a candidate's own fault, met while it ran.
+type failure struct {
+	verdict evaluator.Verdict
+	reason  string
+	// log is what it wrote to standard error.
+	log string
+}
+
+func (f *failure) Error() string { return f.reason }
+
+// A launcher starts processes from one operating system thread that lives as
+// long as it does: the kernel kills a child with PR_SET_PDEATHSIG when the
+// thread that started it ends, so that thread must not be one that Go may end.
+// When the launcher is closed, or evotune is killed, all its children die.
+type launcher struct {
+	requests chan startRequest
+	once     sync.Once
+	done     chan struct{}
+	ended    chan struct{}
+}
+
+type startRequest struct {
+	cmd       *exec.Cmd
+	fixedMaps bool // without address space randomisation
+	result    chan error
+}
+
+func newLauncher() *launcher {
+	l := &launcher{
+		requests: make(chan startRequest),
+		done:     make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
+	// Orphans of candidates come to us and not to init, so that they are found.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	go l.loop()
+	return l
+}
+
+func (l *launcher) loop() {
+	defer close(l.ended)
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	for {
+		select {
+		case <-l.done:
+			return
+		case r := <-l.requests:
+			if r.fixedMaps {
+				setPersonality(addrNoRandomize)
+			}
+			err := r.cmd.Start()
+			if r.fixedMaps {
+				setPersonality(0)
+			}
+			r.result <- err
+		}
+	}
+}
+
+func (l *launcher) close() {
+	l.once.Do(func() { close(l.done) })
+	<-l.ended
+}
+
+var errLauncherClosed = evaluator.ErrBenchClosed
+
+func (l *launcher) start(cmd *exec.Cmd, fixedMaps bool) error {
+	r := startRequest{cmd: cmd, fixedMaps: fixedMaps, result: make(chan error, 1)}
+	select {
+	case l.requests <- r:
+		return <-r.result
+	case <-l.done:
+		return errLauncherClosed
+	}
+}
+
+const addrNoRandomize = 0x0040000 // ADDR_NO_RANDOMIZE of personality(2)
+
+// setPersonality sets the calling thread's; children inherit it.
+func setPersonality(p uintptr) {
+	_, _, _ = syscall.RawSyscall(unix.SYS_PERSONALITY, p, 0, 0)
+}
+
+// A runSpec says how a harness process is to be started.
+type runSpec struct {
+	harness   string   // path of the harness
+	wrapper   []string // command line before it, for valgrind
+	object    *os.File // shared object to load
+	arena     *arena
+	env       []string // added to a minimal environment
+	scratch   string   // folder for temporary files of tools
+	sandbox   bool
+	limits    bool
+	heap      bool
+	fixedMaps bool
+	memory    int64         // address space beyond the arena
+	deadline  time.Duration // to start and load
+	cpu       time.Duration // processor time, all in all
+}
+
+// A process is a harness with a candidate in it. Its methods are for one
+// goroutine at a time.
+type process struct {
+	pid       int
+	control   *os.File
+	log       *cappedLog
+	exited    chan struct{}
+	state     *os.ProcessState
+	token     string
+	nonce     uint64
+	seq       uint64
+	sandboxed bool
+	// noise counts packets that were no answers: the candidate wrote them.
+	noise    int
+	stopped  bool
+	stop     func() bool // of the context's watcher
+	ctx      context.Context
+	ended    bool
+	leftover int
+}
+
+// errProcess is returned for failures of the harness that are not the
+// candidate's.
+var errProcess = errors.New("the harness process failed")
+
+// startProcess starts a harness and waits until it is ready to load.
+func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: socketpair: %w", errProcess, err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	defer theirs.Close()
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		return nil, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	control := os.NewFile(uintptr(pair[0]), "control")
+
+	var secret [16]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		control.Close()
+		return nil, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	p := &process{
+		control: control,
+		exited:  make(chan struct{}),
+		token:   hex.EncodeToString(secret[8:]),
+		nonce:   binary.NativeEndian.Uint64(secret[:]),
+		ctx:     ctx,
+	}
+	options := ""
+	if spec.sandbox {
+		options += "s"
+	}
+	if spec.limits {
+		options += "l"
+	}
+	if spec.heap {
+		options += "h"
+	}
+	args := append(append([]string{}, spec.wrapper...), spec.harness,
+		strconv.FormatUint(p.nonce, 16),
+		strconv.FormatInt(spec.arena.size(), 10),
+		strconv.FormatInt(spec.memory, 10),
+		strconv.FormatInt(int64(spec.cpu/time.Second)+1, 10),
+		options+".")
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = append([]string{
+		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", runVariable + "=" + p.token,
+		"TMPDIR=" + spec.scratch,
+	}, spec.env...)
+	cmd.ExtraFiles = []*os.File{theirs, spec.arena.file, spec.object}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	r, w, err := os.Pipe()
+	if err != nil {
+		control.Close()
+		return nil, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	cmd.Stderr = w
+	p.log = newCappedLog(r, logLimit)
+	err = l.start(cmd, spec.fixedMaps)
+	w.Close()
+	if err != nil {
+		control.Close()
+		p.log.close()
+		return nil, fmt.Errorf("%w: starting %s: %w", errProcess, args[0], err)
+	}
+	p.pid = cmd.Process.Pid
+	go func() {
+		// The exit status is in the state; an error of Wait adds nothing to it.
+		p.state, _ = cmd.Process.Wait()
+		close(p.exited)
+	}()
+	p.stop = context.AfterFunc(ctx, p.signalKill)
+	a, err := p.receive(answerReady, spec.deadline)
+	if err != nil {
+		p.kill()
+		var f *failure
+		if errors.As(err, &f) {
+			// Nothing of the candidate has been loaded yet.
+			return nil, fmt.Errorf("%w before it was ready: %s %s", errProcess, f.reason, f.log)
+		}
+		return nil, err
+	}
+	p.sandboxed = spec.sandbox && a.Error == 0
+	return p, nil
+}
+
+// send writes one command.
+func (p *process) send(c command) error {
+	p.seq++
+	c.nonce, c.seq = p.nonce, p.seq
+	if err := p.control.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return fmt.Errorf("%w: %w", errProcess, err)
+	}
+	if _, err := p.control.Write(c.append(make([]byte, 0, 4096))); err != nil {
+		if p.ctx.Err() != nil {
+			return p.ctx.Err()
+		}
+		return p.died("ended before it was asked")
+	}
+	return nil
+}
+
+// receive waits for the answer to the last command. What is no answer, or an
+// answer to something else, was written by the candidate and is passed over.
+func (p *process) receive(want answerKind, deadline time.Duration) (answer, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	buffer := make([]byte, 4096)
+	for {
+		n, err := p.control.Read(buffer)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if p.ctx.Err() != nil {
+				return answer{}, p.ctx.Err()
+			}
+			return answer{}, p.fail(evaluator.Timeout, fmt.Sprintf("no answer within %v", deadline))
+		case err != nil || n == 0:
+			if p.ctx.Err() != nil {
+				return answer{}, p.ctx.Err()
+			}
+			return answer{}, p.died("")
+		}
+		a, err := parseAnswer(buffer[:n])
+		if err != nil || a.Nonce != p.nonce || a.Seq != p.seq {
+			p.noise++
+			continue
+		}
+		switch a.Kind {
+		case want:
+			return a, nil
+		case answerDenied:
+			return answer{}, p.fail(evaluator.Launch, deniedReason(a.Value))
+		case answerFailed:
+			return answer{}, p.fail(evaluator.Launch, failedReason(a))
+		default:
+			p.noise++
+		}
+	}
+}
+
+func failedReason(a answer) string {
+	if a.Error == 0 {
+		return a.Text
+	}
+	return fmt.Sprintf("%s: %s", a.Text, syscall.Errno(a.Error))
+}
+
+// died says why the socket was closed: the process ended, or closed it.
+func (p *process) died(hint string) error {
+	select {
+	case <-p.exited:
+	case <-time.After(2 * time.Second):
+		return p.fail(evaluator.Launch, "closed the harness's descriptors")
+	}
+	reason := exitReason(p.state)
+	if hint != "" {
+		reason += " (" + hint + ")"
+	}
+	verdict := evaluator.Launch
+	if p.state != nil {
+		if s, ok := p.state.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGXCPU {
+			verdict = evaluator.Timeout
+		}
+	}
+	return p.fail(verdict, reason)
+}
+
+// fail ends the process and makes the candidate's failure out of what it did.
+func (p *process) fail(verdict evaluator.Verdict, reason string) *failure {
+	p.kill()
+	if p.leftover > 0 {
+		reason += fmt.Sprintf("; left %d processes running", p.leftover)
+	}
+	return &failure{verdict, reason, p.log.text()}
+}
+
+func exitReason(state *os.ProcessState) string {
+	if state == nil {
+		return "ended"
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return "ended: " + state.String()
+	case status.Signaled():
+		switch s := status.Signal(); s {
+		case syscall.SIGSEGV:
+			return "killed by SIGSEGV: it touched memory that it does not have, or overflowed the stack"
+		case syscall.SIGXFSZ:
+			return "killed by SIGXFSZ: it wrote to a file"
+		case syscall.SIGXCPU:
+			return "killed by SIGXCPU: it used up its processor time"
+		case syscall.SIGSYS:
+			return "killed by SIGSYS: a system call that is refused to candidates"
+		default:
+			return "killed by " + unix.SignalName(s)
+		}
+	case status.ExitStatus() == 73:
+		return "closed the harness's descriptors"
+	default:
+		return fmt.Sprintf("called exit (status %d) instead of returning", status.ExitStatus())
+	}
+}
+
+// ask sends a command and waits for its answer.
+func (p *process) ask(c command, want answerKind, deadline time.Duration) (answer, error) {
+	if err := p.send(c); err != nil {
+		return answer{}, err
+	}
+	return p.receive(want, deadline)
+}
+
+// freeze stops every thread of the process and returns when they have stopped.
+func (p *process) freeze() error {
+	if p.stopped {
+		return nil
+	}
+	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+		return p.died("")
+	}
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WSTOPPED, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			if p.ctx.Err() != nil {
+				return p.ctx.Err()
+			}
+			return p.died("")
+		}
+		p.stopped = true
+		return nil
+	}
+}
+
+// thaw lets it go on.
+func (p *process) thaw() error {
+	if !p.stopped {
+		return nil
+	}
+	p.stopped = false
+	if err := unix.Kill(p.pid, unix.SIGCONT); err != nil {
+		return p.died("")
+	}
+	return nil
+}
+
+// cpuTime is the processor time that the kernel accounted to all threads of
+// the process: a witness that the candidate cannot reach.
+func (p *process) cpuTime() (time.Duration, error) {
+	var t unix.Timespec
+	clock := int32(^p.pid<<3 | 2) // CPUCLOCK_SCHED of the process, see clock_getcpuclockid(3)
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		return 0, p.died("")
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// threads counts the threads of the process.
+func (p *process) threads() int {
+	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid), "task"))
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// quit asks the process to end and returns its exit status. Processes that it
+// left are killed and counted.
+func (p *process) quit(deadline time.Duration) (status int, err error) {
+	if err := p.send(command{kind: commandQuit, junk: -1}); err != nil {
+		return 0, err
+	}
+	select {
+	case <-p.exited:
+	case <-p.ctx.Done():
+		p.kill()
+		return 0, p.ctx.Err()
+	case <-time.After(deadline):
+		return 0, p.fail(evaluator.Timeout, fmt.Sprintf("did not end within %v", deadline))
+	}
+	p.kill()
+	if p.leftover > 0 {
+		return 0, &failure{evaluator.Launch, fmt.Sprintf("left %d processes running", p.leftover), p.log.text()}
+	}
+	if p.state == nil {
+		return 0, fmt.Errorf("%w: it ended without a status", errProcess)
+	}
+	if s, ok := p.state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return 0, &failure{evaluator.Launch, exitReason(p.state) + " (while it ended)", p.log.text()}
+	}
+	return p.state.ExitCode(), nil
+}
+
+func (p *process) signalKill() {
+	_ = unix.Kill(-p.pid, unix.SIGKILL)
+	_ = unix.Kill(p.pid, unix.SIGKILL)
+}
+
+// kill ends the process and all that came from it, and frees what evotune
+// holds of it. It may be called again.
+func (p *process) kill() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.stop()
+	p.leftover += p.reap(false)
+	p.signalKill()
+	<-p.exited
+	p.leftover += p.reap(true)
+	p.control.Close()
+	p.log.close()
+}
+
+// reap looks for processes that the candidate started. Where the sandbox works
+// there are none, and nothing is searched. With final set they are killed;
+// otherwise those that still have the candidate for a parent are only counted.
+func (p *process) reap(final bool) int {
+	if p.sandboxed {
+		return 0
+	}
+	found := 0
+	if !final {
+		for _, q := range processes() {
+			if q.group == p.pid && q.pid != p.pid && q.state != 'Z' {
+				found++
+			}
+		}
+		return found
+	}
+	for range 100 {
+		again := false
+		for _, q := range processes() {
+			if q.parent != os.Getpid() || q.pid == p.pid {
+				continue
+			}
+			if q.group != p.pid && !hasVariable(q.pid, runVariable+"="+p.token) {
+				continue
+			}
+			if q.group != p.pid && q.state != 'Z' {
+				found++
+			}
+			again = true
+			_ = unix.Kill(q.pid, unix.SIGKILL)
+			var status unix.WaitStatus
+			_, _ = unix.Wait4(q.pid, &status, 0, nil)
+		}
+		if !again {
+			break
+		}
+	}
+	return found
+}
+
+// A processEntry is one line of the process table.
+type processEntry struct {
+	pid, parent, group int
+	state              byte
+}
+
+func processes() []processEntry {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	var list []processEntry
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// "pid (name) state ppid pgrp ...", where the name may hold anything.
+		i := bytes.LastIndexByte(text, ')')
+		if i < 0 {
+			continue
+		}
+		fields := strings.Fields(string(text[i+1:]))
+		if len(fields) < 3 {
+			continue
+		}
+		parent, err1 := strconv.Atoi(fields[1])
+		group, err2 := strconv.Atoi(fields[2])
+		if err1 != nil || err2 != nil {
+			continue
+		}
+		list = append(list, processEntry{pid, parent, group, fields[0][0]})
+	}
+	return list
+}
+
+func hasVariable(pid int, variable string) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for v := range bytes.SplitSeq(text, []byte{0}) {
+		if string(v) == variable {
+			return true
+		}
+	}
+	return false
+}
+
+// A cappedLog keeps the first bytes of what is written to a pipe and throws
+// away the rest.
+type cappedLog struct {
+	pipe *os.File
+	mu   sync.Mutex
+	kept []byte
+	cap  int
+	done chan struct{}
+}
+
+func newCappedLog(pipe *os.File, limit int) *cappedLog {
+	l := &cappedLog{pipe: pipe, cap: limit, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		_, _ = io.Copy(l, pipe)
+	}()
+	return l
+}
+
+// Write implements [io.Writer].
+func (l *cappedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if room := l.cap - len(l.kept); room > 0 {
+		l.kept = append(l.kept, b[:min(room, len(b))]...)
+	}
+	return len(b), nil
+}
+
+// text is what was written so far. It comes from the candidate: text for
+// people and nothing else.
+func (l *cappedLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(bytes.ToValidUTF8(l.kept, []byte("?")))
+}
+
+// close waits shortly for the rest of the text: whoever still holds the pipe's
+// other end does not hold up evotune.
+func (l *cappedLog) close() {
+	select {
+	case <-l.done:
+	case <-time.After(200 * time.Millisecond):
+	}
+	l.pipe.Close()
+	<-l.done
+}

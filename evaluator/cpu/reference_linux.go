@@ -1,0 +1,174 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// referenceDeadline bounds one run of the reference.
+const referenceDeadline = 30 * time.Minute
+
+// A reference is the compiled reference of a definition.
+type reference struct {
+	h      *bench
+	object []byte
+	key    string
+}
+
+// buildReference compiles the reference: optimised, and as exact as C is, so
+// without -ffast-math and without contraction of multiplications and additions.
+func (h *bench) buildReference(ctx context.Context) (*reference, error) {
+	p := &h.plan.Definition.Problem
+	g := glue(p, p.Reference.Entry, func(kernels.Scalar) string { return "double" })
+	c := compilation{
+		files: map[string]string{
+			"reference.c": p.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(p), "evotune_glue.c": g,
+		},
+		args: []string{
+			"-O2", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", "-include", "evotune_reference.h",
+			"reference.c", "evotune_glue.c", "-lm", "-Wl,--no-undefined", "-Wl,--build-id=none",
+		},
+	}
+	out, err := h.tool.compile(ctx, c)
+	if err != nil {
+		var refused *errCompile
+		if errors.As(err, &refused) {
+			return nil, fmt.Errorf("%w to compile: kernel %s: %s", ErrReference, h.plan.Definition.Name, refused.summary)
+		}
+		return nil, err
+	}
+	return &reference{h: h, object: out.Object, key: keyOf("reference 1", h.tool.key(c), strconv.FormatUint(h.plan.Seed, 10))}, nil
+}
+
+// outputs runs the reference on inputs as they are stored, in a process of its
+// own, and returns the outputs by buffer. Variant is part of the cache's key;
+// a negative one is not cached.
+func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) ([]expected, error) {
+	name := r.h.plan.Definition.Name
+	key := ""
+	if variant >= 0 {
+		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
+		for b, in := range inputs {
+			parts = append(parts, r.h.problem.dtypes[b].String(), keyOf(string(in)))
+		}
+		key = keyOf(parts...)
+		if packed, ok := r.h.cache.get("references", key, nil); ok {
+			if out, err := unpackOutputs(d, packed); err == nil {
+				return out, nil
+			}
+		}
+	}
+	wide := make([]placedBuffer, len(d.layout.buffers))
+	for b, p := range d.layout.buffers {
+		p.dtype, p.bytes = f64, p.elements*8
+		wide[b] = p
+	}
+	l := newLayout(wide)
+	a, err := newArena(l.stride)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	a.fence(&l, 0, 0)
+	for b := range l.buffers {
+		to := a.buffer(&l, 0, 0, b)
+		if inputs[b] == nil {
+			copy(to, poisonBytes(f64, len(to)))
+			continue
+		}
+		from := d.layout.buffers[b].dtype
+		for i := range l.buffers[b].elements {
+			f64.put(to, i, from.get(inputs[b], i))
+		}
+	}
+	// Definitions are trusted, as a Makefile is; but a reference that crashes
+	// or hangs is still contained.
+	f := cleanFlavour()
+	f.limits = false
+	p, err := r.h.start(ctx, &f, r.object, a, nil, 1)
+	if err == nil {
+		defer p.kill()
+		err = p.setShape(&shapeData{dims: d.dims, scalars: d.scalars, layout: l}, 0)
+	}
+	if err == nil {
+		_, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: 0xff}, answerDone, referenceDeadline)
+	}
+	var failed *failure
+	if errors.As(err, &failed) {
+		return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, failed.reason)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fence := a.checkFence(&l, 0, 0); fence != "" {
+		return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, fence)
+	}
+	out := make([]expected, len(l.buffers))
+	for b := range l.buffers {
+		if l.buffers[b].role == roleIn {
+			continue
+		}
+		mem := a.buffer(&l, 0, 0, b)
+		values := make([]float64, l.buffers[b].elements)
+		for i := range values {
+			values[i] = f64.get(mem, i)
+		}
+		if out[b], err = newExpected(values); err != nil {
+			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, name, d.shape.Name, l.buffers[b].name, err)
+		}
+	}
+	if key != "" {
+		// A full disk costs the next run some time, and this one nothing.
+		_ = r.h.cache.put("references", key, packOutputs(out), nil)
+	}
+	return out, nil
+}
+
+func packOutputs(out []expected) []byte {
+	var b []byte
+	for _, e := range out {
+		for _, v := range e.values {
+			b = appendFloat(b, v)
+		}
+	}
+	return b
+}
+
+func unpackOutputs(d *shapeData, packed []byte) ([]expected, error) {
+	out := make([]expected, len(d.layout.buffers))
+	for i, p := range d.layout.buffers {
+		if p.role == roleIn {
+			continue
+		}
+		if len(packed) < 8*p.elements {
+			return nil, errDamaged
+		}
+		values := make([]float64, p.elements)
+		for j := range values {
+			values[j] = f64.get(packed, j)
+		}
+		packed = packed[8*p.elements:]
+		var err error
+		if out[i], err = newExpected(values); err != nil {
+			return nil, err
+		}
+	}
+	if len(packed) != 0 {
+		return nil, errDamaged
+	}
+	return out, nil
+}
+
+// scaleOf is the size of a typical element of an output.
+func scaleOf(e expected) float64 {
+	if e.rms == 0 {
+		return 1
+	}
+	return math.Min(e.rms, math.MaxFloat32/4)
+}

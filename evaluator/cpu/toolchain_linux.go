@@ -1,0 +1,281 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// compilerMemory bounds the address space of a compiler: a candidate that
+// unrolls without end must not take the machine with it.
+const compilerMemory = 6 << 30
+
+// A toolchain is one C compiler.
+type toolchain struct {
+	path    string
+	clang   bool
+	version string // its first line
+	machine string // -dumpmachine
+	// identity is what its output depends on beside its input.
+	identity string
+
+	launcher *launcher
+	cache    *cache
+	timeout  time.Duration
+}
+
+// findCompiler resolves Options.Compiler.
+func findCompiler(option string) (string, error) {
+	var tries []string
+	switch option {
+	case "", "auto":
+		if cc := os.Getenv("CC"); cc != "" && !strings.ContainsAny(cc, " \t") {
+			tries = append(tries, cc)
+		}
+		tries = append(tries, "gcc", "clang", "cc")
+	default:
+		tries = []string{option}
+	}
+	for _, t := range tries {
+		if path, err := exec.LookPath(t); err == nil {
+			return path, nil
+		}
+	}
+	if len(tries) == 1 {
+		return "", fmt.Errorf("%w: %s was not found: name another with --compiler, or install gcc (apt-get install gcc libc6-dev)", ErrNoCompiler, option)
+	}
+	return "", fmt.Errorf("%w: neither gcc nor clang was found: install one (apt-get install gcc libc6-dev)", ErrNoCompiler)
+}
+
+func newToolchain(ctx context.Context, option string, l *launcher, c *cache, timeout time.Duration) (*toolchain, error) {
+	path, err := findCompiler(option)
+	if err != nil {
+		return nil, err
+	}
+	t := &toolchain{path: path, launcher: l, cache: c, timeout: timeout}
+	version, err := t.command(ctx, "", path, "--version")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
+	}
+	t.version, _, _ = strings.Cut(string(version), "\n")
+	t.clang = strings.Contains(t.version, "clang")
+	machine, err := t.command(ctx, "", path, "-dumpmachine")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
+	}
+	t.machine = strings.TrimSpace(string(machine))
+	if !strings.Contains(t.machine, "linux") {
+		return nil, fmt.Errorf("%w: %s compiles for %s, not for this machine", ErrNoCompiler, path, t.machine)
+	}
+	t.identity = keyOf(path, t.version, t.machine, cpuFlags())
+	return t, nil
+}
+
+// errCompile is a compiler's refusal; the text is its log.
+type errCompile struct {
+	log     string
+	summary string
+}
+
+func (e *errCompile) Error() string { return e.summary }
+
+// A unit of work for the compiler: files, and the arguments that name them.
+type compilation struct {
+	files map[string]string
+	args  []string
+	// frames asks for the stack frames of the functions.
+	frames bool
+}
+
+// compiled is what came out, and what is kept of it in the cache.
+type compiled struct {
+	Object []byte `json:"-"`
+	Log    string `json:"log,omitempty"`
+	// Frames holds the largest stack frames, "function bytes kind".
+	Frame     int64  `json:"frame,omitempty"`
+	FrameOf   string `json:"frame_of,omitempty"`
+	FrameKind string `json:"frame_kind,omitempty"`
+	Cached    bool   `json:"-"`
+}
+
+const compilerLog = 64 << 10
+
+// key identifies the output.
+func (t *toolchain) key(c compilation) string {
+	parts := []string{"object 2", t.identity, strconv.FormatBool(c.frames)}
+	parts = append(parts, strconv.Itoa(len(c.args)))
+	parts = append(parts, c.args...)
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		parts = append(parts, name, c.files[name])
+	}
+	return keyOf(parts...)
+}
+
+// compile runs the compiler, or takes the result from the cache. The error is
+// an *errCompile when the compiler refused.
+func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error) {
+	key := t.key(c)
+	var out compiled
+	if object, ok := t.cache.get("objects", key, &out); ok {
+		out.Object, out.Cached = object, true
+		return out, nil
+	}
+	dir, err := t.cache.scratch()
+	if err != nil {
+		return out, err
+	}
+	defer os.RemoveAll(dir)
+	for name, text := range c.files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return out, fmt.Errorf("a file of the candidate is named %q", name)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return out, err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return out, err
+		}
+	}
+	args := append(slices.Clone(c.args), "-o", "out.so")
+	if c.frames {
+		args = append(args, "-fstack-usage")
+	}
+	log, err := t.command(ctx, dir, t.path, args...)
+	out.Log = string(bytes.ToValidUTF8(log, []byte("?")))
+	if err != nil {
+		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			return out, ctx.Err()
+		case errors.Is(err, errToolTimeout):
+			return out, &errCompile{out.Log, fmt.Sprintf("the compiler did not end within %v", t.timeout)}
+		case errors.As(err, &exit):
+			return out, &errCompile{out.Log, firstError(out.Log)}
+		default:
+			return out, fmt.Errorf("running %s: %w", t.path, err)
+		}
+	}
+	if out.Object, err = os.ReadFile(filepath.Join(dir, "out.so")); err != nil {
+		return out, fmt.Errorf("the compiler's output: %w", err)
+	}
+	if c.frames {
+		out.Frame, out.FrameOf, out.FrameKind = largestFrame(dir)
+	}
+	// A full disk costs the next run some time, and this one nothing.
+	_ = t.cache.put("objects", key, out.Object, out)
+	return out, nil
+}
+
+// firstError picks the line of a compiler's log that says what is wrong.
+func firstError(log string) string {
+	for _, marker := range []string{"error: ", "undefined reference", "multiple definition", "error:", "ld returned"} {
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, marker) {
+				return printable(line)
+			}
+		}
+	}
+	for line := range strings.Lines(log) {
+		if s := printable(line); s != "" {
+			return s
+		}
+	}
+	return "the compiler failed and did not say why"
+}
+
+// largestFrame reads what -fstack-usage wrote: "file:line:col:function bytes kind".
+func largestFrame(dir string) (bytes int64, function, kind string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.su"))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Split(strings.TrimSpace(line), "\t")
+			if len(fields) != 3 {
+				continue
+			}
+			n, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil || n <= bytes {
+				continue
+			}
+			name := fields[0]
+			if i := strings.LastIndexByte(name, ':'); i >= 0 {
+				name = name[i+1:]
+			}
+			bytes, function, kind = n, name, fields[2]
+		}
+	}
+	return bytes, function, kind
+}
+
+var errToolTimeout = errors.New("timeout")
+
+// command runs one of our tools in a process group of its own and returns what
+// it wrote, at most compilerLog bytes of it.
+func (t *toolchain) command(ctx context.Context, dir, path string, args ...string) ([]byte, error) {
+	return runTool(ctx, t.launcher, t.timeout, dir, compilerLog, path, args...)
+}
+
+// runTool runs a trusted program with a deadline; both of its streams go to
+// one capped log.
+func runTool(ctx context.Context, l *launcher, timeout time.Duration, dir string, limit int, path string, args ...string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if dir != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+dir)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	log := newCappedLog(r, limit)
+	if err := l.start(cmd, false); err != nil {
+		w.Close()
+		log.close()
+		return nil, err
+	}
+	w.Close()
+	pid := cmd.Process.Pid
+	bound := unix.Rlimit{Cur: compilerMemory, Max: compilerMemory}
+	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &bound, nil)
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	kill := func() { _ = unix.Kill(-pid, unix.SIGKILL) }
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		kill()
+		<-done
+		err = ctx.Err()
+	case <-timer.C:
+		kill()
+		<-done
+		err = errToolTimeout
+	}
+	log.close()
+	return []byte(log.text()), err
+}
