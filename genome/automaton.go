@@ -20,9 +20,6 @@ type automaton struct {
 	root   int32
 	// last is the last position that any node reads, -1 if none does.
 	last int32
-	// failed and refused count the leaves where the evaluation failed and
-	// where it gave false.
-	failed, refused int
 }
 
 // The two ends of every automaton.
@@ -34,21 +31,25 @@ const (
 // errBudget: a diagram would be larger than allowed.
 var errBudget = errors.New("the diagram is too large")
 
-// A scoped is a term ready to become an automaton: its variables, in order.
+// A scoped is a term ready to become an automaton.
 type scoped struct {
 	pool *pool
 	term *term
-	// at gives per variable of the term the position of its gene in the
-	// order; increasing.
-	at []int32
-	// values gives per variable the values of its slots; conditional tells
-	// whether there is one more, for inactive.
-	values      [][]Value
-	conditional []bool
+	// reads lists the variables in the order of their genes; conditional ones
+	// are read even if the term does not depend on them.
+	reads []read
 	// gene is -1 for a constraint. For the condition of a gene it is that
-	// gene's position, which lies after all of at, and slots is the number of
-	// its slots, inactive included.
+	// gene's position, which lies after all that are read, and slots is the
+	// number of its slots, inactive included.
 	gene, slots int32
+}
+
+// A read is one variable of a term.
+type read struct {
+	variable    int     // of the term
+	level       int32   // the position of its gene in the order
+	values      []Value // of its slots
+	conditional bool    // whether there is one more slot, for inactive
 }
 
 // compileAutomaton explores a term, making at most budget children.
@@ -63,13 +64,11 @@ func compileAutomaton(s scoped, budget int) (*automaton, error) {
 		budget: budget,
 		memo:   map[uint64]int32{},
 		unique: map[string]int32{},
-		vals:   make([]Value, len(s.at)),
+		vals:   make([]Value, maxScope),
+		maybe:  make([]bool, len(s.reads)+1),
 	}
-	for i := len(s.at) - 1; i >= 0; i-- {
-		b.later |= 1 << i
-		if s.conditional[i] {
-			b.maybe |= 1 << i
-		}
+	for i := len(s.reads) - 1; i >= 0; i-- {
+		b.maybe[i] = b.maybe[i+1] || s.reads[i].conditional
 	}
 	b.yes, b.no, b.bad, b.absent = accept, reject, reject, accept
 	if s.gene >= 0 {
@@ -100,17 +99,15 @@ type automatonBuilder struct {
 	unique map[string]int32 // by level and children: the node
 	key    []byte
 	vals   []Value
-	later  uint64 // every variable
-	maybe  uint64 // the conditional ones
+	maybe  []bool // by position: whether a conditional gene is read from there on
 	// What the ends mean: the term is true, false, fails, or a gene that it
 	// names is inactive.
 	yes, no, bad, absent int32
 }
 
-// build gives the node from which t is decided by the variables from position
-// v on.
-func (b *automatonBuilder) build(t *term, v int) (int32, error) {
-	rest := b.later &^ (1<<v - 1)
+// build gives the node from which t is decided by the variables read from
+// position at on.
+func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	end := int32(-1)
 	switch {
 	case t.op == opErr:
@@ -120,54 +117,47 @@ func (b *automatonBuilder) build(t *term, v int) (int32, error) {
 	case t.op == opConst:
 		end = b.no
 	}
-	if end >= 0 && (b.maybe&rest == 0 || end == b.absent) {
-		switch {
-		case t.op == opErr:
-			b.a.failed++
-		case end == b.no:
-			b.a.refused++
-		}
+	if end >= 0 && (!b.maybe[at] || end == b.absent) {
 		return end, nil
 	}
-	// The next variable that matters.
-	for ; (t.vars|b.maybe)&(1<<v) == 0; v++ {
+	for !b.reads[at].conditional && t.vars&(1<<b.reads[at].variable) == 0 {
+		at++ // it does not matter
 	}
-	key := uint64(uint32(t.id))<<8 | uint64(v)
+	r := &b.reads[at]
+	key := uint64(uint32(t.id))<<8 | uint64(at)
 	if n, ok := b.memo[key]; ok {
 		return n, nil
 	}
-	n := len(b.values[v])
+	n := len(r.values)
 	if b.budget -= n; b.budget < 0 {
 		return 0, errBudget
 	}
 	kids := make([]int32, n, n+1)
-	lastOne := t.vars&^(1<<v) == 0 && b.maybe&rest&^(1<<v) == 0
-	for i, value := range b.values[v] {
-		if lastOne && t.vars != 0 { // spares making a term
-			b.vals[v] = value
+	lastOne := t.vars == 1<<r.variable && !b.maybe[at+1]
+	for i, value := range r.values {
+		if lastOne { // spares making a term
+			b.vals[r.variable] = value
 			x, ok := t.eval(b.vals)
 			switch {
 			case !ok:
 				kids[i] = b.bad
-				b.a.failed++
 			case x.bits != 0:
 				kids[i] = b.yes
 			default:
 				kids[i] = b.no
-				b.a.refused++
 			}
 			continue
 		}
-		kid, err := b.build(b.pool.subst(t, v, value), v+1)
+		kid, err := b.build(b.pool.subst(t, r.variable, value), at+1)
 		if err != nil {
 			return 0, err
 		}
 		kids[i] = kid
 	}
-	if b.conditional[v] {
+	if r.conditional {
 		kids = append(kids, b.absent)
 	}
-	node := b.node(b.at[v], kids)
+	node := b.node(r.level, kids)
 	b.memo[key] = node
 	return node, nil
 }

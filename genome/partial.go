@@ -95,17 +95,30 @@ type term struct {
 	val  Value  // of opConst; the position of opVar as an integer
 	args []*term
 	call *Expr // of opCall; args are in the order of its names
+	in   interval
 }
 
 // maxScope is the number of variables that terms of one pool can have.
 const maxScope = 64
 
 type pool struct {
-	terms map[string]*term
-	key   []byte
+	terms  map[string]*term
+	key    []byte
+	ranges []interval // of the variables
 }
 
-func newPool() *pool { return &pool{terms: map[string]*term{}} }
+// newPool makes a pool whose variables have the given values.
+func newPool(values [][]Value) *pool {
+	p := &pool{terms: map[string]*term{}}
+	for _, vs := range values {
+		in := point(vs[0])
+		for _, v := range vs[1:] {
+			in = in.hull(point(v))
+		}
+		p.ranges = append(p.ranges, in)
+	}
+	return p
+}
 
 // intern makes a term unique. args must not be changed afterwards.
 func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr) *term {
@@ -134,6 +147,14 @@ func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr)
 	for _, a := range args {
 		t.vars |= a.vars
 		t.errs = t.errs || a.errs
+	}
+	switch op {
+	case opVar:
+		t.in = p.ranges[val.bits]
+	case opConst:
+		t.in = point(val)
+	default:
+		t.in = bound(op, args)
 	}
 	p.terms[string(k)] = t
 	return t
@@ -191,6 +212,10 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 	case opNot:
 		if args[0].op == opNot {
 			return args[0].args[0]
+		}
+	case opLtI, opLtF, opLeI, opLeF, opEqI, opEqF:
+		if decided, v := settled(op, args[0], args[1]); decided {
+			return p.constant(Bool(v))
 		}
 	}
 	return p.intern(op, kind, Value{}, args, call)

@@ -74,14 +74,21 @@ type component struct {
 // A rule is a constraint or the condition of a gene.
 type rule struct {
 	Constraint
-	gene  int // local gene whose condition it is, -1 for a constraint
-	names []int
+	gene  int                // local gene whose condition it is, -1 for a constraint
 	exprs []*Expr            // per set of constants
 	envs  []map[string]Value // the sets
-	// scope lists the local genes that the verdict depends on, in the order of
-	// the term's variables; term is nil when there are too many.
-	scope []int
+	names []int              // the local genes that it names
+	// term has the i-th of names as variable i; nil when there are too many.
+	term *term
+	pool *pool // of the term, until the diagrams are built
+}
+
+// A piece is a condition, or one of the parts that "and" joins in a
+// constraint: the less a piece says, the more genes stay independent.
+type piece struct {
+	*rule
 	term  *term
+	scope []int // the local genes that it depends on
 }
 
 // Bounds of the diagrams, chosen so that NewSpace takes a second or two and
@@ -323,10 +330,14 @@ func (s *Space) newBranch(name string, genes []Gene, constraints []Constraint, e
 		return nil, err
 	}
 	for _, r := range b.rules {
-		r.reduce(b)
+		slices.Sort(r.names)
+		r.compileTerm(b)
 	}
 	if err := b.build(); err != nil {
 		return nil, err
+	}
+	for _, r := range b.rules {
+		r.pool = nil
 	}
 	return b, nil
 }
@@ -454,73 +465,63 @@ func (b *branch) checkCycles() error {
 	return nil
 }
 
-// compileTerm makes the rule's term with the i-th of genes as variable i:
-// true under every set of constants for a constraint, under any for a
-// condition.
-func (r *rule) compileTerm(b *branch, p *pool, genes []int) *term {
-	var t *term
+// compileTerm makes the rule's term: true under every set of constants for a
+// constraint, under any for a condition.
+func (r *rule) compileTerm(b *branch) {
+	if len(r.names) > maxScope {
+		return
+	}
+	values := make([][]Value, len(r.names))
+	variable := make(map[string]int, len(r.names))
+	for i, g := range r.names {
+		values[i] = b.genes[g].Values
+		variable[b.genes[g].Name] = i
+	}
+	r.pool = newPool(values)
 	for i, e := range r.exprs {
-		u := p.compile(e, func(name string) *term {
+		t := r.pool.compile(e, func(name string) *term {
 			if v, ok := r.envs[i][name]; ok {
-				return p.constant(v)
+				return r.pool.constant(v)
 			}
-			for at, g := range genes {
-				if b.genes[g].Name == name {
-					return p.variable(at, b.genes[g].kind)
-				}
+			if at, ok := variable[name]; ok {
+				return r.pool.variable(at, b.genes[r.names[at]].kind)
 			}
 			return nil
 		})
 		switch {
-		case t == nil:
-			t = u
+		case r.term == nil:
+			r.term = t
 		case r.gene >= 0:
-			t = p.logic(opOr, t, u)
+			r.term = r.pool.logic(opOr, r.term, t)
 		default:
-			t = p.logic(opAnd, t, u)
+			r.term = r.pool.logic(opAnd, r.term, t)
 		}
 	}
-	return t
 }
 
-// reduce finds the genes that the rule really depends on.
-func (r *rule) reduce(b *branch) {
-	slices.Sort(r.names)
-	if len(r.names) > maxScope {
-		r.scope = r.names
-		return
+// pieces takes the rule apart.
+func (r *rule) pieces(b *branch) []*piece {
+	if r.term == nil {
+		return []*piece{{rule: r, scope: r.names}}
 	}
-	t := r.compileTerm(b, newPool(), r.names)
-	r.scope = nil
-	if !t.is(Bool(true)) || r.gene >= 0 {
+	var out []*piece
+	var split func(t *term)
+	split = func(t *term) {
+		if t.op == opAnd && r.gene < 0 {
+			split(t.args[0])
+			split(t.args[1])
+			return
+		}
+		p := &piece{rule: r, term: t}
 		for i, g := range r.names {
 			if t.vars&(1<<i) != 0 || b.genes[g].When != "" {
-				r.scope = append(r.scope, g)
+				p.scope = append(p.scope, g)
 			}
 		}
+		out = append(out, p)
 	}
-	r.arrange(b, nil)
-}
-
-// arrange orders the scope by position (of local genes), and makes the term
-// anew for that order.
-func (r *rule) arrange(b *branch, position []int32) *pool {
-	if len(r.names) > maxScope {
-		return nil
-	}
-	if position != nil {
-		slices.SortFunc(r.scope, func(x, y int) int { return int(position[x] - position[y]) })
-	}
-	p := newPool()
-	// Genes that are named but do not matter still need a variable.
-	genes := slices.Clone(r.scope)
-	for _, g := range r.names {
-		if !slices.Contains(genes, g) {
-			genes = append(genes, g)
-		}
-	}
-	r.term = r.compileTerm(b, p, genes)
-	return p
+	split(r.term)
+	return out
 }
 
 // verdict is what a rule says of a choice of slots by local gene.
@@ -560,7 +561,7 @@ func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 		return holds
 	}
 	var buf [maxScope]Value
-	for i, g := range r.scope {
+	for i, g := range r.names {
 		buf[i] = b.genes[g].Values[slot(g)]
 	}
 	v, ok := r.term.eval(buf[:])
@@ -607,17 +608,18 @@ func (b *branch) inactive(gene int, slot int32) bool {
 
 // build makes the components and their diagrams.
 func (b *branch) build() error {
-	var active []*rule
+	var active []*piece
 	for _, r := range b.rules {
-		switch {
-		case r.gene < 0 && len(r.scope) == 0 && r.term != nil:
-			if !r.term.is(Bool(true)) {
+		for _, p := range r.pieces(b) {
+			switch {
+			case p.term == nil:
+				b.postpone(p)
+			case r.gene < 0 && p.term.is(Bool(true)):
+			case r.gene < 0 && len(p.scope) == 0: // false or failing
 				return b.emptied([]*rule{r})
+			default:
+				active = append(active, p)
 			}
-		case r.term == nil:
-			b.deferred = append(b.deferred, r)
-		default:
-			active = append(active, r)
 		}
 	}
 	all := make([]int, len(b.genes))
@@ -631,8 +633,8 @@ func (b *branch) build() error {
 		c, worst, err := b.buildComponent(part, budgetDiagram)
 		switch {
 		case errors.Is(err, errBudget):
-			b.deferred = append(b.deferred, worst)
-			rest := slices.DeleteFunc(part.rules, func(r *rule) bool { return r == worst })
+			b.postpone(worst)
+			rest := slices.DeleteFunc(part.pieces, func(p *piece) bool { return p == worst })
 			work = append(b.split(part.genes, rest), work...)
 			continue
 		case errors.Is(err, ErrEmpty):
@@ -660,22 +662,29 @@ func (b *branch) build() error {
 	return nil
 }
 
-// A part is a set of genes and the rules over them, not yet a diagram.
-type part struct {
-	genes []int
-	rules []*rule
-}
-
-// genesOf lists the genes that a rule joins.
-func (r *rule) genesOf() []int {
-	if r.gene < 0 {
-		return r.scope
+// postpone leaves a piece to be checked on draws.
+func (b *branch) postpone(p *piece) {
+	if !slices.Contains(b.deferred, p.rule) {
+		b.deferred = append(b.deferred, p.rule)
 	}
-	return append(slices.Clone(r.scope), r.gene)
 }
 
-// split groups genes that rules join, in the order of the first gene of each.
-func (b *branch) split(genes []int, rules []*rule) []part {
+// A part is a set of genes and the pieces over them, not yet a diagram.
+type part struct {
+	genes  []int
+	pieces []*piece
+}
+
+// joined lists the genes that a piece joins.
+func (p *piece) joined() []int {
+	if p.gene < 0 {
+		return p.scope
+	}
+	return append(slices.Clone(p.scope), p.gene)
+}
+
+// split groups genes that pieces join, in the order of the first gene of each.
+func (b *branch) split(genes []int, pieces []*piece) []part {
 	parent := make(map[int]int, len(genes))
 	for _, g := range genes {
 		parent[g] = g
@@ -687,8 +696,8 @@ func (b *branch) split(genes []int, rules []*rule) []part {
 		}
 		return parent[g]
 	}
-	for _, r := range rules {
-		joined := r.genesOf()
+	for _, p := range pieces {
+		joined := p.joined()
 		for _, g := range joined[1:] {
 			x, y := find(joined[0]), find(g)
 			parent[max(x, y)] = min(x, y)
@@ -706,30 +715,30 @@ func (b *branch) split(genes []int, rules []*rule) []part {
 		}
 		parts[i].genes = append(parts[i].genes, g)
 	}
-	for _, r := range rules {
-		i := at[find(r.genesOf()[0])]
-		parts[i].rules = append(parts[i].rules, r)
+	for _, p := range pieces {
+		i := at[find(p.joined()[0])]
+		parts[i].pieces = append(parts[i].pieces, p)
 	}
 	return parts
 }
 
 // buildComponent makes the diagram of a part. On errBudget it also gives the
-// rule that is best left out.
-func (b *branch) buildComponent(p part, budget int) (component, *rule, error) {
+// piece that is best left out.
+func (b *branch) buildComponent(p part, budget int) (component, *piece, error) {
 	o := ordering{needs: make([][]int, len(p.genes))}
 	number := make(map[int]int, len(p.genes)) // within the part
 	for i, g := range p.genes {
 		number[g] = i
 		o.slots = append(o.slots, b.genes[g].slots())
 	}
-	for _, r := range p.rules {
+	for _, x := range p.pieces {
 		var scope []int
-		for _, g := range r.scope {
+		for _, g := range x.scope {
 			scope = append(scope, number[g])
 		}
-		if r.gene >= 0 {
-			o.needs[number[r.gene]] = scope
-			scope = append(slices.Clone(scope), number[r.gene])
+		if x.gene >= 0 {
+			o.needs[number[x.gene]] = scope
+			scope = append(slices.Clone(scope), number[x.gene])
 		}
 		o.scopes = append(o.scopes, scope)
 	}
@@ -741,27 +750,27 @@ func (b *branch) buildComponent(p part, budget int) (component, *rule, error) {
 		position[p.genes[i]] = int32(level)
 		slots[level] = o.slots[i]
 	}
-	autos := make([]*automaton, len(p.rules))
+	autos := make([]*automaton, len(p.pieces))
 	worst := -1
-	for i, r := range p.rules {
-		s := scoped{pool: r.arrange(b, position), gene: -1}
-		s.term = r.term
-		for _, g := range r.scope {
-			s.at = append(s.at, position[g])
-			s.values = append(s.values, b.genes[g].Values)
-			s.conditional = append(s.conditional, b.genes[g].When != "")
+	for i, x := range p.pieces {
+		s := scoped{pool: x.pool, term: x.term, gene: -1}
+		for v, g := range x.names {
+			if slices.Contains(x.scope, g) {
+				s.reads = append(s.reads, read{v, position[g], b.genes[g].Values, b.genes[g].When != ""})
+			}
 		}
-		if r.gene >= 0 {
-			s.gene, s.slots = position[r.gene], b.genes[r.gene].slots()
+		slices.SortFunc(s.reads, func(x, y read) int { return int(x.level - y.level) })
+		if x.gene >= 0 {
+			s.gene, s.slots = position[x.gene], b.genes[x.gene].slots()
 		}
-		a, err := compileAutomaton(s, budgetAutomaton)
+		a, err := compileAutomaton(s, min(budget, budgetAutomaton))
 		if err != nil {
-			return c, r, err
+			return c, x, err
 		}
 		autos[i] = a
 		// Conditions are the last to be left out: they say which genes exist.
-		if worst < 0 || r.gene < 0 && p.rules[worst].gene >= 0 ||
-			(r.gene < 0) == (p.rules[worst].gene < 0) && len(a.levels) > len(autos[worst].levels) {
+		if worst < 0 || x.gene < 0 && p.pieces[worst].gene >= 0 ||
+			(x.gene < 0) == (p.pieces[worst].gene < 0) && len(a.levels) > len(autos[worst].levels) {
 			worst = i
 		}
 	}
@@ -770,7 +779,7 @@ func (b *branch) buildComponent(p part, budget int) (component, *rule, error) {
 		if worst < 0 {
 			return c, nil, err
 		}
-		return c, p.rules[worst], err
+		return c, p.pieces[worst], err
 	}
 	c.d = d
 	return c, nil, nil
@@ -779,37 +788,36 @@ func (b *branch) buildComponent(p part, budget int) (component, *rule, error) {
 // culprits gives a smallest (by inclusion) set of constraints of a part that
 // leaves no genome, or all when finding one would take long.
 func (b *branch) culprits(p part) []*rule {
-	for _, r := range p.rules { // one alone is the clearest answer
-		if r.gene >= 0 {
-			continue
+	var suspects []*rule
+	for _, x := range p.pieces {
+		if x.gene < 0 && !slices.Contains(suspects, x.rule) {
+			suspects = append(suspects, x.rule)
 		}
-		alone := part{p.genes, append([]*rule{r}, b.conditions(p)...)}
-		if _, _, err := b.buildComponent(alone, budgetDiagram/16); errors.Is(err, ErrEmpty) {
+	}
+	empty := func(rules []*rule) bool {
+		var pieces []*piece
+		for _, x := range p.pieces {
+			if x.gene >= 0 || slices.Contains(rules, x.rule) {
+				pieces = append(pieces, x)
+			}
+		}
+		_, _, err := b.buildComponent(part{p.genes, pieces}, budgetDiagram/16)
+		return errors.Is(err, ErrEmpty)
+	}
+	for _, r := range suspects { // one alone is the clearest answer
+		if empty([]*rule{r}) {
 			return []*rule{r}
 		}
 	}
 	const many = 40
-	guilty := slices.Clone(p.rules)
-	if len(guilty) > many {
-		return guilty
-	}
-	for i := 0; i < len(guilty); {
-		if guilty[i].gene >= 0 {
-			i++
-			continue
-		}
-		without := part{p.genes, slices.Delete(slices.Clone(guilty), i, i+1)}
-		if _, _, err := b.buildComponent(without, budgetDiagram/16); errors.Is(err, ErrEmpty) {
-			guilty = without.rules
+	for i := 0; i < len(suspects) && len(suspects) <= many; {
+		if without := slices.Delete(slices.Clone(suspects), i, i+1); empty(without) {
+			suspects = without
 			continue
 		}
 		i++
 	}
-	return slices.DeleteFunc(guilty, func(r *rule) bool { return r.gene >= 0 })
-}
-
-func (b *branch) conditions(p part) []*rule {
-	return slices.DeleteFunc(slices.Clone(p.rules), func(r *rule) bool { return r.gene < 0 })
+	return suspects
 }
 
 // emptied words the error about rules that leave no genome.

@@ -1,0 +1,145 @@
+package genome
+
+import "math"
+
+// An interval bounds what a term can be, whatever its variables are. Bounds
+// decide comparisons long before every gene is known: a sum that is above its
+// limit stays so, and one that cannot reach it never will. The zero interval
+// knows nothing.
+//
+// Bounds of integers are used only where float64 holds every integer, so they
+// are exact; those of floats come from the same operations as the values, which
+// round monotonically.
+type interval struct {
+	lo, hi float64
+	known  bool
+}
+
+// maxExact is the largest magnitude up to which float64 has every integer.
+const maxExact = 1 << 53
+
+func between(lo, hi float64) interval {
+	if math.Abs(lo) <= maxExact && math.Abs(hi) <= maxExact && lo <= hi { // false for NaN
+		return interval{lo, hi, true}
+	}
+	return interval{}
+}
+
+func point(v Value) interval {
+	switch v.kind {
+	case KindInt:
+		if i := v.int(); -maxExact <= i && i <= maxExact {
+			return between(float64(i), float64(i))
+		}
+	case KindFloat:
+		return between(v.float(), v.float())
+	}
+	return interval{}
+}
+
+func (a interval) hull(b interval) interval {
+	if !a.known || !b.known {
+		return interval{}
+	}
+	return between(min(a.lo, b.lo), max(a.hi, b.hi))
+}
+
+func (a interval) times(b interval) interval {
+	w, x, y, z := a.lo*b.lo, a.lo*b.hi, a.hi*b.lo, a.hi*b.hi
+	return between(min(w, x, y, z), max(w, x, y, z))
+}
+
+// bound gives the interval of an operator's result, where it does not fail.
+func bound(op opcode, args []*term) interval {
+	switch op {
+	case opIf:
+		return args[1].in.hull(args[2].in)
+	case opErr, opCall:
+		return interval{}
+	}
+	for _, a := range args {
+		if !a.in.known {
+			return interval{}
+		}
+	}
+	a := args[0].in
+	var b interval
+	if len(args) > 1 {
+		b = args[1].in
+	}
+	monotone := func(f func(float64) float64) interval { return between(f(a.lo), f(a.hi)) }
+	switch op {
+	case opAddI:
+		for _, b := range args[1:] {
+			if a = between(a.lo+b.in.lo, a.hi+b.in.hi); !a.known {
+				break
+			}
+		}
+		return a
+	case opMulI:
+		for _, b := range args[1:] {
+			if a = a.times(b.in); !a.known {
+				break
+			}
+		}
+		return a
+	case opMod: // has the sign of the dividend
+		m := max(math.Abs(b.lo), math.Abs(b.hi)) - 1
+		return between(max(min(a.lo, 0), min(-m, 0)), min(max(a.hi, 0), max(m, 0)))
+	case opAbsI, opAbsF:
+		if a.lo <= 0 && 0 <= a.hi {
+			return between(0, max(-a.lo, a.hi))
+		}
+		return between(min(math.Abs(a.lo), math.Abs(a.hi)), max(math.Abs(a.lo), math.Abs(a.hi)))
+	case opMinI, opMinF:
+		return between(min(a.lo, b.lo), min(a.hi, b.hi))
+	case opMaxI, opMaxF:
+		return between(max(a.lo, b.lo), max(a.hi, b.hi))
+	case opBitAnd:
+		if a.lo >= 0 && b.lo >= 0 {
+			return between(0, min(a.hi, b.hi))
+		}
+	case opTrunc:
+		return monotone(math.Trunc)
+	case opCeil:
+		return monotone(math.Ceil)
+	case opFloor:
+		return monotone(math.Floor)
+	case opRound:
+		return monotone(math.Round)
+	case opFloat:
+		return a
+	case opAddF:
+		return between(a.lo+b.lo, a.hi+b.hi)
+	case opSubF:
+		return between(a.lo-b.hi, a.hi-b.lo)
+	case opMulF:
+		return a.times(b)
+	case opNegF:
+		return between(-a.hi, -a.lo)
+	case opDiv:
+		if b.lo > 0 || b.hi < 0 {
+			w, x, y, z := a.lo/b.lo, a.lo/b.hi, a.hi/b.lo, a.hi/b.hi
+			return between(min(w, x, y, z), max(w, x, y, z))
+		}
+	}
+	return interval{}
+}
+
+// settled tells whether the bounds of two terms decide their comparison, and
+// how.
+func settled(op opcode, x, y *term) (decided, result bool) {
+	a, b := x.in, y.in
+	if !a.known || !b.known || x.errs || y.errs {
+		return false, false
+	}
+	switch op {
+	case opLtI, opLtF:
+		return a.hi < b.lo || a.lo >= b.hi, a.hi < b.lo
+	case opLeI, opLeF:
+		return a.hi <= b.lo || a.lo > b.hi, a.hi <= b.lo
+	case opEqI, opEqF:
+		return a.hi < b.lo || a.lo > b.hi, false
+	}
+	return false, false
+}
