@@ -143,7 +143,7 @@ func keySeq(k []byte) (uint64, error) {
 	case 8:
 		return binary.BigEndian.Uint64(k), nil
 	}
-	return 0, corrupt("an event has the key %x", k)
+	return 0, corrupt("an event has a key of %d bytes, %.16x", len(k), k)
 }
 
 // add indexes and stores one event, whose Seq is a.next. detail has room for its

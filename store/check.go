@@ -17,8 +17,8 @@ import (
 type Finding struct {
 	// What says what is wrong, and where.
 	What string `json:"what"`
-	// Repairable says that Repair puts it right: it concerns what follows from
-	// the log and not the log itself.
+	// Repairable says that Repair should put it right: it concerns what follows
+	// from the log and not the log itself.
 	Repairable bool `json:"repairable"`
 }
 
@@ -115,13 +115,13 @@ func Check(path string, o Options) (Report, error) {
 	case err == nil:
 		defer s.shut() //nolint:errcheck // nothing was written
 	case errors.Is(err, ErrCorrupt):
-		_ = f.Close() // unless bbolt has
+		_ = abandon(f) // unless bbolt has closed it
 		if f, err = openLocked(path, o); err != nil {
 			return Report{}, wrapPath(path, err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 	default:
-		_ = f.Close()
+		_ = abandon(f)
 		return Report{}, wrapPath(path, err)
 	}
 	rep, err := checkFile(path, f, s)
@@ -363,6 +363,7 @@ type comparer struct {
 	tx                               *bolt.Tx
 	index                            *indexer
 	results, ranked, keyed, children int
+	newest                           int // proposals that are the newest of their candidate
 	winners, finalists               map[string]bool
 }
 
@@ -394,11 +395,6 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
 		}
 	}
-	log := func(ok bool, format string, args ...any) {
-		if !ok && !c.damaged {
-			c.found(false, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
-		}
-	}
 	switch e.Kind {
 	case KindStarted:
 		index(bytes.Equal(c.index.names.Get([]byte(e.Campaign)), seqKey(e.Seq)), "campaign %s is not in the index", e.Campaign)
@@ -411,6 +407,9 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 		if r.born == e.Seq {
 			c.Candidates++
 		}
+		if r.asked == e.Seq {
+			c.newest++
+		}
 		index(r.born <= e.Seq && r.asked >= e.Seq && (r.asked != e.Seq || r.index == a.Index), "the index of candidate %s is wrong", a.Candidate)
 		seen := map[uint64]bool{}
 		for _, id := range a.Parents {
@@ -418,7 +417,7 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 			if !ok {
 				continue
 			}
-			log(p.born < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
+			index(p.born < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
 			if !seen[p.born] {
 				seen[p.born] = true
 				c.children++
@@ -433,7 +432,7 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 			break
 		}
 		index(r.told == e.Seq && r.correct == (t.Verdict == correct), "the index of candidate %s is wrong", t.Candidate)
-		log(r.asked < e.Seq && r.index == t.Index, "the result of candidate %s has no proposal", t.Candidate)
+		index(r.asked < e.Seq && r.index == t.Index, "the result of candidate %s has no proposal", t.Candidate)
 		if t.Verdict == correct {
 			c.ranked++
 			index(c.has(c.index.ranking, rankingKey(no, t.Fitness, e.Seq)), "candidate %s is not ranked", t.Candidate)
@@ -450,12 +449,12 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 				continue
 			}
 			index(r.finals >= e.Seq, "candidate %s is not indexed as a finalist", id)
-			log(r.told != 0 && r.told < e.Seq, "candidate %s is in the finals without a result", id)
+			index(r.told != 0 && r.told < e.Seq, "candidate %s is in the finals without a result", id)
 			if id == e.Finals.Winner {
 				c.winners[id] = true
 				winner = r.told
 				index(r.won, "candidate %s is not indexed as proven", id)
-				log(r.correct, "candidate %s has won and is not correct", id)
+				index(r.correct, "candidate %s has won and is not correct", id)
 			}
 		}
 	}
@@ -486,6 +485,7 @@ func (c *comparer) counts() {
 		}
 	})
 	want("candidates", candidates, c.Candidates)
+	want("proposals", c.newest, c.Candidates)
 	want("results", told, c.results)
 	want("winners", won, len(c.winners))
 	want("finalists", finals, len(c.finalists))
@@ -533,7 +533,13 @@ func Repair(path string, o Options) (Report, error) {
 		return Report{}, wrapPath(path, err)
 	}
 	// The new file is in place; the lock on the old one means nothing any more.
-	return Check(path, o)
+	rep, err := Check(path, o)
+	// What is wrong still, is wrong with the log.
+	for i := range rep.Findings {
+		rep.Findings[i].Repairable = false
+	}
+	rep.Lost = rep.Wrong
+	return rep, err
 }
 
 func repair(path string, f *os.File) (err error) {

@@ -36,3 +36,7 @@ func lock(f *os.File, shared bool, timeout time.Duration) error {
 		time.Sleep(lockPoll)
 	}
 }
+
+// unlock gives the lock back although the file may stay mapped: a map keeps the
+// open file alive, and with it the lock, after f is closed.
+func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -89,10 +89,18 @@ func open(path string, o Options) (*Store, error) {
 	}
 	s, err := openFile(path, f, o.ReadOnly)
 	if err != nil {
-		_ = f.Close() // bbolt has closed it, or never got to
+		_ = abandon(f) // unless bbolt has closed it
 		return nil, err
 	}
 	return s, nil
+}
+
+// abandon closes a file that bbolt may have mapped and forgotten.
+func abandon(f *os.File) error {
+	if _, err := f.Stat(); err == nil {
+		unlock(f)
+	}
+	return f.Close()
 }
 
 // openLocked opens the file and takes the lock.
@@ -313,7 +321,7 @@ func (s *Store) Close() error {
 // so it is left alone then; its map stays until the process ends.
 func (s *Store) shut() error {
 	if s.abandoned.Load() || s.blind.Load() {
-		return s.file.Close()
+		return abandon(s.file)
 	}
 	return s.db.Close()
 }

@@ -1,0 +1,489 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+)
+
+var (
+	corruptTrials = flag.Int("store.corruptions", 150, "damaged files that TestRandomDamage makes")
+	corruptSeed   = flag.Int64("store.seed", 0, "seed of TestRandomDamage; 0 takes the time")
+)
+
+// treeStore writes a store whose buckets have branch pages, and returns its bytes.
+func treeStore(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.db.NoSync = true
+	for _, campaign := range []string{"one", "two"} {
+		mustAppend(t, s, started(campaign))
+		for i := 0; i < 300; {
+			var events []Event
+			for range 1 + i%20 {
+				id := fmt.Sprintf("%08x%s", uint32(i)*2654435761, campaign)
+				var parents []string
+				if i > 0 {
+					parents = append(parents, fmt.Sprintf("%08x%s", uint32(i/2)*2654435761, campaign))
+				}
+				result := told(campaign, i, id, float64(i%50))
+				result.Told.Detail = fmt.Appendf(nil, `"%x"`, noise(int64(i), 100))
+				events = append(events, asked(campaign, i, id, parents...), result)
+				i++
+			}
+			mustAppend(t, s, events...)
+		}
+		c, err := s.Best(Query{Campaign: campaign, Limit: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, s, finals(campaign, c[1].ID, c[0].ID, c[1].ID, c[2].ID))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// snapshot asks a store everything.
+type snapshot struct {
+	Events     []Event
+	Campaigns  []Campaign
+	Candidates []Candidate
+	Best       []Candidate
+	Proven     []Candidate
+	Children   map[string]string
+	Lineage    map[string]int
+	Keys       map[string]string
+}
+
+func takeSnapshot(s *Store) (snap snapshot, err error) {
+	note := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	for e, err := range s.Events("", 0) {
+		if err != nil {
+			note(err)
+			break
+		}
+		snap.Events = append(snap.Events, e)
+	}
+	snap.Children, snap.Lineage, snap.Keys = map[string]string{}, map[string]int{}, map[string]string{}
+	for i, e := range snap.Events {
+		if e.Told == nil || i%10 != 0 {
+			continue
+		}
+		id := e.Told.Candidate
+		c, err := s.Candidate(id)
+		note(err)
+		snap.Candidates = append(snap.Candidates, c)
+		children, err := s.Children(id)
+		note(err)
+		snap.Children[id] = ids(children)
+		n, err := s.Lineage(id)
+		note(err)
+		if err == nil {
+			snap.Lineage[id] = countNodes(n)
+		}
+		same, err := s.ByKey(e.Told.Key)
+		note(err)
+		snap.Keys[id] = ids(same)
+	}
+	var e error
+	snap.Campaigns, e = s.Campaigns()
+	note(e)
+	snap.Best, e = s.Best(Query{Limit: 1000})
+	note(e)
+	snap.Proven, e = s.Best(Query{Limit: 1000, ProvenOnly: true})
+	note(e)
+	return snap, err
+}
+
+func snapshotOf(t testing.TB, path string) snapshot {
+	t.Helper()
+	s, err := Open(path, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	snap, err := takeSnapshot(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// Whatever happens to the bytes of the file: nothing crashes, and either it is
+// noticed or nothing is lost.
+func TestRandomDamage(t *testing.T) {
+	seed := *corruptSeed
+	if seed == 0 {
+		seed = time.Now().UnixNano()
+	}
+	t.Logf("seed %d: -store.seed=%d", seed, seed)
+	rng := rand.New(rand.NewSource(seed))
+	good := treeStore(t)
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	write := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(good)
+	want := snapshotOf(t, path)
+	outcome := map[string]int{}
+	for trial := range *corruptTrials {
+		bad, how := damage(rng, good)
+		write(bad)
+		result := examine(t, path, fmt.Sprintf("trial %d (%s)", trial, how), want, func() { write(bad) })
+		outcome[result]++
+	}
+	t.Log(outcome)
+}
+
+// damage returns a damaged copy and says what was done.
+func damage(rng *rand.Rand, good []byte) ([]byte, string) {
+	bad := bytes.Clone(good)
+	page := func() int { return rng.Intn(len(bad)/4096) * 4096 }
+	switch rng.Intn(8) {
+	case 0:
+		n := rng.Intn(len(bad))
+		return bad[:n], fmt.Sprintf("cut to %d bytes", n)
+	case 1:
+		at := rng.Intn(len(bad))
+		bad[at] ^= 1 << rng.Intn(8)
+		return bad, fmt.Sprintf("bit of byte %d", at)
+	case 2: // the header of a page
+		at := page() + rng.Intn(16)
+		bad[at] ^= byte(1 + rng.Intn(255))
+		return bad, fmt.Sprintf("header byte %d", at)
+	case 3: // the first elements of a page
+		at := page() + 16 + rng.Intn(64)
+		bad[at] ^= byte(1 + rng.Intn(255))
+		return bad, fmt.Sprintf("element byte %d", at)
+	case 4:
+		at := page()
+		clear(bad[at : at+4096])
+		return bad, fmt.Sprintf("page %d zero", at/4096)
+	case 5:
+		at, from := page(), page()
+		copy(bad[at:at+4096], good[from:from+4096])
+		return bad, fmt.Sprintf("page %d is page %d", at/4096, from/4096)
+	case 6: // a small number in place of another: a plausible page id or size
+		at := page() + rng.Intn(16)*8
+		copy(bad[at:at+8], []byte{byte(rng.Intn(100)), 0, 0, 0, 0, 0, 0, 0})
+		return bad, fmt.Sprintf("number at %d", at)
+	default:
+		n := 1 + rng.Intn(50)
+		for range n {
+			bad[rng.Intn(len(bad))] = byte(rng.Intn(256))
+		}
+		return bad, fmt.Sprintf("%d bytes", n)
+	}
+}
+
+// examine uses a damaged store in all ways. restore puts the damage back.
+func examine(t *testing.T, path, what string, want snapshot, restore func()) string {
+	t.Helper()
+	known := func(err error) {
+		t.Helper()
+		for _, k := range []error{ErrCorrupt, ErrNotStore, ErrVersion} {
+			if errors.Is(err, k) {
+				oneLine(t, err, path)
+				return
+			}
+		}
+		t.Fatalf("%s: an error of no kind: %v", what, err)
+	}
+	rep, err := Check(path, Options{})
+	if err != nil {
+		known(err)
+	} else if !rep.OK() {
+		known(rep.Err())
+	}
+	noticed := err != nil || !rep.OK()
+	s, err := Open(path, Options{ReadOnly: true})
+	if err != nil {
+		known(err)
+		if !noticed {
+			t.Fatalf("%s: Check is content, Open is not: %v", what, err)
+		}
+	} else {
+		got, err := takeSnapshot(s)
+		switch {
+		case err != nil && !noticed:
+			t.Fatalf("%s: Check is content, a query is not: %v", what, err)
+		case errors.Is(err, ErrNotFound): // its entry is
+		case err != nil:
+			known(err)
+		case !noticed && !reflect.DeepEqual(want, got):
+			t.Fatalf("%s: nobody noticed:\n%s", what, cmp.Diff(want, got))
+		}
+		_ = s.Close()
+	}
+	// Writing to it must not crash either, whatever becomes of it.
+	if s, err := Open(path, Options{}); err != nil {
+		known(err)
+	} else {
+		s.db.NoSync = true
+		for i := range 20 {
+			id := fmt.Sprintf("%08xnew", uint32(i)*2654435761)
+			if _, err := s.Append(asked("one", 300+i, id), told("one", 300+i, id, 1)); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrInvalid) {
+				known(err)
+			}
+		}
+		_ = s.Close()
+	}
+	if !noticed {
+		return "harmless"
+	}
+	// Repair puts right what it says it can.
+	restore()
+	after, err := Repair(path, Options{})
+	if err != nil {
+		known(err)
+		if rep.Lost == 0 && rep.Wrong > 0 {
+			t.Fatalf("%s: Check says that Repair helps (%s), Repair says %v", what, rep.Findings[0].What, err)
+		}
+		return "beyond repair"
+	}
+	if !after.OK() {
+		if rep.Lost == 0 {
+			t.Fatalf("%s: Check found %+v, and after Repair %+v", what, rep, after)
+		}
+		return "repaired in part"
+	}
+	if got := snapshotOf(t, path); rep.Lost == 0 && !reflect.DeepEqual(want, got) {
+		// The one thing that may be missing is what the other meta page, now
+		// unreadable, was to say.
+		if !strings.Contains(rep.Findings[0].What, "meta page") {
+			t.Fatalf("%s: repaired to something else:\n%s", what, cmp.Diff(want, got))
+		}
+		return "last transaction lost"
+	}
+	return "repaired"
+}
+
+// Each kind of damage is found for what it is, and what can be repaired is.
+func TestCheckFinds(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		edit       func(tx *bolt.Tx) error
+		says       string
+		repairable bool
+	}{
+		{"event", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketEvents), seqKey(3), 8) }, "event 3: checksum", false},
+		{"event gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketEvents).Delete(seqKey(9)) }, "events 9 to 9 are missing", false},
+		{"event elsewhere", func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucketEvents)
+			return b.Put(seqKey(18), bytes.Clone(b.Get(seqKey(17))))
+		}, "event 18: checksum", false},
+		{"strange key", func(tx *bolt.Tx) error { return tx.Bucket(bucketEvents).Put([]byte("x"), []byte("y")) }, "an event has a key of 1 bytes, 78", false},
+		{"told without asked", func(tx *bolt.Tx) error {
+			e := bare(told("one", 9, "9999", 1))
+			e.Seq = 18
+			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 1))
+		}, "event 18: candidate 9999 is not in the index", true},
+		{"gap in the proposals", func(tx *bolt.Tx) error {
+			e := asked("one", 9, "9999")
+			e.Seq = 18
+			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 1))
+		}, "event 18: proposal 9 of campaign one, should be 4", false},
+		{"event of no campaign", func(tx *bolt.Tx) error {
+			e := note("one", KindStopped, "")
+			e.Seq = 18
+			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 12))
+		}, "event 18 is of a campaign that event 12 should start", false},
+		{"detail", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketDetails), seqKey(3), 8) }, "detail of event 3: checksum", false},
+		{"detail gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketDetails).Delete(seqKey(3)) }, "the detail of event 3 is missing", false},
+		{"detail too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketDetails).Put(seqKey(2), []byte("x")) }, "there is a detail of event 2", false},
+		{"candidate", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCandidates), []byte("bbbb0001"), 2) }, "candidate bbbb0001", true},
+		{"candidate gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCandidates).Delete([]byte("bbbb0001")) }, "candidate bbbb0001 is not in the index", true},
+		{"candidate too many", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketCandidates).Put([]byte("zz"), candidateRecord{campaign: 1, born: 2, asked: 2}.encode())
+		}, "index of candidates has 8 entries, should have 7", true},
+		{"rank", func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Delete(rankingKey(1, 0.8, 5)) }, "candidate bbbb0001 is not ranked", true},
+		{"rank too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Put(rankingKey(1, 0.01, 5), nil) }, "index of fitness has 6", true},
+		{"key", func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Delete(contentKey("key of bbbb0001", 5)) }, "not indexed by its key", true},
+		{"key too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put(contentKey("other", 5), nil) }, "index of keys has 7", true},
+		{"child", func(tx *bolt.Tx) error { return tx.Bucket(bucketChildren).Delete(childKey(2, 4)) }, "not indexed as a child of aaaa0001", true},
+		{"child too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketChildren).Put(childKey(2, 5), nil) }, "index of children has 7", true},
+		{"campaign", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCampaigns), seqKey(10), 5) }, "summary of campaign 10 is wrong", true},
+		{"campaign gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCampaigns).Delete(seqKey(10)) }, "index of campaigns has 1", true},
+		{"name", func(tx *bolt.Tx) error { return tx.Bucket(bucketNames).Delete([]byte("two")) }, "campaign two is not in the index", true},
+		{"name too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketNames).Put([]byte("three"), seqKey(1)) }, "index of campaign names has 3", true},
+		{"finalist", func(tx *bolt.Tx) error {
+			r, err := decodeCandidate(tx.Bucket(bucketCandidates).Get([]byte("ffff0001")))
+			if err != nil {
+				return err
+			}
+			r.finals = 0
+			return tx.Bucket(bucketCandidates).Put([]byte("ffff0001"), r.encode())
+		}, "ffff0001 is not indexed as a finalist", true},
+		{"winner", func(tx *bolt.Tx) error {
+			r, err := decodeCandidate(tx.Bucket(bucketCandidates).Get([]byte("ffff0001")))
+			if err != nil {
+				return err
+			}
+			r.won = true
+			return tx.Bucket(bucketCandidates).Put([]byte("ffff0001"), r.encode())
+		}, "index of winners has 2 entries, should have 1", true},
+		{"index gone", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketKeys) }, `bucket "keys" is missing`, true},
+		{"log gone", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketEvents) }, `bucket "events" is missing`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "evotune.db")
+			s, err := Open(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			smallStore(t, s)
+			want, err := takeSnapshot(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			edit(t, path, test.edit)
+			rep, err := Check(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.OK() || !strings.Contains(fmt.Sprint(rep.Findings), test.says) {
+				t.Fatalf("found %+v, not %q", rep.Findings, test.says)
+			}
+			if err := rep.Err(); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("Err: %v", err)
+			}
+			oneLine(t, rep.Err(), path)
+			if (rep.Lost == 0) != test.repairable {
+				t.Errorf("%d of %d findings cannot be repaired: %+v", rep.Lost, rep.Wrong, rep.Findings)
+			}
+			after, err := Repair(path, Options{})
+			if !test.repairable {
+				if err == nil && after.OK() {
+					t.Error("what is lost was repaired?")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.name == "told without asked" {
+				return // the log itself is wrong, which nobody can tell from a damaged index
+			}
+			if !after.OK() {
+				t.Fatalf("after Repair: %+v", after.Findings)
+			}
+			if got := snapshotOf(t, path); !reflect.DeepEqual(want, got) {
+				t.Errorf("after Repair (-want +got):\n%s", cmp.Diff(want, got))
+			}
+			// It works as before.
+			s = mustOpen(t, path, Options{})
+			mustAppend(t, s, asked("one", 4, "new", "aaaa0001"), told("one", 4, "new", 0.1))
+			if got, err := s.Best(Query{}); err != nil || ids(got) != "new" {
+				t.Errorf("Best: %s, %v", ids(got), err)
+			}
+		})
+	}
+}
+
+func flip(b *bolt.Bucket, key []byte, at int) error {
+	v := bytes.Clone(b.Get(key))
+	v[at] ^= 0x10
+	return b.Put(key, v)
+}
+
+// A damaged event costs itself and nothing else, before Repair and after.
+func TestDamagedEventCostsItself(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	smallStore(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The proposal of b, which is the parent of c and d.
+	edit(t, path, func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketEvents), seqKey(4), 9) })
+	for _, step := range []string{"damaged", "repaired"} {
+		s, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Candidate("bbbb0001"); err == nil {
+			t.Errorf("%s: b is whole", step)
+		}
+		for _, id := range []string{"aaaa0001", "cccc0001", "dddd0001", "eeee0001"} {
+			if _, err := s.Candidate(id); err != nil {
+				t.Errorf("%s: %v", step, err)
+			}
+		}
+		if got, err := s.Best(Query{Campaign: "two", Limit: 5}); err != nil || ids(got) != "ffff0001 eeee0001" {
+			t.Errorf("%s: Best: %s, %v", step, ids(got), err)
+		}
+		// It takes more.
+		i := map[string]int{"damaged": 4, "repaired": 5}[step]
+		if _, err := s.Append(asked("one", i, "new"+step, "cccc0001"), told("one", i, "new"+step, 2)); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if step == "damaged" {
+			rep, err := Repair(path, Options{})
+			if err != nil || rep.OK() || !strings.Contains(rep.Findings[0].What, "event 4: checksum") {
+				t.Errorf("repair: %+v, %v", rep, err)
+			}
+		}
+	}
+}
+
+// The file is compact after a repair, and what was appended meanwhile is kept
+// nowhere but in it.
+func TestRepairOfSoundStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	if err := os.WriteFile(path, treeStore(t), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	want := snapshotOf(t, path)
+	for range 2 {
+		rep, err := Repair(path, Options{})
+		if err != nil || !rep.OK() {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+	}
+	if got := snapshotOf(t, path); !reflect.DeepEqual(want, got) {
+		t.Errorf("changed (-want +got):\n%s", cmp.Diff(want, got))
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
