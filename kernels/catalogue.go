@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-//go:embed all:templates
+//go:embed templates
 var embedded embed.FS
 
 // Builtin holds the folders of the built-in kernels.
@@ -28,7 +28,7 @@ func Builtin() fs.FS {
 // A Catalogue is the set of kernels that are known by name.
 type Catalogue struct {
 	good   map[string]*Definition
-	broken map[string]error // by the folder's name
+	broken map[string]error // by the names of the folder and of the kernel
 	errs   []error
 }
 
@@ -46,8 +46,8 @@ func Open(dirs ...string) (*Catalogue, error) {
 		return nil, fmt.Errorf("built-in kernels: %w", err)
 	}
 	for _, e := range list {
-		d, err := load(builtin, e.Name(), path.Join("builtin", e.Name()))
-		c.add(e.Name(), d, err)
+		name, d, err := load(builtin, e.Name(), path.Join("builtin", e.Name()))
+		c.add(e.Name(), name, d, err)
 	}
 	for _, dir := range dirs {
 		if err := c.addFolder(dir); err != nil {
@@ -60,12 +60,12 @@ func Open(dirs ...string) (*Catalogue, error) {
 // addFolder adds the kernel or the kernels of a folder.
 func (c *Catalogue) addFolder(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, definitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
-		d, err := LoadDir(dir)
-		abs, absErr := filepath.Abs(dir)
-		if absErr != nil {
-			abs = dir
+		folder := dir
+		if abs, err := filepath.Abs(dir); err == nil {
+			folder = abs
 		}
-		c.add(filepath.Base(abs), d, err)
+		name, d, err := loadDir(dir)
+		c.add(filepath.Base(folder), name, d, err)
 		return nil
 	}
 	list, err := os.ReadDir(dir)
@@ -81,8 +81,8 @@ func (c *Catalogue) addFolder(dir string) error {
 		if _, err := os.Stat(filepath.Join(sub, definitionFile)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		d, err := LoadDir(sub)
-		c.add(e.Name(), d, err)
+		name, d, err := loadDir(sub)
+		c.add(e.Name(), name, d, err)
 		found = true
 	}
 	if !found {
@@ -91,20 +91,23 @@ func (c *Catalogue) addFolder(dir string) error {
 	return nil
 }
 
-// add notes a kernel, or the error of a folder.
-func (c *Catalogue) add(folder string, d *Definition, err error) {
+// add notes a kernel, or the error of a folder. name is what the definition
+// calls itself, if it could be read that far.
+func (c *Catalogue) add(folder, name string, d *Definition, err error) {
 	if err != nil {
 		c.errs = append(c.errs, err)
-		c.broken[folder] = err
 		// Rather no kernel than the one that the broken one was to replace.
-		delete(c.good, folder)
+		for _, n := range []string{folder, name} {
+			c.broken[n] = err
+			delete(c.good, n)
+		}
 		return
 	}
-	if prev := c.good[d.Name]; prev != nil && prev.Dir != d.Dir {
+	if prev := c.good[name]; prev != nil {
 		d.Overrides = prev.Dir
 	}
-	c.good[d.Name] = d
-	delete(c.broken, d.Name)
+	c.good[name] = d
+	delete(c.broken, name)
 }
 
 // Names lists the kernels that loaded, sorted.
@@ -120,7 +123,7 @@ func (c *Catalogue) Get(name string) (*Definition, error) {
 	if d := c.good[name]; d != nil {
 		return d, nil
 	}
-	if err := c.broken[name]; err != nil {
+	if err := c.broken[name]; err != nil && name != "" {
 		return nil, err
 	}
 	names := c.Names()

@@ -201,7 +201,7 @@ func (im *Implementation) Baseline() *Baseline {
 // Definition is the kernel that the implementation belongs to.
 func (im *Implementation) Definition() *Definition { return im.definition }
 
-// Implementation names the gene by which a space over several implementations
+// implementationGene is the gene by which a space over several implementations
 // chooses among them.
 const implementationGene = "implementation"
 

@@ -96,7 +96,11 @@ func parseDocument(file string, text []byte) (*document, error) {
 		var decode *toml.DecodeError
 		if errors.As(err, &decode) {
 			line, col := decode.Position()
-			return nil, &Error{File: file, Line: line, Col: col, Msg: strings.TrimPrefix(decode.Error(), "toml: "), Err: ErrDefinition}
+			msg := strings.TrimPrefix(decode.Error(), "toml: ")
+			if strings.HasSuffix(msg, "value out of range") {
+				msg = "the number is out of range"
+			}
+			return nil, &Error{File: file, Line: line, Col: col, Msg: msg, Err: ErrDefinition}
 		}
 		return nil, &Error{File: file, Line: 1, Col: 1, Msg: strings.TrimPrefix(err.Error(), "toml: "), Err: ErrDefinition}
 	}
@@ -156,7 +160,11 @@ func (d *document) build() error {
 		if len(syntax.Highlight) > 0 {
 			at = int(p.Range(syntax.Highlight).Offset)
 		}
-		return d.fault(at, "%s", syntax.Message)
+		msg := syntax.Message
+		if msg == "incomplete number" { // what go-toml says of anything that is no value
+			msg = "this is no value: a string needs quotes"
+		}
+		return d.fault(at, "%s", msg)
 	} else if err != nil {
 		return d.fault(len(d.text), "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}

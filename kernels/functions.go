@@ -94,7 +94,7 @@ func fold(f string, ints func(x, y int64) (int64, bool), floats func(x, y float6
 	for _, x := range all[1:] {
 		var ok bool
 		y := reflect.ValueOf(x).Int()
-		if acc, ok = ints(acc, y); !ok && y != 0 {
+		if acc, ok = ints(acc, y); !ok {
 			return nil, fmt.Errorf("%s overflows", f)
 		}
 	}

@@ -87,7 +87,7 @@ static inline __attribute__((unused)) float evotune_f16_to_float(evotune_f16 h)
 	uint32_t bits;
 	float f;
 	if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 is exact */
-		f = (float)fraction * 0x1p-24f;
+		f = (float)fraction * 5.9604644775390625e-8f;
 		__builtin_memcpy(&bits, &f, sizeof bits);
 		bits |= sign;
 	} else
@@ -105,7 +105,7 @@ static inline __attribute__((unused)) evotune_f16 evotune_f16_from_float(float f
 	if (size >= 0x477ff000u) /* 65520 and above round to infinity */
 		return (evotune_f16)(sign | 0x7c00u);
 	if (size < 0x38800000u) { /* below 2^-14: subnormal, in units of 2^-24 */
-		const float units = (size < 0x33000000u) ? 0.0f : (bits >> 31 ? -f : f) * 0x1p24f;
+		const float units = (size < 0x33000000u) ? 0.0f : (bits >> 31 ? -f : f) * 16777216.0f;
 		uint32_t whole = (uint32_t)units;
 		const float rest = units - (float)whole;
 		whole += rest > 0.5f || (rest == 0.5f && (whole & 1u));

@@ -30,11 +30,11 @@ func (l *loader) implementation(n *node) *Implementation {
 		return im
 	}
 	env := map[string]any{}
-	l.parameters(t, im, env)
 	constants := defaultLimits()
 	for _, d := range l.def.Problem.Dims {
 		constants[d] = 1
 	}
+	l.parameters(t, im, env, constants)
 	all := maps.Clone(env)
 	maps.Copy(all, constants)
 	l.constraints(t, im, all)
@@ -64,7 +64,8 @@ func (l *loader) pattern(n *node) *regexp.Regexp {
 	return re
 }
 
-func (l *loader) parameters(t table, im *Implementation, env map[string]any) {
+// parameters reads the parameters and adds their names to env.
+func (l *loader) parameters(t table, im *Implementation, env, constants map[string]any) {
 	if l.list(t, "parameter", "implementation.parameter") == nil {
 		if l.d.err == nil {
 			l.d.fail(t.n.key, "implementation %s has no parameter, so that there is nothing to search: add [[implementation.parameter]]", im.Name)
@@ -117,10 +118,14 @@ func (l *loader) parameters(t table, im *Implementation, env map[string]any) {
 		im.Parameters = append(im.Parameters, g)
 	}
 	for _, w := range whens {
-		others := maps.Clone(env)
-		delete(others, w.name)
-		ex := l.compile(w.when, others)
+		names := maps.Clone(env)
+		maps.Copy(names, constants)
+		ex := l.compile(w.when, names)
 		if ex == nil {
+			return
+		}
+		if slices.Contains(ex.prog.Names(), w.name) {
+			l.d.fail(w.when.at, "the condition of %s names %s itself: it can depend on other parameters only", w.name, w.name)
 			return
 		}
 		im.whens[w.name] = ex
@@ -434,7 +439,7 @@ func (l *loader) baseline(n *node, im *Implementation) {
 	im.baseline = b
 	for _, key := range []string{"entry", "flags"} {
 		if e := n.children[key]; e != nil && n.children["source"] == nil {
-			l.d.fail(e.key, "%s of a baseline goes with source only: remove it", key)
+			l.d.fail(e.key, "[implementation.baseline] has %s without a source: remove it, or add source", key)
 			return
 		}
 	}

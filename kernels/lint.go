@@ -1,12 +1,27 @@
 package kernels
 
-import "math/rand"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template/parse"
 
-// A Finding is something suspicious in a well-formed definition.
+	"github.com/evotune/evotune/genome"
+)
+
+// A Finding is something suspicious in a definition that loads.
 type Finding struct {
-	File      string `json:"file"`
-	Line, Col int
-	Msg       string `json:"msg"`
+	File string `json:"file"`
+	// Line and Col are as those of Error.
+	Line int    `json:"line"`
+	Col  int    `json:"col,omitempty"`
+	Msg  string `json:"msg"`
 }
 
 // String gives one line, FILE:LINE:COL: what is wrong: what to do.
@@ -14,6 +29,451 @@ func (f Finding) String() string {
 	return (&Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg}).Error()
 }
 
-// Lint looks for what is suspicious in a definition, rendering n random
-// genomes of every implementation.
-func Lint(d *Definition, n int, rng *rand.Rand) []Finding { return nil }
+// What is small enough for the slowest sanitizer, which takes a kernel some
+// fifty times its time.
+const (
+	smallOperations = 20e6
+	smallElements   = 1 << 20
+)
+
+// Lint looks for what is suspicious in a definition that loads: parameters
+// that change nothing, constraints that exclude nothing or everything,
+// templates that fail for some genome, costs that no kernel can have, shapes
+// and controls that prove little. It renders n random genomes of every
+// implementation, drawn with rng, and neighbours of some. The findings are
+// sorted by place. What needs a compiler is not looked at.
+func Lint(d *Definition, n int, rng *rand.Rand) []Finding {
+	l := &linter{d: d}
+	l.problem()
+	for _, im := range d.Implementations {
+		l.implementation(im, n, rng)
+	}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return slices.Compact(l.findings)
+}
+
+type linter struct {
+	d        *Definition
+	findings []Finding
+}
+
+// at notes a finding at an offset of kernel.toml.
+func (l *linter) at(offset int, format string, args ...any) {
+	line, col := l.d.doc.position(offset)
+	l.findings = append(l.findings, Finding{l.d.doc.file, line, col, fmt.Sprintf(format, args...)})
+}
+
+// err notes an error that has a place of its own.
+func (l *linter) err(err error) {
+	var e *Error
+	if errors.As(err, &e) {
+		l.findings = append(l.findings, Finding{e.File, e.Line, e.Col, oneLine(e.Msg)})
+		return
+	}
+	l.findings = append(l.findings, Finding{File: l.d.doc.file, Line: 1, Col: 1, Msg: oneLine(err.Error())})
+}
+
+// lookup walks down the tree of kernel.toml.
+func lookup(n *node, path ...string) *node {
+	for _, name := range path {
+		if n == nil || n.children[name] == nil {
+			return nil
+		}
+		n = n.children[name]
+	}
+	return n
+}
+
+func (l *linter) problem() {
+	p := &l.d.Problem
+	root := lookup(l.d.doc.root, "problem")
+	l.costs(p)
+	odd := false
+	for i, s := range p.Shapes {
+		n := lookup(root, "shape").items[i]
+		switch s.Use {
+		case Verify:
+			for _, v := range s.Dims {
+				odd = odd || v > 1 && v%2 == 1
+			}
+		case Sanitize:
+			if ops, _ := p.Operations(s); ops > smallOperations {
+				l.at(n.key, "the shape %s is for the sanitizers and takes %.3g operations: below %.0g they end in a second or so", s.Name, ops, smallOperations)
+			}
+			total := int64(0)
+			for _, b := range p.Buffers {
+				e, _ := p.Elements(b, s) // evaluated when loading
+				total += e
+			}
+			if total > smallElements {
+				l.at(n.key, "the shape %s is for the sanitizers and has %d elements: below %d they end in a second or so", s.Name, total, smallElements)
+			}
+		}
+		for _, other := range p.Shapes[:i] {
+			if s.Use == other.Use && maps.Equal(s.Dims, other.Dims) {
+				l.at(n.key, "the shapes %s and %s are the same: remove one", other.Name, s.Name)
+			}
+		}
+	}
+	if !odd {
+		l.at(lookup(root, "shape").items[0].key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
+	}
+	kinds := map[ControlKind]bool{}
+	for _, c := range p.Controls {
+		kinds[c.Kind] = true
+	}
+	for _, k := range []ControlKind{Zeros, Mean} {
+		if !kinds[k] {
+			l.at(lookup(root, "control").items[0].key, "there is no control of kind %q: without it nothing shows that the tolerance refuses such an answer", string(k))
+		}
+	}
+	for _, name := range lookup(root, "tolerance").names {
+		if !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
+			l.at(lookup(root, "tolerance", name).key, "no output has the type %s: remove its tolerance", name)
+		} else if p.Tolerance[DType(name)] > 0.1 {
+			l.at(lookup(root, "tolerance", name).at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
+		}
+	}
+	if !declares(p.Reference.Text, p.Reference.Entry) {
+		l.at(lookup(root, "reference", "entry").at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
+	}
+}
+
+// costs looks at operations and bytes, from which the least possible time of a
+// launch is computed: too large, and honest kernels would look impossible.
+func (l *linter) costs(p *Problem) {
+	root := lookup(l.d.doc.root, "problem")
+	for _, s := range p.Shapes {
+		bytes, _ := p.Bytes(s) // evaluated when loading
+		ops, _ := p.Operations(s)
+		if bytes <= 0 {
+			l.at(lookup(root, "bytes").at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
+			return
+		}
+		if ops <= 0 && s.Use == Tune {
+			l.at(lookup(root, "operations").at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
+			return
+		}
+		moved := 0.0
+		for _, b := range p.Buffers {
+			n, _ := p.Elements(b, s)
+			times := int64(1)
+			if b.Role == InOut {
+				times = 2
+			}
+			moved += float64(n * times * b.DType.Size())
+		}
+		if bytes > moved {
+			l.at(lookup(root, "bytes").at, "at shape %s bytes gives %.6g, but the buffers, each moved once, have %.6g: count what has to move, not what a kernel happens to move", s.Name, bytes, moved)
+			return
+		}
+	}
+}
+
+// declares tells whether C text has a function of a name.
+func declares(text, entry string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(entry) + `\s*\(`).MatchString(text)
+}
+
+func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
+	l.constraints(im)
+	l.conditions(im)
+	mentioned := l.unused(im)
+	if b := im.baseline; b != nil && b.Kind == BaselineSource && !declares(b.Source.Text, b.Source.Entry) {
+		l.at(lookup(im.node, "baseline", "entry").at, "%s does not define %s: correct the entry", b.Source.File, b.Source.Entry)
+	}
+	if b := im.baseline; b != nil && b.Kind == BaselineGenome {
+		if _, err := im.RenderBaseline(); err != nil {
+			l.err(err)
+		}
+	}
+	seen := map[string]bool{}    // findings of the samples, each once
+	changed := map[string]bool{} // parameters that changed a candidate
+	tried := map[string]bool{}
+	for _, s := range l.d.Problem.ShapesFor(Tune) {
+		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, nil)
+		if err != nil {
+			if !errors.Is(err, genome.ErrEmpty) || len(l.findings) == 0 {
+				l.at(im.node.key, "at shape %s: %v", s.Name, err)
+			}
+			return
+		}
+		if space.Exact() && space.Size() < 2 {
+			l.at(im.node.key, "at shape %s the space of %s has a single genome: there is nothing to search", s.Name, im.Name)
+		}
+		for i := range n {
+			g := space.Random(rng)
+			r, ok := l.sample(im, g, seen)
+			if !ok || i >= neighbourhoods {
+				continue
+			}
+			for _, other := range space.Neighbours(g) {
+				gene := difference(g, other)
+				if gene == "" || changed[gene] {
+					continue
+				}
+				tried[gene] = true
+				if o, ok := l.sample(im, other, seen); ok && o.Hash != r.Hash || !ok || l.relaunches(im, g, other, s) {
+					changed[gene] = true
+				}
+			}
+		}
+	}
+	for _, g := range im.Parameters {
+		if tried[g.Name] && !changed[g.Name] && mentioned[g.Name] {
+			l.at(im.params[g.Name].at, "parameter %s is read, but no value of it changed any of the candidates tried: is it inside text that is never rendered?", g.Name)
+		}
+	}
+}
+
+// neighbourhoods is of how many samples all neighbours are rendered.
+const neighbourhoods = 20
+
+// difference names the one gene in which two genomes differ; "" when there are
+// several, as where one switches others on.
+func difference(a, b genome.Genome) string {
+	name := ""
+	for _, g := range a.Space().Genes() {
+		x, inA := a.Get(g.Name)
+		y, inB := b.Get(g.Name)
+		if inA == inB && x == y {
+			continue
+		}
+		if name != "" || inA != inB {
+			return ""
+		}
+		name = g.Name
+	}
+	return name
+}
+
+// relaunches tells whether two genomes are launched differently.
+func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) bool {
+	if im.Launch == nil {
+		return false
+	}
+	x, err1 := im.Geometry(a, s)
+	y, err2 := im.Geometry(b, s)
+	return err1 != nil || err2 != nil || x != y
+}
+
+var quoted = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\n]*)"`)
+
+// sample renders a genome and looks at the result.
+func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]bool) (Rendered, bool) {
+	once := func(key string) bool {
+		had := seen[key]
+		seen[key] = true
+		return !had
+	}
+	r, err := im.Render(g)
+	if err != nil {
+		if once(err.Error()) {
+			l.err(err)
+		}
+		return r, false
+	}
+	all := r.Source
+	for _, name := range im.Include {
+		all += "\n" + r.Files[name]
+	}
+	for _, m := range quoted.FindAllStringSubmatch(all, -1) {
+		name := filepath.ToSlash(filepath.Clean(m[1]))
+		if _, ok := r.Files[name]; !ok && name != HeaderFile && once("include "+name) {
+			l.at(lookup(im.node, "template").at, "the candidate %s includes %q, which include does not list: add it", g, m[1])
+		}
+	}
+	if !declares(all, im.Entry) && once("entry") {
+		l.at(lookup(im.node, "entry").at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
+	}
+	for i, f := range r.Flags {
+		if strings.ContainsAny(f, " \t\n") && once("flag "+f) {
+			l.at(lookup(im.node, "flags").items[min(i, len(im.flags)-1)].at, "the flag %q has a space in it: each flag is one argument of the compiler", f)
+		}
+	}
+	for _, s := range l.d.Problem.Shapes {
+		if im.Launch == nil {
+			break
+		}
+		if _, err := im.Geometry(g, s); err != nil && once(err.Error()) {
+			l.err(err)
+		}
+	}
+	return r, true
+}
+
+// env gives the constants of a shape.
+func (l *linter) env(s Shape) map[string]any {
+	env := s.env()
+	maps.Copy(env, defaultLimits())
+	return env
+}
+
+// constraints finds those that exclude nothing, or everything. Each is judged
+// by itself, over the genes and their conditions alone.
+func (l *linter) constraints(im *Implementation) {
+	free := map[string]*genome.Space{} // by shape, without constraints
+	for i, c := range im.Constraints {
+		device := slices.ContainsFunc(im.checks[i].prog.Names(), func(n string) bool { return slices.Contains(limitNames(), n) })
+		excludes := device // what a limit excludes depends on the device
+		for _, s := range l.d.Problem.Shapes {
+			whole := free[s.Name]
+			if whole == nil {
+				var err error
+				if whole, err = genome.NewSpace(im.Parameters, nil, l.env(s)); err != nil {
+					l.err(err)
+					return
+				}
+				free[s.Name] = whole
+			}
+			part, err := genome.NewSpace(im.Parameters, []genome.Constraint{c}, l.env(s))
+			if errors.Is(err, genome.ErrEmpty) {
+				if s.Use == Tune {
+					l.at(im.checks[i].at.at, "no genome satisfies the constraint %q at shape %s: correct it", c.Expr, s.Name)
+				}
+				excludes = true
+				break
+			}
+			if err != nil {
+				l.at(im.checks[i].at.at, "%v", err)
+				return
+			}
+			if !whole.Exact() || !part.Exact() || part.Size() < whole.Size() {
+				excludes = true
+				break
+			}
+		}
+		if !excludes {
+			l.at(im.checks[i].at.at, "the constraint %q excludes nothing at any shape: remove it, or correct it", c.Expr)
+		}
+	}
+}
+
+// conditions finds parameters that always exist, or never.
+func (l *linter) conditions(im *Implementation) {
+	for _, g := range im.Parameters {
+		w := im.whens[g.Name]
+		if w == nil {
+			continue
+		}
+		s := l.d.Problem.ShapesFor(Tune)[0]
+		whole, err := genome.NewSpace(im.Parameters, nil, l.env(s))
+		if err != nil || !whole.Exact() {
+			continue
+		}
+		// This constraint holds only where the gene does not exist.
+		never := genome.Constraint{Expr: g.Name + " != " + g.Name}
+		without, err := genome.NewSpace(im.Parameters, []genome.Constraint{never}, l.env(s))
+		switch {
+		case errors.Is(err, genome.ErrEmpty):
+			l.at(w.at.at, "the condition of %s always holds: remove it, or correct it", g.Name)
+		case err == nil && without.Exact() && without.Size() == whole.Size():
+			l.at(w.at.at, "the condition of %s never holds: correct it", g.Name)
+		}
+	}
+}
+
+// unused finds parameters that nothing reads, and gives those that something
+// does.
+func (l *linter) unused(im *Implementation) map[string]bool {
+	read := map[string]bool{}
+	note := func(e *expression) {
+		if e != nil {
+			for _, name := range e.prog.Names() {
+				read[name] = true
+			}
+		}
+	}
+	note(im.threads)
+	if im.Launch != nil {
+		for _, e := range slices.Concat(im.Launch.grid, im.Launch.block) {
+			note(e)
+		}
+		note(im.Launch.shared)
+	}
+	all := false
+	for _, u := range append([]*unit{im.main}, im.flags...) {
+		for _, t := range u.tmpl.Templates() {
+			if t.Tree != nil && mentions(t.Root, read) {
+				all = true
+			}
+		}
+	}
+	gates := map[string]bool{}
+	for _, w := range im.whens {
+		for _, name := range w.prog.Names() {
+			gates[name] = true
+		}
+	}
+	for _, g := range im.Parameters {
+		switch {
+		case all || read[g.Name] || gates[g.Name]:
+		case slices.ContainsFunc(im.checks, func(e *expression) bool { return slices.Contains(e.prog.Names(), g.Name) }):
+			l.at(im.params[g.Name].at, "parameter %s is read by constraints alone, so that no value of it changes a candidate: use it or remove it", g.Name)
+		default:
+			l.at(im.params[g.Name].at, "nothing reads the parameter %s: use it in the template or in a flag, or remove it", g.Name)
+		}
+	}
+	return read
+}
+
+// mentions collects the names of genes in a template, and tells whether it
+// takes the genome as a whole, as {{range .}} does. Names are taken to be
+// genes wherever they stand, which may excuse an unused gene but never accuses
+// a used one.
+func mentions(n parse.Node, names map[string]bool) (all bool) {
+	list := func(nodes []parse.Node) {
+		for _, m := range nodes {
+			all = mentions(m, names) || all
+		}
+	}
+	branch := func(b *parse.BranchNode) {
+		all = mentions(b.Pipe, names) || all
+		all = mentions(b.List, names) || all
+		if b.ElseList != nil {
+			all = mentions(b.ElseList, names) || all
+		}
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			list(n.Nodes)
+		}
+	case *parse.ActionNode:
+		return mentions(n.Pipe, names)
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		if len(n.Pipe.Cmds) == 1 && len(n.Pipe.Cmds[0].Args) == 1 {
+			switch n.Pipe.Cmds[0].Args[0].String() {
+			case ".", "$":
+				all = true
+			}
+		}
+		branch(&n.BranchNode)
+	case *parse.TemplateNode:
+		if n.Pipe != nil {
+			return mentions(n.Pipe, names)
+		}
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			list(c.Args)
+		}
+	case *parse.FieldNode:
+		names[n.Ident[0]] = true
+	case *parse.VariableNode:
+		if len(n.Ident) > 1 {
+			names[n.Ident[1]] = true
+		}
+	case *parse.ChainNode:
+		names[n.Field[0]] = true
+		return mentions(n.Node, names)
+	case *parse.StringNode: // has $ "NAME", index $ "NAME"
+		names[n.Text] = true
+	}
+	return all
+}

@@ -28,7 +28,7 @@ const definitionFile = "kernel.toml"
 // Bounds that no honest definition meets; they keep a broken or hostile one
 // from taking all memory.
 const (
-	maxDefinition = 1 << 20  // bytes of kernel.toml
+	maxDefinition = 1 << 18  // bytes of kernel.toml
 	maxFile       = 16 << 20 // bytes of any other file
 	maxValues     = 4096     // of one parameter
 	maxList       = 1024     // shapes, buffers, parameters, constraints, ...
@@ -38,16 +38,24 @@ const (
 // LoadDir reads the kernel in a folder of the file system. The error is an
 // *Error.
 func LoadDir(dir string) (*Definition, error) {
+	_, d, err := loadDir(dir)
+	return d, err
+}
+
+func loadDir(dir string) (name string, d *Definition, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, unreadable(dir, err, "check the path and its permissions")
+		return "", nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
 	return load(root.FS(), ".", dir)
 }
 
 // Load reads the kernel in a folder of fsys. The error is an *Error.
-func Load(fsys fs.FS, dir string) (*Definition, error) { return load(fsys, dir, dir) }
+func Load(fsys fs.FS, dir string) (*Definition, error) {
+	_, d, err := load(fsys, dir, dir)
+	return d, err
+}
 
 // unreadable makes the error for a file that the system does not give.
 func unreadable(file string, err error, advice string) *Error {
@@ -69,25 +77,27 @@ type loader struct {
 	texts   map[string]string // the files read, for the hash
 }
 
-func load(fsys fs.FS, dir, display string) (*Definition, error) {
+// load reads a kernel. The name is what the definition calls itself, and known
+// even for many a definition that is wrong.
+func load(fsys fs.FS, dir, display string) (name string, def *Definition, err error) {
 	l := &loader{fsys: fsys, dir: dir, display: display, texts: map[string]string{}}
 	file := filepath.Join(display, definitionFile)
 	text, err := readFile(fsys, path.Join(dir, definitionFile), maxDefinition)
 	if err != nil {
 		advice := "a kernel is a folder with a " + definitionFile + ", readable by you"
-		return nil, unreadable(file, err, advice)
+		return "", nil, unreadable(file, err, advice)
 	}
 	l.texts[definitionFile] = text
 	if l.d, err = parseDocument(file, []byte(text)); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	l.def = &Definition{Dir: display, doc: l.d}
 	l.definition()
 	if l.d.err != nil {
-		return nil, l.d.err
+		return l.def.Name, nil, l.d.err
 	}
 	l.def.Hash = hashFiles("evotune kernel 1", l.texts)
-	return l.def, nil
+	return l.def.Name, l.def, nil
 }
 
 // readFile reads a regular file of a bounded size.
@@ -249,6 +259,24 @@ func (l *loader) compile(n *node, env map[string]any) *expression {
 	return &expression{src: n.str, at: n, prog: prog}
 }
 
+// compileNumber compiles an expression over the dimensions that gives a number.
+// It computes with floats where it can, for integers would overflow silently:
+// 2*M*N*K may well be beyond 64 bits.
+func (l *loader) compileNumber(n *node, env map[string]any) *expression {
+	e := l.compile(n, env)
+	if e == nil {
+		return nil
+	}
+	floats := make(map[string]any, len(env))
+	for name := range env {
+		floats[name] = 1.0
+	}
+	if prog, err := genome.CompileExpr(e.src, floats); err == nil {
+		e.prog = prog
+	}
+	return e
+}
+
 func (l *loader) definition() {
 	// A newer format may have keys that this package does not know: say so
 	// rather than call them unknown.
@@ -351,9 +379,9 @@ func (l *loader) problem(n *node) {
 
 	var e *node
 	p.OperationsExpr, e = t.needText("operations", `"2*N"`)
-	p.operations = l.compile(e, env)
+	p.operations = l.compileNumber(e, env)
 	p.BytesExpr, e = t.needText("bytes", `"8*N"`)
-	p.bytes = l.compile(e, env)
+	p.bytes = l.compileNumber(e, env)
 	p.Pipe, e = t.needText("pipe", `"f32"`)
 	l.oneOf(e, "pipe", pipes())
 
@@ -451,7 +479,7 @@ func (l *loader) buffers(t table, env map[string]any, names map[string]*node) {
 		}
 		b.Shape = strs(axes)
 		for _, a := range axes {
-			b.axes = append(b.axes, l.compile(a, env))
+			b.axes = append(b.axes, l.compileNumber(a, env))
 		}
 		text, e := bt.text("data")
 		switch {
@@ -548,7 +576,7 @@ func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
 		}
 		s.DType = DType(e.str)
 		s.Value, e = st.needText("value", `"1.0"`)
-		s.expr = l.compile(e, env)
+		s.expr = l.compileNumber(e, env)
 		p.Scalars = append(p.Scalars, s)
 	}
 }
@@ -705,11 +733,13 @@ func (l *loader) evaluate() {
 		if l.d.err != nil {
 			return
 		}
-		for _, e := range []*expression{p.operations, p.bytes} {
-			if _, err := p.cost(e, "", s); err != nil {
-				l.d.fail(e.at.at, "%s", strings.TrimSpace(err.Error()))
-				return
-			}
+		if _, err := p.Operations(s); err != nil {
+			l.d.fail(p.operations.at.at, "%v", err)
+			return
+		}
+		if _, err := p.Bytes(s); err != nil {
+			l.d.fail(p.bytes.at.at, "%v", err)
+			return
 		}
 		for _, b := range p.Buffers {
 			if _, err := p.Elements(b, s); err != nil {

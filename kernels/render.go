@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -45,7 +46,7 @@ const unitName = "T"
 func parseUnit(file, text string) (*unit, error) {
 	u := &unit{file: file, text: text}
 	if err := u.parse(); err != nil {
-		line, msg := u.locate(err)
+		line, _, msg := u.locate(err)
 		return nil, &Error{File: file, Line: line, Msg: msg, Err: errors.Join(ErrDefinition, ErrRender)}
 	}
 	return u, nil
@@ -55,7 +56,7 @@ func parseUnit(file, text string) (*unit, error) {
 func (l *loader) flag(n *node) (*unit, error) {
 	u := &unit{file: l.d.file, text: n.str, at: n}
 	if err := u.parse(); err != nil {
-		_, msg := u.locate(err)
+		_, _, msg := u.locate(err)
 		e := l.d.fault(n.at, "flag %q: %s", n.str, msg)
 		e.Err = errors.Join(ErrDefinition, ErrRender)
 		return nil, e
@@ -73,19 +74,18 @@ func (u *unit) parse() error {
 // `template: T:3:7: executing "T" at <.X>: msg` when executing.
 var templateError = regexp.MustCompile(`(?s)^template: ` + unitName + `:(\d+)(?::(\d+))?: (?:executing "[^"]*" at <(.*?)>: )?(.*)$`)
 
-// locate takes an error of text/template apart.
-func (u *unit) locate(err error) (line int, msg string) {
-	line, _, msg = u.locateColumn(err)
-	return line, msg
-}
-
-func (u *unit) locateColumn(err error) (line, col int, msg string) {
+// locate takes an error of text/template apart. The column counts from 1; 0
+// when it is not known.
+func (u *unit) locate(err error) (line, col int, msg string) {
 	m := templateError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return 1, 0, strings.TrimPrefix(err.Error(), "template: ")
 	}
 	line, _ = strconv.Atoi(m[1])
-	col, _ = strconv.Atoi(m[2])
+	if m[2] != "" {
+		col, _ = strconv.Atoi(m[2])
+		col++ // text/template counts columns from 0
+	}
 	msg = m[4]
 	if m[3] != "" {
 		msg = fmt.Sprintf("{{%s}}: %s", m[3], msg)
@@ -105,16 +105,22 @@ func (b *limitedBuilder) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
+// noValue is what text/template prints for what is not there.
+const noValue = "<no value>"
+
 var missingKey = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
 // execute fills a template with genes. The error is an *Error.
 func (im *Implementation) execute(u *unit, genes map[string]any) (string, error) {
 	var b limitedBuilder
 	err := u.tmpl.Execute(&b, genes)
+	if err == nil && strings.Contains(b.String(), noValue) {
+		err = errors.New("the template prints a value that does not exist (" + noValue + ")")
+	}
 	if err == nil {
 		return b.String(), nil
 	}
-	line, col, msg := u.locateColumn(err)
+	line, col, msg := u.locate(err)
 	if errors.Is(err, errTooLong) {
 		msg = errTooLong.Error()
 	}
@@ -123,9 +129,6 @@ func (im *Implementation) execute(u *unit, genes map[string]any) (string, error)
 	}
 	if u.at != nil {
 		return "", im.fail(u.at, "flag %q: %s", u.text, msg)
-	}
-	if col > 0 {
-		col++ // text/template counts columns from 0
 	}
 	return "", &Error{File: u.file, Line: line, Col: col, Msg: msg, Err: ErrRender}
 }
@@ -136,8 +139,7 @@ func (im *Implementation) missing(key string) string {
 	for i, g := range im.Parameters {
 		names[i] = g.Name
 		if g.Name == key {
-			return fmt.Sprintf(`the template uses .%s, which this genome does not have: it exists only when %s; guard it with {{if %s}} or {{if has . "%s"}}`,
-				key, g.When, "...", key)
+			return fmt.Sprintf(`the template uses .%s, which exists only when %s: put it inside {{if has $ "%s"}} ... {{end}}`, key, g.When, key)
 		}
 	}
 	return fmt.Sprintf("the template uses .%s, which is no parameter of implementation %s: %s", key, im.Name, suggest(key, names))
@@ -148,7 +150,7 @@ func (im *Implementation) missing(key string) string {
 func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	genes := g.Map()
 	delete(genes, implementationGene)
-	r := Rendered{Implementation: im, Entry: im.Entry, Files: im.files, Header: Header(&im.definition.Problem, im)}
+	r := Rendered{Implementation: im, Entry: im.Entry, Files: maps.Clone(im.files), Header: Header(&im.definition.Problem, im)}
 	var err error
 	if r.Source, err = im.execute(im.main, genes); err != nil {
 		return Rendered{}, err
@@ -177,7 +179,7 @@ func (im *Implementation) RenderBaseline() (Rendered, error) {
 	switch b.Kind {
 	case BaselineSource:
 		r := Rendered{
-			Implementation: b.owner, Entry: b.Source.Entry, Source: b.Source.Text, Files: b.owner.files,
+			Implementation: b.owner, Entry: b.Source.Entry, Source: b.Source.Text, Files: maps.Clone(b.owner.files),
 			Header: header(&im.definition.Problem, im.Backend, b.Source.Entry), Flags: slices.Clone(b.Flags), Threads: 1,
 		}
 		r.Hash = r.hash()
