@@ -503,7 +503,7 @@ func (r *runner) flush() error {
 		if _, err := r.opts.Log.Append(r.buffer...); err != nil {
 			// What is not durable is never announced.
 			r.buffer, r.notes = nil, nil
-			return fmt.Errorf("campaign %s: the store refused %w", r.cfg.ID, err)
+			return fmt.Errorf("campaign %s: %w", r.cfg.ID, err)
 		}
 		r.buffer = r.buffer[:0]
 	}

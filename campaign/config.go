@@ -5,8 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/evotune/evotune/search"
 )
 
 // A Config is what a campaign is, apart from the machine it happens to run on.
@@ -75,6 +78,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("campaign: window is %d, it must be at least 1", c.Window)
 	case strings.ContainsAny(c.ID, "/\x00 \n"):
 		return fmt.Errorf("campaign: ID %q has a space, a slash or a control character", c.ID)
+	}
+	if c.Strategy != "" && !slices.Contains(search.Names(), c.Strategy) {
+		return fmt.Errorf("campaign: unknown strategy %q: there are %s", c.Strategy, strings.Join(search.Names(), ", "))
 	}
 	return c.Budget.validate()
 }

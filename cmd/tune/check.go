@@ -21,7 +21,7 @@ indexes by the rebuilt ones; the log itself is never changed.
 		RunE: func(*cobra.Command, []string) error {
 			path := a.v.GetString("store")
 			if repair {
-				if _, err := store.Repair(path); err != nil {
+				if _, err := store.Repair(path, store.Options{MustExist: true}); err != nil {
 					return storeError(err)
 				}
 			}

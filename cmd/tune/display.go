@@ -286,8 +286,7 @@ func (p *livePrinter) show(s *campaign.Started) {
 }
 
 func (p *livePrinter) line(text func() string) {
-	nop := mpb.BarFillerBuilderFunc(func() mpb.BarFiller { return nil })
-	bar := p.progress.New(0, nop, mpb.BarWidth(0), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+	bar := p.progress.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return text()

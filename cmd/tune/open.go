@@ -127,6 +127,10 @@ func (t *target) resolve() error {
 		return err
 	}
 	if t.definition, err = catalogue.Get(t.kernel); err != nil {
+		// A folder that could not be read is the likelier reason.
+		if broken := catalogue.Errors(); errors.Is(err, kernels.ErrUnknownKernel) && len(broken) > 0 {
+			return broken[0]
+		}
 		return err
 	}
 	t.hash = t.definition.Hash

@@ -78,6 +78,7 @@ configuration folder; an unknown key in it is an error.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
 	})
+	root.PersistentFlags().String("config", "", "the configuration `FILE`")
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(),
