@@ -21,6 +21,18 @@ INLINE vec splat(float x) { return x - (vec){0}; }
 INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+/* Keeps v in a register: without it a compiler may choose to read it from memory
+ * again for every use. */
+#if defined __AVX512F__
+#define PIN(v) __asm__("" : "+v"(v))
+#elif (defined __AVX__ && VECTOR_BYTES <= 32) || (defined __SSE__ && VECTOR_BYTES == 16)
+#define PIN(v) __asm__("" : "+x"(v))
+#elif defined __aarch64__ && VECTOR_BYTES == 16
+#define PIN(v) __asm__("" : "+w"(v))
+#else
+#define PIN(v) (void)0
+#endif
+
 /* The larger of each pair of lanes. Where the compiler has a name for the one
  * instruction that does it, that is used. */
 INLINE vec larger(vec a, vec b)
