@@ -271,7 +271,8 @@ func glue(p *kernels.Problem, entry string, scalarType func(kernels.Scalar) stri
 }
 
 // checkControls proves the tolerance: what is wrong on purpose must fail it.
-// Shapes at which two swapped inputs differ in size are left out.
+// Shapes at which two swapped inputs differ in size are left out, and those at
+// which the control happens to be right.
 func (q *problem) checkControls(swapped func(d *shapeData, a, b int) ([]expected, error)) error {
 	for _, c := range q.definition.Problem.Controls {
 		looked := false
@@ -301,21 +302,29 @@ func (q *problem) checkControls(swapped func(d *shapeData, a, b int) ([]expected
 			default:
 				return fmt.Errorf("the CPU backend has no negative control %q", c.Kind)
 			}
-			looked = true
-			if err := q.mustFail(d, c, wrong); err != nil {
+			told, err := q.mustFail(d, c, wrong)
+			if err != nil {
 				return err
 			}
+			looked = looked || told
 		}
 		if !looked {
-			return fmt.Errorf("%w: %s: swapping %s could be tried at no shape: give the two inputs the same size at the sanitize shape or a verify shape",
-				ErrControl, q.definition.Name, strings.Join(c.Buffers, " and "))
+			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any shape: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape",
+				ErrControl, q.definition.Name, controlName(c))
 		}
 	}
 	return nil
 }
 
-func (q *problem) mustFail(d *shapeData, c kernels.Control, wrong [][]float64) error {
-	least := math.Inf(1)
+// sameAnswer is the relative error up to which a control is taken to be the
+// right answer in other words: the constant at a shape with one element, say.
+const sameAnswer = 1e-12
+
+// mustFail holds a control's outputs against the reference at one shape. It
+// says whether they told anything: where the control gives the right answer it
+// does not.
+func (q *problem) mustFail(d *shapeData, c kernels.Control, wrong [][]float64) (bool, error) {
+	least, most := math.Inf(1), 0.0
 	for b, p := range d.layout.buffers {
 		if p.role == roleIn {
 			continue
@@ -331,16 +340,22 @@ func (q *problem) mustFail(d *shapeData, c kernels.Control, wrong [][]float64) e
 			worst /= e.rms
 		}
 		if worst > q.tolerance[b] {
-			return nil // one output that fails is enough
+			return true, nil // one output that fails is enough
 		}
-		least = math.Min(least, worst)
+		least, most = math.Min(least, worst), math.Max(most, worst)
 	}
-	name := string(c.Kind)
-	if len(c.Buffers) > 0 {
-		name += " of " + strings.Join(c.Buffers, " and ")
+	if most <= sameAnswer {
+		return false, nil
 	}
-	return fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
-		ErrControl, q.definition.Name, name, d.shape.Name, least)
+	return true, fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
+		ErrControl, q.definition.Name, controlName(c), d.shape.Name, least)
+}
+
+func controlName(c kernels.Control) string {
+	if len(c.Buffers) == 0 {
+		return string(c.Kind)
+	}
+	return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
 }
 
 func (q *problem) index(buffer string) int {
