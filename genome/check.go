@@ -65,13 +65,25 @@ func (s *Space) check(ix []int) error {
 		}
 	}
 	slot := func(g int) int32 { return b.genes[g].slot(ix[b.genes[g].global]) }
+	if s.listed {
+		path := make([]int32, len(b.genes))
+		for i := range path {
+			if path[i] = slot(i); path[i] >= b.genes[i].slots() {
+				return &InvalidError{Msg: fmt.Sprintf("gene %s is missing", b.genes[i].Name)}
+			}
+		}
+		if !b.comps[0].d.has(path) {
+			return &InvalidError{Msg: fmt.Sprintf("it is not among the %.0f that are listed", s.size)}
+		}
+		return nil
+	}
 	for i := range b.genes {
 		g := &b.genes[i]
 		missing := ix[g.global] < 0
 		switch r := b.whens[i]; {
 		case r == nil && missing:
 			return &InvalidError{Msg: fmt.Sprintf("gene %s is missing", g.Name)}
-		case r == nil || s.listed:
+		case r == nil:
 		default:
 			switch v := r.judge(b, slot); {
 			case v == fails:
@@ -257,4 +269,3 @@ func (s *Space) Vector(g Genome) []float64 {
 	}
 	return v
 }
-

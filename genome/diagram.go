@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand"
+	"slices"
 )
 
 // A diagram is a multi-valued decision diagram: every path from the root to
@@ -124,7 +125,14 @@ func buildDiagram(slots []int32, autos []*automaton, budget int) (*diagram, erro
 		return nil, ErrEmpty
 	}
 
-	// Backward: drop dead nodes, join equal ones, number the rest.
+	return reduceDiagram(slots, raw)
+}
+
+// reduceDiagram makes a diagram of raw levels: the children of every node, as
+// numbers from 1 within the next level, or 1 for the end; 0 is dead. It drops
+// dead nodes, joins equal ones and counts paths. raw is used up.
+func reduceDiagram(slots []int32, raw [][]int32) (*diagram, error) {
+	n := len(slots)
 	d := &diagram{slots: slots, first: make([]int32, n), edge: make([]int32, n)}
 	id := []int32{dead, end} // of the level below: from its raw number
 	levels := make([][]int32, n)
@@ -187,6 +195,46 @@ func buildDiagram(slots []int32, autos []*automaton, budget int) (*diagram, erro
 	}
 	d.count(int(nodes))
 	return d, nil
+}
+
+// listDiagram makes the diagram of listed paths, one after another in rows.
+func listDiagram(slots, rows []int32) *diagram {
+	n := len(slots)
+	sorted := make([][]int32, 0, len(rows)/n)
+	for i := 0; i < len(rows); i += n {
+		sorted = append(sorted, rows[i:i+n])
+	}
+	slices.SortFunc(sorted, slices.Compare)
+	sorted = slices.CompactFunc(sorted, slices.Equal)
+	// The trie of the paths; node numbers as reduceDiagram wants them.
+	raw := make([][]int32, n)
+	counts := make([]int32, n+1)
+	for i, row := range sorted {
+		same := 0
+		if i > 0 {
+			for same < n && row[same] == sorted[i-1][same] {
+				same++
+			}
+		}
+		for l := range n {
+			if l > same || i == 0 { // a new node at this level
+				raw[l] = append(raw[l], make([]int32, slots[l])...)
+				counts[l]++
+			}
+			if l >= same {
+				next := counts[l+1] + 1
+				if l == n-1 {
+					next = end
+				}
+				raw[l][(counts[l]-1)*slots[l]+row[l]] = next
+			}
+		}
+	}
+	d, err := reduceDiagram(slots, raw)
+	if err != nil {
+		panic(err) // there is a row at least
+	}
+	return d
 }
 
 // count fills in the numbers of paths, exactly if they fit.

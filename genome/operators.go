@@ -70,7 +70,7 @@ func (s *Space) follow(b *branch, c *component, wishes []wish, path []int32) boo
 		kids := c.d.children(l, node)
 		if slot < 0 || kids[slot] == dead {
 			// It may still be that the gene does not exist here.
-			if slot = int32(len(g.Values)); g.When == "" || kids[slot] == dead {
+			if slot = int32(len(g.Values)); !g.conditional || kids[slot] == dead {
 				return false
 			}
 		}
@@ -476,7 +476,7 @@ func (b *branch) keep(c *component, path []int32, level int, node int32) bool {
 			continue
 		}
 		g := &b.genes[c.genes[level]]
-		if g.When == "" {
+		if !g.conditional {
 			return false
 		}
 		n := int32(len(g.Values))
