@@ -135,7 +135,7 @@ func (a *arena) checkFence(l *layout, base, set int) string {
 			for got[last] == a.canary[last] {
 				last--
 			}
-			return fmt.Sprintf("red zone: wrote %d bytes before the start of %s", redZone-last, p.name)
+			return fmt.Sprintf("red zone: wrote byte %d before the start of %s", redZone-last, p.name)
 		}
 		end := at + p.bytes
 		if got := a.mem[end : end+redZone]; !bytes.Equal(got, a.canary) {
@@ -143,7 +143,7 @@ func (a *arena) checkFence(l *layout, base, set int) string {
 			for got[first] == a.canary[first] {
 				first++
 			}
-			return fmt.Sprintf("red zone: wrote %d bytes behind the end of %s", first, p.name)
+			return fmt.Sprintf("red zone: wrote byte %d behind the end of %s", first, p.name)
 		}
 	}
 	return ""

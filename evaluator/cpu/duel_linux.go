@@ -97,11 +97,7 @@ func (h *bench) Duel(ctx context.Context, bins []evaluator.Binary) ([]evaluator.
 		if p == nil {
 			continue
 		}
-		err := p.thaw()
-		if err == nil {
-			_, err = p.quit(h.options.Timeout)
-		}
-		if err != nil {
+		if _, err := p.quit(h.options.Timeout); err != nil {
 			if err := lose(i, "end of the process", err); err != nil {
 				return nil, err
 			}

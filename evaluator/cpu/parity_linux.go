@@ -164,9 +164,6 @@ func (h *bench) twice(p *process, d *shapeData, a *arena, v, threads int) (outpu
 // launch makes one launch on set 0 and freezes the process, so that what is
 // looked at is what was there when the kernel returned.
 func (h *bench) launch(p *process, d *shapeData, junk int) (time.Duration, error) {
-	if err := p.thaw(); err != nil {
-		return 0, err
-	}
 	ans, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, h.deadline(d, 1))
 	if err != nil {
 		return 0, err

@@ -244,7 +244,8 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 	return p, nil
 }
 
-// send writes one command.
+// send writes one command and lets the process go on if it is frozen: it has
+// no time for anything else than what it is told.
 func (p *process) send(c command) error {
 	p.seq++
 	c.nonce, c.seq = p.nonce, p.seq
@@ -257,7 +258,7 @@ func (p *process) send(c command) error {
 		}
 		return p.died("ended before it was asked")
 	}
-	return nil
+	return p.thaw()
 }
 
 // receive waits for the answer to the last command. What is no answer, or an
@@ -356,7 +357,7 @@ func exitReason(state *os.ProcessState) string {
 		default:
 			return "killed by " + unix.SignalName(s)
 		}
-	case status.ExitStatus() == 73:
+	case status.ExitStatus() == 71 || status.ExitStatus() == 73:
 		return "closed the harness's descriptors"
 	default:
 		return fmt.Sprintf("called exit (status %d) instead of returning", status.ExitStatus())

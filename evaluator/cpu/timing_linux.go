@@ -160,9 +160,6 @@ func (c *contender) run(n int) (time.Duration, error) {
 	if err := c.p.send(command{kind: commandRun, launches: sets, junk: -1}); err != nil {
 		return 0, err
 	}
-	if err := c.p.thaw(); err != nil {
-		return 0, err
-	}
 	ans, err := c.p.receive(answerDone, c.h.deadline(c.d, n))
 	if err != nil {
 		return 0, err
@@ -285,9 +282,6 @@ func (h *bench) startBaseline(t *timingState, d *shapeData) error {
 		t.baseline, t.baseShape = p, nil
 	}
 	if t.baseShape != d {
-		if err := t.baseline.thaw(); err != nil {
-			return fmt.Errorf("the baseline: %w", notOurs(err))
-		}
 		if err := t.baseline.setShape(d, t.places[d].base); err != nil {
 			return fmt.Errorf("the baseline: %w", notOurs(err))
 		}
@@ -311,9 +305,6 @@ func notOurs(err error) error {
 
 // contend prepares a process for timing at a shape.
 func (h *bench) contend(t *timingState, p *process, d *shapeData, threads int) (*contender, error) {
-	if err := p.thaw(); err != nil {
-		return nil, err
-	}
 	place := t.places[d]
 	if err := p.setShape(d, place.base); err != nil {
 		return nil, err
@@ -463,10 +454,6 @@ func (h *bench) benchmark(ctx context.Context, bin *candidate, incumbent float64
 		}
 		timings = append(timings, timing)
 	}
-	if err := p.thaw(); err != nil {
-		out, err := fault(err, evidence, "end of the process")
-		return timings, out, err
-	}
 	if _, err := p.quit(h.options.Timeout); err != nil {
 		out, err := fault(err, evidence, "end of the process")
 		return timings, out, err
@@ -503,6 +490,8 @@ func (h *bench) timeShape(p *process, bin *candidate, d *shapeData, incumbent fl
 	t.flush()
 	var samples, baseline []float64
 	stopped := ""
+	floor := h.floor(d, c.place.sets, bin.src.Threads)
+	least := math.Inf(1)
 	for begin := time.Now(); stopped == ""; {
 		s, b, err := h.pair(t, c, base)
 		if err != nil {
@@ -510,14 +499,13 @@ func (h *bench) timeShape(p *process, bin *candidate, d *shapeData, incumbent fl
 		}
 		samples, baseline = append(samples, s), append(baseline, b)
 		stopped = h.enough(samples, baseline, time.Since(begin), incumbent)
+		if least = min(least, s); least < floor && len(samples) >= 3 {
+			stopped = "limit" // more samples of this would prove no more
+		}
 	}
 	timing := evaluator.NewTiming(d.shape.Name, samples, baseline, c.batch, base.batch)
 	timing.Stopped = stopped
-	timing.FloorNS = h.floor(d, c.place.sets, bin.src.Threads)
-	least := math.Inf(1)
-	for _, s := range samples {
-		least = min(least, s)
-	}
+	timing.FloorNS = floor
 	if least < timing.FloorNS {
 		return timing, nil, &errFloor{least, timing.FloorNS}
 	}

@@ -182,7 +182,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 
 // firstError picks the line of a compiler's log that says what is wrong.
 func firstError(log string) string {
-	for _, marker := range []string{"error: ", "undefined reference", "multiple definition", "error:", "ld returned"} {
+	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:"} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
 				return printable(line)
