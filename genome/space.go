@@ -102,6 +102,7 @@ const (
 	budgetDiagram    = 1 << 22 // edges per component
 	estimateDraws    = 200000  // at most, to estimate the size
 	estimateAccepted = 2000    // accepted draws that are enough
+	leastAccepted    = 10      // fewer make a space that nobody can search
 	maxRejectedDraws = 1 << 26
 )
 
@@ -952,15 +953,15 @@ func (s *Space) measure() error {
 			accepted++
 		}
 	}
-	if accepted == 0 {
+	if accepted < leastAccepted {
 		var which []string
 		for _, b := range s.branches {
 			for _, r := range b.deferred {
 				which = append(which, fmt.Sprintf("%q", r.Expr))
 			}
 		}
-		return fmt.Errorf("space: none of %d draws satisfies the constraints that are too large to be compiled: %s; "+
-			"split them into smaller ones or shorten the lists of values", estimateDraws, strings.Join(which, " and "))
+		return fmt.Errorf("space: %d of %d draws satisfy the constraints that are too large to be compiled: %s; "+
+			"split them into smaller ones or shorten the lists of values", accepted, draws, strings.Join(which, " and "))
 	}
 	s.size = s.relaxed * float64(accepted) / float64(draws)
 	return nil
@@ -1130,8 +1131,7 @@ func (s *Space) Random(rng *rand.Rand) Genome {
 			return s.genome(b, path)
 		}
 	}
-	// NewSpace has seen at least one draw in 200000 accepted, so this is a
-	// fault of ours.
+	// NewSpace has seen one draw in 20000 accepted, so this is a fault of ours.
 	panic("genome: no valid genome found by drawing")
 }
 
