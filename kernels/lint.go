@@ -268,11 +268,18 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		seen[key] = true
 		return !had
 	}
-	r, err := im.Render(g)
-	if err != nil {
-		if once(err.Error()) {
+	fail := func(err error) {
+		key := err.Error()
+		if e := (*Error)(nil); errors.As(err, &e) { // one finding for a place: the message may name the genome
+			key = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Col)
+		}
+		if once(key) {
 			l.err(err)
 		}
+	}
+	r, err := im.Render(g)
+	if err != nil {
+		fail(err)
 		return r, false
 	}
 	all := r.Source
@@ -288,17 +295,18 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 	if !declares(all, im.Entry) && once("entry") {
 		l.at(lookup(im.node, "entry").at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
 	}
-	for i, f := range r.Flags {
-		if strings.ContainsAny(f, " \t\n") && once("flag "+f) {
-			l.at(lookup(im.node, "flags").items[min(i, len(im.flags)-1)].at, "the flag %q has a space in it: each flag is one argument of the compiler", f)
+	for i, u := range im.flags {
+		f, _ := im.execute(u, g.Map()) // rendered above
+		if f = strings.TrimSpace(f); strings.ContainsAny(f, " \t\n") && once(fmt.Sprint("flag ", i)) {
+			l.at(u.at.at, "the flag %q has a space in it: each flag is one argument of the compiler", f)
 		}
 	}
 	for _, s := range l.d.Problem.Shapes {
 		if im.Launch == nil {
 			break
 		}
-		if _, err := im.Geometry(g, s); err != nil && once(err.Error()) {
-			l.err(err)
+		if _, err := im.Geometry(g, s); err != nil {
+			fail(err)
 		}
 	}
 	return r, true

@@ -1,0 +1,253 @@
+package kernels_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// renamed is base under another name.
+func renamed(tb testing.TB, name string) string {
+	tb.Helper()
+	return change(tb, `name = "product"`, `name = "`+name+`"`)
+}
+
+func TestBuiltin(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range cat.Errors() {
+		t.Error(err)
+	}
+	for _, name := range []string{"attention", "conv2d", "rmsnorm", "sgemm", "softmax"} {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if d.Name != name || d.License == "" || d.Overrides != "" {
+			t.Errorf("%s: %+v", name, d)
+		}
+		for _, s := range d.Problem.ShapesFor(kernels.Tune) {
+			for _, im := range d.Implementations {
+				space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, nil)
+				if err != nil {
+					t.Error(err)
+				} else if n := space.Size(); n < 1e3 || n > 1e8 {
+					t.Errorf("%s: the space of %s at shape %s has %g genomes, want 10^3 to 10^8", name, im.Name, s.Name, n)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownKernel(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"sgem":     `unknown kernel "sgem": did you mean sgemm? there are `,
+		"atention": `unknown kernel "atention": did you mean attention? there are `,
+		"":         `unknown kernel "": there are `,
+	} {
+		_, err := cat.Get(name)
+		if !errors.Is(err, kernels.ErrUnknownKernel) || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "rmsnorm") {
+			t.Errorf("got  %v\nwant %s...", err, want)
+		}
+	}
+}
+
+func TestOpenFolders(t *testing.T) {
+	several := t.TempDir()
+	writeFolder(t, filepath.Join(several, "good"), folder(renamed(t, "mine")))
+	writeFolder(t, filepath.Join(several, "bad"), folder(strings.Replace(renamed(t, "worse"), `pipe = "f32"`, `pipe = "f33"`, 1)))
+	writeFolder(t, filepath.Join(several, "sgemm"), folder(renamed(t, "sgemm")))
+	if err := os.Mkdir(filepath.Join(several, "no-kernel"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(several, "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	one := filepath.Join(t.TempDir(), "one")
+	writeFolder(t, one, folder(renamed(t, "one")))
+
+	cat, err := kernels.Open(several, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mine", "one", "sgemm", "attention"} {
+		if !slices.Contains(cat.Names(), name) {
+			t.Errorf("%s is not among %v", name, cat.Names())
+		}
+		if _, err := cat.Get(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.IsSorted(cat.Names()) {
+		t.Errorf("%v is not sorted", cat.Names())
+	}
+	if d, err := cat.Get("sgemm"); err != nil || d.Overrides != "builtin/sgemm" || d.Dir != filepath.Join(several, "sgemm") {
+		t.Errorf("sgemm: %+v, %v", d, err)
+	}
+	// The broken one answers to the names of its folder and of itself.
+	for _, name := range []string{"bad", "worse"} {
+		if _, err := cat.Get(name); !errors.Is(err, kernels.ErrDefinition) || !strings.Contains(err.Error(), filepath.Join("bad", "kernel.toml")+":10:8: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if slices.Contains(cat.Names(), name) {
+			t.Errorf("%s is listed", name)
+		}
+	}
+	if n := len(cat.Errors()); n != 1 {
+		t.Errorf("%d errors, want 1: %v", n, cat.Errors())
+	}
+}
+
+// A broken kernel must not quietly give way to the built-in one that it was to
+// replace; a good one given after it does replace it.
+func TestBrokenOverride(t *testing.T) {
+	broken, good := filepath.Join(t.TempDir(), "sgemm"), filepath.Join(t.TempDir(), "sgemm")
+	writeFolder(t, broken, folder(strings.Replace(renamed(t, "sgemm"), `pipe = "f32"`, `pipe = "f33"`, 1)))
+	writeFolder(t, good, folder(renamed(t, "sgemm")))
+	cat, err := kernels.Open(broken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := cat.Get("sgemm"); !errors.Is(err, kernels.ErrDefinition) {
+		t.Errorf("got %v, %v; want the error of the broken kernel", d, err)
+	}
+	if cat, err = kernels.Open(broken, good); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := cat.Get("sgemm"); err != nil || d.Dir != good {
+		t.Errorf("got %v, %v; want the good kernel", d, err)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	empty := t.TempDir()
+	file := filepath.Join(empty, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		empty:                           "neither this folder nor one in it has a kernel.toml: name a kernel's folder, or one that holds kernels",
+		filepath.Join(empty, "nowhere"): "no such file or directory: --kernels needs a folder that is a kernel or holds several",
+		file:                            "not a directory: --kernels needs a folder that is a kernel or holds several",
+	} {
+		_, err := kernels.Open(dir)
+		if err == nil || err.Error() != dir+": "+want || !errors.Is(err, kernels.ErrDefinition) {
+			t.Errorf("got  %v\nwant %s: %s", err, dir, want)
+		}
+	}
+}
+
+func TestScaffold(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "my-kernel")
+	if err := kernels.Scaffold(dir, "my-kernel"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside the folder there is something else: %v, %v", entries, err)
+	}
+	cat, err := kernels.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := cat.Get("my-kernel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Implementations[0].Entry != "run_my_kernel" {
+		t.Errorf("entry %s", d.Implementations[0].Entry)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode of the folder: %v, %v", info.Mode(), err)
+	}
+
+	// What is there stays as it is, whatever it is.
+	note := filepath.Join(dir, "kernel.toml")
+	if err := os.WriteFile(note, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []string{dir, note} {
+		err := kernels.Scaffold(taken, "my-kernel")
+		if want := taken + " is already there: choose another name, or remove it: file already exists"; !errors.Is(err, fs.ErrExist) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	if text, err := os.ReadFile(note); err != nil || string(text) != "mine" {
+		t.Errorf("overwritten: %q, %v", text, err)
+	}
+	for _, name := range []string{"", "My Kernel", "a/b", "../x", ".hidden"} {
+		if err := kernels.Scaffold(filepath.Join(parent, "other"), name); err == nil {
+			t.Errorf("the name %q is accepted", name)
+		}
+	}
+	err = kernels.Scaffold(filepath.Join(parent, "none", "x"), "x")
+	if want := "x cannot be made in " + filepath.Join(parent, "none") + ": no such file or directory"; err == nil || err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if entries, _ := os.ReadDir(parent); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// A definition can be shown as JSON, with patterns and values as people write
+// them.
+func TestDefinitionJSON(t *testing.T) {
+	d := mustLoad(t, folder(base+cuda))
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Name    string
+		Problem struct {
+			Operations string
+			Shapes     []struct{ Dims map[string]int64 }
+			Buffers    []struct {
+				Data map[string]any
+			}
+		}
+		Implementations []struct {
+			Name, Threads string
+			Blocking      []string
+			Parameters    []struct {
+				Name   string
+				Values []any
+				When   string
+			}
+			Constraints []struct{ Expr, Why string }
+			Baseline    struct {
+				Kind   string
+				Genome map[string]any
+			}
+			Launch struct{ Grid []string }
+		}
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	im := got.Implementations[0]
+	if got.Problem.Operations != "2*M*N*K" || got.Problem.Shapes[0].Dims["M"] != 64 || got.Problem.Buffers[0].Data["distribution"] != "uniform" ||
+		im.Threads != "THREADS" || im.Blocking[0] != `\[-Wuninitialized\]` || im.Parameters[6].When != "THREADS > 1" || im.Parameters[2].Values[1] != "-O3" ||
+		im.Constraints[0].Expr != "TILE*ROWS <= M*2" || im.Baseline.Kind != "genome" || im.Baseline.Genome["TILE"] != 4.0 ||
+		got.Implementations[1].Launch.Grid[1] != "N - 60" {
+		t.Errorf("%s", text)
+	}
+	if strings.Contains(string(text), "one(M, N, K") {
+		t.Error("the template's text is in it")
+	}
+}
