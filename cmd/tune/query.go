@@ -222,38 +222,50 @@ func (a *app) showCandidate(c store.Candidate) error {
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "candidate\t%s of campaign %s, number %d\n", v.Candidate, v.Campaign, v.Index)
-	fmt.Fprintf(w, "kernel\t%s at %s on %s\n", v.Kernel, strings.Join(v.Shapes, ", "), v.Device)
-	fmt.Fprintf(w, "genome\t%s\n", v.Encoding)
-	fmt.Fprintf(w, "made by\t%s from %s\n", v.Operator, orNone(strings.Join(v.ParentIDs, ", ")))
-	fmt.Fprintf(w, "verdict\t%s\n", v.Verdict)
+	row(a.out, "candidate", "%s of campaign %s, number %d", v.Candidate, v.Campaign, v.Index)
+	row(a.out, "kernel", "%s at %s on %s", v.Kernel, strings.Join(v.Shapes, ", "), v.Device)
+	row(a.out, "genome", "%s", v.Encoding)
+	row(a.out, "made by", "%s from %s", v.Operator, orNone(strings.Join(v.ParentIDs, ", ")))
+	row(a.out, "verdict", "%s", v.Verdict)
 	if r := v.Result; r != nil {
-		showResult(w, *r)
+		showResult(a.out, *r)
 	}
-	return w.Flush()
+	return nil
+}
+
+// row prints one named line.
+func row(w io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(w, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 }
 
 func showResult(w io.Writer, r evaluator.Result) {
 	if r.Reason != "" {
-		fmt.Fprintf(w, "reason\t%s: %s\n", r.Stage, oneLine(r.Reason))
+		row(w, "reason", "%s: %s", r.Stage, oneLine(r.Reason))
 	}
 	if r.SharedWith != "" {
-		fmt.Fprintf(w, "same binary as\t%s\n", r.SharedWith)
+		row(w, "same binary as", "%s", r.SharedWith)
 	}
 	for _, t := range r.Timings {
-		fmt.Fprintf(w, "time at %s\t%s, baseline %s, ratio %.4f (%d samples of %s, spread %.1f%%, floor %s, stopped: %s)\n",
-			t.Shape, nanoseconds(t.MedianNS), nanoseconds(t.BaselineMedianNS), t.Ratio, len(t.SamplesNS),
-			plural(t.Batch, "launch"), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
+		row(w, "time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
+			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, plural(len(t.SamplesNS), "sample"),
+			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}
-	fmt.Fprintf(w, "key\t%s\n", r.Key)
-	fmt.Fprintf(w, "source, binary\t%.16s, %.16s\n", r.Source, r.Binary)
+	row(w, "key", "%s", r.Key)
+	row(w, "source", "%s", r.Source)
+	row(w, "binary", "%s", r.Binary)
 	for _, s := range r.Steps {
-		fmt.Fprintf(w, "%s\t%s in %s\n", s.Stage, s.Outcome, duration(s.Elapsed))
+		row(w, string(s.Stage), "%s in %s", s.Outcome, duration(s.Elapsed))
 		for _, e := range s.Evidence {
-			fmt.Fprintf(w, "  %s\t%s\n", e.Check, evidenceText(e))
+			fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
 		}
 	}
+}
+
+func launches(n int) string {
+	if n == 1 {
+		return "1 launch"
+	}
+	return fmt.Sprintf("%d launches", n)
 }
 
 func evidenceText(e evaluator.Evidence) string {
