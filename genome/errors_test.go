@@ -40,6 +40,8 @@ func TestNewSpaceErrors(t *testing.T) {
 		{name: "no environment", constraints: one(`$env["A"] > 1`), want: []string{"$env"}},
 		{name: "no long ranges", constraints: one("len(1..A) > 1"), want: []string{"range"}},
 		{name: "no variables", constraints: one("let x = A; x > 1"), want: []string{"not available"}},
+		{name: "floor division", constraints: one("ORDER != '//' and A == B // 2"), want: []string{"column 26", "int(a / b)"}, line: 1, col: 26},
+		{name: "comment", constraints: one("A > 1 /* or more */"), want: []string{"column 7", "comments"}},
 		{name: "deep loops", constraints: one("all([A], all([B], all([1], # > 0)))"), want: []string{"nest at most 2"}},
 		{name: "too long", constraints: one(strings.Repeat("A > 1 and ", 1000) + "true"), want: []string{"at most 4096"}},
 		{name: "regexp", constraints: one("ORDER matches '['"), want: []string{"error parsing regexp"}},

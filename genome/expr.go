@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -68,7 +69,7 @@ func (e *ExprError) Error() string {
 // functions are abs, ceil, floor, round, int, float, min, max, bitand, bitor,
 // bitxor, bitnand, bitnot, bitshl, bitshr, bitushr, all, any, none, one,
 // count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string. A
-// range (1..8) stands only after "in"; there are no variables of its own.
+// range (1..8) stands only after "in"; there are no variables and no comments.
 type Expr struct {
 	src     string
 	program *vm.Program
@@ -129,6 +130,9 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 	if strings.TrimSpace(src) == "" {
 		return nil, exprError(src, 0, "the expression is empty")
 	}
+	if at := comment(src); at >= 0 {
+		return nil, exprError(src, utf8.RuneCountInString(src[:at]), `comments are not available, and "//" begins one; an integer division is int(a / b)`)
+	}
 	options := []expr.Option{expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false)}
 	for _, f := range functions {
 		options = append(options, expr.EnableBuiltin(f))
@@ -150,6 +154,25 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 	}
 	slices.Sort(e.names)
 	return e, nil
+}
+
+// comment finds where a comment begins, outside of strings; -1 for none. To
+// expr-lang "A == B // C" is "A == B", which nobody means who writes it.
+func comment(src string) int {
+	quote := byte(0)
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case quote == 0 && (c == '"' || c == '\'' || c == '`'):
+			quote = c
+		case quote == 0 && c == '/' && i+1 < len(src) && (src[i+1] == '/' || src[i+1] == '*'):
+			return i
+		case c == quote:
+			quote = 0
+		case quote != 0 && quote != '`' && c == '\\':
+			i++
+		}
+	}
+	return -1
 }
 
 // exprError makes an ExprError for a fault at a character.

@@ -1,0 +1,174 @@
+package genome
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"github.com/MaxHalford/eaopt"
+)
+
+func small(t testing.TB) *Space {
+	s, err := NewSpace([]Gene{
+		{Name: "BM", Values: []Value{Int(16), Int(32), Int(64)}, Ordinal: true},
+		{Name: "PACK", Values: bools},
+		{Name: "AHEAD", Values: []Value{Float(0), Float(0.5)}, Ordinal: true, When: "PACK"},
+		{Name: "ORDER", Values: []Value{Str("ijk"), Str("k i j")}},
+	}, []Constraint{{"BM < 64 or PACK", "large blocks need packing"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestGenome(t *testing.T) {
+	s := small(t)
+	g, err := s.FromMap(map[string]any{"BM": 64, "PACK": true, "AHEAD": 0, "ORDER": "k i j"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const encoding = `BM=64,PACK=true,AHEAD=0.0,ORDER="k i j"`
+	if g.String() != encoding {
+		t.Errorf("%s, want %s", g, encoding)
+	}
+	sum := sha256.Sum256([]byte(encoding))
+	if got, want := g.Hash(), hex.EncodeToString(sum[:])[:16]; got != want {
+		t.Errorf("hash %s, want %s", got, want)
+	}
+	if want := map[string]any{"BM": int64(64), "PACK": true, "AHEAD": 0.0, "ORDER": "k i j"}; !reflect.DeepEqual(g.Map(), want) {
+		t.Errorf("map %v", g.Map())
+	}
+	data, err := json.Marshal(struct{ G Genome }{g})
+	if err != nil || string(data) != `{"G":{"BM":64,"PACK":true,"AHEAD":0.0,"ORDER":"k i j"}}` {
+		t.Errorf("JSON %s, %v", data, err)
+	}
+	var m map[string]Value
+	if err := json.Unmarshal(data[5:len(data)-1], &m); err != nil || len(m) != 4 || m["AHEAD"] != Float(0) {
+		t.Errorf("JSON comes back as %v, %v", m, err)
+	}
+	if err := json.Unmarshal(data[5:len(data)-1], &g); err == nil {
+		t.Error("a genome can be read without its space")
+	}
+	h, err := s.Parse("BM=16,PACK=false,ORDER=ijk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.Get("AHEAD"); ok {
+		t.Error("an inactive gene has a value")
+	}
+	if _, ok := h.Get("NONE"); ok {
+		t.Error("an unknown gene has a value")
+	}
+	if v, ok := h.Get("ORDER"); !ok || v != Str("ijk") {
+		t.Errorf("ORDER is %v", v)
+	}
+	if got, want := s.Indices(h), []int{0, 0, -1, 0}; !reflect.DeepEqual(got, want) {
+		t.Errorf("indices %v, want %v", got, want)
+	}
+	if got, want := s.Vector(g), []float64{1, 1, 0, 1}; !reflect.DeepEqual(got, want) {
+		t.Errorf("vector %v, want %v", got, want)
+	}
+	if got, want := s.Vector(h), []float64{0, 0, -1, 0}; !reflect.DeepEqual(got, want) {
+		t.Errorf("vector %v, want %v", got, want)
+	}
+	// BM by 2 of 2 places, PACK, AHEAD (which only one has), ORDER.
+	if d := s.Distance(g, h); d != 1 {
+		t.Errorf("distance %v, want 1", d)
+	}
+	var none Genome
+	if data, err := json.Marshal(none); !none.IsZero() || none.String() != "" || none.Hash() != "" || none.Map() != nil || err != nil || string(data) != "null" {
+		t.Error("the zero genome is something")
+	}
+	if err := json.Unmarshal([]byte("null"), &none); err != nil || !none.IsZero() {
+		t.Errorf("null: %v", err)
+	}
+	if g == h || map[Genome]int{g: 1}[g] != 1 {
+		t.Error("genomes do not compare")
+	}
+}
+
+// TestGenesAreCopies: a caller that changes what it was given or has given
+// does not change the space.
+func TestGenesAreCopies(t *testing.T) {
+	genes := []Gene{{Name: "A", Values: steps(1, 3, 1)}}
+	s, err := NewSpace(genes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	genes[0].Values[0] = Int(9)
+	s.Genes()[0].Values[1] = Int(9)
+	if got := s.Genes()[0].Values; !reflect.DeepEqual(got, steps(1, 3, 1)) {
+		t.Errorf("values %v", got)
+	}
+}
+
+func TestIndividual(t *testing.T) {
+	s := small(t)
+	rng := rand.New(rand.NewSource(1))
+	i := &Individual{Genome: s.Random(rng), Rate: 0.5}
+	if _, err := i.Evaluate(); !errors.Is(err, ErrNotEvaluated) {
+		t.Errorf("evaluated before told: %v", err)
+	}
+	i.Fitness, i.Told = 0.7, true
+	if f, err := i.Evaluate(); f != 0.7 || err != nil {
+		t.Errorf("fitness %v, %v", f, err)
+	}
+	c := i.Clone().(*Individual)
+	was := i.Genome
+	c.Mutate(rng)
+	if i.Genome != was || c.Genome == was || c.Told || !i.Told {
+		t.Error("mutating a clone goes wrong")
+	}
+	other := c.Genome
+	i.Crossover(c, rng)
+	for _, x := range []*Individual{i, c} {
+		if err := s.Check(x.Genome); err != nil || x.Told {
+			t.Errorf("offspring %v, told %v: %v", x.Genome, x.Told, err)
+		}
+	}
+	if s.Distance(i.Genome, was)+s.Distance(i.Genome, other) > 2 {
+		t.Error("distance beyond 1")
+	}
+}
+
+// TestIndividualInEaopt lets eaopt itself run a population of individuals.
+func TestIndividualInEaopt(t *testing.T) {
+	s := small(t)
+	rng := rand.New(rand.NewSource(2))
+	individuals := make(eaopt.Individuals, 12)
+	fitness := func(g Genome) float64 { v, _ := g.Get("BM"); n, _ := v.Number(); return -n }
+	for k := range individuals {
+		g := s.Random(rng)
+		individuals[k] = eaopt.NewIndividual(&Individual{Genome: g, Rate: 0.2, Fitness: fitness(g), Told: true}, rng)
+	}
+	pop := eaopt.Population{Individuals: individuals, RNG: rng}
+	model := eaopt.ModGenerational{Selector: eaopt.SelTournament{NContestants: 3}, MutRate: 0.5, CrossRate: 0.7}
+	for range 10 {
+		for k := range pop.Individuals {
+			x := pop.Individuals[k].Genome.(*Individual)
+			if err := s.Check(x.Genome); err != nil {
+				t.Fatal(err)
+			}
+			x.Fitness, x.Told = fitness(x.Genome), true
+			if err := pop.Individuals[k].Evaluate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pop.Individuals.SortByFitness()
+		if err := model.Apply(&pop); err != nil {
+			t.Fatal(err)
+		}
+	}
+	best := math.Inf(1)
+	for k := range pop.Individuals {
+		best = min(best, fitness(pop.Individuals[k].Genome.(*Individual).Genome))
+	}
+	if best != -64 {
+		t.Errorf("best %v, want -64", best)
+	}
+}
