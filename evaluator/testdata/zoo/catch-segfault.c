@@ -1,6 +1,5 @@
 /* Faults, catches the signal, and never comes back from the handler. Class:
  * crash that looks like work. Stopped by: the deadline. */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <unistd.h>
 

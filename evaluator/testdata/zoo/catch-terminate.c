@@ -1,7 +1,6 @@
 /* Catches every signal that can be caught and hangs. Class: hang that resists.
  * Stopped by: the deadline; the process group is killed by the one signal that
  * cannot be caught. */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
  * that the loader has put into the program. Class: the clock is bent, by one
  * who shares its memory. Stopped by: times are held against the processor time
  * that the kernel accounted to the process. */
-#define _GNU_SOURCE
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,8 @@ static int redirect(const struct link_map *program, const ElfW(Rela) *table, siz
 	return 0;
 }
 
-static void patch(void)
+/* patch is called when the candidate is loaded, before anything is timed. */
+__attribute__((constructor)) static void patch(void)
 {
 	const struct link_map *program = _r_debug.r_map; /* the first is the program */
 	const ElfW(Sym) *symbols = 0;
@@ -67,11 +67,6 @@ static void patch(void)
 
 void product(PRODUCT_PARAMETERS)
 {
-	static int patched;
-	if (!patched) {
-		patched = 1;
-		patch();
-	}
 	for (int pass = 0; pass < 4; pass++) {
 		multiply(PRODUCT_ARGUMENTS);
 		__asm__ volatile("" ::: "memory"); /* every pass has to happen */

@@ -1,7 +1,6 @@
 /* Slow, but defines a clock_gettime of its own that runs a thousand times slower
  * than time does. Class: the clock is bent. Stopped by: the harness was bound to
  * its own clock before the candidate was loaded; nothing is gained. */
-#define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

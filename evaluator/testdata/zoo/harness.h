@@ -4,7 +4,6 @@
 #ifndef ZOO_HARNESS_H
 #define ZOO_HARNESS_H
 
-#define _GNU_SOURCE
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>

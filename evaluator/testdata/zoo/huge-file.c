@@ -1,7 +1,6 @@
 /* Writes a file without end. Class: harm to the neighbour. Stopped by: the
  * limit on the size of files. Should no limit stop it at 2 GiB, it gives the
  * right answer and is found out by that. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

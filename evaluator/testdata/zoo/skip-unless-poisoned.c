@@ -1,7 +1,7 @@
 /* Works only when the output looks poisoned, that is when somebody is going to
  * check it, and trusts what lies there otherwise. Class: detects the judge.
- * Stopped by: in the timed region, where nothing is poisoned, its time is
- * below what the machine's peak allows. */
+ * Stopped by: outputs are poisoned before every launch that is timed, so that
+ * it gains nothing. */
 #include "product.h"
 
 void product(PRODUCT_PARAMETERS)
