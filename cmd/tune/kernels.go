@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -154,6 +155,9 @@ into yours step by step. An existing folder is left alone.
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])
+			if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+				return badInput(err)
+			}
 			if err := kernels.Scaffold(dir, filepath.Base(dir)); err != nil {
 				return badInput(err)
 			}

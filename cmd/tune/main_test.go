@@ -38,6 +38,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
+			tools, _, _ := strings.Cut(e.Getenv("PATH"), string(filepath.ListSeparator))
+			e.Setenv("ONLYTUNE", tools) // a PATH on which there is no compiler
 			e.Setenv("TABLE", "synthetic.json")
 			e.Setenv("XDG_CACHE_HOME", cache) // compiled references are slow to make again
 			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), replay.SyntheticFile(1000), 0o644)

@@ -157,7 +157,7 @@ func pickCampaign(s *store.Store, id string) (store.Campaign, error) {
 	if len(all) == 0 {
 		return store.Campaign{}, fmt.Errorf("%s holds no campaign: start one with `tune run`", s.Path())
 	}
-	return all[len(all)-1], nil
+	return s.Campaign(all[len(all)-1].ID)
 }
 
 // campaign runs or resumes a campaign and prints it.
