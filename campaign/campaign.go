@@ -81,8 +81,9 @@ type Options struct {
 	Past []store.Event
 	// Listen, when not nil, is called from one goroutine, in order.
 	Listen func(Event)
-	// OnStage, when not nil, is called from the workers when a candidate enters
-	// a stage, and with an empty stage when the worker is idle.
+	// OnStage, when not nil, is called from the workers: with an empty stage when
+	// they take a candidate, with the stages it enters, and with an empty
+	// candidate when they are idle.
 	OnStage func(worker int, candidate string, stage evaluator.Stage)
 	// Drain, when it is closed, ends the campaign after the candidates that
 	// are being evaluated.

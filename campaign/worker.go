@@ -25,6 +25,7 @@ func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results 
 	for j := range jobs {
 		jctx := ctx
 		if r.opts.OnStage != nil {
+			r.opts.OnStage(worker, j.id, "")
 			jctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { r.opts.OnStage(worker, j.id, s) })
 		}
 		res, err := r.problem.Evaluator.Evaluate(jctx, j.genome, j.incumbent)

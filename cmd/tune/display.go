@@ -21,12 +21,16 @@ import (
 type printer interface {
 	event(e campaign.Event)
 	stage(worker int, candidate string, s evaluator.Stage)
+	// say prints a word to the person at the terminal, from any goroutine.
+	say(line string)
 	close()
 }
 
 // ---- JSON: one event a line ----
 
-type jsonPrinter struct{ w io.Writer }
+type jsonPrinter struct{ w, err io.Writer }
+
+func (p jsonPrinter) say(line string) { fmt.Fprintf(p.err, "tune: %s\n", line) }
 
 func (p jsonPrinter) close() {}
 
@@ -86,6 +90,8 @@ type textPrinter struct {
 }
 
 func (p *textPrinter) close() {}
+
+func (p *textPrinter) say(line string) { fmt.Fprintln(p.w, line) }
 
 func (p *textPrinter) stage(int, string, evaluator.Stage) {}
 
@@ -277,7 +283,9 @@ func (p *livePrinter) show(s *campaign.Started) {
 	p.began = time.Now().Add(-s.Spent)
 	p.mu.Unlock()
 	p.total = p.progress.New(barScale, mpb.BarStyle().Lbound("[").Rbound("]").Filler("=").Tip(">").Padding(" "),
+		mpb.BarRemoveOnComplete(),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.headline() })))
+	p.bars = append(p.bars, p.total)
 	p.line(func() string { return p.bestLine() })
 	p.line(func() string { return verdictCounts(p.state.Verdicts) })
 	for i := range p.workers {
@@ -362,12 +370,19 @@ func (p *livePrinter) advance() {
 	}
 }
 
+func (p *livePrinter) say(line string) {
+	p.mu.Lock()
+	w := p.text.w
+	p.mu.Unlock()
+	fmt.Fprintln(w, line)
+}
+
 func (p *livePrinter) stage(worker int, candidate string, s evaluator.Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if worker < len(p.workers) {
 		p.workers[worker] = strings.TrimSpace(fmt.Sprintf("%-10s %s", s, candidate))
-		if s == "" {
+		if candidate == "" {
 			p.workers[worker] = "idle"
 		}
 	}
@@ -381,12 +396,11 @@ func (p *livePrinter) close() {
 	for _, b := range p.bars {
 		b.Abort(true)
 	}
-	if p.total != nil {
-		p.total.Abort(true)
-	}
 	p.progress.Wait()
 	p.progress = nil
+	p.mu.Lock()
 	p.text.w = p.out
+	p.mu.Unlock()
 }
 
 // ---- words ----

@@ -164,7 +164,7 @@ func pickCampaign(s *store.Store, id string) (store.Campaign, error) {
 func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resumed string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sig := a.catchSignals(ctx, cancel)
+	sig := catchSignals(ctx, cancel)
 
 	// The store first: a campaign whose results cannot be kept never starts.
 	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: resumed != ""})
@@ -187,7 +187,7 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 			past = append(past, e)
 		}
 	}
-	if !a.v.GetBool("json") {
+	if !a.v.GetBool("json") && t.table == nil {
 		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", cfg.Kernel)
 	}
 	p, err := a.open(ctx, t, cfg.Seed)
@@ -208,9 +208,10 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 		workers = runtime.NumCPU()
 	}
 	workers = min(workers, max(cfg.Window, 1))
-	sig.begun.Store(true)
 	out := a.printer(workers)
 	defer out.close()
+	sig.say = out.say
+	sig.begun.Store(true)
 	sum, err := campaign.Run(ctx, p, cfg, campaign.Options{
 		Workers: workers, Log: s, Past: past, Drain: sig.drain,
 		Listen: out.event, OnStage: out.stage,
@@ -230,7 +231,7 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 // terminal, or plain lines.
 func (a *app) printer(workers int) printer {
 	if a.v.GetBool("json") {
-		return jsonPrinter{a.out}
+		return jsonPrinter{a.out, a.err}
 	}
 	if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return newLivePrinter(f, workers)
@@ -243,11 +244,12 @@ type signals struct {
 	// drain is closed by the first signal, if the campaign has begun by then.
 	drain chan struct{}
 	begun atomic.Bool
+	say   func(string) // set before begun
 }
 
 // catchSignals cancels at the second signal, or at the first one if there is
 // nothing in flight yet.
-func (a *app) catchSignals(ctx context.Context, cancel context.CancelFunc) *signals {
+func catchSignals(ctx context.Context, cancel context.CancelFunc) *signals {
 	s := &signals{drain: make(chan struct{})}
 	sig := make(chan os.Signal, 2)
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -259,7 +261,7 @@ func (a *app) catchSignals(ctx context.Context, cancel context.CancelFunc) *sign
 			return
 		}
 		if s.begun.Load() {
-			fmt.Fprintln(a.err, "tune: ending after the candidates in flight; once more ends at once")
+			s.say("ending after the candidates in flight; once more ends at once")
 			close(s.drain)
 			select {
 			case <-sig:
