@@ -144,9 +144,9 @@ func (d *document) build() error {
 		var err error
 		switch e.Kind {
 		case unstable.Table:
-			current, err = d.openTable(p, e)
+			current, err = d.openTable(e)
 		case unstable.ArrayTable:
-			current, err = d.openArrayTable(p, e)
+			current, err = d.openArrayTable(e)
 		case unstable.KeyValue:
 			err = d.keyValue(p, current, e)
 		}
@@ -177,7 +177,7 @@ type part struct {
 	at, end int
 }
 
-func parts(p *unstable.Parser, e *unstable.Node) []part {
+func parts(e *unstable.Node) []part {
 	var out []part
 	for it := e.Key(); it.Next(); {
 		k := it.Node()
@@ -202,10 +202,10 @@ func (d *document) descend(n *node, k part) (*node, error) {
 	return child, nil
 }
 
-func (d *document) openTable(p *unstable.Parser, e *unstable.Node) (*node, error) {
+func (d *document) openTable(e *unstable.Node) (*node, error) {
 	n := d.root
 	var err error
-	keys := parts(p, e)
+	keys := parts(e)
 	for i, k := range keys {
 		prev, had := n.children[k.name]
 		if i == len(keys)-1 && had && (prev.kind != tableNode || prev.explicit) {
@@ -221,10 +221,10 @@ func (d *document) openTable(p *unstable.Parser, e *unstable.Node) (*node, error
 	return n, nil
 }
 
-func (d *document) openArrayTable(p *unstable.Parser, e *unstable.Node) (*node, error) {
+func (d *document) openArrayTable(e *unstable.Node) (*node, error) {
 	n := d.root
 	var err error
-	keys := parts(p, e)
+	keys := parts(e)
 	for _, k := range keys[:len(keys)-1] {
 		if n, err = d.descend(n, k); err != nil {
 			return nil, err
@@ -246,7 +246,7 @@ func (d *document) openArrayTable(p *unstable.Parser, e *unstable.Node) (*node, 
 }
 
 func (d *document) keyValue(p *unstable.Parser, n *node, e *unstable.Node) error {
-	keys := parts(p, e)
+	keys := parts(e)
 	var err error
 	for _, k := range keys[:len(keys)-1] {
 		if n, err = d.descend(n, k); err != nil {

@@ -62,8 +62,11 @@ func product(x, y int64) (int64, bool) {
 	if x == 0 || y == 0 {
 		return 0, true
 	}
+	if y == -1 { // the quotient below overflows as the product does
+		return -x, x != math.MinInt64
+	}
 	p := x * y
-	return p, p/y == x && !(x == -1 && y == math.MinInt64) && !(y == -1 && x == math.MinInt64)
+	return p, p/y == x
 }
 
 // fold combines numbers from left to right.

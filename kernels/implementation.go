@@ -250,12 +250,15 @@ func (l *loader) values(t table, name string) (values []genome.Value, ordinal bo
 		return nil, false
 	}
 	floats := slices.ContainsFunc(form.items, func(n *node) bool { return n.kind == floatNode })
-	for _, n := range form.items {
-		kind := n.kind
-		if kind == integerNode && floats {
-			kind = floatNode
+	kindOf := func(n *node) nodeKind {
+		if n.kind == integerNode && floats {
+			return floatNode
 		}
-		if first := form.items[0]; kind != first.kind && !(floats && first.kind == integerNode) {
+		return n.kind
+	}
+	for _, n := range form.items {
+		kind := kindOf(n)
+		if first := form.items[0]; kind != kindOf(first) {
 			l.d.fail(n.at, "parameter %s mixes %s with %s: its values must be of one kind", name, first.kind, n.kind)
 			return nil, false
 		}

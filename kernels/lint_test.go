@@ -110,7 +110,7 @@ func TestLint(t *testing.T) {
 			want: []string{`k/kernel.toml:87:9: the candidate `},
 		},
 		{
-			name: "reference without its entry", files: map[string]string{"k/reference.c": "void refrence(long M) {}\n"},
+			name: "reference without its entry", files: map[string]string{"k/reference.c": "void reference2(long M) {}\n"},
 			want: []string{`k/kernel.toml:14:9: reference.c does not define reference: correct the entry`},
 		},
 		{

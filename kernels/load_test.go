@@ -130,7 +130,7 @@ var loadErrors = []struct {
 	{"syntax", `name = "product"`, `name = ‸product`, `this is no value: a string needs quotes`},
 	{"no value", `name = "product"`, "name =‸\n", `this is no value: a string needs quotes`},
 	{"unterminated string", `license = "Apache-2.0"`, `license = "Apache-2.0‸`, `basic strings cannot have new lines`},
-	{"unknown key", `description = "C`, `‸descripton = "C`, `kernel.toml has no key "descripton": did you mean description?`},
+	{"unknown key", `description = "C`, `‸descriptions = "C`, `kernel.toml has no key "descriptions": did you mean description?`},
 	{"unknown key in a table", `pipe = "f32"`, "pipe = \"f32\"\n‸colour = 1", `[problem] has no key "colour": there are dims, operations, bytes, pipe, reference, shape, buffer, scalar, tolerance, control`},
 	{"unknown quoted key", `pipe = "f32"`, "pipe = \"f32\"\n‸\"p\\u0069p\" = 1", `[problem] has no key "pip": did you mean pipe?`},
 	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, backend, target, template, entry, flags, threads, include, blocking, parameter, constraint, baseline, launch, binary`},
@@ -175,7 +175,7 @@ var loadErrors = []struct {
 
 	// The reference.
 	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source and entry`},
-	{"reference missing", `source = "reference.c"`, `source = ‸"refrence.c"`, `"refrence.c": no such file in the folder: did you mean reference.c?`},
+	{"reference missing", `source = "reference.c"`, `source = ‸"references.c"`, `"references.c": no such file in the folder: did you mean reference.c?`},
 	{"reference far away", `source = "reference.c"`, `source = ‸"x/y.c"`, `"x/y.c": no such file in the folder: create it, or correct the name`},
 	{"reference escapes", `source = "reference.c"`, `source = ‸"../reference.c"`, `"../reference.c" does not name a file inside the folder: write a path below it, with / between its parts`},
 	{"reference is absolute", `source = "reference.c"`, `source = ‸"/etc/passwd"`, `"/etc/passwd" does not name a file inside the folder: write a path below it, with / between its parts`},
@@ -604,5 +604,28 @@ func TestTwoImplementations(t *testing.T) {
 	}
 	if d.Implementation(genome.Genome{}, d.Implementations) != nil {
 		t.Error("no genome chooses an implementation")
+	}
+}
+
+// Deep nesting is an error, or nothing; it never ends the process.
+func TestNesting(t *testing.T) {
+	const deep = 20000
+	for _, text := range []string{
+		"x = " + strings.Repeat("[", deep),
+		"x = " + strings.Repeat("[", deep) + strings.Repeat("]", deep),
+		"x = " + strings.Repeat("{x=", deep),
+		strings.Repeat("x.", deep) + "x = 1",
+		"[" + strings.Repeat("x.", deep) + "x]",
+		change(t, `"2*M*N*K"`, `"`+strings.Repeat("(", deep)+`"`),
+		change(t, `"2*M*N*K"`, `"`+strings.Repeat("-", 4000)+`M"`),
+	} {
+		if _, err := kernels.Load(folder(text), "k"); !errors.Is(err, kernels.ErrDefinition) || len(err.Error()) > 10000 {
+			t.Errorf("%.40s...: %.200v", text, err)
+		}
+	}
+	fsys := folder(base)
+	fsys["k/tiled.c.tmpl"].Data = []byte("{{" + strings.Repeat("(", deep))
+	if _, err := kernels.Load(fsys, "k"); !errors.Is(err, kernels.ErrDefinition) {
+		t.Error(err)
 	}
 }

@@ -88,7 +88,7 @@ func (u *unit) locate(err error) (line, col int, msg string) {
 	}
 	msg = m[4]
 	if m[3] != "" {
-		msg = fmt.Sprintf("{{%s}}: %s", m[3], msg)
+		msg = fmt.Sprintf("{{%s}}: %s", strings.Trim(m[3], "{}"), msg)
 	}
 	return line, col, msg
 }

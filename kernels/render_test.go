@@ -152,6 +152,7 @@ func TestRenderErrors(t *testing.T) {
 		{name: "division by zero", template: "{{div 1 0}}\n", want: "k/tiled.c.tmpl:1:3: {{div 1 0}}: error calling div: div: division of 1 by zero"},
 		{name: "nothing printed", template: "{{define \"x\"}}{{.}}{{end}}{{template \"x\"}}", want: "k/tiled.c.tmpl:1: the template prints a value that does not exist (<no value>)"},
 		{name: "endless", template: "{{range until 65536}}{{range until 65536}}xxxxxxxx{{end}}{{end}}", want: "k/tiled.c.tmpl:1: the rendered text is longer than 8388608 bytes"},
+		{name: "recursion", template: "{{define \"x\"}}{{template \"x\" .}}{{end}}{{template \"x\" .}}", want: `k/tiled.c.tmpl:1:26: {{template "x" .}}: exceeded maximum template depth (100000)`},
 		{name: "flag", old: `"{{.OPTIMIZE}}"`, new: `"-O{{.LEVEL}}"`, want: `k/kernel.toml:88:10: flag "-O{{.LEVEL}}": the template uses .LEVEL, which is no parameter of implementation tiled: there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT`},
 		{name: "threads of nobody", old: `threads = "THREADS"`, new: `threads = "THREADS - 1"`, want: `k/kernel.toml:89:11: threads: "THREADS - 1" gives 0 for the genome TILE=4,ROWS=2,OPTIMIZE="-O2",FAST=false,SCALE=1.0,THREADS=1, expected 1 to 1024`},
 		{name: "threads of an inactive parameter", old: `threads = "THREADS"`, new: `threads = "SPLIT == 'rows' ? 1 : 2"`, want: `k/kernel.toml:89:11: threads: expression "SPLIT == 'rows' ? 1 : 2": no value for SPLIT`},
@@ -354,7 +355,7 @@ const (
 
 func golden(t *testing.T, name string, im *kernels.Implementation, space *genome.Space, baseline bool, rng *rand.Rand) {
 	old, err := os.ReadFile(name)
-	if err != nil && !(*update && errors.Is(err, fs.ErrNotExist)) {
+	if isNew := *update && errors.Is(err, fs.ErrNotExist); err != nil && !isNew {
 		t.Fatalf("%v; run the test with -update", err)
 	}
 	encoding, _, _ := strings.Cut(strings.TrimPrefix(string(old), genomeMark), "\n")
