@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/* scripts/bench-attention.sh compiles it in single precision, too. */
 #ifndef REAL
 #define REAL double
 #define EXP exp

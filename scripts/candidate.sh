@@ -1,0 +1,49 @@
+# Sourced by the bench scripts: finds the candidate that the arguments name and
+# compiles it with the flags it was tuned with.
+#
+#	candidate_arguments "$@"	sets candidate, store, source, flags, rest
+#	candidate_build KERNEL OBJECT	leaves the compiled candidate in OBJECT
+
+die() {
+	echo "$(basename "$0"): $*" >&2
+	exit 2
+}
+
+candidate_arguments() {
+	candidate='' store=evotune.db source='' flags='' rest=()
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--store) store=${2:?--store needs a file}; shift ;;
+		--source) source=${2:?--source needs a file}; shift ;;
+		--flags) flags=${2:?--flags needs compiler flags}; shift ;;
+		-h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+		--*) rest+=("$1" "${2:?$1 needs a value}"); shift ;;
+		*) [ -z "$candidate" ] || die "one candidate at a time: $candidate or $1"; candidate=$1 ;;
+		esac
+		shift
+	done
+}
+
+candidate_build() {
+	local kernel=$1 object=$2 text=$2.c
+	command -v "${CC:-gcc}" >/dev/null || die "no C compiler: apt-get install gcc, or set CC"
+	if [ -n "$source" ]; then
+		[ -r "$source" ] || die "$source cannot be read"
+		cp "$source" "$text"
+	else
+		[ -r "$store" ] || die "no store $store: run \`tune run $kernel\` first, or give --store FILE or --source FILE"
+		if [ -z "$candidate" ]; then
+			candidate=$(go run ./cmd/tune best "$kernel" --store "$store" --json |
+				sed -n 's/^ *"candidate": "\(.*\)",$/\1/p' | head -1)
+			[ -n "$candidate" ] || die "$store has no candidate of $kernel"
+		fi
+		go run ./cmd/tune show "$candidate" --store "$store" --source >"$text" || die "no source for candidate $candidate"
+	fi
+	# The source says how it was compiled, unless --flags does.
+	[ -n "$flags" ] || flags=$(sed -n 's|^// flags: ||p' "$text" | head -1)
+	[ -n "$flags" ] || die "$text does not say its compiler flags: give --flags '-O3 -march=native'"
+	sed -n 's|^// genome: |candidate  |p' "$text" | head -1
+	echo "flags      $flags"
+	# shellcheck disable=SC2086 # flags are words
+	"${CC:-gcc}" $flags -I "kernels/templates/$kernel" -c "$text" -o "$object" || die "the candidate does not compile"
+}
