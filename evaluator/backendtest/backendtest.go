@@ -222,8 +222,8 @@ func honest(t *testing.T, h Harness) {
 		t.Run(name, func(t *testing.T) {
 			r := evaluate(t, ev, g)
 			wholesome(t, h, ev.Describe(), r)
-			if name == "honest" && h.SameCode > 0 {
-				plausible(t, h, r)
+			if name == "honest" {
+				plausible(t, h, ev, r, func(try int) genome.Genome { return h.Honest(1 + try) })
 			}
 			if name == "slow" && r.Fitness < 1.5 {
 				t.Errorf("fitness %.3g of a candidate that is at least twice as slow", r.Fitness)
@@ -340,14 +340,30 @@ func median(x []float64) float64 {
 	return (s[n/2-1] + s[n/2]) / 2
 }
 
-// plausible checks that an honest candidate is about as fast as the baseline,
-// which is the same code.
-func plausible(t *testing.T, h Harness, r evaluator.Result) {
-	t.Helper()
+// offBalance says at which shape an honest candidate is not about as fast as
+// the baseline, which is the same code; empty when it is everywhere.
+func (h Harness) offBalance(r evaluator.Result) string {
 	for _, tm := range r.Timings {
-		if tm.Ratio > h.SameCode || tm.Ratio < 1/h.SameCode {
-			t.Errorf("shape %s: ratio %.3g to a baseline of the same code; medians %.4g and %.4g ns", tm.Shape, tm.Ratio, tm.MedianNS, tm.BaselineMedianNS)
+		if h.SameCode > 0 && (tm.Ratio > h.SameCode || tm.Ratio < 1/h.SameCode) {
+			return fmt.Sprintf("shape %s: ratio %.3g to a baseline of the same code; medians %.4g and %.4g ns", tm.Shape, tm.Ratio, tm.MedianNS, tm.BaselineMedianNS)
 		}
+	}
+	return ""
+}
+
+// plausible checks that an honest candidate is about as fast as the baseline.
+// What disturbs the machine for a moment is no fault of the evaluator's: other
+// candidates of the same code get another chance, and harm that was done to
+// them would show in all of them.
+func plausible(t *testing.T, h Harness, ev evaluator.Evaluator, r evaluator.Result, another func(try int) genome.Genome) {
+	t.Helper()
+	wrong := h.offBalance(r)
+	for try := 0; wrong != "" && try < 3; try++ {
+		t.Logf("measured again: %s", wrong)
+		wrong = h.offBalance(evaluate(t, ev, another(try)))
+	}
+	if wrong != "" {
+		t.Error(wrong)
 	}
 }
 
@@ -466,9 +482,7 @@ func zoo(t *testing.T, h Harness) {
 			if diff := cmp.Diff(errorsOf(first), errorsOf(after)); diff != "" {
 				t.Errorf("parity of the honest candidate after %s:\n%s", c.Kernel, diff)
 			}
-			if h.SameCode > 0 {
-				plausible(t, h, after)
-			}
+			plausible(t, h, ev, after, func(try int) genome.Genome { return h.Honest((try+1)*len(h.Zoo) + n + 1) })
 			if diff := cmp.Diff(d, ev.Describe()); diff != "" {
 				t.Errorf("%s changed the description:\n%s", c.Kernel, diff)
 			}
@@ -512,11 +526,6 @@ func concurrency(t *testing.T, h Harness) {
 	right := func(r evaluator.Result) string {
 		if r.Verdict != evaluator.Correct {
 			return fmt.Sprintf("an honest candidate: %s at %s: %s", r.Verdict, r.Stage, r.Reason)
-		}
-		for _, tm := range r.Timings {
-			if h.SameCode > 0 && (tm.Ratio > h.SameCode || tm.Ratio < 1/h.SameCode) {
-				return fmt.Sprintf("an honest candidate: ratio %.3g at shape %s to a baseline of the same code", tm.Ratio, tm.Shape)
-			}
 		}
 		return ""
 	}

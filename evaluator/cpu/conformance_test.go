@@ -42,8 +42,11 @@ func zooOptions(tb testing.TB) cpu.Options {
 	return cpu.Options{
 		CacheDir:   tb.TempDir(),
 		Timeout:    3 * time.Second,
-		Samples:    8,
-		SampleTime: 100 * time.Millisecond,
+		Samples:    5,
+		SampleTime: 50 * time.Millisecond,
+		// Touching all of the memory that it may have must not take a
+		// candidate longer than its deadline.
+		MemoryLimit: 256 << 20,
 	}
 }
 
