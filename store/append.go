@@ -153,7 +153,7 @@ func (a *appender) add(e *Event, detail []byte) error {
 	if err != nil {
 		return err
 	}
-	b := appendEvent(nil, e, campaign)
+	b := encodeEvent(e, campaign)
 	if len(b) > maxText {
 		return fmt.Errorf("%w: %s event of campaign %s has %d bytes without its detail, at most %d are kept", ErrInvalid, e.Kind, e.Campaign, len(b), maxText)
 	}

@@ -53,7 +53,7 @@ func largeStore(b *testing.B) string {
 	benchStore.once.Do(func() {
 		begin := time.Now()
 		benchStore.err = func() error {
-			dir, err := os.MkdirTemp("", "evotune-store-bench")
+			dir, err := os.MkdirTemp("", "evotune-store-bench") //nolint:usetesting // it outlives the benchmark that builds it
 			if err != nil {
 				return err
 			}

@@ -126,7 +126,11 @@ func snapshotOf(t testing.TB, path string) snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	snap, err := takeSnapshot(s)
 	if err != nil {
 		t.Fatal(err)
@@ -303,17 +307,17 @@ func TestCheckFinds(t *testing.T) {
 		{"told without asked", func(tx *bolt.Tx) error {
 			e := bare(told("one", 9, "9999", 1))
 			e.Seq = 18
-			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 1))
+			return tx.Bucket(bucketEvents).Put(seqKey(18), encodeEvent(&e, 1))
 		}, "event 18: candidate 9999 is not in the index", true},
 		{"gap in the proposals", func(tx *bolt.Tx) error {
 			e := asked("one", 9, "9999")
 			e.Seq = 18
-			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 1))
+			return tx.Bucket(bucketEvents).Put(seqKey(18), encodeEvent(&e, 1))
 		}, "event 18: proposal 9 of campaign one, should be 4", false},
 		{"event of no campaign", func(tx *bolt.Tx) error {
 			e := note("one", KindStopped, "")
 			e.Seq = 18
-			return tx.Bucket(bucketEvents).Put(seqKey(18), appendEvent(nil, &e, 12))
+			return tx.Bucket(bucketEvents).Put(seqKey(18), encodeEvent(&e, 12))
 		}, "event 18 is of a campaign that event 12 should start", false},
 		{"detail", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketDetails), seqKey(3), 8) }, "detail of event 3: checksum", false},
 		{"detail gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketDetails).Delete(seqKey(3)) }, "the detail of event 3 is missing", false},

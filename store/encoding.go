@@ -50,6 +50,8 @@ const (
 	// maxDetail bounds the payloads of one event. Nothing near it is expected;
 	// it keeps a forged length from asking for all memory.
 	maxDetail = 256 << 20
+	// trustedDetail is how much is allocated before it is seen that there is so much.
+	trustedDetail = 64 << 10
 	// maxID bounds ids and keys of results, maxText any other string.
 	maxID   = 256
 	maxText = 16 << 20
@@ -97,15 +99,14 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	return body[1:], nil
 }
 
-// appendEvent encodes the part of an event that queries read. campaign is the Seq
+// encodeEvent encodes the part of an event that queries read. campaign is the Seq
 // of the campaign's started event.
-func appendEvent(b []byte, e *Event, campaign uint64) []byte {
-	start := len(b)
+func encodeEvent(e *Event, campaign uint64) []byte {
 	var flags byte
 	if hasDetail(e) {
 		flags |= flagDetail
 	}
-	b = append(b, encodingVersion, kindCodes[e.Kind], flags)
+	b := append(make([]byte, 0, 256), encodingVersion, kindCodes[e.Kind], flags)
 	b = binary.AppendVarint(b, e.Time.Unix())
 	b = binary.AppendUvarint(b, uint64(e.Time.Nanosecond()))
 	b = binary.AppendUvarint(b, campaign)
@@ -148,10 +149,10 @@ func appendEvent(b []byte, e *Event, campaign uint64) []byte {
 		b = appendString(b, e.Note.Reason)
 		b = binary.AppendVarint(b, int64(e.Note.Evaluated))
 	}
-	return binary.LittleEndian.AppendUint32(b, checksum(e.Seq, b[start:]))
+	return seal(e.Seq, b)
 }
 
-// decodeEvent decodes what appendEvent made. It leaves Campaign empty, except
+// decodeEvent decodes what encodeEvent made. It leaves Campaign empty, except
 // for started events, and returns the number of the campaign instead. The result
 // shares no memory with b.
 func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, err error) {
@@ -328,24 +329,19 @@ func inflateDetail(seq uint64, b []byte) ([]byte, error) {
 		}
 		return bytes.Clone(d.b), nil
 	case codecDeflate:
-		// DEFLATE gains less than a factor 1032, so a forged length gets no
-		// more memory than the record accounts for.
-		if n > 1032*uint64(len(d.b)) {
-			return nil, corrupt("detail of %d bytes out of %d", n, len(d.b))
-		}
 		r := inflaters.Get().(io.ReadCloser)
 		defer inflaters.Put(r)
 		if err := r.(flate.Resetter).Reset(bytes.NewReader(d.b), nil); err != nil {
 			return nil, fmt.Errorf("expand detail: %w", err)
 		}
-		out := make([]byte, n)
-		if _, err := io.ReadFull(r, out); err != nil {
+		out := bytes.NewBuffer(make([]byte, 0, min(n, trustedDetail)+bytes.MinRead))
+		if _, err := out.ReadFrom(io.LimitReader(r, int64(n)+1)); err != nil {
 			return nil, corrupt("detail does not expand: %v", err)
 		}
-		if m, err := r.Read(make([]byte, 1)); m != 0 || err != io.EOF {
-			return nil, corrupt("detail expands to more than %d bytes", n)
+		if uint64(out.Len()) != n {
+			return nil, corrupt("detail expands to %d bytes or more, should have %d", out.Len(), n)
 		}
-		return out, nil
+		return out.Bytes(), nil
 	default:
 		return nil, corrupt("codec %d is unknown", codec)
 	}

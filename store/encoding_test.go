@@ -102,7 +102,7 @@ func TestEncodingRoundTrip(t *testing.T) {
 			t.Fatalf("the generator makes events that Append refuses: %v", err)
 		}
 		number := rapid.Uint64().Draw(t, "campaign number")
-		b := appendEvent(nil, &e, number)
+		b := encodeEvent(&e, number)
 		got, campaign, detail, err := decodeEvent(e.Seq, b)
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestEncodingFindsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"event": appendEvent(nil, &e, 5), "detail": seal(e.Seq, d)} {
+	for name, b := range map[string][]byte{"event": encodeEvent(&e, 5), "detail": seal(e.Seq, d)} {
 		read := func(seq uint64, b []byte) error {
 			if name == "event" {
 				_, _, _, err := decodeEvent(seq, b)
@@ -180,7 +180,7 @@ func TestEncodingFindsDamage(t *testing.T) {
 func TestEncodingOfNewerVersion(t *testing.T) {
 	e := note("one", KindStopped, "")
 	e.Seq = 1
-	b := appendEvent(nil, &e, 1)
+	b := encodeEvent(&e, 1)
 	b[0] = encodingVersion + 1
 	_, _, _, err := decodeEvent(1, seal(1, b[:len(b)-4]))
 	if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
@@ -222,7 +222,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		finals("one", "0011", "0011", "aabb"), note("one", KindStopped, "interrupted"), note("one", KindResumed, ""), note("one", KindFinished, "time"),
 	} {
 		e.Seq = 9
-		b := appendEvent(nil, &e, 3)
+		b := encodeEvent(&e, 3)
 		f.Add(uint64(9), b[:len(b)-4])
 		d, err := encodeDetail(&e)
 		if err != nil {
@@ -241,7 +241,7 @@ func FuzzDecodeEvent(f *testing.F) {
 			if first, _ := payloads(&e); detail {
 				*first = json.RawMessage("{}")
 			}
-			again, campaign2, detail2, err := decodeEvent(seq, appendEvent(nil, &e, campaign))
+			again, campaign2, detail2, err := decodeEvent(seq, encodeEvent(&e, campaign))
 			if err != nil {
 				t.Fatalf("what was accepted is not accepted again: %v", err)
 			}
@@ -274,7 +274,7 @@ func sameEvent(a, b Event) bool {
 func TestFlagsOfAsked(t *testing.T) {
 	e := asked("one", 0, "aa")
 	e.Seq = 4
-	b := appendEvent(nil, &e, 1)
+	b := encodeEvent(&e, 1)
 	for _, flags := range []byte{flagDetail, 2, 0x80} {
 		b[2] = flags
 		if _, _, _, err := decodeEvent(4, seal(4, bytes.Clone(b[:len(b)-4]))); !errors.Is(err, ErrCorrupt) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 
-	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
 
@@ -82,7 +81,7 @@ func wrapPath(path string, err error) error {
 	}
 	hint := ""
 	switch {
-	case errors.Is(err, bolt.ErrDatabaseNotOpen), errors.Is(err, berrors.ErrTxClosed):
+	case errors.Is(err, berrors.ErrDatabaseNotOpen), errors.Is(err, berrors.ErrTxClosed):
 		err = ErrClosed
 	case errors.Is(err, ErrCorrupt):
 		hint = ": run `tune check`"

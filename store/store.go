@@ -159,9 +159,8 @@ func openRegular(path string, flag int) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	var reason error = err
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	reason := err
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		reason = pe.Err // the path is named already
 	}
 	switch {
@@ -198,7 +197,7 @@ func openFile(path string, f *os.File, readOnly bool) (*Store, error) {
 		return nil, err
 	}
 	if err := s.openBuckets(); err != nil {
-		s.shut()
+		_ = s.shut()
 		return nil, err
 	}
 	return s, nil

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,14 +16,13 @@ import (
 	"time"
 )
 
-// The test binary starts itself again, in one of these roles, to be killed, to hit a
-// limit, or to have no permissions.
-const (
-	childEnv = "EVOTUNE_STORE_CHILD"
-	childDB  = "EVOTUNE_STORE_PATH"
-)
+// childDB names the store of a child, which is to be killed, to hit a limit, or to
+// have no permissions.
+const childDB = "EVOTUNE_STORE_PATH"
 
-func child(role string) int {
+func init() { child = play }
+
+func play(role string) int {
 	path := os.Getenv(childDB)
 	var err error
 	switch role {
@@ -131,7 +129,18 @@ func appendForever(s *Store, acknowledged func(uint64)) (int, error) {
 	}
 }
 
-func startChild(t *testing.T, role, path string) (*exec.Cmd, *bytes.Buffer) {
+// output is the file that a child writes to.
+type output string
+
+func (o output) String() string {
+	b, err := os.ReadFile(string(o))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func startChild(t *testing.T, role, path string) (*exec.Cmd, output) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -139,12 +148,16 @@ func startChild(t *testing.T, role, path string) (*exec.Cmd, *bytes.Buffer) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), childEnv+"="+role, childDB+"="+path)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	out, err := os.CreateTemp(t.TempDir(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, &out
+	return cmd, output(out.Name())
 }
 
 // acknowledged reads the last whole line of numbers.
@@ -177,6 +190,11 @@ func TestKill(t *testing.T) {
 	for k := range kills {
 		cmd, out := startChild(t, "append", path)
 		// From before it opens the store to in the middle of its work.
+		if k%4 != 0 {
+			for deadline := time.Now().Add(30 * time.Second); out.String() == "" && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
+		}
 		time.Sleep(time.Duration(rng.ExpFloat64() * float64(25*time.Millisecond)))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -329,7 +347,7 @@ func TestPermissionAsNobody(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become nobody: TestPermission tests this")
 	}
-	dir, err := os.MkdirTemp("", "evotune-store")
+	dir, err := os.MkdirTemp("", "evotune-store") //nolint:usetesting // others may not enter the folders of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
