@@ -3,13 +3,14 @@
 # single precision with -O3 -march=native, interleaved in one process, and prints
 # the ratio.
 #
-#	scripts/bench-attention.sh [CANDIDATE] [--store FILE] [--causal 0|1] [--pairs N] [--at-least RATIO] [--clock wall|thread]
+#	scripts/bench-attention.sh [CANDIDATE] [--store FILE] [--causal 0|1] [--pairs N] \
+#	        [--at-least RATIO] [--clock wall|thread]
 #	scripts/bench-attention.sh --source FILE [--flags FLAGS] ...
 #
 # CANDIDATE defaults to the best one in the store, the store to evotune.db. CC
 # chooses the compiler; --clock thread counts processor time instead of wall time,
-# for a machine that has other work to do. Exit status: 0; 1 when a result is wrong or the ratio is
-# below --at-least; 2 when it cannot run.
+# for a machine that has other work to do. Exit status: 0; 1 when a result is
+# wrong or the ratio is below --at-least; 2 when it cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/candidate.sh

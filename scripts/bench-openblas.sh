@@ -2,13 +2,14 @@
 # Times a stored candidate of sgemm beside OpenBLAS, one thread each, interleaved
 # in one process, and prints the ratio.
 #
-#	scripts/bench-openblas.sh [CANDIDATE] [--store FILE] [--size N] [--pairs N] [--at-least RATIO] [--clock wall|thread]
+#	scripts/bench-openblas.sh [CANDIDATE] [--store FILE] [--size N] [--pairs N] \
+#	        [--at-least RATIO] [--clock wall|thread]
 #	scripts/bench-openblas.sh --source FILE [--flags FLAGS] ...
 #
 # CANDIDATE defaults to the best one in the store, the store to evotune.db. CC
 # chooses the compiler; --clock thread counts processor time instead of wall time,
-# for a machine that has other work to do. Exit status: 0; 1 when a result is wrong or the ratio is
-# below --at-least; 2 when it cannot run.
+# for a machine that has other work to do. Exit status: 0; 1 when a result is
+# wrong or the ratio is below --at-least; 2 when it cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/candidate.sh
