@@ -250,7 +250,11 @@ func (l *loader) compile(n *node, env map[string]any) *expression {
 	prog, err := genome.CompileExpr(n.str, env)
 	var fault *genome.ExprError
 	if errors.As(err, &fault) {
-		l.d.fail(n.within(fault.Offset), "in the expression %q: %s", n.str, fault.Msg)
+		src := n.str
+		if len(src) > 200 {
+			src = src[:200] + "..."
+		}
+		l.d.fail(n.within(fault.Offset), "in the expression %q: %s", src, fault.Msg)
 		return nil
 	} else if err != nil {
 		l.d.fail(n.at, "%v", err)

@@ -617,9 +617,8 @@ func TestNesting(t *testing.T) {
 		strings.Repeat("x.", deep) + "x = 1",
 		"[" + strings.Repeat("x.", deep) + "x]",
 		change(t, `"2*M*N*K"`, `"`+strings.Repeat("(", deep)+`"`),
-		change(t, `"2*M*N*K"`, `"`+strings.Repeat("-", 4000)+`M"`),
 	} {
-		if _, err := kernels.Load(folder(text), "k"); !errors.Is(err, kernels.ErrDefinition) || len(err.Error()) > 10000 {
+		if _, err := kernels.Load(folder(text), "k"); !errors.Is(err, kernels.ErrDefinition) || len(err.Error()) > 1000 {
 			t.Errorf("%.40s...: %.200v", text, err)
 		}
 	}

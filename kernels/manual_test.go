@@ -1,0 +1,110 @@
+package kernels_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+const manual = "../docs/kernels.md"
+
+// The example of the manual is a kernel that loads and lints clean, and whose
+// space has the size that the manual gives.
+func TestManualExample(t *testing.T) {
+	text, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "rowsum")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```[a-z]+\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(files) != 3 {
+		t.Fatalf("%s has %d files, want 3", manual, len(files))
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f[1]), []byte(f[2]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{}, lint(d, 100)); diff != "" {
+		t.Errorf("lint (-want +got):\n%s", diff)
+	}
+	space := spaceOf(t, d.Implementations[0])
+	if want := fmt.Sprintf("searches its %.0f genomes", space.Size()); !strings.Contains(string(text), want) {
+		t.Errorf("%s does not say that tune run %q", manual, want)
+	}
+	for g := range space.All() {
+		if _, err := d.Implementations[0].Render(g); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The manual knows every limit with its default, every dtype and every key.
+func TestManualIsComplete(t *testing.T) {
+	text, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, l := range kernels.Limits() {
+		want = append(want, fmt.Sprintf("| `%s` | %d | %s |", l.Name, l.Default, l.Doc))
+	}
+	for _, d := range kernels.DTypes() {
+		want = append(want, fmt.Sprintf("`%s`", d))
+	}
+	// The errors for unknown keys list the known ones.
+	for _, f := range []string{
+		"x = 1\n" + base, strings.Replace(base, "[problem]", "[problem]\nx = 1", 1),
+		strings.Replace(base, "[[problem.shape]]", "[[problem.shape]]\nx = 1", 1),
+		strings.Replace(base, "[[problem.buffer]]", "[[problem.buffer]]\nx = 1", 1),
+		strings.Replace(base, "[[problem.scalar]]", "[[problem.scalar]]\nx = 1", 1),
+		strings.Replace(base, "[[problem.control]]", "[[problem.control]]\nx = 1", 1),
+		strings.Replace(base, "[[implementation]]", "[[implementation]]\nx = 1", 1),
+		strings.Replace(base, "[[implementation.parameter]]", "[[implementation.parameter]]\nx = 1", 1),
+		strings.Replace(base, "[[implementation.constraint]]", "[[implementation.constraint]]\nx = 1", 1),
+		strings.Replace(base, "[implementation.baseline]", "[implementation.baseline]\nx = 1", 1),
+		strings.Replace(base, "[implementation.binary]", "[implementation.binary]\nx = 1", 1),
+		strings.Replace(base+cuda, "[implementation.launch]", "[implementation.launch]\nx = 1", 1),
+	} {
+		_, err := kernels.Load(folder(f), "k")
+		if err == nil {
+			t.Fatal("an unknown key is accepted")
+		}
+		_, keys, ok := strings.Cut(err.Error(), `has no key "x": there are `)
+		if !ok {
+			t.Fatalf("no list of keys: %v", err)
+		}
+		for _, key := range strings.Split(keys, ", ") {
+			switch key {
+			case "problem", "reference", "shape", "buffer", "scalar", "tolerance", "control",
+				"implementation", "parameter", "constraint", "baseline", "launch", "binary":
+				key = "." + key
+				if strings.Contains(string(text), "["+key[1:]+"]") {
+					continue
+				}
+				want = append(want, key+"]")
+			default:
+				want = append(want, "`"+key)
+			}
+		}
+	}
+	for _, w := range want {
+		if !strings.Contains(string(text), w) {
+			t.Errorf("%s does not have %s", manual, w)
+		}
+	}
+}
