@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,14 @@ func allSettings() []setting {
 	return slices.Concat(globalSettings, runSettings, backendSettings)
 }
 
+func knownSettings() map[string]setting {
+	known := map[string]setting{}
+	for _, s := range allSettings() {
+		known[s.key] = s
+	}
+	return known
+}
+
 // addSettings makes flags of settings.
 func addSettings(fs *pflag.FlagSet, settings []setting) {
 	for _, s := range settings {
@@ -94,11 +103,9 @@ func envName(key string) string {
 
 // configure reads file and environment and binds the command's flags over them.
 func (a *app) configure(cmd *cobra.Command) error {
-	a.v.SetConfigType("toml")
-	known := map[string]setting{}
+	known := knownSettings()
 	envs := map[string]bool{envPrefix + "CONFIG": true}
 	for _, s := range allSettings() {
-		known[s.key] = s
 		envs[envName(s.key)] = true
 		a.v.SetDefault(s.key, s.value)
 		if err := a.v.BindEnv(s.key, envName(s.key)); err != nil {
@@ -115,11 +122,12 @@ func (a *app) configure(cmd *cobra.Command) error {
 		return err
 	}
 	if path != "" {
-		a.v.SetConfigFile(path)
-		if err := a.v.ReadInConfig(); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+		f, err := os.Open(path)
+		if err != nil {
+			return err
 		}
-		if err := checkConfig(path, a.v.AllKeys(), known); err != nil {
+		defer f.Close()
+		if err := a.readConfig(f, path, known); err != nil {
 			return err
 		}
 	}
@@ -133,6 +141,15 @@ func (a *app) configure(cmd *cobra.Command) error {
 		return bindErr
 	}
 	return a.checkTypes(known)
+}
+
+// readConfig reads a configuration file and refuses what it does not know.
+func (a *app) readConfig(r io.Reader, path string, known map[string]setting) error {
+	a.v.SetConfigType("toml")
+	if err := a.v.ReadConfig(r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return checkConfig(path, a.v.AllKeys(), known)
 }
 
 // configFile finds the configuration file, or returns "" when there is none.

@@ -145,11 +145,7 @@ func TestConfigFile(t *testing.T) {
 			t.Errorf("config.toml says %s = %v, the default is %v", s.key, got, want)
 		}
 	}
-	known := map[string]setting{}
-	for _, s := range allSettings() {
-		known[s.key] = s
-	}
-	if err := checkConfig("config.toml", a.v.AllKeys(), known); err != nil {
+	if err := checkConfig("config.toml", a.v.AllKeys(), knownSettings()); err != nil {
 		t.Error(err)
 	}
 }
@@ -237,4 +233,40 @@ func sameSetting(a *app, s setting) bool {
 		return a.v.GetBool(s.key) == d
 	}
 	return a.v.GetString(s.key) == s.value
+}
+
+// FuzzConfig reads arbitrary configuration files: none may crash tune, and what
+// is refused is refused in one line.
+func FuzzConfig(f *testing.F) {
+	example, err := os.ReadFile("../../config.toml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(example))
+	f.Add("evaluations = \"many\"")
+	f.Add("[run]\nseed = 1")
+	f.Add("shape = [1, 2]\ntime = 3")
+	f.Add("seed = 9223372036854775808")
+	f.Fuzz(func(t *testing.T, text string) {
+		a := &app{v: viper.New()}
+		for _, s := range allSettings() {
+			a.v.SetDefault(s.key, s.value)
+		}
+		err := a.readConfig(strings.NewReader(text), "config.toml", knownSettings())
+		if err == nil {
+			err = a.checkTypes(knownSettings())
+		}
+		if err != nil {
+			if s := oneLine(err.Error()); s == "" || strings.ContainsAny(s, "\n\r") {
+				t.Errorf("error is not one line: %q", s)
+			}
+			return
+		}
+		// What was accepted must read back with the setting's own type.
+		b := a.budget()
+		if b.Evaluations != a.v.GetInt("evaluations") {
+			t.Errorf("evaluations read as %d and %d", b.Evaluations, a.v.GetInt("evaluations"))
+		}
+		a.list("shape")
+	})
 }
