@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -321,6 +322,30 @@ func BenchmarkCandidate(b *testing.B) {
 		}
 	}
 	resident(b)
+}
+
+// BenchmarkEvents measures what it takes to read an event in a loop over many, as a
+// campaign does that is resumed.
+func BenchmarkEvents(b *testing.B) {
+	for name, options := range map[string][]EventsOption{"all": nil, "bare": {WithoutDetail()}} {
+		b.Run(name, func(b *testing.B) {
+			s := openLarge(b, Options{ReadOnly: true})
+			settle(b)
+			next, stop := iter.Pull2(s.Events("", 0, options...))
+			defer func() { stop() }()
+			for b.Loop() {
+				_, err, ok := next()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if !ok {
+					stop()
+					next, stop = iter.Pull2(s.Events("", 0, options...))
+				}
+			}
+			resident(b)
+		})
+	}
 }
 
 func BenchmarkCampaigns(b *testing.B) {

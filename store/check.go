@@ -529,7 +529,12 @@ func Repair(path string, o Options) (Report, error) {
 		return Report{}, wrapPath(path, err)
 	}
 	defer f.Close() //nolint:errcheck // nothing is written to it
-	if err := repair(path, f); err != nil {
+	// A link stays a link.
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Report{}, wrapPath(path, err)
+	}
+	if err := repair(target, f); err != nil {
 		return Report{}, wrapPath(path, err)
 	}
 	// The new file is in place; the lock on the old one means nothing any more.

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	corruptTrials = flag.Int("store.corruptions", 150, "damaged files that TestRandomDamage makes")
+	corruptTrials = flag.Int("store.corruptions", 60, "damaged files that TestRandomDamage makes")
 	corruptSeed   = flag.Int64("store.seed", 0, "seed of TestRandomDamage; 0 takes the time")
 )
 
@@ -486,6 +486,17 @@ func TestRepairOfSoundStore(t *testing.T) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	// A link to it stays one.
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	if rep, err := Repair(link, Options{}); err != nil || !rep.OK() {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the link is now %v, %v", info.Mode(), err)
 	}
 	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

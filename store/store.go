@@ -87,8 +87,18 @@ func open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
 	s, err := openFile(path, f, o.ReadOnly)
 	if err != nil {
+		if info.Size() == 0 && !o.ReadOnly {
+			// Half a beginning, when the disk is full, would not open again. The
+			// lock may be gone with the file, but nobody has a store here yet.
+			_ = os.Truncate(path, 0)
+		}
 		_ = abandon(f) // unless bbolt has closed it
 		return nil, err
 	}

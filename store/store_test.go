@@ -111,6 +111,7 @@ func TestEventsOfOneCampaign(t *testing.T) {
 // would stop the writer as soon as the file grows out of its map.
 func TestAppendWhileReading(t *testing.T) {
 	s := mustCreate(t)
+	s.db.NoSync = true
 	mustAppend(t, s, started("one"))
 	grow := func(n int) {
 		e := note("one", KindStopped, "grow")
