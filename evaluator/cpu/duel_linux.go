@@ -114,6 +114,15 @@ func (h *bench) duelShape(ctx context.Context, t *timingState, d *shapeData, can
 	if err != nil {
 		return err
 	}
+	if !tuned {
+		elapsed, err := base.run(base.batch)
+		if err != nil {
+			return fmt.Errorf("the baseline: %w", notOurs(err))
+		}
+		if elapsed < heldOutLeast {
+			return nil
+		}
+	}
 	contenders := make([]*contender, len(candidates))
 	for i, c := range candidates {
 		if processes[i] == nil {

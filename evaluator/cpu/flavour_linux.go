@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -191,7 +192,14 @@ func objectFile(object []byte) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("sealing a binary: %w", err)
 	}
-	return f, nil
+	// A descriptor for reading: an attempt to write to it is refused, and not
+	// punished by the limit on files.
+	defer f.Close()
+	r, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return nil, fmt.Errorf("opening a binary: %w", err)
+	}
+	return r, nil
 }
 
 // lookTool finds a program.

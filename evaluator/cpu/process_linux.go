@@ -166,7 +166,7 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 		return nil, fmt.Errorf("%w: socketpair: %w", errProcess, err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close()
+	defer theirs.Close() // again, harmlessly, where nothing goes wrong
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		unix.Close(pair[0])
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
@@ -217,6 +217,8 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 	cmd.Stderr = w
 	p.log = newCappedLog(r, logLimit)
 	err = l.start(cmd, spec.fixedMaps)
+	// While this end is open here, the death of the other would not be seen.
+	theirs.Close()
 	w.Close()
 	if err != nil {
 		control.Close()

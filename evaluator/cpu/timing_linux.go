@@ -16,14 +16,19 @@ const (
 	// clock's resolution and the cost of waking a process.
 	sampleTarget = 2 * time.Millisecond
 	// rotationBudget bounds the memory of one arena.
-	rotationBudget = 384 << 20
+	rotationBudget = 256 << 20
 	// checkBudget bounds the elements that are compared after one batch.
 	checkBudget = 1 << 20
-	// clockAllowance and clockTolerance are by how much the processor time of
-	// a batch may exceed the time that the harness claims for it: what it does
-	// around the launches, and what the kernel accounts for waking it.
-	clockAllowance = 100 * time.Microsecond
-	clockTolerance = 0.03
+	// clockAllowance, launchAllowance for every launch, and clockTolerance are
+	// by how much the processor time of a batch may exceed the time that the
+	// harness claims for it: what it does around the launches, and what the
+	// kernel accounts for waking it.
+	clockAllowance  = 100 * time.Microsecond
+	launchAllowance = 20 * time.Nanosecond
+	clockTolerance  = 0.03
+	// heldOutLeast is how long a batch of the baseline must last at a held-out
+	// shape to be timed in the finals: shorter ones say nothing.
+	heldOutLeast = sampleTarget / 4
 	// clockRetries is how often a batch may be taken again because its clock
 	// disagreed.
 	clockRetries = 3
@@ -50,7 +55,11 @@ type placement struct {
 // rotation is how many sets a shape needs for its inputs to leave the last
 // cache before they come round again.
 func rotation(d *shapeData, shapes int) int {
-	want := int(math.Ceil(2.5 * float64(lastLevelBytes()) / float64(max(d.inBytes+d.outBytes, 1))))
+	bytes := d.inBytes
+	if bytes == 0 {
+		bytes = d.outBytes
+	}
+	want := int(math.Ceil(2.5 * float64(lastLevelBytes()) / float64(bytes)))
 	room := rotationBudget / shapes / d.layout.stride
 	return min(max(min(want, room), variants), maxLaunches)
 }
@@ -175,7 +184,7 @@ func (c *contender) run(n int) (time.Duration, error) {
 		return 0, c.p.fail(evaluator.Launch, "the harness's answer is about other launches")
 	}
 	used := after - before
-	allowed := time.Duration(float64(ans.Elapsed)*float64(max(c.threads, 1))*(1+clockTolerance)) + clockAllowance
+	allowed := time.Duration(float64(ans.Elapsed)*float64(max(c.threads, 1))*(1+clockTolerance)) + clockAllowance + time.Duration(n)*launchAllowance
 	if !c.trusted && used > allowed {
 		return 0, &errClock{ans.Elapsed, used, max(c.threads, 1)}
 	}

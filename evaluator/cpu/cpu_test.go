@@ -1,0 +1,453 @@
+//go:build linux
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+)
+
+// fault is a candidate's sin and what must come of it.
+type sin struct {
+	wrong   string
+	threads int
+	verdict evaluator.Verdict
+	stage   evaluator.Stage
+	reason  string // part of it
+}
+
+func (s sin) check(t *testing.T, r evaluator.Result) {
+	t.Helper()
+	if r.Verdict != s.verdict || r.Stage != s.stage || !strings.Contains(r.Reason, s.reason) {
+		t.Errorf("%s: got %s at %s (%s), want %s at %s (%s)", s.wrong, r.Verdict, r.Stage, r.Reason, s.verdict, s.stage, s.reason)
+	}
+	if step, ok := r.Step(r.Stage); !ok {
+		t.Errorf("%s: no step for the stage of the verdict", s.wrong)
+	} else if failed := step.Outcome == evaluator.Failed; failed != (s.verdict != evaluator.Correct) {
+		t.Errorf("%s: the last step is %q", s.wrong, step.Outcome)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	for _, c := range []sin{
+		{"nothing", 1, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"nothing", 2, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"noise", 1, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"block", 1, evaluator.Compile, evaluator.StageCompile, "this line blocks"},
+		{"segfault", 1, evaluator.Launch, evaluator.StageParity, "SIGSEGV"},
+		{"exit", 1, evaluator.Launch, evaluator.StageParity, "exit (status 0)"},
+		{"constructor", 1, evaluator.Launch, evaluator.StageParity, "load: called exit (status 0)"},
+		{"late", 1, evaluator.Launch, evaluator.StageParity, "SIGABRT (while it ended)"},
+		{"descriptors", 1, evaluator.Launch, evaluator.StageParity, "closed the harness's descriptors"},
+		{"input", 1, evaluator.Parity, evaluator.StageParity, "input x was changed at element 33"},
+		{"zone", 1, evaluator.Parity, evaluator.StageParity, "red zone: wrote byte 0 behind the end of y"},
+	} {
+		c.check(t, s.evaluate(t, "WRONG", c.wrong, "THREADS", c.threads))
+	}
+	if left := children(os.Getpid()); len(left) > 1 { // the baseline waits for the next candidate
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestInspection(t *testing.T) {
+	if lookTool("objdump") == "" {
+		t.Skip("skipped: objdump is not installed")
+	}
+	s := open(t, load(t, "scale"), quick())
+	sin{"forbidden", 1, evaluator.Inspect, evaluator.StageInspect, "forbids ^cpuid$"}.check(t, s.evaluate(t, "WRONG", "forbidden"))
+}
+
+func TestSandbox(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	if i := slices.IndexFunc(s.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == "seccomp" }); s.Describe().Tools[i].Missing != "" {
+		t.Skipf("skipped: %s", s.Describe().Tools[i].Missing)
+	}
+	for _, c := range []sin{
+		{"fork", 1, evaluator.Launch, evaluator.StageParity, "tried to start a process"},
+		{"daemon", 1, evaluator.Launch, evaluator.StageParity, "tried to start a process"},
+		{"file", 1, evaluator.Launch, evaluator.StageParity, "tried to write a file"},
+	} {
+		c.check(t, s.evaluate(t, "WRONG", c.wrong))
+	}
+}
+
+// Without the filter candidates can start processes; what they leave is found
+// and killed, daemons included.
+func TestWithoutSandbox(t *testing.T) {
+	o := quick()
+	o.noSandbox = true
+	s := open(t, load(t, "scale"), o)
+	for _, c := range []sin{
+		{"fork", 1, evaluator.Launch, evaluator.StageParity, "left 1 processes running"},
+		{"daemon", 1, evaluator.Launch, evaluator.StageParity, "left 1 processes running"},
+		{"file", 1, evaluator.Launch, evaluator.StageParity, "SIGXFSZ"},
+		{"nothing", 1, evaluator.Correct, evaluator.StageBenchmark, ""},
+	} {
+		c.check(t, s.evaluate(t, "WRONG", c.wrong))
+	}
+	_ = os.Remove("/tmp/evotune-scale") // an empty file is all that the limit lets it write
+	if left := children(os.Getpid()); len(left) > 1 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestSanitizers(t *testing.T) {
+	s := open(t, load(t, "scale"), Options{CacheDir: testCache, Samples: 5, SampleTime: 50 * time.Millisecond})
+	works := map[string]bool{}
+	for _, tool := range s.Describe().Tools {
+		works[tool.Name] = tool.Missing == ""
+	}
+	for _, c := range []struct {
+		sin
+		tool string
+	}{
+		{sin{"nothing", 2, evaluator.Correct, evaluator.StageBenchmark, ""}, ""},
+		{sin{"undefined", 1, evaluator.Sanitizer, evaluator.StageSanitize, "ubsan: "}, asanName},
+		{sin{"race", 2, evaluator.Sanitizer, evaluator.StageSanitize, "tsan: data race"}, tsanName},
+	} {
+		if c.tool != "" && !works[c.tool] {
+			t.Logf("%s left out: %s does not work here", c.wrong, c.tool)
+			continue
+		}
+		r := s.evaluate(t, "WRONG", c.wrong, "THREADS", c.threads)
+		c.check(t, r)
+		step, _ := r.Step(evaluator.StageSanitize)
+		for name, ok := range works {
+			if !isSanitizer(name) {
+				continue
+			}
+			i := slices.IndexFunc(step.Evidence, func(e evaluator.Evidence) bool { return e.Check == name || e.Check == "ubsan" && name == asanName })
+			if i < 0 {
+				t.Errorf("%s: nothing is said of %s", c.wrong, name)
+			} else if !ok && step.Evidence[i].Outcome != evaluator.NotRun {
+				t.Errorf("%s: %s does not work and is %q", c.wrong, name, step.Evidence[i].Outcome)
+			}
+		}
+	}
+}
+
+// Every type of element, scalars of three types, a buffer that is read and
+// written.
+func TestMixedTypes(t *testing.T) {
+	s := open(t, load(t, "mixed"), quick())
+	for _, c := range []sin{
+		{"nothing", 0, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"assign", 0, evaluator.Parity, evaluator.StageParity, "output sum"},
+		{"total", 0, evaluator.Parity, evaluator.StageParity, "output total: element 7 was not written"},
+		{"truncate", 0, evaluator.Parity, evaluator.StageParity, "output half"},
+	} {
+		c.check(t, s.evaluate(t, "WRONG", c.wrong, "BACKWARDS", true))
+	}
+}
+
+func TestTiming(t *testing.T) {
+	o := quick()
+	o.Samples, o.SampleTime = 12, 2*time.Second
+	s := open(t, load(t, "scale"), o)
+	fast := s.evaluate(t, "VECTORIZE", true)
+	slow := s.evaluate(t, "VECTORIZE", true, "WRONG", "slow")
+	if fast.Verdict != evaluator.Correct || slow.Verdict != evaluator.Correct {
+		t.Fatalf("verdicts %s (%s) and %s (%s)", fast.Verdict, fast.Reason, slow.Verdict, slow.Reason)
+	}
+	if slow.Fitness < 1.5*fast.Fitness {
+		t.Errorf("nine times the work has fitness %.3f, once has %.3f", slow.Fitness, fast.Fitness)
+	}
+	for _, r := range []evaluator.Result{fast, slow} {
+		tm := r.Timings[0]
+		if len(tm.SamplesNS) < 5 || len(tm.SamplesNS) != len(tm.BaselineNS) || tm.FloorNS <= 0 || tm.Stopped == "" {
+			t.Errorf("timing %+v", tm)
+		}
+		for _, ns := range tm.SamplesNS {
+			if ns < tm.FloorNS {
+				t.Errorf("a sample of %v ns is below the floor of %v ns", ns, tm.FloorNS)
+			}
+		}
+		if r.Fitness != tm.Ratio {
+			t.Errorf("fitness %v, ratio %v", r.Fitness, tm.Ratio)
+		}
+	}
+	// A candidate that is clearly slower than the best is not measured well.
+	r, err := s.Evaluate(t.Context(), s.genome(t, "VECTORIZE", true, "WRONG", "slow", "UNROLL", 2), fast.Fitness/4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tm := r.Timings[0]; tm.Stopped != "slower" || len(tm.SamplesNS) > 5 {
+		t.Errorf("stopped %q after %d samples", tm.Stopped, len(tm.SamplesNS))
+	}
+}
+
+func TestSharing(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	var group sync.WaitGroup
+	results := make([]evaluator.Result, 4)
+	wrong := []string{"nothing", "twin", "nothing", "twin"}
+	for i := range results {
+		group.Go(func() {
+			var err error
+			if results[i], err = s.Evaluate(t.Context(), s.genome(t, "WRONG", wrong[i]), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	shared := 0
+	for _, r := range results {
+		if r.Verdict != evaluator.Correct || r.Binary != results[0].Binary || r.Fitness != results[0].Fitness {
+			t.Errorf("%s %s %v", r.Verdict, r.Binary, r.Fitness)
+		}
+		if r.SharedWith != "" {
+			shared++
+		}
+	}
+	if shared != 2 { // the two of the other name
+		t.Errorf("%d results are shared with another genome", shared)
+	}
+	if results[0].Key == results[1].Key {
+		t.Error("two sources have one key")
+	}
+}
+
+func TestFinals(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	finalists := []genome.Genome{
+		s.genome(t, "VECTORIZE", true),
+		s.genome(t, "WRONG", "slow"),
+		s.genome(t, "WRONG", "segfault"),
+		s.genome(t, "WRONG", "block"),
+	}
+	f, err := s.Finals(t.Context(), finalists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Winner != 0 || f.VsBaseline == nil || f.VsRunnerUp == nil {
+		t.Fatalf("finals %+v", f)
+	}
+	if !f.VsRunnerUp.Significant || f.VsRunnerUp.Ratio > 0.9 {
+		t.Errorf("against one that does nine times the work: %+v", *f.VsRunnerUp)
+	}
+	for i, want := range []evaluator.Verdict{evaluator.Correct, evaluator.Correct, evaluator.Launch, evaluator.Compile} {
+		e := f.Entries[i]
+		if e.Verdict != want || e.Genome.String() != finalists[i].String() {
+			t.Errorf("entry %d: %s (%s), want %s", i, e.Verdict, e.Reason, want)
+		}
+		if want == evaluator.Correct && (len(e.Timings) != 1 || len(e.Timings[0].SamplesNS) != 8) {
+			t.Errorf("entry %d: %+v", i, e.Timings)
+		}
+	}
+	// The bench goes on after the finals.
+	if r := s.evaluate(t, "UNROLL", 8); r.Verdict != evaluator.Correct {
+		t.Errorf("after the finals: %s (%s)", r.Verdict, r.Reason)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	_, err := s.Evaluate(ctx, s.genome(t, "WRONG", "hang"), 0)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if d := time.Since(begin); d > 4*time.Second {
+		t.Errorf("it took %v to end", d)
+	}
+	if !wait(3*time.Second, func() bool { return len(children(os.Getpid())) <= 1 }) {
+		t.Errorf("processes are left: %v", children(os.Getpid()))
+	}
+	if r := s.evaluate(t); r.Verdict != evaluator.Correct {
+		t.Errorf("after a cancelled evaluation: %s (%s)", r.Verdict, r.Reason)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	o := quick()
+	o.Timeout = time.Second
+	s := open(t, load(t, "scale"), o)
+	sin{"hang", 1, evaluator.Timeout, evaluator.StageParity, "no answer within 1s"}.check(t, s.evaluate(t, "WRONG", "hang"))
+}
+
+func TestCloseEndsWhatRuns(t *testing.T) {
+	s := open(t, load(t, "scale"), quick())
+	errs := make(chan error, 1)
+	g := s.genome(t, "WRONG", "hang")
+	go func() {
+		_, err := s.Evaluate(context.Background(), g, 0)
+		errs <- err
+	}()
+	time.Sleep(600 * time.Millisecond)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-errs; !errors.Is(err, evaluator.ErrBenchClosed) {
+		t.Errorf("the evaluation ended with %v", err)
+	}
+	if left := children(os.Getpid()); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if _, err := s.Evaluate(context.Background(), g, 0); !errors.Is(err, evaluator.ErrBenchClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	needCompiler(t)
+	for _, c := range []struct {
+		name   string
+		kernel func(t *testing.T) evaluator.Plan
+		option func(*Options)
+		want   error
+		text   string
+	}{
+		{
+			name: "a reference that does not compile",
+			kernel: func(t *testing.T) evaluator.Plan {
+				return planOf(changed(t, "scale", "reference.c", "factor * x[i]", "factor * z[i]"))
+			},
+			want: ErrReference, text: "'z' undeclared",
+		},
+		{
+			name: "a reference that crashes",
+			kernel: func(t *testing.T) evaluator.Plan {
+				return planOf(changed(t, "scale", "reference.c", "y[i] = factor", "*(volatile int *)8 = 0, y[i] = factor"))
+			},
+			want: ErrReference, text: "SIGSEGV",
+		},
+		{
+			name: "a reference that leaves the last element",
+			kernel: func(t *testing.T) evaluator.Plan {
+				return planOf(changed(t, "scale", "reference.c", "i < N", "i < N - 1"))
+			},
+			want: ErrReference, text: "NaN",
+		},
+		{
+			name: "a baseline that is wrong",
+			kernel: func(t *testing.T) evaluator.Plan {
+				return planOf(changed(t, "scale", "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
+			},
+			want: ErrBaseline, text: "red zone",
+		},
+		{
+			name:   "no compiler",
+			kernel: func(t *testing.T) evaluator.Plan { return planOf(load(t, "scale")) },
+			option: func(o *Options) { o.Compiler = "/nowhere/gcc" },
+			want:   ErrNoCompiler, text: "apt-get install gcc",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := quick()
+			if c.option != nil {
+				c.option(&o)
+			}
+			b, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := b.Open(t.Context(), c.kernel(t))
+			if err == nil {
+				h.Close()
+			}
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("got %v, want %v with %q", err, c.want, c.text)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error has several lines: %q", err)
+			}
+		})
+	}
+	if left := children(os.Getpid()); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if _, err := New(Options{Sanitizers: []string{"asan", "magic"}}); !errors.Is(err, ErrOptions) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(Options{Timeout: -1}); !errors.Is(err, ErrOptions) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	needCompiler(t)
+	b, err := New(quick(memcheckName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]evaluator.Tool{}
+	for _, tool := range b.Doctor(t.Context()) {
+		names[tool.Name] = tool
+		if tool.Missing == "" && tool.Version == "" {
+			t.Errorf("%s was found and has no version", tool.Name)
+		}
+	}
+	for _, name := range []string{"compiler", "objdump", "seccomp", asanName, tsanName, memcheckName} {
+		if _, ok := names[name]; !ok {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+	if names[asanName].Missing == "" {
+		t.Error("asan was switched off and is not missing")
+	}
+}
+
+// A second opening takes everything from the cache, and a damaged cache is
+// made again.
+func TestCacheOfOpen(t *testing.T) {
+	needCompiler(t)
+	o := quick()
+	o.CacheDir = t.TempDir()
+	openOnce := func() evaluator.Description {
+		t.Helper()
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := b.Open(t.Context(), planOf(load(t, "scale")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		return h.Describe()
+	}
+	first := openOnce()
+	count := func() (n int) {
+		_ = filepath.WalkDir(o.CacheDir, func(_ string, d os.DirEntry, _ error) error {
+			if !d.IsDir() {
+				n++
+			}
+			return nil
+		})
+		return n
+	}
+	before := count()
+	second := openOnce()
+	if after := count(); after != before {
+		t.Errorf("the cache had %d files and has %d", before, after)
+	}
+	if first.Device.Fingerprint != second.Device.Fingerprint || first.Device.Peaks["f32/1"] != second.Device.Peaks["f32/1"] || first.Device.Peaks["f32/1"] <= 0 {
+		t.Errorf("%v then %v", first.Device.Peaks, second.Device.Peaks)
+	}
+	_ = filepath.WalkDir(o.CacheDir, func(path string, d os.DirEntry, _ error) error {
+		if info, err := d.Info(); err == nil && !d.IsDir() {
+			return os.Truncate(path, info.Size()*2/3)
+		}
+		return nil
+	})
+	openOnce()
+	if left, _ := os.ReadDir(filepath.Join(o.CacheDir, "tmp")); len(left) > 0 {
+		t.Errorf("temporary files are left: %v", left)
+	}
+}

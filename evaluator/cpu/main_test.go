@@ -1,0 +1,286 @@
+//go:build linux
+
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// testCache is shared by the tests of one run: what one compiled the next
+// finds, as in life.
+var testCache string
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimVariable); dir != "" {
+		victim(dir)
+		return
+	}
+	dir, err := os.MkdirTemp("", "evotune-cpu-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testCache = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// needCompiler skips a test on machines where nothing can be compiled.
+func needCompiler(t testing.TB) {
+	t.Helper()
+	if _, err := findCompiler("auto"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+}
+
+// quick are options under which a test takes no longer than it must.
+func quick(sanitizers ...string) Options {
+	if len(sanitizers) == 0 {
+		sanitizers = []string{"none"}
+	}
+	return Options{
+		CacheDir: testCache, Sanitizers: sanitizers, Samples: 5, SampleTime: 100 * time.Millisecond,
+		FinalsSamples: 8, Timeout: 20 * time.Second,
+	}
+}
+
+func load(t testing.TB, name string) *kernels.Definition {
+	t.Helper()
+	d, err := kernels.LoadDir(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// changed loads a kernel of testdata with some of its text replaced: pairs of
+// old and new.
+func changed(t testing.TB, name string, pairs ...string) *kernels.Definition {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(pairs); i += 3 {
+		path := filepath.Join(dir, pairs[i])
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), pairs[i+1]) {
+			t.Fatalf("%s does not contain %q", path, pairs[i+1])
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), pairs[i+1], pairs[i+2])), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func planOf(d *kernels.Definition) evaluator.Plan {
+	return evaluator.Plan{
+		Definition: d, Implementations: d.Implementations,
+		Tune: d.Problem.ShapesFor(kernels.Tune)[:1], Verify: d.Problem.ShapesFor(kernels.Verify),
+		Sanitize: d.Problem.ShapesFor(kernels.Sanitize)[0], Seed: 1,
+	}
+}
+
+// setup is an ordeal on a kernel, and the space of its genomes.
+type setup struct {
+	*evaluator.Ordeal
+	bench *bench
+	space *genome.Space
+	fixed map[string]any
+}
+
+func open(t testing.TB, d *kernels.Definition, o Options) *setup {
+	t.Helper()
+	needCompiler(t)
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(d)
+	h, err := b.Open(t.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &setup{Ordeal: evaluator.NewOrdeal(h, plan), bench: h.(*bench)}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.space, err = d.Space(d.Implementations, plan.Tune, b.Limits()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// genome makes one of the space: the first values, but for those given as name
+// and value.
+func (s *setup) genome(t testing.TB, pairs ...any) genome.Genome {
+	t.Helper()
+	values := map[string]any{}
+	for _, g := range s.space.Genes() {
+		values[g.Name] = g.Values[0].Any()
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		values[pairs[i].(string)] = pairs[i+1]
+	}
+	g, err := s.space.FromMap(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (s *setup) evaluate(t testing.TB, pairs ...any) evaluator.Result {
+	t.Helper()
+	r, err := s.Evaluate(t.Context(), s.genome(t, pairs...), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wait asks until the answer is yes.
+func wait(limit time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+// children lists the processes that this one or its children started.
+func children(root int) []processEntry {
+	var found []processEntry
+	all := processes()
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		for _, p := range all {
+			if p.parent == queue[0] {
+				queue = append(queue, p.pid)
+				if p.state != 'Z' {
+					found = append(found, p)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// victimVariable makes the test's binary a process that is killed while a
+// candidate hangs.
+const victimVariable = "EVOTUNE_CPU_TEST_VICTIM"
+
+func victim(cache string) {
+	d, err := kernels.LoadDir(filepath.Join("testdata", "scale"))
+	if err != nil {
+		panic(err)
+	}
+	o := quick()
+	o.CacheDir, o.noSandbox = cache, true
+	b, err := New(o)
+	if err != nil {
+		panic(err)
+	}
+	plan := planOf(d)
+	h, err := b.Open(context.Background(), plan)
+	if err != nil {
+		panic(err)
+	}
+	space, err := d.Space(d.Implementations, plan.Tune, nil)
+	if err != nil {
+		panic(err)
+	}
+	g, err := space.FromMap(map[string]any{"UNROLL": 1, "VECTORIZE": false, "THREADS": 1, "WRONG": "hang"})
+	if err != nil {
+		panic(err)
+	}
+	r, err := evaluator.NewOrdeal(h, plan).Evaluate(context.Background(), g, 0)
+	fmt.Println(r, err)
+}
+
+func TestKilledEvotuneLeavesNothing(t *testing.T) {
+	needCompiler(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimVariable+"="+testCache)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var running []processEntry
+	seen := wait(60*time.Second, func() bool {
+		running = running[:0]
+		for _, p := range children(cmd.Process.Pid) {
+			if hasPrefixVariable(p.pid, runVariable+"=") && usedCPU(p.pid) > 30 {
+				running = append(running, p)
+			}
+		}
+		return len(running) > 0
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if !seen {
+		t.Fatal("the hanging candidate was never seen")
+	}
+	for _, p := range running {
+		gone := wait(5*time.Second, func() bool {
+			_, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid))
+			return err != nil || !hasPrefixVariable(p.pid, runVariable+"=")
+		})
+		if !gone {
+			t.Errorf("candidate %d outlived the evotune that was killed", p.pid)
+		}
+	}
+}
+
+func hasPrefixVariable(pid int, prefix string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && strings.Contains("\x00"+string(text), "\x00"+prefix)
+}
+
+// usedCPU is the processor time of a process in hundredths of a second.
+func usedCPU(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	var user, system int
+	fmt.Sscan(fields[11], &user)
+	fmt.Sscan(fields[12], &system)
+	return user + system
+}
