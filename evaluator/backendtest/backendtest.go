@@ -463,8 +463,12 @@ func zoo(t *testing.T, h Harness) {
 	first := evaluate(t, ev, h.Honest(0))
 	wholesome(t, h, d, first)
 	idle, _ := descendants() // what the evaluator keeps between candidates
+	t.Cleanup(func() { noProcesses(t, idle, h.Grace) })
 	for n, c := range h.Zoo {
+		// As many at a time as go test allows: each is followed by an honest
+		// candidate, and beside it are others, as in a campaign.
 		t.Run(c.Kernel, func(t *testing.T) {
+			t.Parallel()
 			skipWithout(t, d, c)
 			begin := time.Now()
 			r := evaluate(t, ev, h.Faulty(c, 0))
@@ -472,7 +476,6 @@ func zoo(t *testing.T, h Harness) {
 			if wrong := c.judge(r); wrong != "" {
 				t.Errorf("%s, which %s: %s", c.Kernel, c.Does, wrong)
 			}
-			noProcesses(t, idle, h.Grace)
 
 			after := evaluate(t, ev, h.Honest(n+1))
 			wholesome(t, h, d, after)

@@ -154,18 +154,19 @@ func TestZooIsComplete(t *testing.T) {
 // and for a build that is timed again and again (9) and candidates that are
 // named by a number (10) backendtest asks in "shared binary".
 
-// TestToleranceMustTellWrongFromRight: a definition that would let zeros pass is
-// refused before any candidate is judged by it. An oracle that only asked
-// whether the output was finite let everything pass once.
+// TestToleranceMustTellWrongFromRight: a definition by which a constant passes
+// for the product is refused before any candidate is judged by it. An oracle that
+// only asked whether the output was finite let everything pass once.
 func TestToleranceMustTellWrongFromRight(t *testing.T) {
-	def := alteredZoo(t, "f32 = 1e-4", "f32 = 1e3")
+	const data, bland = `data = "uniform(-1,1)"`, `data = "uniform(0.999,1.001)"`
+	def := alteredZoo(t, data, bland, data, bland, "f32 = 1e-4", "f32 = 1e-2")
 	backend, err := cpu.New(zooOptions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	bench, err := backend.Open(t.Context(), zooPlan(t, def))
 	if !errors.Is(err, cpu.ErrControl) {
-		t.Errorf("Open with a tolerance of 1000: error %v, want %v", err, cpu.ErrControl)
+		t.Errorf("Open with data that hide what is wrong: error %v, want %v", err, cpu.ErrControl)
 	}
 	if err == nil {
 		_ = bench.Close()
