@@ -10,7 +10,8 @@ const HeaderFile = "evotune_kernel.h"
 
 // Header gives the C header with the prototype of the entry. Backends include
 // it before a candidate's source, which makes a wrong signature a compile
-// error. It is C11 for gcc from version 9 on and clang, and C++ as well.
+// error. It is C11 and C++11, tested with gcc and clang. For CUDA the prototype
+// is that of a kernel, and the conversions below are code for the host.
 //
 // The entry gets the dimensions, the buffers and the scalars, in the order of
 // the definition. Elements of f16 and bf16 are the bits of the number in a
