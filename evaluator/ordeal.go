@@ -169,7 +169,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 // render fills the template of the genome's implementation.
 func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	if g.IsZero() {
-		return kernels.Rendered{}, Outcome{}, errors.New("there is no genome to evaluate")
+		return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: "there is no genome to evaluate"}, nil
 	}
 	if s := g.Space(); s != nil {
 		if err := s.Check(g); err != nil {

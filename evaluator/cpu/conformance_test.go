@@ -37,10 +37,11 @@ func TestConformance(t *testing.T) {
 }
 
 // zooOptions are those under which the zoo is quick: few samples, a short
-// deadline, and a cache that all evaluators of one test share.
+// deadline, and a cache that all tests share.
 func zooOptions(tb testing.TB) cpu.Options {
+	tb.Helper()
 	return cpu.Options{
-		CacheDir:   tb.TempDir(),
+		CacheDir:   cpu.NeedCompiler(tb),
 		Timeout:    3 * time.Second,
 		Samples:    5,
 		SampleTime: 50 * time.Millisecond,

@@ -1,0 +1,233 @@
+package cpu
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestHalf(t *testing.T) {
+	for x, want := range map[float64]uint16{
+		0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 65519.99: 0x7bff, 65520: 0x7c00, math.Inf(-1): 0xfc00,
+		0x1p-24: 1, 0x1p-25: 0, 0x1.8p-25: 1, 0x1p-14: 0x0400, 1 + 0x1p-11: 0x3c00, 1 + 0x1.8p-11: 0x3c01, 1 + 0x3p-11: 0x3c02,
+		2 - 0x1p-12: 0x4000,
+	} {
+		if got := halfBits(x); got != want {
+			t.Errorf("halfBits(%v) = %#04x, want %#04x", x, got, want)
+		}
+	}
+	if v := halfValue(halfBits(math.NaN())); v == v {
+		t.Errorf("NaN became %v", v)
+	}
+	for h := range 1 << 16 {
+		v := halfValue(uint16(h))
+		if v != v {
+			continue
+		}
+		if got := halfBits(v); got != uint16(h) {
+			t.Fatalf("%#04x is %v is %#04x", h, v, got)
+		}
+	}
+}
+
+// Whatever is rounded goes to a nearest value, and comes back as it is.
+func TestRounding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Float64Range(-60000, 60000).Draw(t, "x")
+		b := make([]byte, 8)
+		for d := range dtypes {
+			d := dtype(d)
+			d.put(b, 0, x)
+			v := d.get(b, 0)
+			d.put(b, 0, v)
+			if again := d.get(b, 0); again != v {
+				t.Fatalf("%s: %v became %v, then %v", d, x, v, again)
+			}
+			unit := map[dtype]float64{f64: 0, f32: 0x1p-24, f16: 0x1p-11, bf16: 0x1.01p-8}
+			if u, ok := unit[d]; ok && math.Abs(v-x) > u*math.Abs(x)+0x1p-25 {
+				t.Fatalf("%s: %v became %v", d, x, v)
+			}
+		}
+	})
+}
+
+func TestIntegersSaturate(t *testing.T) {
+	b := make([]byte, 8)
+	for _, c := range []struct {
+		d       dtype
+		x, want float64
+	}{
+		{i8, 200, 127}, {i8, -200, -128}, {u8, -1, 0}, {u8, 300, 255}, {i32, 1e12, math.MaxInt32}, {i16, -1e9, math.MinInt16},
+		{i64, 12345678, 12345678}, {i32, 2.5, 2}, {i32, math.NaN(), 0},
+	} {
+		c.d.put(b, 0, c.x)
+		if got := c.d.get(b, 0); got != c.want {
+			t.Errorf("%s: %v became %v, want %v", c.d, c.x, got, c.want)
+		}
+	}
+}
+
+func TestDistributions(t *testing.T) {
+	const n = 20000
+	for _, c := range []struct {
+		d            distribution
+		lo, hi, mean float64
+	}{
+		{distribution{"uniform", -1, 3}, -1, 3, 1},
+		{distribution{"normal", 5, 2}, -15, 25, 5},
+		{distribution{"integers", -2, 2}, -2, 2, 0},
+		{distribution{"constant", 7, 0}, 7, 7, 7},
+	} {
+		s := newStream(1, 0, 0)
+		sum := 0.0
+		seen := map[float64]bool{}
+		for range n {
+			x := c.d.draw(s)
+			if x < c.lo || x > c.hi {
+				t.Fatalf("%v gave %v", c.d, x)
+			}
+			sum += x
+			seen[x] = true
+		}
+		if m := sum / n; math.Abs(m-c.mean) > 0.1 {
+			t.Errorf("%v has mean %v", c.d, m)
+		}
+		if c.d.kind == "integers" && len(seen) != 5 {
+			t.Errorf("%v gave %v", c.d, seen)
+		}
+	}
+}
+
+// Data depends on the seed, the variant and the buffer, and on nothing else.
+func TestStreams(t *testing.T) {
+	first := map[uint64]string{}
+	for seed := range uint64(4) {
+		for v := range 4 {
+			for b := range 4 {
+				x := newStream(seed, v, b).next()
+				if was, ok := first[x]; ok {
+					t.Errorf("two streams begin alike: %s", was)
+				}
+				first[x] = "seen"
+				if newStream(seed, v, b).next() != x {
+					t.Error("a stream does not repeat")
+				}
+			}
+		}
+	}
+}
+
+func TestPoison(t *testing.T) {
+	for d := range dtypes {
+		d := dtype(d)
+		p := poisonBytes(d, 4*d.size())
+		for i := range 4 {
+			if v := d.get(p, i); !d.integer() && v == v {
+				t.Errorf("%s: the poison is %v", d, v)
+			}
+		}
+		s := staleBytes(d, 4*d.size(), 3, newStream(1, 1, 1))
+		for i := range 4 {
+			if v := d.get(s, i); v != v || math.Abs(v) > 3 {
+				t.Errorf("%s: stale is %v", d, v)
+			}
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	e, err := newExpected([]float64{3, -4, 0, 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := math.Sqrt(50.0 / 4); math.Abs(e.rms-want) > 1e-12 {
+		t.Errorf("rms %v, want %v", e.rms, want)
+	}
+	poison := poisonBytes(f32, 16)
+	for _, c := range []struct {
+		name  string
+		got   []float64
+		err   float64
+		index int
+		fault string
+	}{
+		{"right", []float64{3, -4, 0, 5}, 0, 0, ""},
+		{"one off", []float64{3, -4, 1, 5}, 1 / e.rms, 2, ""},
+		{"not a number", []float64{3, math.NaN(), 0, 5}, math.Inf(1), 1, "element 1 is NaN"},
+		{"infinite", []float64{3, -4, 0, math.Inf(1)}, math.Inf(1), 3, "element 3 is +Inf"},
+	} {
+		b := make([]byte, 16)
+		for i, v := range c.got {
+			f32.put(b, i, v)
+		}
+		j := e.judge(b, f32, poison)
+		if math.Abs(j.err-c.err) > 1e-12 && j.err != c.err || j.index != c.index || j.fault != c.fault {
+			t.Errorf("%s: %+v", c.name, j)
+		}
+		wide := make([]byte, 32)
+		for i, v := range c.got {
+			f64.put(wide, i, v)
+		}
+		if k := e.judge(wide, f64, nil); k.err != j.err && math.Abs(k.err-j.err) > 1e-6 || k.index != j.index || k.fault != j.fault {
+			t.Errorf("%s: f32 gives %+v, f64 gives %+v", c.name, j, k)
+		}
+	}
+	if j := e.judge(poison, f32, poison); j.fault != "element 0 was not written" {
+		t.Errorf("poison: %+v", j)
+	}
+	ip := poisonBytes(i32, 16)
+	if j := e.judge(ip, i32, ip); j.fault == "" {
+		t.Errorf("integer poison: %+v", j)
+	}
+	zero, err := newExpected([]float64{0, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 8)
+	f32.put(b, 1, 1e-30)
+	if j := zero.judge(b, f32, nil); !math.IsInf(j.err, 1) {
+		t.Errorf("where the reference is zero nothing else is right: %+v", j)
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		if _, err := newExpected([]float64{1, bad}); err == nil {
+			t.Errorf("a reference of %v was taken", bad)
+		}
+	}
+	if e, err := newExpected([]float64{1e300, -1e300}); err != nil || math.Abs(e.rms/1e300-1) > 1e-12 {
+		t.Errorf("large values: %v, %v", e.rms, err)
+	}
+}
+
+// The error does not depend on the output's scale, and grows with any element.
+func TestJudgeScales(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "n")
+		values := rapid.SliceOfN(rapid.Float64Range(0.5, 2), n, n).Draw(t, "values")
+		at := rapid.IntRange(0, n-1).Draw(t, "at")
+		off := rapid.Float64Range(0.01, 1).Draw(t, "off")
+		scale := math.Ldexp(1, rapid.IntRange(-60, 60).Draw(t, "scale"))
+		errs := [2]float64{}
+		for k, s := range []float64{1, scale} {
+			ref := make([]float64, n)
+			b := make([]byte, 8*n)
+			for i, v := range values {
+				ref[i] = v * s
+				f64.put(b, i, v*s)
+			}
+			f64.put(b, at, (values[at]+off)*s)
+			e, err := newExpected(ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := e.judge(b, f64, nil)
+			if j.index != at || j.err <= 0 {
+				t.Fatalf("%+v", j)
+			}
+			errs[k] = j.err
+		}
+		if math.Abs(errs[0]-errs[1]) > 1e-9*errs[0] {
+			t.Fatalf("errors %v at scale %v", errs, scale)
+		}
+	})
+}

@@ -1,0 +1,453 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+const definition = `
+format = 1
+name = "fake"
+description = "a kernel that no compiler ever sees"
+license = "Apache-2.0"
+[problem]
+dims = ["N"]
+operations = "N"
+bytes = "N"
+pipe = "f32"
+[problem.reference]
+source = "reference.c"
+entry = "reference"
+[[problem.shape]]
+name = "main"
+dims = { N = 64 }
+use = "tune"
+[[problem.shape]]
+name = "odd"
+dims = { N = 7 }
+use = "verify"
+[[problem.shape]]
+name = "small"
+dims = { N = 4 }
+use = "sanitize"
+[[problem.buffer]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[problem.tolerance]
+f32 = 1e-5
+[[problem.control]]
+kind = "zeros"
+[[implementation]]
+name = "plain"
+backend = "cpu"
+target = "native"
+template = "fake.c.tmpl"
+entry = "fake"
+flags = ["-O2"]
+[[implementation.parameter]]
+name = "CODE"
+range = [0, 99]
+[[implementation.parameter]]
+name = "SAY"
+range = [0, 9]
+[implementation.baseline]
+genome = { CODE = 0, SAY = 0 }
+`
+
+// fixture is an ordeal on a bench that does what a test says.
+type fixture struct {
+	*Ordeal
+	bench *fakeBench
+	space *genome.Space
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	d, err := kernels.Load(fstest.MapFS{
+		"k/kernel.toml": {Data: []byte(definition)},
+		"k/reference.c": {Data: []byte("void reference(int64_t N, double *y) { for (int64_t i = 0; i < N; i++) y[i] = i + 1; }\n")},
+		"k/fake.c.tmpl": {Data: []byte("int code = {{.CODE}};{{if eq .SAY 9}}{{.MISSING}}{{end}} /* {{.SAY}} */\n")},
+	}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fakeBench{}
+	return &fixture{NewOrdeal(b, Plan{Definition: d, Implementations: d.Implementations}), b, space}
+}
+
+func (f *fixture) genome(t *testing.T, code, say int) genome.Genome {
+	t.Helper()
+	g, err := f.space.FromMap(map[string]any{"CODE": code, "SAY": say})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// fakeBench compiles a source to its CODE: what SAY says changes nothing.
+type fakeBench struct {
+	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
+	calls sync.Map // of Stage+code: *atomic.Int32
+	duel  func(bins []Binary) ([]DuelEntry, error)
+}
+
+func (b *fakeBench) call(ctx context.Context, stage Stage, code string) (Outcome, error) {
+	n, _ := b.calls.LoadOrStore(string(stage)+" "+code, new(atomic.Int32))
+	n.(*atomic.Int32).Add(1)
+	if b.stage != nil {
+		return b.stage(ctx, stage, code)
+	}
+	return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}}}, nil
+}
+
+func (b *fakeBench) count(stage Stage, code string) int {
+	n, ok := b.calls.Load(string(stage) + " " + code)
+	if !ok {
+		return 0
+	}
+	return int(n.(*atomic.Int32).Load())
+}
+
+func (b *fakeBench) Describe() Description { return Description{Backend: "fake"} }
+func (b *fakeBench) Close() error          { return nil }
+
+func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Binary, Outcome, error) {
+	code, _, _ := strings.Cut(strings.TrimPrefix(src.Source, "int code = "), ";")
+	out, err := b.call(ctx, StageCompile, code)
+	return Binary{Hash: "code " + code, Key: src.Hash, Handle: code}, out, err
+}
+
+func (b *fakeBench) Inspect(ctx context.Context, bin Binary) (Outcome, error) {
+	return b.call(ctx, StageInspect, bin.Handle.(string))
+}
+
+func (b *fakeBench) Parity(ctx context.Context, bin Binary) (Outcome, error) {
+	return b.call(ctx, StageParity, bin.Handle.(string))
+}
+
+func (b *fakeBench) Sanitize(ctx context.Context, bin Binary) (Outcome, error) {
+	return b.call(ctx, StageSanitize, bin.Handle.(string))
+}
+
+func (b *fakeBench) Benchmark(ctx context.Context, bin Binary, incumbent float64) ([]Timing, Outcome, error) {
+	out, err := b.call(ctx, StageBenchmark, bin.Handle.(string))
+	return []Timing{
+		NewTiming("main", []float64{2, 2, 2}, []float64{1, 1, 1}, 1, 1),
+		NewTiming("other", []float64{8, 8, 8}, []float64{1, 1, 1}, 1, 1),
+	}, out, err
+}
+
+func (b *fakeBench) Duel(_ context.Context, bins []Binary) ([]DuelEntry, error) { return b.duel(bins) }
+
+func TestCorrect(t *testing.T) {
+	f := newFixture(t)
+	var entered []Stage
+	ctx := WithTrace(t.Context(), func(s Stage) { entered = append(entered, s) })
+	r, err := f.Evaluate(ctx, f.genome(t, 1, 0), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != Correct || r.Stage != StageBenchmark || math.Abs(r.Fitness-4) > 1e-12 || r.Cost <= 0 || r.Source == "" || r.Binary == "" || r.Key == "" {
+		t.Errorf("%+v", r)
+	}
+	if fmt.Sprint(entered) != fmt.Sprint(Stages()) {
+		t.Errorf("entered %v", entered)
+	}
+	for i, s := range r.Steps {
+		if s.Stage != Stages()[i] || s.Outcome != Passed {
+			t.Errorf("step %d: %+v", i, s)
+		}
+	}
+}
+
+// The first stage that fails gives the verdict, and no later one is entered.
+func TestFirstFailureDecides(t *testing.T) {
+	for i, c := range []struct {
+		stage   Stage
+		verdict Verdict
+	}{
+		{StageCompile, Compile},
+		{StageInspect, Inspect},
+		{StageParity, Timeout},
+		{StageSanitize, Sanitizer},
+		{StageBenchmark, Implausible},
+	} {
+		f := newFixture(t)
+		f.bench.stage = func(_ context.Context, s Stage, _ string) (Outcome, error) {
+			e := []Evidence{{Check: "fake", Outcome: Passed}}
+			if s == c.stage {
+				e[0].Outcome = Failed
+				return Outcome{Verdict: c.verdict, Reason: "because", Evidence: e}, nil
+			}
+			return Outcome{Evidence: e}, nil
+		}
+		r, err := f.Evaluate(t.Context(), f.genome(t, i, 0), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != c.verdict || r.Stage != c.stage || r.Reason != "because" || r.Fitness != 0 {
+			t.Errorf("%s: %+v", c.stage, r)
+		}
+		if last := r.Steps[len(r.Steps)-1]; last.Stage != c.stage || last.Outcome != Failed {
+			t.Errorf("%s: last step %+v", c.stage, last)
+		}
+	}
+}
+
+func TestRenderAndInfeasible(t *testing.T) {
+	f := newFixture(t)
+	r, err := f.Evaluate(t.Context(), f.genome(t, 1, 9), 0)
+	if err != nil || r.Verdict != Render || r.Stage != StageRender || !strings.Contains(r.Reason, "MISSING") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err = f.Evaluate(t.Context(), genome.Genome{}, 0)
+	if err != nil || r.Verdict != Infeasible {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A stage of which nothing ran is "not run", never "passed".
+func TestNotRun(t *testing.T) {
+	f := newFixture(t)
+	f.bench.stage = func(_ context.Context, s Stage, _ string) (Outcome, error) {
+		if s == StageSanitize {
+			return Outcome{Evidence: []Evidence{{Check: "asan", Outcome: NotRun}}}, nil
+		}
+		return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}, {Check: "other", Outcome: NotRun}}}, nil
+	}
+	r, err := f.Evaluate(t.Context(), f.genome(t, 1, 0), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := r.Step(StageSanitize); s.Outcome != NotRun {
+		t.Errorf("%+v", s)
+	}
+	if s, _ := r.Step(StageInspect); s.Outcome != Passed {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Genomes of one binary are judged once, however many ask at the same time.
+func TestOneEvaluationPerBinary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.bench.stage = func(_ context.Context, s Stage, _ string) (Outcome, error) {
+			time.Sleep(time.Second)
+			return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}}}, nil
+		}
+		var group sync.WaitGroup
+		results := make([]Result, 8)
+		for i := range results {
+			g := f.genome(t, 5, i)
+			group.Go(func() {
+				r, err := f.Evaluate(t.Context(), g, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				results[i] = r
+			})
+		}
+		group.Wait()
+		if n := f.bench.count(StageParity, "5"); n != 1 {
+			t.Errorf("parity ran %d times", n)
+		}
+		if n := f.bench.count(StageCompile, "5"); n != 8 {
+			t.Errorf("the compiler ran %d times", n)
+		}
+		own := 0
+		for _, r := range results {
+			if r.Verdict != Correct || len(r.Steps) != len(Stages()) || r.Fitness != results[0].Fitness {
+				t.Errorf("%+v", r)
+			}
+			if r.SharedWith == "" {
+				own++
+			}
+		}
+		if own != 1 {
+			t.Errorf("%d results are their own", own)
+		}
+	})
+}
+
+// Who waits for another's evaluation takes over when that one is cancelled.
+func TestWaiterTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.bench.stage = func(ctx context.Context, s Stage, _ string) (Outcome, error) {
+			select {
+			case <-time.After(time.Second):
+				return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}}}, nil
+			case <-ctx.Done():
+				return Outcome{}, ctx.Err()
+			}
+		}
+		first, cancel := context.WithCancel(t.Context())
+		g, twin := f.genome(t, 5, 0), f.genome(t, 5, 1)
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := f.Evaluate(first, g, 0); !errors.Is(err, context.Canceled) {
+				t.Errorf("the cancelled one: %v", err)
+			}
+		})
+		synctest.Wait()
+		group.Go(func() {
+			r, err := f.Evaluate(t.Context(), twin, 0)
+			if err != nil || r.Verdict != Correct || r.SharedWith != "" {
+				t.Errorf("the other: %+v, %v", r, err)
+			}
+		})
+		time.Sleep(2500 * time.Millisecond)
+		cancel()
+		group.Wait()
+	})
+}
+
+func TestInfrastructure(t *testing.T) {
+	broken := errors.New("the disk is on fire")
+	for _, c := range []struct {
+		failures int
+		want     Verdict
+		calls    int
+	}{{1, Correct, 2}, {2, Correct, 3}, {3, Infrastructure, 3}} {
+		f := newFixture(t)
+		left := c.failures
+		f.bench.stage = func(_ context.Context, s Stage, _ string) (Outcome, error) {
+			if s == StageParity && left > 0 {
+				left--
+				return Outcome{}, broken
+			}
+			return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}}}, nil
+		}
+		r, err := f.Evaluate(t.Context(), f.genome(t, 3, 0), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != c.want || f.bench.count(StageParity, "3") != c.calls {
+			t.Errorf("%d failures: %s after %d attempts", c.failures, r.Verdict, f.bench.count(StageParity, "3"))
+		}
+		if c.want == Infrastructure && (r.Stage != StageParity || r.Reason != broken.Error() || r.Fitness != 0) {
+			t.Errorf("%+v", r)
+		}
+		// What the machine did is not held against the binary.
+		left = 0
+		if r, err := f.Evaluate(t.Context(), f.genome(t, 3, 1), 0); err != nil || r.Verdict != Correct {
+			t.Errorf("its twin afterwards: %+v, %v", r, err)
+		}
+	}
+}
+
+func TestClosedBenchIsAnError(t *testing.T) {
+	f := newFixture(t)
+	f.bench.stage = func(context.Context, Stage, string) (Outcome, error) { return Outcome{}, ErrBenchClosed }
+	if _, err := f.Evaluate(t.Context(), f.genome(t, 1, 0), 0); !errors.Is(err, ErrBenchClosed) {
+		t.Errorf("got %v", err)
+	}
+	if n := f.bench.count(StageCompile, "1"); n != 1 {
+		t.Errorf("tried %d times", n)
+	}
+}
+
+func TestFinals(t *testing.T) {
+	f := newFixture(t)
+	flat := func(x float64) []float64 {
+		s := make([]float64, 20)
+		for i := range s {
+			s[i] = x * (1 + float64(i%5)*1e-3)
+		}
+		return s
+	}
+	// Noise of ten percent that hits the candidate and its baseline alike.
+	drift := func(x float64) []float64 {
+		s := make([]float64, 20)
+		for i := range s {
+			s[i] = x * (1 + 0.1*math.Sin(float64(i)))
+		}
+		return s
+	}
+	times := map[string][2][]float64{
+		"1": {flat(80), flat(100)},
+		"2": {drift(50), drift(100)},
+		"3": {drift(50.01), drift(100)},
+		"4": {flat(100), flat(100)},
+	}
+	f.bench.duel = func(bins []Binary) ([]DuelEntry, error) {
+		var out []DuelEntry
+		for _, b := range bins {
+			if b.Handle == "7" {
+				out = append(out, DuelEntry{Verdict: Launch, Reason: "crashed"})
+				continue
+			}
+			s := times[b.Handle.(string)]
+			out = append(out, DuelEntry{Timings: []Timing{NewTiming("main", s[0], s[1], 1, 1)}})
+		}
+		return out, nil
+	}
+	run := func(codes ...int) Finals {
+		t.Helper()
+		var gs []genome.Genome
+		for _, c := range codes {
+			gs = append(gs, f.genome(t, c, 0))
+		}
+		r, err := f.Finals(t.Context(), gs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := run(1, 7, 2)
+	if r.Winner != 2 || r.Entries[1].Verdict != Launch || r.Entries[0].Verdict != Correct {
+		t.Fatalf("%+v", r)
+	}
+	if !r.VsBaseline.Significant || math.Abs(r.VsBaseline.Ratio-0.5) > 0.01 || !r.VsRunnerUp.Significant || math.Abs(r.VsRunnerUp.Ratio-0.5/0.8) > 0.01 {
+		t.Errorf("%+v %+v", r.VsBaseline, r.VsRunnerUp)
+	}
+	if r := run(4); r.Winner != 0 || r.VsBaseline.Significant || r.VsRunnerUp != nil || r.VsBaseline.String() != "~" {
+		t.Errorf("as fast as the baseline: %+v", r)
+	}
+	if r := run(7); r.Winner != -1 || r.VsBaseline != nil {
+		t.Errorf("nobody survives: %+v", r)
+	}
+	if r := run(3, 2); r.Winner != 1 || r.VsRunnerUp == nil {
+		t.Errorf("%+v", r)
+	}
+	if _, err := f.Finals(t.Context(), nil); err == nil {
+		t.Error("finals without finalists")
+	}
+	f.bench.duel = func([]Binary) ([]DuelEntry, error) { return nil, errors.New("no power") }
+	if _, err := f.Finals(t.Context(), []genome.Genome{f.genome(t, 1, 0)}); err == nil || !strings.Contains(err.Error(), "no power") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRememberedBinariesAreBounded(t *testing.T) {
+	f := newFixture(t)
+	g := f.genome(t, 1, 0)
+	for i := range rememberedBinaries + 10 {
+		s, mine := f.claim(fmt.Sprint(i), g)
+		if !mine {
+			t.Fatal("a new binary was known")
+		}
+		f.settle(fmt.Sprint(i), s, Result{}, i%2 == 0)
+	}
+	if n := len(f.binaries); n > rememberedBinaries || n != len(f.order) {
+		t.Errorf("%d binaries, %d in order", n, len(f.order))
+	}
+}
