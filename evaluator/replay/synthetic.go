@@ -54,8 +54,8 @@ var syntheticRules = []string{
 
 // A synthetic is one configuration of the made-up kernel.
 type synthetic struct {
-	blockX, blockY, tileX, tileY, vector, unroll, staged int64
-	order                                                string
+	blockX, blockY, tileX, tileY, vector, unroll, depth, staged int64
+	order                                                       string
 }
 
 func (c synthetic) valid() bool {
@@ -69,8 +69,8 @@ func (c synthetic) valid() bool {
 // timeMS is the made-up time; 0 means that the configuration fails.
 func (c synthetic) timeMS() float64 {
 	threads, tile := c.blockX*c.blockY, c.tileX*c.tileY
-	registers := 18 + 2*tile + 3*c.vector*c.unroll
-	if registers > 128 || registers*threads > 65536 {
+	registers := 24 + 4*tile + 3*c.vector*c.unroll
+	if registers > 96 || registers*threads > 65536 {
 		return 0
 	}
 	warps := (threads + 31) / 32
@@ -78,14 +78,11 @@ func (c synthetic) timeMS() float64 {
 	if c.staged == 1 {
 		resident = min(resident, 16384/((c.blockX*c.tileX+4)*(c.blockY*c.tileY+4)))
 	}
-	if resident == 0 {
-		return 0
-	}
-	occupancy := float64(resident*warps) / 64
 	// Parallelism within a thread can stand in for occupancy, up to a point.
-	hiding := math.Min(1, occupancy+0.06*float64(min(tile, 8)))
+	hiding := math.Min(1, float64(resident*warps)/64+0.06*float64(min(tile, 8)))
 	compute := 4.0 * (1 + 0.25/float64(min(c.unroll, 4)) + 0.02*float64(c.unroll)) *
-		(float64(warps*32) / float64(threads)) * (1 + 0.3/float64(tile))
+		(float64(warps*32) / float64(threads)) * (1 + 0.3/float64(tile)) *
+		(1 + 0.05*math.Abs(math.Log2(float64(c.depth)/6)))
 	reuse := float64(tile) / float64(c.tileX+c.tileY)
 	memory := 6.0 / (0.5 + reuse)
 	if c.staged == 1 {
@@ -103,10 +100,30 @@ func (c synthetic) timeMS() float64 {
 	return (math.Max(compute, memory) + 0.3*math.Min(compute, memory)) / hiding
 }
 
-// syntheticRows enumerates the smallest space of its kind with n valid
-// configurations.
+// syntheticRows enumerates a space of its kind with n valid configurations or
+// up to some 1.5 times as many. The depth alone grows without bound; the other
+// parameters grow as long as it would not take their place.
 func syntheticRows(n int) ([]param, []row) {
-	orders := []genome.Value{genome.Str("row"), genome.Str("column"), genome.Str("swizzled")}
+	count := func(params []param) int {
+		n := 0
+		each(params, func(uint64, synthetic) { n++ })
+		return n
+	}
+	size, perDepth := 2, count(syntheticParams(2, 1))
+	for size < 16 {
+		next := count(syntheticParams(size+1, 1))
+		if 2*next > 3*n {
+			break
+		}
+		size, perDepth = size+1, next
+	}
+	params := syntheticParams(size, max(1, (n+perDepth-1)/perDepth))
+	var rows []row
+	each(params, func(rank uint64, c synthetic) { rows = append(rows, c.row(rank)) })
+	return params, rows
+}
+
+func syntheticParams(size, depth int) []param {
 	steps := func(count int, value func(i int) int64) []genome.Value {
 		values := make([]genome.Value, count)
 		for i := range values {
@@ -116,57 +133,66 @@ func syntheticRows(n int) ([]param, []row) {
 	}
 	multiples := func(of int64) func(int) int64 { return func(i int) int64 { return int64(i+1) * of } }
 	powers := func(i int) int64 { return 1 << i }
-	for size := 2; ; size++ {
-		params := []param{
-			{"block_x", steps(size, multiples(16))},
-			{"block_y", steps(size, multiples(1))},
-			{"tile_x", steps(min(size, 8), multiples(1))},
-			{"tile_y", steps(min(size, 8), multiples(1))},
-			{"vector", steps(min(size, 3), powers)},
-			{"unroll", steps(min(size, 4), powers)},
-			{"staged", steps(2, func(i int) int64 { return int64(i) })},
-			{"order", orders},
-		}
-		if rows := enumerate(params); len(rows) >= n {
-			return params, rows
-		}
+	tiles := func(i int) int64 { return max(1, 2*int64(i)) }
+	return []param{
+		{"block_x", steps(min(size+1, 16), multiples(16))},
+		{"block_y", steps(min(size, 16), multiples(1))},
+		{"tile_x", steps(min(size, 4), tiles)},
+		{"tile_y", steps(min(size, 4), tiles)},
+		{"vector", steps(min(size-1, 3), powers)},
+		{"unroll", steps(min(size-1, 4), powers)},
+		{"depth", steps(depth, multiples(1))},
+		{"staged", steps(2, func(i int) int64 { return int64(i) })},
+		{"order", []genome.Value{genome.Str("row"), genome.Str("column"), genome.Str("swizzled")}},
 	}
 }
 
-func enumerate(params []param) []row {
+// each calls visit for every valid configuration, in the order of the ranks.
+func each(params []param, visit func(rank uint64, c synthetic)) {
+	numbers := make([][]int64, len(params)-1)
+	for i := range numbers {
+		for _, v := range params[i].values {
+			numbers[i] = append(numbers[i], v.Any().(int64))
+		}
+	}
+	var orders []string
+	for _, v := range params[len(params)-1].values {
+		orders = append(orders, v.Any().(string))
+	}
+	index := make([]int, len(params))
 	total, err := radix(params)
 	if err != nil {
 		panic("replay: synthetic table: " + err.Error()) // far from it
 	}
-	var rows []row
-	index := make([]int, len(params))
-	value := func(i int) int64 { return params[i].values[index[i]].Any().(int64) }
 	for rank := range total {
-		rest := rank
-		for i := len(params) - 1; i >= 0; i-- {
-			k := uint64(len(params[i].values))
-			index[i] = int(rest % k)
-			rest /= k
-		}
 		c := synthetic{
-			blockX: value(0), blockY: value(1), tileX: value(2), tileY: value(3),
-			vector: value(4), unroll: value(5), staged: value(6),
-			order: params[7].values[index[7]].Any().(string),
+			numbers[0][index[0]], numbers[1][index[1]], numbers[2][index[2]], numbers[3][index[3]],
+			numbers[4][index[4]], numbers[5][index[5]], numbers[6][index[6]], numbers[7][index[7]],
+			orders[index[8]],
 		}
-		if !c.valid() {
-			continue
+		if c.valid() {
+			visit(rank, c)
 		}
-		w := row{rank: rank, timeMS: c.timeMS(), costS: 0.4 + 0.05*float64(c.tileX*c.tileY*c.unroll)}
-		if w.timeMS == 0 {
-			w.failed = evaluator.Launch
-			w.costS = 0.3
-		} else {
-			// Four digits, as a recorder would write them.
-			w.timeMS = math.Round(w.timeMS*ripple(rank)*1000) / 1000
+		for i := len(index) - 1; i >= 0; i-- {
+			if index[i]++; index[i] < len(params[i].values) {
+				break
+			}
+			index[i] = 0
 		}
-		rows = append(rows, w)
 	}
-	return rows
+}
+
+func (c synthetic) row(rank uint64) row {
+	ms := c.timeMS()
+	if ms == 0 {
+		return row{rank: rank, costS: 0.3, failed: evaluator.Launch}
+	}
+	return row{
+		rank: rank,
+		// As many digits as a recorder would write.
+		timeMS: math.Round(ms*ripple(rank)*1000) / 1000,
+		costS:  0.4 + math.Round(50*float64(c.tileX*c.tileY*c.unroll))/1000,
+	}
 }
 
 // ripple is between 0.98 and 1.02, and has no pattern that a search could
