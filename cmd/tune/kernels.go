@@ -43,6 +43,7 @@ func (a *app) listKernels() error {
 		Name            string   `json:"name"`
 		Description     string   `json:"description"`
 		Dir             string   `json:"dir"`
+		Overrides       string   `json:"overrides,omitempty"`
 		Implementations []string `json:"implementations"`
 		Shapes          []string `json:"shapes"`
 	}
@@ -52,7 +53,7 @@ func (a *app) listKernels() error {
 		if err != nil {
 			return badInput(err)
 		}
-		r := row{Name: d.Name, Description: d.Description, Dir: d.Dir}
+		r := row{Name: d.Name, Description: d.Description, Dir: d.Dir, Overrides: d.Overrides}
 		for _, im := range d.Implementations {
 			r.Implementations = append(r.Implementations, im.Name+" ("+im.Backend+")")
 		}
@@ -71,6 +72,11 @@ func (a *app) listKernels() error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, r := range rows {
+		if r.Overrides != "" {
+			fmt.Fprintf(a.out, "%s of %s replaces the one of %s\n", r.Name, r.Dir, r.Overrides)
+		}
 	}
 	for _, err := range cat.Errors() {
 		fmt.Fprintf(a.err, "tune: %s\n", oneLine(err.Error()))
@@ -198,6 +204,11 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 	if err != nil {
 		return badInput(err)
 	}
+	if !a.v.GetBool("json") {
+		if err := a.printSpaces(d); err != nil {
+			return badInput(err)
+		}
+	}
 	findings := kernels.Lint(d, lintSamples, rand.New(rand.NewSource(1)))
 	texts := []string{}
 	for _, f := range findings {
@@ -219,6 +230,24 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 	}
 	if len(texts) > 0 {
 		return &exitError{code: exitFindings}
+	}
+	return nil
+}
+
+// printSpaces prints how many genomes there are to choose from.
+func (a *app) printSpaces(d *kernels.Definition) error {
+	for _, im := range d.Implementations {
+		for _, s := range d.Problem.ShapesFor(kernels.Tune) {
+			space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, nil)
+			if err != nil {
+				return err
+			}
+			about := ""
+			if !space.Exact() {
+				about = "about "
+			}
+			fmt.Fprintf(a.out, "%s at %s: %s%s valid genomes\n", im.Name, s.Name, about, count(space.Size()))
+		}
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ type target struct {
 	shapes          []string
 	implementations []string
 	hash            string // of the definition or table; checked when resuming
+	// limits are the device's, which constraints may name. They are part of
+	// the space, so a campaign records them.
+	limits map[string]any
 
 	table      *replay.Table
 	definition *kernels.Definition
@@ -61,6 +64,11 @@ func (t target) record() map[string]string {
 	if len(dirs) > 0 {
 		m["kernels"] = strings.Join(dirs, string(filepath.ListSeparator))
 	}
+	if len(t.limits) > 0 {
+		if b, err := json.Marshal(t.limits); err == nil { // plain numbers always encode
+			m["limits"] = string(b)
+		}
+	}
 	if len(t.implementations) > 0 {
 		m["implementations"] = strings.Join(t.implementations, ",")
 	}
@@ -88,6 +96,16 @@ func (a *app) recordedCampaign(c store.Campaign) (campaign.Config, target, error
 	t.dirs = append(t.dirs, a.list("kernels")...)
 	if x["implementations"] != "" {
 		t.implementations = strings.Split(x["implementations"], ",")
+	}
+	if x["limits"] != "" {
+		var limits map[string]int64
+		if err := json.Unmarshal([]byte(x["limits"]), &limits); err != nil {
+			return cfg, t, fmt.Errorf("campaign %s: its device limits cannot be read: %w: run `tune check`", c.ID, err)
+		}
+		t.limits = map[string]any{}
+		for name, v := range limits {
+			t.limits[name] = v
+		}
 	}
 	want := t.hash
 	if err := t.resolve(); err != nil {
@@ -194,7 +212,7 @@ func (t *target) space() (*genome.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.definition.Space(t.chosen, shapes, nil)
+	return t.definition.Space(t.chosen, shapes, t.limits)
 }
 
 // open makes the problem that a campaign works on.

@@ -108,6 +108,13 @@ func (a *app) newCampaign(kernel string) (campaign.Config, target, error) {
 	if err := t.resolve(); err != nil {
 		return campaign.Config{}, t, err
 	}
+	if t.backend == backendCPU {
+		b, err := a.cpuBackend()
+		if err != nil {
+			return campaign.Config{}, t, err
+		}
+		t.limits = b.Limits()
+	}
 	cfg := campaign.Config{
 		Kernel: t.name(), Shapes: t.shapes,
 		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"),
