@@ -20,6 +20,8 @@ type automaton struct {
 	root   int32
 	// last is the last position that any node reads, -1 if none does.
 	last int32
+	// condition tells that it decides whether a gene exists.
+	condition bool
 }
 
 // The two ends of every automaton.
@@ -60,6 +62,8 @@ func compileAutomaton(s scoped, budget int) (*automaton, error) {
 			levels: []int32{-1, -1},
 			first:  []int32{0, 0},
 			last:   -1,
+
+			condition: s.gene >= 0,
 		},
 		budget: budget,
 		memo:   map[uint64]int32{},

@@ -1,7 +1,6 @@
 package genome
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
 	"math/rand"
@@ -34,66 +33,80 @@ const (
 )
 
 // buildDiagram makes the product of the automata over levels with the given
-// numbers of slots, making at most budget edges.
-func buildDiagram(slots []int32, autos []*automaton, budget int) (*diagram, error) {
+// numbers of slots, with about budget edges at most. Where a level becomes too
+// wide, the automaton with the most states there is given up (those of
+// conditions last): from that level on its state is forgotten, which joins
+// nodes. The diagram then holds more than the automata accept; which ones were
+// given up is returned, as their indices. A level may take a quarter of what
+// is left of the budget, and least nodes in any case.
+func buildDiagram(slots []int32, autos []*automaton, budget, least int) (*diagram, []int, error) {
 	// An automaton is live at a level when it has read something before and
 	// still may read. Only then is its state part of a node's identity.
 	n := len(slots)
 	starts := make([][]int, n+1)
-	live := make([][]int, n+1)
 	for i, a := range autos {
-		if a.root == reject {
-			return nil, ErrEmpty
-		}
-		if a.root == accept {
-			continue
-		}
-		start := int(a.levels[a.root])
-		starts[start] = append(starts[start], i)
-		for l := start + 1; l <= int(a.last); l++ {
-			live[l] = append(live[l], i)
+		switch a.root {
+		case reject:
+			return nil, nil, ErrEmpty
+		case accept:
+		default:
+			start := a.levels[a.root]
+			starts[start] = append(starts[start], i)
 		}
 	}
-
-	// Forward: the reachable nodes, level by level. Node ids count within the
-	// level here, from 1; 0 is dead.
-	raw := make([][]int32, n) // children per level
-	states := make([]int32, 0)
+	raw := make([][]int32, n) // children per level: numbers from 1 within the next, 0 dead
+	var givenUp []int
+	live := []int(nil) // the automata whose states the tuples hold
+	var states []int32
 	count := 1
 	for l := range n {
-		here, next := live[l], live[l+1]
+		k := int(slots[l])
+		limit := max(budget/(4*k), least)
+		for count > limit && len(live) > 0 {
+			// Nodes that differ in the state of this automaton only become one.
+			at := widest(autos, live, states)
+			givenUp = append(givenUp, live[at])
+			width := len(live)
+			live = slices.Delete(live, at, at+1)
+			merged := newIndex(len(live))
+			rename := make([]int32, count+1)
+			for node := range count {
+				state := states[node*width : node*width+width]
+				rename[node+1] = merged.find(slices.Delete(slices.Clone(state), at, at+1)) + 1
+			}
+			for i, kid := range raw[l-1] {
+				raw[l-1][i] = rename[kid]
+			}
+			states, count = merged.states, merged.count
+		}
+		budget -= count * k
+
 		// Every automaton whose state matters now, and where its new state
 		// goes in the next level's tuple, -1 if it ends here.
 		type move struct {
-			a    *automaton
-			from int // in this level's tuple, -1 for the root
-			to   int
+			a        *automaton
+			from, to int // from is -1 for the root
 		}
 		var moves []move
-		where := make(map[int]int, len(next))
-		for i, a := range next {
-			where[a] = i
-		}
-		target := func(a int) int {
-			if to, ok := where[a]; ok {
-				return to
+		var next []int
+		enter := func(i, from int) {
+			to := -1
+			if int(autos[i].last) > l {
+				to = len(next)
+				next = append(next, i)
 			}
-			return -1
+			moves = append(moves, move{autos[i], from, to})
 		}
-		for i, a := range here {
-			moves = append(moves, move{autos[a], i, target(a)})
+		for from, i := range live {
+			enter(i, from)
 		}
-		for _, a := range starts[l] {
-			moves = append(moves, move{autos[a], -1, target(a)})
+		for _, i := range starts[l] {
+			enter(i, -1)
 		}
-		width, wide := len(here), len(next)
-		k := int(slots[l])
-		if budget -= count * k; budget < 0 {
-			return nil, errBudget
-		}
+		width := len(live)
 		kids := make([]int32, count*k)
-		index := newIndex(wide)
-		tuple := make([]int32, wide)
+		index := newIndex(len(next))
+		tuple := make([]int32, len(next))
 		for node := range count {
 			state := states[node*width : node*width+width]
 			for s := range k {
@@ -117,15 +130,42 @@ func buildDiagram(slots []int32, autos []*automaton, budget int) (*diagram, erro
 				}
 			}
 		}
-		raw[l] = kids
-		states = index.states
-		count = index.count
+		raw[l], live = kids, next
+		states, count = index.states, index.count
 	}
 	if count == 0 {
-		return nil, ErrEmpty
+		return nil, nil, ErrEmpty
 	}
+	d, err := reduceDiagram(slots, raw)
+	return d, givenUp, err
+}
 
-	return reduceDiagram(slots, raw)
+// widest gives the position in live of the automaton with the most states
+// among the tuples, constraints before conditions.
+func widest(autos []*automaton, live []int, states []int32) int {
+	best, most := -1, 0
+	for _, conditions := range []bool{false, true} {
+		for at, i := range live {
+			if autos[i].condition != conditions {
+				continue
+			}
+			seen := make([]bool, len(autos[i].levels))
+			n := 0
+			for p := at; p < len(states); p += len(live) {
+				if !seen[states[p]] {
+					seen[states[p]] = true
+					n++
+				}
+			}
+			if n > most {
+				best, most = at, n
+			}
+		}
+		if best >= 0 {
+			break
+		}
+	}
+	return best
 }
 
 // reduceDiagram makes a diagram of raw levels: the children of every node, as
@@ -137,38 +177,27 @@ func reduceDiagram(slots []int32, raw [][]int32) (*diagram, error) {
 	id := []int32{dead, end} // of the level below: from its raw number
 	levels := make([][]int32, n)
 	numbers := make([]int32, n) // nodes per level
-	var key []byte
 	for l := n - 1; l >= 0; l-- {
 		k := int(slots[l])
 		kids := raw[l]
 		raw[l] = nil
-		unique := make(map[string]int32)
+		unique := newIndex(k)
 		ids := make([]int32, len(kids)/k+1)
-		var kept []int32
 		for node := range len(kids) / k {
 			mine := kids[node*k : node*k+k]
 			alive := false
-			key = key[:0]
 			for i, c := range mine {
 				mine[i] = id[c]
 				alive = alive || mine[i] != dead
-				key = binary.LittleEndian.AppendUint32(key, uint32(mine[i]))
 			}
-			if !alive {
-				continue
+			if alive {
+				ids[node+1] = unique.find(mine) + 1
 			}
-			u, ok := unique[string(key)]
-			if !ok {
-				u = int32(len(unique)) + 1
-				unique[string(key)] = u
-				kept = append(kept, mine...)
-			}
-			ids[node+1] = u
 		}
-		if len(unique) == 0 {
+		if unique.count == 0 {
 			return nil, ErrEmpty
 		}
-		levels[l], numbers[l], id = kept, int32(len(unique)), ids
+		levels[l], numbers[l], id = unique.states, int32(unique.count), ids
 	}
 	nodes, edges := int32(2), int32(0)
 	for l := range n {
@@ -355,52 +384,58 @@ func (d *diagram) has(path []int32) bool {
 	return true
 }
 
-// index numbers the distinct tuples of states of one level, in the order in
-// which they are met.
+// index numbers distinct tuples of one width in the order in which they are
+// met. It is a hash table over one flat list, which costs a small part of what
+// a map with strings as keys does.
 type index struct {
 	width  int
 	count  int
 	states []int32 // the tuples, one after another
-	narrow map[uint64]int32
-	wide   map[string]int32
-	key    []byte
+	table  []int32 // number + 1 of a tuple, 0 for free; a power of two long
 }
 
 func newIndex(width int) *index {
-	x := &index{width: width}
-	if width <= 2 {
-		x.narrow = map[uint64]int32{}
-	} else {
-		x.wide = map[string]int32{}
-	}
-	return x
+	return &index{width: width, table: make([]int32, 64)}
 }
 
 func (x *index) find(tuple []int32) int32 {
-	if x.width == 0 {
-		x.count = 1
-		return 0
-	}
-	if x.width <= 2 {
-		key := uint64(uint32(tuple[0]))
-		if x.width == 2 {
-			key |= uint64(uint32(tuple[1])) << 32
+	mask := uint64(len(x.table) - 1)
+	for at := hash(tuple) & mask; ; at = (at + 1) & mask {
+		n := int(x.table[at]) - 1
+		if n < 0 {
+			x.table[at] = int32(x.count + 1)
+			break
 		}
-		if n, ok := x.narrow[key]; ok {
-			return n
+		if slices.Equal(x.states[n*x.width:n*x.width+x.width], tuple) {
+			return int32(n)
 		}
-		x.narrow[key] = int32(x.count)
-	} else {
-		x.key = x.key[:0]
-		for _, s := range tuple {
-			x.key = binary.LittleEndian.AppendUint32(x.key, uint32(s))
-		}
-		if n, ok := x.wide[string(x.key)]; ok {
-			return n
-		}
-		x.wide[string(x.key)] = int32(x.count)
 	}
 	x.states = append(x.states, tuple...)
 	x.count++
+	if 2*x.count > len(x.table) {
+		x.grow()
+	}
 	return int32(x.count - 1)
+}
+
+func (x *index) grow() {
+	x.table = make([]int32, 2*len(x.table))
+	mask := uint64(len(x.table) - 1)
+	for n := range x.count {
+		at := hash(x.states[n*x.width:n*x.width+x.width]) & mask
+		for x.table[at] != 0 {
+			at = (at + 1) & mask
+		}
+		x.table[at] = int32(n + 1)
+	}
+}
+
+// hash mixes a tuple as FNV-1a does, word by word, with a final stir.
+func hash(tuple []int32) uint64 {
+	h := uint64(14695981039346656037)
+	for _, s := range tuple {
+		h = (h ^ uint64(uint32(s))) * 1099511628211
+		h ^= h >> 29
+	}
+	return h ^ h>>32
 }

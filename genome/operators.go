@@ -39,23 +39,46 @@ const (
 	pullAbsent  = 0.1  // what it costs that a wanted gene does not exist
 )
 
-// beamWidth is the number of partial paths that settle keeps per level.
-const beamWidth = 8
+// beamWidth is the number of partial paths that settle keeps per level, and
+// wideBeam that where deferred constraints may refuse some later.
+const (
+	beamWidth = 8
+	wideBeam  = 16
+)
 
 // settle gives the valid genome of a branch that is near to the wishes (one
 // per gene of the space): the best of a beam search through each component.
 // Equally good genomes are told apart by the order of the diagram. It fails
-// only when a deferred constraint is broken.
+// only when deferred constraints stay broken.
 func (s *Space) settle(b *branch, wishes []wish) (Genome, bool) {
 	path := make([]int32, b.length)
 	for i := range b.comps {
 		c := &b.comps[i]
 		mine := path[c.start : c.start+len(c.genes)]
-		if !s.follow(b, c, wishes, mine) {
-			s.beam(b, c, wishes, mine)
+		if s.follow(b, c, wishes, mine) && c.agrees(b, mine) {
+			continue
+		}
+		if !s.beam(b, c, wishes, mine) {
+			return Genome{}, false
 		}
 	}
 	return s.genome(b, path), b.admits(path)
+}
+
+// agrees checks the deferred pieces of the component on its part of a path.
+func (c *component) agrees(b *branch, path []int32) bool {
+	if c.checks == nil {
+		return true
+	}
+	slot := func(g int) int32 { return path[slices.Index(c.genes, g)] }
+	for _, pieces := range c.checks {
+		for _, x := range pieces {
+			if !x.satisfied(b, slot) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // follow takes every wish if all can be taken.
@@ -79,58 +102,85 @@ func (s *Space) follow(b *branch, c *component, wishes []wish, path []int32) boo
 	return true
 }
 
-// A beamed path: the node it has reached, its cost, where it came from.
+// A beamed path: the node it has reached, its last slot, its cost, and the path
+// of the level before that it continues.
 type beamed struct {
 	node   int32
 	slot   int32
-	parent int32 // in the previous level
+	parent int32
 	cost   float64
 }
 
-func (s *Space) beam(b *branch, c *component, wishes []wish, path []int32) {
+// beam writes the path of least cost that a beam search finds; false when
+// deferred constraints refuse all that it has kept.
+func (s *Space) beam(b *branch, c *component, wishes []wish, path []int32) bool {
 	levels := len(c.genes)
-	all := make([]beamed, 0, levels*beamWidth)
-	starts := make([]int, levels+1) // of each level in all
+	width := beamWidth
+	if c.checks != nil {
+		width = wideBeam
+	}
+	all := make([]beamed, 0, levels*width)
+	starts := make([]int, levels) // of each level in all
 	current := []beamed{{node: c.d.root}}
+	// trace writes the slots of a path of a level.
+	trace := func(level, at int) {
+		for l := level; l >= 0; l-- {
+			from := all[starts[l]+at]
+			path[l], at = from.slot, int(from.parent)
+		}
+	}
+	slot := func(g int) int32 { return path[slices.Index(c.genes, g)] }
 	for l, i := range c.genes {
 		g := &b.genes[i]
 		w := wishes[g.global]
 		gene := &s.genes[g.global]
 		starts[l] = len(all)
 		for p, from := range current {
-			for slot, child := range c.d.children(l, from.node) {
+			traced := false
+			for k, child := range c.d.children(l, from.node) {
 				if child == dead {
 					continue
 				}
 				cost := from.cost
 				switch {
-				case slot < len(g.values):
-					cost += w.cost(gene, int(g.values[slot]))
+				case k < len(g.values):
+					cost += w.cost(gene, int(g.values[k]))
 				case w.value >= 0:
 					cost += pullAbsent * w.pull
 				}
-				all = enter(all, starts[l], beamed{child, int32(slot), int32(p), cost})
+				if c.checks != nil && c.checks[l] != nil {
+					if !traced {
+						trace(l-1, p)
+						traced = true
+					}
+					path[l] = int32(k)
+					if slices.ContainsFunc(c.checks[l], func(x *piece) bool { return !x.satisfied(b, slot) }) {
+						continue
+					}
+				}
+				all = enter(all, starts[l], width, c.checks == nil, beamed{child, int32(k), int32(p), cost})
 			}
 		}
-		current = all[starts[l]:]
+		if current = all[starts[l]:]; len(current) == 0 {
+			return false
+		}
 	}
-	// The last level has one node, the end, hence one path.
-	at := 0
-	for l := levels - 1; l >= 0; l-- {
-		from := all[starts[l]+at]
-		path[l], at = from.slot, int(from.parent)
+	if levels > 0 {
+		trace(levels-1, 0)
 	}
+	return true
 }
 
 // enter adds a path to the level that begins at start, which is sorted by cost
-// and has one path per node and beamWidth at most.
-func enter(all []beamed, start int, x beamed) []beamed {
+// and has width paths at most, one per node if joined: what follows a node is
+// the same for all that reach it.
+func enter(all []beamed, start, width int, joined bool, x beamed) []beamed {
 	level := all[start:]
-	if len(level) == beamWidth && x.cost >= level[beamWidth-1].cost {
+	if len(level) == width && x.cost >= level[width-1].cost {
 		return all
 	}
 	for i := range level {
-		if level[i].node == x.node {
+		if joined && level[i].node == x.node {
 			if x.cost >= level[i].cost {
 				return all
 			}
@@ -143,7 +193,7 @@ func enter(all []beamed, start int, x beamed) []beamed {
 	for at > 0 && level[at-1].cost > x.cost {
 		at--
 	}
-	if len(level) == beamWidth {
+	if len(level) == width {
 		all = all[:len(all)-1]
 	}
 	return slices.Insert(all, start+at, x)

@@ -1,9 +1,6 @@
 package genome
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // An ordering problem: which gene to read first. The size of a diagram hangs
 // on it, since genes between the first and the last one of a constraint must
@@ -14,45 +11,116 @@ type ordering struct {
 	// before a gene, those of its condition.
 	scopes [][]int
 	needs  [][]int
+	of     [][]int // per gene: its scopes
 }
 
 // solve gives the order with the least estimated size among the declared one
-// and greedy ones from every start: each appends the gene that leaves the
+// and greedy ones from several starts: each appends the gene that leaves the
 // smallest frontier, the product of the slots of the genes already placed that
 // an unfinished rule mentions. The estimate does not know what constraints
 // remember (a product, a sum), so it is a guide, not a bound to rely on.
 func (o *ordering) solve() []int {
 	n := len(o.slots)
-	best := o.declared()
-	least := o.cost(best)
-	const maxStarts = 64
+	o.of = make([][]int, n)
+	for s, scope := range o.scopes {
+		for _, g := range scope {
+			o.of[g] = append(o.of[g], s)
+		}
+	}
+	best, least := o.walk(-1, true)
+	maxStarts := 64
+	if n > maxStarts {
+		maxStarts = 8
+	}
 	for start := range min(n, maxStarts) {
 		if len(o.needs[start]) > 0 {
 			continue
 		}
-		order := o.greedy(start)
-		if c := o.cost(order); c < least-1e-9 {
-			best, least = order, c
+		if order, cost := o.walk(start, false); cost < least-1e-9 {
+			best, least = order, cost
 		}
 	}
 	return best
 }
 
-// declared is the order of declaration, with conditional genes moved behind
-// what they depend on.
-func (o *ordering) declared() []int {
-	placed := make([]bool, len(o.slots))
-	order := make([]int, 0, len(o.slots))
-	for len(order) < len(o.slots) {
-		for g := range o.slots {
-			if !placed[g] && o.ready(g, placed) {
-				placed[g] = true
-				order = append(order, g)
+// walk makes the order that begins with start (-1 for any) and goes on
+// greedily, or as declared with conditional genes moved behind what they
+// depend on. The cost is the logarithm of the estimated number of edges.
+func (o *ordering) walk(start int, declared bool) (order []int, cost float64) {
+	n := len(o.slots)
+	placed := make([]bool, n)
+	unplaced := make([]int, len(o.scopes)) // genes left per scope
+	for s, scope := range o.scopes {
+		unplaced[s] = len(scope)
+	}
+	pending := make([]int, n) // unfinished scopes per gene
+	for g := range pending {
+		pending[g] = len(o.of[g])
+	}
+	size := func(g int) float64 { return math.Log(float64(o.slots[g])) }
+	// after gives the frontier if g were placed.
+	touched := make([]int, n)
+	frontier := 0.0
+	after := func(g int) float64 {
+		f := frontier
+		ends := 0
+		for _, s := range o.of[g] {
+			if unplaced[s] > 1 {
+				continue
+			}
+			ends++
+			for _, h := range o.scopes[s] {
+				if h != g {
+					if touched[h]++; touched[h] == pending[h] {
+						f -= size(h)
+					}
+				}
+			}
+		}
+		for _, s := range o.of[g] {
+			if unplaced[s] <= 1 {
+				for _, h := range o.scopes[s] {
+					touched[h] = 0
+				}
+			}
+		}
+		if ends < len(o.of[g]) {
+			f += size(g)
+		}
+		return f
+	}
+	cost = math.Inf(-1)
+	for len(order) < n {
+		next, least := -1, math.Inf(1)
+		if len(order) == 0 && start >= 0 {
+			next, least = start, after(start)
+		}
+		for g := 0; g < n && (start < 0 || len(order) > 0); g++ {
+			if placed[g] || !o.ready(g, placed) {
+				continue
+			}
+			if f := after(g); next < 0 || f < least-1e-9 {
+				next, least = g, f
+			}
+			if declared {
 				break
 			}
 		}
+		edges := frontier + size(next)
+		high, low := max(cost, edges), min(cost, edges)
+		cost = high + math.Log1p(math.Exp(low-high))
+		frontier = least
+		placed[next] = true
+		order = append(order, next)
+		for _, s := range o.of[next] {
+			if unplaced[s]--; unplaced[s] == 0 {
+				for _, h := range o.scopes[s] {
+					pending[h]--
+				}
+			}
+		}
 	}
-	return order
+	return order, cost
 }
 
 func (o *ordering) ready(gene int, placed []bool) bool {
@@ -62,60 +130,4 @@ func (o *ordering) ready(gene int, placed []bool) bool {
 		}
 	}
 	return true
-}
-
-func (o *ordering) greedy(start int) []int {
-	placed := make([]bool, len(o.slots))
-	order := []int{start}
-	placed[start] = true
-	for len(order) < len(o.slots) {
-		next, least := -1, math.Inf(1)
-		for g := range o.slots {
-			if placed[g] || !o.ready(g, placed) {
-				continue
-			}
-			placed[g] = true
-			if f := o.frontier(placed); f < least-1e-9 {
-				next, least = g, f
-			}
-			placed[g] = false
-		}
-		placed[next] = true
-		order = append(order, next)
-	}
-	return order
-}
-
-// frontier gives the logarithm of the number of states that unfinished rules
-// could have to tell apart.
-func (o *ordering) frontier(placed []bool) float64 {
-	f := 0.0
-	for g := range o.slots {
-		if placed[g] && o.pending(g, placed) {
-			f += math.Log(float64(o.slots[g]))
-		}
-	}
-	return f
-}
-
-func (o *ordering) pending(gene int, placed []bool) bool {
-	for _, scope := range o.scopes {
-		if slices.Contains(scope, gene) && slices.ContainsFunc(scope, func(g int) bool { return !placed[g] }) {
-			return true
-		}
-	}
-	return false
-}
-
-// cost estimates the edges of the diagram, as a logarithm.
-func (o *ordering) cost(order []int) float64 {
-	placed := make([]bool, len(o.slots))
-	total := math.Inf(-1)
-	for _, g := range order {
-		c := o.frontier(placed) + math.Log(float64(o.slots[g]))
-		high, low := max(total, c), min(total, c)
-		total = high + math.Log1p(math.Exp(low-high))
-		placed[g] = true
-	}
-	return total
 }

@@ -262,6 +262,69 @@ func TestDeferred(t *testing.T) {
 	}
 }
 
+// TestDeferredAgainstBruteForce makes diagrams so narrow that constraints and
+// conditions have to be given up, and expects the same genomes all the same.
+func TestDeferredAgainstBruteForce(t *testing.T) {
+	deferred := 0
+	rapid.Check(t, func(t *rapid.T) {
+		m := genModel(t)
+		want := m.all(tb(t))
+		lim := limits{
+			automaton: rapid.SampledFrom([]int{3, 12, 1 << 19}).Draw(t, "automaton"),
+			width:     rapid.IntRange(1, 4).Draw(t, "width"),
+		}
+		s, err := newSpace(lim, m.genes, m.constraints, m.envs)
+		if err != nil {
+			if errors.Is(err, ErrEmpty) && len(want) > 0 || !errors.Is(err, ErrEmpty) && !strings.Contains(err.Error(), "too large to be compiled") {
+				t.Fatalf("%v\n%v", err, m)
+			}
+			t.Skip(err)
+		}
+		if len(s.Deferred()) == 0 {
+			t.Skip("nothing deferred")
+		}
+		deferred++
+		n := 0
+		for g := range s.All() {
+			if !want[g.String()] {
+				t.Fatalf("All yields %v\n%v", g, m)
+			}
+			n++
+		}
+		if n != len(want) {
+			t.Fatalf("All yields %d of %d\n%v", n, len(want), m)
+		}
+		if s.Exact() || math.Abs(s.Size()/float64(n)-1) > 0.25 {
+			t.Fatalf("size %v of %d, exact %v", s.Size(), n, s.Exact())
+		}
+		rng := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
+		uniform(tb(t), s, rng)
+		for range 20 {
+			a, b := s.Random(rng), s.Random(rng)
+			mutant := s.Mutate(a, 0.3, rng)
+			if mutant == a && n > 1 {
+				t.Fatalf("Mutate(%v) changes nothing", a)
+			}
+			for op, g := range map[string]Genome{"Mutate": mutant, "Crossover": s.Crossover(a, b, rng), "RepairIndices": s.RepairIndices(nil, rng)} {
+				if !want[g.String()] {
+					t.Fatalf("%s gives %v\n%v", op, g, m)
+				}
+			}
+			if g := s.RepairIndices(s.Indices(a), rng); g != a {
+				t.Fatalf("RepairIndices of the valid %v = %v", a, g)
+			}
+			for _, g := range s.Neighbours(a) {
+				if !want[g.String()] {
+					t.Fatalf("neighbour %v\n%v", g, m)
+				}
+			}
+		}
+	})
+	if deferred < 10 && !t.Failed() {
+		t.Errorf("only %d spaces deferred anything", deferred)
+	}
+}
+
 // TestManyGenes: more genes in one constraint than terms can have variables.
 func TestManyGenes(t *testing.T) {
 	var genes []Gene

@@ -19,6 +19,7 @@ type Space struct {
 	byName   map[string]int
 	union    bool // whether gene 0 chooses the branch
 	branches []*branch
+	limits   limits
 	listed   bool // whether the valid genomes were listed, not described
 	// relaxed is the number of genomes that the diagrams hold; size is the
 	// number of valid ones, estimated when there are deferred rules.
@@ -30,6 +31,7 @@ type Space struct {
 // A branch is the space of one alternative; a space that is no union has one.
 // Genes have local numbers in a branch, in the order of declaration.
 type branch struct {
+	limits
 	name  string
 	genes []localGene
 	// local gives the local number of a gene of the space, or -1.
@@ -37,8 +39,8 @@ type branch struct {
 	rules []*rule // constraints in order of declaration, then conditions
 	whens []*rule // per gene, nil without a condition
 	comps []component
-	// deferred lists the rules that the diagrams leave out.
-	deferred []*rule
+	// deferred lists the pieces that the diagrams leave out.
+	deferred []*piece
 	length   int // of a path: the levels of all components
 	count    float64
 	total    uint64 // count, when exact
@@ -71,6 +73,9 @@ type component struct {
 	start int   // of its slots in a path of the branch
 	d     *diagram
 	total uint64
+	// checks lists, per level, the deferred pieces whose last gene is read
+	// there; nil when the component has none.
+	checks [][]*piece
 }
 
 // A rule is a constraint or the condition of a gene.
@@ -91,18 +96,30 @@ type piece struct {
 	*rule
 	term  *term
 	scope []int // the local genes that it depends on
+	vars  []int // their variables in the term
+	// silent: it is deferred and has no part in the diagram. It still joins
+	// its genes in one component, where repairs can heed it.
+	silent bool
 }
 
-// Bounds of the diagrams, chosen so that NewSpace takes a second or two and
-// some tens of megabytes at worst; see docs/spaces.md.
+// Limits bound what NewSpace spends on diagrams.
+type limits struct {
+	automaton int // children per constraint
+	diagram   int // edges per component, about
+	width     int // nodes that every level may have, whatever was spent before
+}
+
+// standard keeps NewSpace within a second or two and some 150 MB even for
+// spaces made to defeat it; see docs/spaces.md.
+var standard = limits{automaton: 1 << 19, diagram: 1 << 21, width: 1024}
+
 const (
-	maxGenes         = 1000
-	maxValues        = 1<<16 - 2
-	budgetAutomaton  = 1 << 19 // children per constraint
-	budgetDiagram    = 1 << 22 // edges per component
-	estimateDraws    = 200000  // at most, to estimate the size
-	estimateAccepted = 2000    // accepted draws that are enough
-	leastAccepted    = 10      // fewer make a space that nobody can search
+	maxGenes  = 1000
+	maxValues = 1<<16 - 2
+
+	estimateDraws    = 200000 // at most, to estimate the size
+	estimateAccepted = 2000   // accepted draws that are enough
+	leastAccepted    = 10     // fewer make a space that nobody can search
 	maxRejectedDraws = 1 << 26
 )
 
@@ -115,7 +132,11 @@ const (
 // reports ErrEmpty when no genome is valid; the message names a constraint, or
 // a smallest set of them, that leaves none.
 func NewSpace(genes []Gene, constraints []Constraint, envs ...map[string]any) (*Space, error) {
-	s := &Space{}
+	return newSpace(standard, genes, constraints, envs)
+}
+
+func newSpace(lim limits, genes []Gene, constraints []Constraint, envs []map[string]any) (*Space, error) {
+	s := &Space{limits: lim}
 	if len(genes) == 0 {
 		return nil, errors.New("space: there are no genes; declare one at least")
 	}
@@ -140,7 +161,7 @@ func NewUnion(gene string, alts []Alternative, envs ...map[string]any) (*Space, 
 	if len(alts) == 0 {
 		return nil, errors.New("space: a union needs an alternative at least")
 	}
-	s := &Space{union: true}
+	s := &Space{limits: standard, union: true}
 	choice := Gene{Name: gene}
 	for _, a := range alts {
 		choice.Values = append(choice.Values, Str(a.Name))
@@ -172,7 +193,7 @@ func NewUnion(gene string, alts []Alternative, envs ...map[string]any) (*Space, 
 // recorded spaces whose constraints are not known. Repeats count once; When of
 // the genes is not used.
 func NewListed(genes []Gene, rows [][]int) (*Space, error) {
-	s := &Space{listed: true}
+	s := &Space{limits: standard, listed: true}
 	if len(genes) == 0 {
 		return nil, errors.New("space: there are no genes; declare one at least")
 	}
@@ -337,7 +358,7 @@ func (s *Space) seal() {
 
 // newBranch compiles one alternative.
 func (s *Space) newBranch(name string, genes []Gene, constraints []Constraint, envs []map[string]any, extra map[string]Value) (*branch, error) {
-	b := &branch{name: name, local: make([]int, len(s.genes)), whens: make([]*rule, len(genes))}
+	b := &branch{limits: s.limits, name: name, local: make([]int, len(s.genes)), whens: make([]*rule, len(genes))}
 	for i := range b.local {
 		b.local[i] = -1
 	}
@@ -561,7 +582,7 @@ func (r *rule) compileTerm(b *branch) {
 // pieces takes the rule apart.
 func (r *rule) pieces(b *branch) []*piece {
 	if r.term == nil {
-		return []*piece{{rule: r, scope: r.names}}
+		return []*piece{{rule: r, scope: r.names, silent: true}}
 	}
 	var out []*piece
 	var split func(t *term)
@@ -575,6 +596,7 @@ func (r *rule) pieces(b *branch) []*piece {
 		for i, g := range r.names {
 			if t.vars&(1<<i) != 0 || b.genes[g].conditional {
 				p.scope = append(p.scope, g)
+				p.vars = append(p.vars, i)
 			}
 		}
 		out = append(out, p)
@@ -623,7 +645,12 @@ func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 	for i, g := range r.names {
 		buf[i] = b.genes[g].Values[slot(g)]
 	}
-	v, ok := r.term.eval(buf[:])
+	return r.term.verdict(buf[:])
+}
+
+// verdict evaluates a condition.
+func (t *term) verdict(vars []Value) verdict {
+	v, ok := t.eval(vars)
 	switch {
 	case !ok:
 		return fails
@@ -671,8 +698,9 @@ func (b *branch) build() error {
 	for _, r := range b.rules {
 		for _, p := range r.pieces(b) {
 			switch {
-			case p.term == nil:
+			case p.silent:
 				b.postpone(p)
+				active = append(active, p)
 			case r.gene < 0 && p.term.is(Bool(true)):
 			case r.gene < 0 && len(p.scope) == 0: // false or failing
 				return b.emptied([]*rule{r})
@@ -685,26 +713,51 @@ func (b *branch) build() error {
 	for i := range all {
 		all[i] = i
 	}
-	work := b.split(all, active)
-	for len(work) > 0 {
-		part := work[0]
+	failures := 0
+	for work := b.split(all, active); len(work) > 0; {
+		p := work[0]
 		work = work[1:]
-		c, worst, err := b.buildComponent(part, budgetDiagram)
+		// Every failure costs its budget; later ones must cost less.
+		c, left, err := b.buildComponent(p, max(b.automaton>>(2*failures), min(b.automaton, 1<<12)), b.diagram)
 		switch {
 		case errors.Is(err, errBudget):
-			b.postpone(worst)
-			rest := slices.DeleteFunc(part.pieces, func(p *piece) bool { return p == worst })
-			work = append(b.split(part.genes, rest), work...)
+			failures++
+			left[0].silent = true
+			b.postpone(left[0])
+			work = append([]part{p}, work...)
 			continue
 		case errors.Is(err, ErrEmpty):
-			return b.emptied(b.culprits(part))
+			return b.emptied(b.culprits(p))
 		case err != nil:
 			return err
+		}
+		for _, x := range left {
+			b.postpone(x)
 		}
 		b.comps = append(b.comps, c)
 	}
 	b.sum()
+	for i := range b.comps {
+		b.comps[i].watch(b)
+	}
 	return nil
+}
+
+// watch fills in checks.
+func (c *component) watch(b *branch) {
+	for _, x := range b.deferred {
+		last := -1
+		for _, g := range x.joined() {
+			last = max(last, slices.Index(c.genes, g))
+		}
+		if last < 0 {
+			continue // it is another component's
+		}
+		if c.checks == nil {
+			c.checks = make([][]*piece, len(c.genes))
+		}
+		c.checks[last] = append(c.checks[last], x)
+	}
 }
 
 // sum lays the components out in paths and counts the branch's.
@@ -728,9 +781,7 @@ func (b *branch) sum() {
 
 // postpone leaves a piece to be checked on draws.
 func (b *branch) postpone(p *piece) {
-	if !slices.Contains(b.deferred, p.rule) {
-		b.deferred = append(b.deferred, p.rule)
-	}
+	b.deferred = append(b.deferred, p)
 }
 
 // A part is a set of genes and the pieces over them, not yet a diagram.
@@ -786,15 +837,17 @@ func (b *branch) split(genes []int, pieces []*piece) []part {
 	return parts
 }
 
-// buildComponent makes the diagram of a part. On errBudget it also gives the
-// piece that is best left out.
-func (b *branch) buildComponent(p part, budget int) (component, *piece, error) {
+// buildComponent makes the diagram of a part, and gives the pieces that had to
+// be left out of it. On errBudget that is the one that is too large itself, and
+// there is no diagram.
+func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (component, []*piece, error) {
 	o := ordering{needs: make([][]int, len(p.genes))}
 	number := make(map[int]int, len(p.genes)) // within the part
 	for i, g := range p.genes {
 		number[g] = i
 		o.slots = append(o.slots, b.genes[g].slots())
 	}
+	var pieces []*piece // that speak
 	for _, x := range p.pieces {
 		var scope []int
 		for _, g := range x.scope {
@@ -804,7 +857,10 @@ func (b *branch) buildComponent(p part, budget int) (component, *piece, error) {
 			o.needs[number[x.gene]] = scope
 			scope = append(slices.Clone(scope), number[x.gene])
 		}
-		o.scopes = append(o.scopes, scope)
+		if !x.silent {
+			pieces = append(pieces, x)
+			o.scopes = append(o.scopes, scope)
+		}
 	}
 	c := component{}
 	position := make([]int32, len(b.genes))
@@ -814,39 +870,29 @@ func (b *branch) buildComponent(p part, budget int) (component, *piece, error) {
 		position[p.genes[i]] = int32(level)
 		slots[level] = o.slots[i]
 	}
-	autos := make([]*automaton, len(p.pieces))
-	worst := -1
-	for i, x := range p.pieces {
+	autos := make([]*automaton, len(pieces))
+	for i, x := range pieces {
 		s := scoped{pool: x.pool, term: x.term, gene: -1}
-		for v, g := range x.names {
-			if slices.Contains(x.scope, g) {
-				s.reads = append(s.reads, read{v, position[g], b.genes[g].Values, b.genes[g].conditional})
-			}
+		for i, g := range x.scope {
+			s.reads = append(s.reads, read{x.vars[i], position[g], b.genes[g].Values, b.genes[g].conditional})
 		}
 		slices.SortFunc(s.reads, func(x, y read) int { return int(x.level - y.level) })
 		if x.gene >= 0 {
 			s.gene, s.slots = position[x.gene], b.genes[x.gene].slots()
 		}
-		a, err := compileAutomaton(s, min(budget, budgetAutomaton))
+		a, err := compileAutomaton(s, budgetAutomaton)
 		if err != nil {
-			return c, x, err
+			return c, []*piece{x}, err
 		}
 		autos[i] = a
-		// Conditions are the last to be left out: they say which genes exist.
-		if worst < 0 || x.gene < 0 && p.pieces[worst].gene >= 0 ||
-			(x.gene < 0) == (p.pieces[worst].gene < 0) && len(a.levels) > len(autos[worst].levels) {
-			worst = i
-		}
 	}
-	d, err := buildDiagram(slots, autos, budget)
-	if err != nil {
-		if worst < 0 {
-			return c, nil, err
-		}
-		return c, p.pieces[worst], err
-	}
+	d, givenUp, err := buildDiagram(slots, autos, budgetDiagram, b.width)
 	c.d = d
-	return c, nil, nil
+	var left []*piece
+	for _, i := range givenUp {
+		left = append(left, pieces[i])
+	}
+	return c, left, err
 }
 
 // culprits gives a smallest (by inclusion) set of constraints of a part that
@@ -865,7 +911,7 @@ func (b *branch) culprits(p part) []*rule {
 				pieces = append(pieces, x)
 			}
 		}
-		_, _, err := b.buildComponent(part{p.genes, pieces}, budgetDiagram/16)
+		_, _, err := b.buildComponent(part{p.genes, pieces}, b.automaton, b.diagram/16)
 		return errors.Is(err, ErrEmpty)
 	}
 	for _, r := range suspects { // one alone is the clearest answer
@@ -955,10 +1001,8 @@ func (s *Space) measure() error {
 	}
 	if accepted < leastAccepted {
 		var which []string
-		for _, b := range s.branches {
-			for _, r := range b.deferred {
-				which = append(which, fmt.Sprintf("%q", r.Expr))
-			}
+		for _, c := range s.Deferred() {
+			which = append(which, fmt.Sprintf("%q", c.Expr))
 		}
 		return fmt.Errorf("space: %d of %d draws satisfy the constraints that are too large to be compiled: %s; "+
 			"split them into smaller ones or shorten the lists of values", accepted, draws, strings.Join(which, " and "))
@@ -1009,21 +1053,37 @@ func (b *branch) admits(path []int32) bool {
 		}
 	}
 	slot := func(g int) int32 { return slots[g] }
-	for _, r := range b.deferred {
-		if !r.satisfied(b, slot) {
+	for _, x := range b.deferred {
+		if !x.satisfied(b, slot) {
 			return false
 		}
 	}
 	return true
 }
 
-// satisfied tells whether a rule allows the slots.
-func (r *rule) satisfied(b *branch, slot func(int) int32) bool {
-	v := r.judge(b, slot)
-	if r.gene < 0 {
+// satisfied tells whether a piece allows the slots of the genes that it joins.
+func (x *piece) satisfied(b *branch, slot func(int) int32) bool {
+	v := x.judge(b, slot)
+	if x.gene < 0 {
 		return v == holds || v == idle
 	}
-	return v != fails && (v == holds) == !b.inactive(r.gene, slot(r.gene))
+	return v != fails && (v == holds) == !b.inactive(x.gene, slot(x.gene))
+}
+
+// judge is rule.judge for the piece alone.
+func (x *piece) judge(b *branch, slot func(int) int32) verdict {
+	if x.term == nil {
+		return x.rule.judge(b, slot)
+	}
+	var buf [maxScope]Value
+	for i, g := range x.scope {
+		k := slot(g)
+		if b.inactive(g, k) {
+			return idle
+		}
+		buf[x.vars[i]] = b.genes[g].Values[k]
+	}
+	return x.term.verdict(buf[:])
 }
 
 // genome makes the genome of a path.
@@ -1100,8 +1160,10 @@ func (s *Space) Exact() bool { return s.exact }
 func (s *Space) Deferred() []Constraint {
 	var out []Constraint
 	for _, b := range s.branches {
-		for _, r := range b.deferred {
-			out = append(out, r.Constraint)
+		for _, r := range b.rules {
+			if slices.ContainsFunc(b.deferred, func(x *piece) bool { return x.rule == r }) {
+				out = append(out, r.Constraint)
+			}
 		}
 	}
 	return out
