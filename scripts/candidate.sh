@@ -33,8 +33,12 @@ candidate_build() {
 	else
 		[ -r "$store" ] || die "no store $store: run \`tune run $kernel\` first, or give --store FILE or --source FILE"
 		if [ -z "$candidate" ]; then
-			candidate=$(go run ./cmd/tune best "$kernel" --store "$store" --json |
-				sed -n 's/^ *"candidate": "\(.*\)",$/\1/p' | head -1)
+			# A winner of finals before one that was only measured once.
+			local proven
+			for proven in --proven ''; do
+				[ -n "$candidate" ] || candidate=$(go run ./cmd/tune best "$kernel" $proven --store "$store" --json 2>/dev/null |
+					sed -n 's/^ *"candidate": "\(.*\)",$/\1/p' | head -1) || true
+			done
 			[ -n "$candidate" ] || die "$store has no candidate of $kernel"
 		fi
 		go run ./cmd/tune show "$candidate" --store "$store" --source >"$text" || die "no source for candidate $candidate"
