@@ -6,10 +6,10 @@
 #	        [--at-least RATIO] [--clock wall|thread]
 #	scripts/bench-openblas.sh --source FILE [--flags FLAGS] ...
 #
-# CANDIDATE defaults to the best one in the store that won finals, the store to
-# evotune.db. CC chooses the compiler; --clock thread counts processor time instead of wall time,
-# for a machine that has other work to do. Exit status: 0; 1 when a result is
-# wrong or the ratio is below --at-least; 2 when it cannot run.
+# CANDIDATE defaults to the best one in the store, a winner of finals first, and
+# the store to evotune.db. CC chooses the compiler. --clock thread counts processor
+# time in place of wall time, for a machine that has other work to do. Exit status:
+# 0; 1 when a result is wrong or the ratio is below --at-least; 2 when it cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/candidate.sh
