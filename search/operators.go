@@ -1,7 +1,60 @@
 package search
 
+import (
+	"math"
+	"math/rand"
+)
+
 // The operators that proposals name.
 const (
-	opRandom = "random"
-	opLocal  = "local"
+	opSeed      = "seed"      // spread over the space, far from what is known
+	opCrossover = "crossover" // genes of two parents, often mutated besides
+	opMutation  = "mutation"  // some genes of one parent drawn anew
+	opStep      = "step"      // one gene of one parent moved to the next value
+	opLocal     = "local"     // one gene of one of the best drawn anew
+	opRandom    = "random"    // drawn from the whole space
 )
+
+// breeding lists the operators among which a bandit chooses.
+var breeding = []string{opCrossover, opMutation, opStep, opLocal, opRandom}
+
+// A bandit chooses operators in proportion to what they have paid lately.
+type bandit struct {
+	names []string
+	value []float64 // running mean reward
+}
+
+const (
+	// banditRate is the weight of the newest reward: the memory is some ten
+	// uses of an operator, since what pays changes as the search narrows.
+	banditRate = 0.1
+	// banditFloor keeps every operator in use, so that it can come back.
+	banditFloor = 0.05
+)
+
+// newBandit starts from what the operators pay on average, so that short
+// campaigns do not spend themselves on learning it.
+func newBandit() bandit {
+	return bandit{names: breeding, value: []float64{0.3, 0.2, 0.2, 0.3, 0.1}}
+}
+
+// choose draws an operator.
+func (b *bandit) choose(rng *rand.Rand) int {
+	total := 0.0
+	for _, v := range b.value {
+		total += v
+	}
+	u := rng.Float64() * total
+	for i, v := range b.value {
+		if u < v {
+			return i
+		}
+		u -= v
+	}
+	return len(b.value) - 1
+}
+
+// reward notes what a use of operator i has paid, between 0 and 1.
+func (b *bandit) reward(i int, paid float64) {
+	b.value[i] = math.Max(banditFloor, b.value[i]+float64(banditRate*(paid-b.value[i])))
+}

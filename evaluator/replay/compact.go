@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -465,10 +466,12 @@ const maxCost = 100 * 365 * 24 * 3600
 // gives back an equal table.
 func (t *Table) Encode(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	// Strings and values always have a JSON form.
 	text := func(v any) string {
-		data, _ := json.Marshal(v)
-		return string(data)
+		var s strings.Builder
+		e := json.NewEncoder(&s)
+		e.SetEscapeHTML(false) // constraints are full of < and >
+		_ = e.Encode(v)        // strings, integers and values always have a JSON form
+		return strings.TrimSuffix(s.String(), "\n")
 	}
 	fmt.Fprintf(b, "{\"name\":%s,\"device\":%s,\n\"params\":[", text(t.name), text(t.device))
 	for i, p := range t.params {

@@ -101,7 +101,7 @@ func (c synthetic) timeMS() float64 {
 }
 
 // syntheticRows enumerates a space of its kind with n valid configurations or
-// up to some 1.5 times as many. The depth alone grows without bound; the other
+// up to 1.75 times as many. The depth alone grows without bound; the other
 // parameters grow as long as it would not take their place.
 func syntheticRows(n int) ([]param, []row) {
 	count := func(params []param) int {
@@ -112,7 +112,7 @@ func syntheticRows(n int) ([]param, []row) {
 	size, perDepth := 2, count(syntheticParams(2, 1))
 	for size < 16 {
 		next := count(syntheticParams(size+1, 1))
-		if 2*next > 3*n {
+		if 4*next > 7*n {
 			break
 		}
 		size, perDepth = size+1, next
