@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,25 +61,27 @@ func (a *app) listCommand() *cobra.Command {
 
 // A candidateView is a stored candidate as queries print it.
 type candidateView struct {
-	Candidate string            `json:"candidate"`
-	Campaign  string            `json:"campaign"`
-	Kernel    string            `json:"kernel,omitempty"`
-	Shapes    []string          `json:"shapes,omitempty"`
-	Device    string            `json:"device,omitempty"`
-	Index     int               `json:"index"`
-	Genome    map[string]any    `json:"genome"`
-	Encoding  string            `json:"encoding"`
-	Operator  string            `json:"operator"`
-	ParentIDs []string          `json:"parent_ids,omitempty"`
-	Verdict   string            `json:"verdict"`
-	Fitness   float64           `json:"fitness,omitempty"`
-	Speedup   float64           `json:"speedup,omitempty"`
-	MedianNS  float64           `json:"median_ns,omitempty"`
-	Baseline  float64           `json:"baseline_ns,omitempty"`
-	Key       string            `json:"key,omitempty"`
-	Finalist  bool              `json:"finalist"`
-	Proven    bool              `json:"proven"`
-	Result    *evaluator.Result `json:"result,omitempty"`
+	Candidate string         `json:"candidate"`
+	Campaign  string         `json:"campaign"`
+	Kernel    string         `json:"kernel,omitempty"`
+	Shapes    []string       `json:"shapes,omitempty"`
+	Device    string         `json:"device,omitempty"`
+	Index     int            `json:"index"`
+	Genome    map[string]any `json:"genome"`
+	Encoding  string         `json:"encoding"`
+	Operator  string         `json:"operator"`
+	ParentIDs []string       `json:"parent_ids,omitempty"`
+	Verdict   string         `json:"verdict"`
+	Fitness   float64        `json:"fitness,omitempty"`
+	Speedup   float64        `json:"speedup,omitempty"`
+	MedianNS  float64        `json:"median_ns,omitempty"`
+	Baseline  float64        `json:"baseline_ns,omitempty"`
+	Key       string         `json:"key,omitempty"`
+	Finalist  bool           `json:"finalist"`
+	Proven    bool           `json:"proven"`
+	// Significant is that of the finals that the candidate won.
+	Significant bool              `json:"significant"`
+	Result      *evaluator.Result `json:"result,omitempty"`
 }
 
 func viewOf(c store.Candidate) candidateView {
@@ -89,9 +93,14 @@ func viewOf(c store.Candidate) candidateView {
 	}
 	if t := c.Told; t != nil {
 		v.Verdict, v.Fitness, v.MedianNS, v.Baseline, v.Key = t.Verdict, t.Fitness, t.MedianNS, t.BaselineNS, t.Key
-		if t.Fitness > 0 {
-			v.Speedup = 1 / t.Fitness
-		}
+	}
+	// What the finals measured again stands over the search's one measurement.
+	if f := c.Finals; f != nil && f.Winner == c.ID && f.Fitness > 0 {
+		v.Fitness, v.MedianNS, v.Baseline = f.Fitness, f.MedianNS, f.BaselineNS
+		v.Significant = f.Significant
+	}
+	if v.Fitness > 0 {
+		v.Speedup = 1 / v.Fitness
 	}
 	return v
 }
@@ -103,16 +112,18 @@ func (a *app) bestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "best KERNEL",
 		Short: "Answer with the best candidates of a kernel",
-		Long: `Answer with the best correct candidates of a kernel, the fastest relative to the
-baseline first. A "*" marks the winners of finals, which were measured again.
+		Long: `Answer with the best correct candidates of a kernel: winners of finals first,
+marked "*" and with the figures of their finals, where they were measured again
+and tested; then the others. Both are ordered by the time relative to the
+baseline that was measured beside it.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
 		Example: "  tune best sgemm\n  tune best attention --at 2x8x512x64 --top 3 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReader(cmd, func(r server.Reader) error {
-				found, err := r.Best(store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven})
+				found, err := best(r, store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven})
 				if err != nil {
-					return err
+					return storeError(err)
 				}
 				if len(found) == 0 {
 					return &exitError{exitNoCandidate, fmt.Errorf("no correct candidate of %q in %s: run `tune run %s`, or see `tune list`", args[0], a.v.GetString("store"), args[0])}
@@ -143,6 +154,36 @@ baseline first. A "*" marks the winners of finals, which were measured again.
 	cmd.Flags().BoolVar(&proven, "proven", false, "only winners of finals")
 	return cmd
 }
+
+// best puts the winners of finals first, the best of them leading: a single
+// measurement during a search may be luck, and a final has been tested for it.
+func best(r server.Reader, q store.Query) ([]store.Candidate, error) {
+	wanted, provenOnly := q.Limit, q.ProvenOnly
+	q.ProvenOnly, q.Limit = true, maxProven
+	found, err := r.Best(q)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b store.Candidate) int {
+		return cmp.Compare(viewOf(a).Fitness, viewOf(b).Fitness)
+	})
+	if !provenOnly && len(found) < wanted {
+		q.ProvenOnly, q.Limit = false, wanted
+		others, err := r.Best(q)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range others {
+			if !c.Proven {
+				found = append(found, c)
+			}
+		}
+	}
+	return found[:min(len(found), wanted)], nil
+}
+
+// maxProven bounds how many winners are compared with each other.
+const maxProven = 1000
 
 func (a *app) showCommand() *cobra.Command {
 	var source bool
