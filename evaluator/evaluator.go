@@ -160,7 +160,7 @@ type Result struct {
 	SharedWith string `json:"shared_with,omitempty"`
 }
 
-// Ran says whether the stage was reached and its step.
+// Step returns the step of a stage, and whether the stage was reached.
 func (r Result) Step(stage Stage) (Step, bool) {
 	for _, s := range r.Steps {
 		if s.Stage == stage {

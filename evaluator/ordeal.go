@@ -171,12 +171,10 @@ func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	if g.IsZero() {
 		return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: "there is no genome to evaluate"}, nil
 	}
-	if s := g.Space(); s != nil {
-		if err := s.Check(g); err != nil {
-			return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: err.Error(), Evidence: []Evidence{{
-				Check: "constraints", Outcome: Failed, Detail: err.Error(),
-			}}}, nil
-		}
+	if why := infeasible(g); why != "" {
+		return kernels.Rendered{}, Outcome{Verdict: Infeasible, Reason: why, Evidence: []Evidence{{
+			Check: "constraints", Outcome: Failed, Detail: why,
+		}}}, nil
 	}
 	im := o.plan.Definition.Implementation(g, o.plan.Implementations)
 	if im == nil {
@@ -190,6 +188,16 @@ func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 		}}}, nil
 	}
 	return src, Outcome{}, err
+}
+
+// infeasible says which constraint a genome breaks; empty when none.
+func infeasible(g genome.Genome) string {
+	if s := g.Space(); s != nil {
+		if err := s.Check(g); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // judge runs the stages from inspection on.

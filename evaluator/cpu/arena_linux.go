@@ -72,16 +72,16 @@ func newArena(size int) (*arena, error) {
 	}
 	f := os.NewFile(uintptr(fd), "arena")
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		f.Close()
+		discard(f)
 		return nil, fmt.Errorf("shared memory of %d bytes: %w", size, err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
-		f.Close()
+		discard(f)
 		return nil, fmt.Errorf("sealing shared memory: %w", err)
 	}
 	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		f.Close()
+		discard(f)
 		return nil, fmt.Errorf("mapping %d bytes of shared memory: %w", size, err)
 	}
 	a := &arena{file: f, mem: mem, canary: make([]byte, redZone)}
@@ -105,7 +105,7 @@ func (a *arena) close() {
 		_ = unix.Munmap(a.mem)
 		a.mem = nil
 	}
-	a.file.Close()
+	discard(a.file)
 }
 
 // buffer is the memory of buffer b in a set that starts at base.

@@ -341,7 +341,7 @@ func (h *bench) start(ctx context.Context, f *flavour, object []byte, a *arena, 
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer discard(file)
 	memory := h.options.MemoryLimit + int64(threads)*(64<<20)
 	p, err := startProcess(ctx, h.launcher, runSpec{
 		harness: h.harness[f.name], wrapper: f.wrapper, object: file, arena: a,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,7 +42,26 @@ func newCache(dir string, limit int64) (*cache, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
 		return nil, fmt.Errorf("the cache folder cannot be used: %w", err)
 	}
-	return &cache{dir: dir, limit: limit, size: -1}, nil
+	c := &cache{dir: dir, limit: limit, size: -1}
+	c.sweep()
+	return c, nil
+}
+
+// staleAfter is the age at which a temporary file belongs to nobody any more.
+const staleAfter = 48 * time.Hour
+
+// sweep removes what evotunes that were killed have left behind.
+func (c *cache) sweep() {
+	dir := filepath.Join(c.dir, "tmp")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+			remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 func (c *cache) path(kind, key string) string {
@@ -115,10 +135,10 @@ func (c *cache) put(kind, key string, contents []byte, meta any) error {
 	if err != nil {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
-	defer os.Remove(f.Name())
+	defer remove(f.Name())
 	for _, part := range [][]byte{[]byte(cacheMagic), head, {'\n'}, contents} {
 		if _, err := f.Write(part); err != nil {
-			f.Close()
+			discard(f)
 			return fmt.Errorf("writing to the cache: %w", err)
 		}
 	}
@@ -207,3 +227,11 @@ func keyOf(parts ...string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+// discard closes what was only read, or what an error has made worthless: that
+// it cannot be closed changes nothing.
+func discard(c io.Closer) { _ = c.Close() }
+
+// remove removes what was made for one use: that it cannot be removed changes
+// nothing.
+func remove(path string) { _ = os.RemoveAll(path) }

@@ -17,7 +17,7 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// fault is a candidate's sin and what must come of it.
+// sin is a candidate's fault and what must come of it.
 type sin struct {
 	wrong   string
 	threads int
@@ -313,28 +313,28 @@ func TestOpenRefuses(t *testing.T) {
 		{
 			name: "a reference that does not compile",
 			kernel: func(t *testing.T) evaluator.Plan {
-				return planOf(changed(t, "scale", "reference.c", "factor * x[i]", "factor * z[i]"))
+				return planOf(changed(t, "reference.c", "factor * x[i]", "factor * z[i]"))
 			},
 			want: ErrReference, text: "'z' undeclared",
 		},
 		{
 			name: "a reference that crashes",
 			kernel: func(t *testing.T) evaluator.Plan {
-				return planOf(changed(t, "scale", "reference.c", "y[i] = factor", "*(volatile int *)8 = 0, y[i] = factor"))
+				return planOf(changed(t, "reference.c", "y[i] = factor", "*(volatile int *)8 = 0, y[i] = factor"))
 			},
 			want: ErrReference, text: "SIGSEGV",
 		},
 		{
 			name: "a reference that leaves the last element",
 			kernel: func(t *testing.T) evaluator.Plan {
-				return planOf(changed(t, "scale", "reference.c", "i < N", "i < N - 1"))
+				return planOf(changed(t, "reference.c", "i < N", "i < N - 1"))
 			},
 			want: ErrReference, text: "NaN",
 		},
 		{
 			name: "a baseline that is wrong",
 			kernel: func(t *testing.T) evaluator.Plan {
-				return planOf(changed(t, "scale", "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
+				return planOf(changed(t, "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
 			},
 			want: ErrBaseline, text: "red zone",
 		},
@@ -356,7 +356,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			h, err := b.Open(t.Context(), c.kernel(t))
 			if err == nil {
-				h.Close()
+				_ = h.Close()
 			}
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want %v with %q", err, c.want, c.text)
@@ -419,7 +419,7 @@ func TestCacheOfOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer h.Close()
+		defer discard(h)
 		return h.Describe()
 	}
 	first := openOnce()

@@ -58,8 +58,15 @@ func TestIntegersSaturate(t *testing.T) {
 		d       dtype
 		x, want float64
 	}{
-		{i8, 200, 127}, {i8, -200, -128}, {u8, -1, 0}, {u8, 300, 255}, {i32, 1e12, math.MaxInt32}, {i16, -1e9, math.MinInt16},
-		{i64, 12345678, 12345678}, {i32, 2.5, 2}, {i32, math.NaN(), 0},
+		{i8, 200, 127},
+		{i8, -200, -128},
+		{u8, -1, 0},
+		{u8, 300, 255},
+		{i32, 1e12, math.MaxInt32},
+		{i16, -1e9, math.MinInt16},
+		{i64, 12345678, 12345678},
+		{i32, 2.5, 2},
+		{i32, math.NaN(), 0},
 	} {
 		c.d.put(b, 0, c.x)
 		if got := c.d.get(b, 0); got != c.want {

@@ -23,7 +23,7 @@ var cpuInfo = sync.OnceValue(func() map[string]string {
 	if err != nil {
 		return info
 	}
-	defer f.Close()
+	defer discard(f)
 	for s := bufio.NewScanner(f); s.Scan(); {
 		key, value, ok := strings.Cut(s.Text(), ":")
 		if !ok {

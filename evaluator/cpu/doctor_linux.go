@@ -167,7 +167,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	if err != nil {
 		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
 	}
-	defer os.RemoveAll(dir)
+	defer remove(dir)
 	c, err := newCache(filepath.Join(dir, "cache"), 0)
 	if err != nil {
 		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"context"
-	_ "embed"
+	_ "embed" // for the harness's source
 	"fmt"
 	"os"
 	"os/exec"
@@ -184,17 +184,17 @@ func objectFile(object []byte) (*os.File, error) {
 	}
 	f := os.NewFile(uintptr(fd), "candidate")
 	if _, err := f.Write(object); err != nil {
-		f.Close()
+		discard(f)
 		return nil, fmt.Errorf("holding a binary in memory: %w", err)
 	}
 	seals := unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		f.Close()
+		discard(f)
 		return nil, fmt.Errorf("sealing a binary: %w", err)
 	}
 	// A descriptor for reading: an attempt to write to it is refused, and not
 	// punished by the limit on files.
-	defer f.Close()
+	defer discard(f)
 	r, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {
 		return nil, fmt.Errorf("opening a binary: %w", err)

@@ -33,7 +33,8 @@ func codeHash(object []byte, threads int) (string, error) {
 			continue
 		}
 		switch s.Type {
-		case elf.SHT_PROGBITS, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_RELA, elf.SHT_NOBITS:
+		case elf.SHT_PROGBITS, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_NOBITS,
+			elf.SHT_RELA: //nolint:misspell // relocations with addends
 		default:
 			continue // names and tables of the linker
 		}
@@ -142,7 +143,7 @@ func (h *bench) disassemble(ctx context.Context, object []byte) (*instructionCou
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name())
+	defer remove(f.Name())
 	_, err = f.Write(object)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("writing a binary for objdump: %w", err)

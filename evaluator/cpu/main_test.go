@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	testCache = dir
 	code := m.Run()
-	os.RemoveAll(dir)
+	remove(dir)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -73,12 +74,12 @@ func load(t testing.TB, name string) *kernels.Definition {
 	return d
 }
 
-// changed loads a kernel of testdata with some of its text replaced: pairs of
-// old and new.
-func changed(t testing.TB, name string, pairs ...string) *kernels.Definition {
+// changed loads the kernel "scale" with some of its text replaced: file, old
+// and new, three by three.
+func changed(t testing.TB, pairs ...string) *kernels.Definition {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "scale"))); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(pairs); i += 3 {
@@ -114,7 +115,6 @@ type setup struct {
 	*evaluator.Ordeal
 	bench *bench
 	space *genome.Space
-	fixed map[string]any
 }
 
 func open(t testing.TB, d *kernels.Definition, o Options) *setup {
@@ -279,8 +279,10 @@ func usedCPU(pid int) int {
 	if len(fields) < 13 {
 		return 0
 	}
-	var user, system int
-	fmt.Sscan(fields[11], &user)
-	fmt.Sscan(fields[12], &system)
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	if err1 != nil || err2 != nil {
+		return 0
+	}
 	return user + system
 }

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"context"
-	_ "embed"
+	_ "embed" // for the probe's source
 	"fmt"
 	"maps"
 	"math"

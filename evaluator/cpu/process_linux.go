@@ -166,16 +166,16 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 		return nil, fmt.Errorf("%w: socketpair: %w", errProcess, err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close() // again, harmlessly, where nothing goes wrong
+	defer discard(theirs) // again, harmlessly, where nothing goes wrong
 	if err := unix.SetNonblock(pair[0], true); err != nil {
-		unix.Close(pair[0])
+		_ = unix.Close(pair[0])
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	control := os.NewFile(uintptr(pair[0]), "control")
 
 	var secret [16]byte
 	if _, err := rand.Read(secret[:]); err != nil {
-		control.Close()
+		discard(control)
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	p := &process{
@@ -211,17 +211,17 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	r, w, err := os.Pipe()
 	if err != nil {
-		control.Close()
+		discard(control)
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	cmd.Stderr = w
 	p.log = newCappedLog(r, logLimit)
 	err = l.start(cmd, spec.fixedMaps)
 	// While this end is open here, the death of the other would not be seen.
-	theirs.Close()
-	w.Close()
+	discard(theirs)
+	discard(w)
 	if err != nil {
-		control.Close()
+		discard(control)
 		p.log.close()
 		return nil, fmt.Errorf("%w: starting %s: %w", errProcess, args[0], err)
 	}
@@ -475,7 +475,7 @@ func (p *process) kill() {
 	p.signalKill()
 	<-p.exited
 	p.leftover += p.reap(true)
-	p.control.Close()
+	discard(p.control)
 	p.log.close()
 }
 
@@ -530,7 +530,7 @@ func processes() []processEntry {
 	if err != nil {
 		return nil
 	}
-	defer dir.Close()
+	defer discard(dir)
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil
@@ -621,6 +621,6 @@ func (l *cappedLog) close() {
 	case <-l.done:
 	case <-time.After(200 * time.Millisecond):
 	}
-	l.pipe.Close()
+	discard(l.pipe)
 	<-l.done
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -117,11 +118,8 @@ func (t *timingState) flush() {
 	for i := 0; i < n; i += 64 {
 		sum += t.theirs.mem[i]
 	}
-	flushed = sum
+	runtime.KeepAlive(sum) // the reads must not be left out
 }
-
-// flushed keeps the compiler from leaving out the reads.
-var flushed byte
 
 // A contender is a process that is timed at one shape.
 type contender struct {
@@ -191,24 +189,30 @@ func (c *contender) run(n int) (time.Duration, error) {
 	return ans.Elapsed, nil
 }
 
-// sample takes one sample: nanoseconds per launch, outputs checked.
-func (c *contender) sample() (float64, error) {
+// steady runs a batch, and again when its clock disagreed: a busy machine may
+// account what it did in between to a process that is honest, now and then.
+func (c *contender) steady() (time.Duration, error) {
 	for {
 		elapsed, err := c.run(c.batch)
 		var clock *errClock
-		if errors.As(err, &clock) && c.retries < clockRetries {
-			c.retries++
-			continue
+		if !errors.As(err, &clock) || c.retries >= clockRetries {
+			return elapsed, err
 		}
-		if err != nil {
-			return 0, err
-		}
-		if err := c.check(false); err != nil {
-			return 0, err
-		}
-		c.next = (c.next + c.batch) % c.place.sets
-		return float64(elapsed.Nanoseconds()) / float64(c.batch), nil
+		c.retries++
 	}
+}
+
+// sample takes one sample: nanoseconds per launch, outputs checked.
+func (c *contender) sample() (float64, error) {
+	elapsed, err := c.steady()
+	if err != nil {
+		return 0, err
+	}
+	if err := c.check(false); err != nil {
+		return 0, err
+	}
+	c.next = (c.next + c.batch) % c.place.sets
+	return float64(elapsed.Nanoseconds()) / float64(c.batch), nil
 }
 
 // check compares outputs of the last batch with the reference: the last
@@ -264,7 +268,7 @@ func (c *contender) checkAll() error {
 func (c *contender) calibrate() error {
 	c.batch = 1
 	for range 3 {
-		elapsed, err := c.run(c.batch)
+		elapsed, err := c.steady()
 		if err != nil {
 			return err
 		}
@@ -275,7 +279,7 @@ func (c *contender) calibrate() error {
 		}
 		c.batch = want
 	}
-	_, err := c.run(c.batch)
+	_, err := c.steady()
 	return err
 }
 

@@ -3,7 +3,6 @@ package cpu
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -137,7 +136,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	if err != nil {
 		return out, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove(dir)
 	for name, text := range c.files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
@@ -252,21 +251,24 @@ func runTool(ctx context.Context, l *launcher, timeout time.Duration, dir string
 	cmd.Stdout, cmd.Stderr = w, w
 	log := newCappedLog(r, limit)
 	if err := l.start(cmd, false); err != nil {
-		w.Close()
+		discard(w)
 		log.close()
 		return nil, err
 	}
-	w.Close()
+	discard(w)
 	pid := cmd.Process.Pid
 	bound := unix.Rlimit{Cur: compilerMemory, Max: compilerMemory}
 	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &bound, nil)
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	done := make(chan struct{})
+	go func() {
+		err = cmd.Wait()
+		close(done)
+	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	kill := func() { _ = unix.Kill(-pid, unix.SIGKILL) }
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
 		kill()
 		<-done

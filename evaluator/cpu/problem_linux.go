@@ -65,8 +65,9 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.dtypes = append(q.dtypes, t)
 		q.roles = append(q.roles, role)
 		q.data = append(q.data, distribution{string(b.Data.Distribution), b.Data.A, b.Data.B})
-		tolerance, ok := 0.0, true
+		tolerance := 0.0
 		if role != roleIn {
+			var ok bool
 			if tolerance, ok = p.Tolerance[b.DType]; !ok && b.DType.Float() {
 				return nil, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", plan.Definition.Name, b.Name, b.DType, b.DType)
 			}

@@ -1,0 +1,24 @@
+// Package evaluator judges candidates: it puts each through the ordeal, stage
+// by stage, and says with what evidence it ended.
+//
+// # Model
+//
+// An [Ordeal] asks a [Bench] to carry out the stages in order: render, compile,
+// inspect, parity, sanitize, benchmark. The first stage that fails gives the
+// [Verdict]; only a candidate that passes all of them has a fitness. A failed
+// candidate is a [Result]; a Go error means that evotune or the machine failed.
+// Candidates that compile to the same code share one evaluation. At the end
+// [Ordeal.Finals] measures the best again, in fresh processes, and [Compare]
+// says whether what differs is more than noise.
+//
+// What runs on which device is the business of a [Backend]: evaluator/cpu for
+// this machine's processor, evaluator/replay for results from a table.
+// evaluator/backendtest is the suite that every backend passes, and
+// docs/ordeal.md walks through the stages.
+//
+// # Caveats
+//
+// "Not run" is an outcome of its own and never counts as "passed". A fitness
+// is a ratio to a baseline that was timed next to the candidate: it can be
+// compared within one device and one definition, and nowhere else.
+package evaluator
