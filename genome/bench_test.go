@@ -16,10 +16,10 @@ func pow2(lo, hi int64) []Value {
 	return v
 }
 
-// steps lists lo, lo+step, ... to hi.
-func steps(lo, hi, step int64) []Value {
+// ints lists lo, lo+1, ... to hi.
+func ints(lo, hi int64) []Value {
 	var v []Value
-	for ; lo <= hi; lo += step {
+	for ; lo <= hi; lo++ {
 		v = append(v, Int(lo))
 	}
 	return v
@@ -40,7 +40,7 @@ func spaces() []struct {
 		{Name: "BK", Values: pow2(4, 64), Ordinal: true},
 		{Name: "TM", Values: pow2(1, 16), Ordinal: true},
 		{Name: "TN", Values: pow2(1, 16), Ordinal: true},
-		{Name: "STAGES", Values: steps(1, 4, 1), Ordinal: true},
+		{Name: "STAGES", Values: ints(1, 4), Ordinal: true},
 		{Name: "PACK", Values: bools},
 	}
 	limits := []Constraint{
@@ -61,14 +61,14 @@ func spaces() []struct {
 		constraints []Constraint
 	}{
 		{"1e3", tile[:5], limits[:2]},
-		{"1e8", more(4, steps(1, 12, 1)), limits},
-		{"1e12", more(8, steps(1, 12, 1)), limits},
+		{"1e8", more(4, ints(1, 12)), limits},
+		{"1e12", more(8, ints(1, 12)), limits},
 		// The same three constraints, one of them over genes that are
 		// otherwise free, so that nothing is independent.
-		{"1e12joined", more(8, steps(1, 12, 1)), append(limits[:2:2],
+		{"1e12joined", more(8, ints(1, 12)), append(limits[:2:2],
 			Constraint{"4 * STAGES * BK * (BM + BN) + 64 * (F0 + F1) * (F2 + F3) + F4 * F5 * F6 * F7 <= 65536", "shared memory"})},
-		{"1e18", more(14, steps(1, 12, 1)), limits},
-		{"1e18joined", more(14, steps(1, 12, 1)), append(limits[:2:2],
+		{"1e18", more(14, ints(1, 12)), limits},
+		{"1e18joined", more(14, ints(1, 12)), append(limits[:2:2],
 			Constraint{"4 * STAGES * BK * (BM + BN) + F0 + F1 + F2 + F3 + F4 + F5 + F6 + F7 + F8 + F9 + F10 + F11 + F12 + F13 <= 49152", "shared memory"},
 			Constraint{"F0 * F1 * F2 * F3 <= 5000", ""},
 			Constraint{"(F4 + F5 + F6) % 2 == 0", ""})},

@@ -114,7 +114,9 @@ func validName(s string) bool {
 	}
 	for i := range len(s) {
 		c := s[i]
-		if !(c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i > 0 && '0' <= c && c <= '9') {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		digit := '0' <= c && c <= '9'
+		if !letter && (i == 0 || !digit) {
 			return false
 		}
 	}

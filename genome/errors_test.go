@@ -9,8 +9,8 @@ import (
 
 func ab() []Gene {
 	return []Gene{
-		{Name: "A", Values: steps(1, 4, 1), Ordinal: true},
-		{Name: "B", Values: steps(1, 4, 1), Ordinal: true},
+		{Name: "A", Values: ints(1, 4), Ordinal: true},
+		{Name: "B", Values: ints(1, 4), Ordinal: true},
 		{Name: "FAST", Values: bools},
 		{Name: "ORDER", Values: []Value{Str("ijk"), Str("ikj"), Str("kij")}},
 	}

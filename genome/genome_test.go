@@ -95,14 +95,14 @@ func TestGenome(t *testing.T) {
 // TestGenesAreCopies: a caller that changes what it was given or has given
 // does not change the space.
 func TestGenesAreCopies(t *testing.T) {
-	genes := []Gene{{Name: "A", Values: steps(1, 3, 1)}}
+	genes := []Gene{{Name: "A", Values: ints(1, 3)}}
 	s, err := NewSpace(genes, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	genes[0].Values[0] = Int(9)
 	s.Genes()[0].Values[1] = Int(9)
-	if got := s.Genes()[0].Values; !reflect.DeepEqual(got, steps(1, 3, 1)) {
+	if got := s.Genes()[0].Values; !reflect.DeepEqual(got, ints(1, 3)) {
 		t.Errorf("values %v", got)
 	}
 }

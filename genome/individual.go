@@ -7,7 +7,8 @@ import (
 	"github.com/MaxHalford/eaopt"
 )
 
-// ErrNotEvaluated: an Individual was asked for a fitness it was not told.
+// ErrNotEvaluated means that an Individual was asked for a fitness that it was
+// not told.
 var ErrNotEvaluated = errors.New("the individual has no fitness yet")
 
 // An Individual is a genome in a population of eaopt.

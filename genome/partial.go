@@ -593,58 +593,54 @@ func (p *pool) float(t *term) *term {
 	return t
 }
 
-func (p *pool) binary(operator string, a, b *term) (*term, error) {
+func (p *pool) binary(operator string, a, b *term) (t *term, err error) {
 	ints := a.kind == KindInt && b.kind == KindInt
 	numbers := a.number() && b.number()
 	strs := a.kind == KindString && b.kind == KindString
 	bools := a.kind == KindBool && b.kind == KindBool
-	float := func(op opcode, kind Kind) (*term, error) {
-		return p.make(op, kind, nil, p.float(a), p.float(b)), nil
-	}
-	plain := func(op opcode, kind Kind) (*term, error) {
-		return p.make(op, kind, nil, a, b), nil
-	}
+	float := func(op opcode, kind Kind) *term { return p.make(op, kind, nil, p.float(a), p.float(b)) }
+	plain := func(op opcode, kind Kind) *term { return p.make(op, kind, nil, a, b) }
 	compare := func(i, f, s opcode) (*term, error) {
 		switch {
 		case ints:
-			return plain(i, KindBool)
+			return plain(i, KindBool), nil
 		case numbers:
-			return float(f, KindBool)
+			return float(f, KindBool), nil
 		case strs:
-			return plain(s, KindBool)
+			return plain(s, KindBool), nil
 		}
 		return nil, errOpaque
 	}
 	switch operator {
 	case "+":
 		if ints {
-			return plain(opAddI, KindInt)
+			return plain(opAddI, KindInt), nil
 		} else if numbers {
-			return float(opAddF, KindFloat)
+			return float(opAddF, KindFloat), nil
 		}
 	case "-":
 		if ints {
 			return p.make(opAddI, KindInt, nil, a, p.make(opMulI, KindInt, nil, b, p.constant(Int(-1)))), nil
 		} else if numbers {
-			return float(opSubF, KindFloat)
+			return float(opSubF, KindFloat), nil
 		}
 	case "*":
 		if ints {
-			return plain(opMulI, KindInt)
+			return plain(opMulI, KindInt), nil
 		} else if numbers {
-			return float(opMulF, KindFloat)
+			return float(opMulF, KindFloat), nil
 		}
 	case "/":
 		if numbers {
-			return float(opDiv, KindFloat)
+			return float(opDiv, KindFloat), nil
 		}
 	case "%":
 		if ints {
-			return plain(opMod, KindInt)
+			return plain(opMod, KindInt), nil
 		}
 	case "**", "^":
 		if numbers {
-			return float(opPow, KindFloat)
+			return float(opPow, KindFloat), nil
 		}
 	case "<":
 		return compare(opLtI, opLtF, opLtS)
@@ -657,36 +653,34 @@ func (p *pool) binary(operator string, a, b *term) (*term, error) {
 		a, b = b, a
 		return compare(opLeI, opLeF, opLeS)
 	case "==", "!=":
-		var t *term
-		var err error
 		if bools {
-			t, err = plain(opEqB, KindBool)
-		} else {
-			t, err = compare(opEqI, opEqF, opEqS)
+			t = plain(opEqB, KindBool)
+		} else if t, err = compare(opEqI, opEqF, opEqS); err != nil {
+			return nil, err
 		}
-		if err == nil && operator == "!=" {
+		if operator == "!=" {
 			t = p.make(opNot, KindBool, nil, t)
 		}
-		return t, err
+		return t, nil
 	case "and", "&&":
 		if bools {
-			return plain(opAnd, KindBool)
+			return plain(opAnd, KindBool), nil
 		}
 	case "or", "||":
 		if bools {
-			return plain(opOr, KindBool)
+			return plain(opOr, KindBool), nil
 		}
 	case "contains":
 		if strs {
-			return plain(opContains, KindBool)
+			return plain(opContains, KindBool), nil
 		}
 	case "startsWith":
 		if strs {
-			return plain(opHasPrefix, KindBool)
+			return plain(opHasPrefix, KindBool), nil
 		}
 	case "endsWith":
 		if strs {
-			return plain(opHasSuffix, KindBool)
+			return plain(opHasSuffix, KindBool), nil
 		}
 	}
 	return nil, errOpaque

@@ -50,7 +50,7 @@ func TestRandomIsUniform(t *testing.T) {
 // TestRandomIsUniformBiased shows that the test above can fail: drawing value
 // by value among those that are still possible is not uniform.
 func TestRandomIsUniformBiased(t *testing.T) {
-	s, err := NewSpace([]Gene{{Name: "A", Values: steps(1, 2, 1)}, {Name: "B", Values: steps(1, 9, 1)}}, []Constraint{{Expr: "A == 1 or B == 1"}})
+	s, err := NewSpace([]Gene{{Name: "A", Values: ints(1, 2)}, {Name: "B", Values: ints(1, 9)}}, []Constraint{{Expr: "A == 1 or B == 1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,11 @@ func twoWays(t testing.TB) *Space {
 			{Name: "BM", Values: pow2(16, 64), Ordinal: true},
 			{Name: "BN", Values: pow2(16, 64), Ordinal: true},
 			{Name: "PACK", Values: bools},
-			{Name: "AHEAD", Values: steps(0, 2, 1), Ordinal: true, When: "PACK"},
+			{Name: "AHEAD", Values: ints(0, 2), Ordinal: true, When: "PACK"},
 		}, []Constraint{{"BM * BN <= M", "fits"}}},
 		{"simple", []Gene{
 			{Name: "BM", Values: []Value{Int(8), Int(32), Int(128)}, Ordinal: true},
-			{Name: "UNROLL", Values: steps(1, 4, 1), Ordinal: true},
+			{Name: "UNROLL", Values: ints(1, 4), Ordinal: true},
 			{Name: "PACK", Values: []Value{Str("no"), Str("yes")}},
 		}, []Constraint{{"BM % UNROLL == 0 and implementation == 'simple'", "whole turns"}}},
 	}, map[string]any{"M": 2048})
@@ -191,10 +191,10 @@ func scrambled(t testing.TB) *Space {
 	var sum []string
 	for i, p := range []int{7919, 104729, 1299709, 15485863, 32452843, 49979687, 67867967, 86028121} {
 		name := fmt.Sprintf("G%d", i)
-		genes = append(genes, Gene{Name: name, Values: steps(1, 16, 1), Ordinal: true})
+		genes = append(genes, Gene{Name: name, Values: ints(1, 16), Ordinal: true})
 		sum = append(sum, fmt.Sprintf("%s * %d", name, p))
 	}
-	genes = append(genes, Gene{Name: "H", Values: steps(1, 10, 1)})
+	genes = append(genes, Gene{Name: "H", Values: ints(1, 10)})
 	s, err := NewSpace(genes, []Constraint{
 		{"(" + strings.Join(sum, " + ") + ") % 101 < 20", "a hash"},
 		{"G0 + G1 > H", ""},
@@ -270,18 +270,19 @@ func TestDeferredAgainstBruteForce(t *testing.T) {
 		m := genModel(t)
 		want := m.all(tb(t))
 		lim := limits{
-			automaton: rapid.SampledFrom([]int{3, 12, 1 << 19}).Draw(t, "automaton"),
+			automaton: rapid.SampledFrom([]int{1, 4, 12, 1 << 19}).Draw(t, "automaton"),
 			width:     rapid.IntRange(1, 4).Draw(t, "width"),
+			draws:     20000,
 		}
 		s, err := newSpace(lim, m.genes, m.constraints, m.envs)
 		if err != nil {
 			if errors.Is(err, ErrEmpty) && len(want) > 0 || !errors.Is(err, ErrEmpty) && !strings.Contains(err.Error(), "too large to be compiled") {
 				t.Fatalf("%v\n%v", err, m)
 			}
-			t.Skip(err)
+			return
 		}
 		if len(s.Deferred()) == 0 {
-			t.Skip("nothing deferred")
+			return // counted below
 		}
 		deferred++
 		n := 0
@@ -294,7 +295,8 @@ func TestDeferredAgainstBruteForce(t *testing.T) {
 		if n != len(want) {
 			t.Fatalf("All yields %d of %d\n%v", n, len(want), m)
 		}
-		if s.Exact() || math.Abs(s.Size()/float64(n)-1) > 0.25 {
+		accepted := min(estimateAccepted, s.Size()/s.relaxed*float64(lim.draws))
+		if s.Exact() || math.Abs(s.Size()/float64(n)-1) > 6/math.Sqrt(accepted) {
 			t.Fatalf("size %v of %d, exact %v", s.Size(), n, s.Exact())
 		}
 		rng := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
@@ -320,7 +322,7 @@ func TestDeferredAgainstBruteForce(t *testing.T) {
 			}
 		}
 	})
-	if deferred < 10 && !t.Failed() {
+	if deferred < 5 && !t.Failed() {
 		t.Errorf("only %d spaces deferred anything", deferred)
 	}
 }
@@ -356,7 +358,7 @@ func TestHugeSpace(t *testing.T) {
 	var names []string
 	for i := range 40 {
 		name := fmt.Sprintf("G%d", i)
-		genes = append(genes, Gene{Name: name, Values: steps(0, 9, 1), Ordinal: true})
+		genes = append(genes, Gene{Name: name, Values: ints(0, 9), Ordinal: true})
 		names = append(names, name)
 	}
 	s, err := NewSpace(genes, []Constraint{{"(" + strings.Join(names, " + ") + ") % 2 == 0", ""}})
@@ -387,9 +389,9 @@ func TestHugeSpace(t *testing.T) {
 
 func TestListed(t *testing.T) {
 	genes := []Gene{
-		{Name: "A", Values: steps(1, 3, 1), Ordinal: true},
+		{Name: "A", Values: ints(1, 3), Ordinal: true},
 		{Name: "B", Values: bools},
-		{Name: "C", Values: steps(1, 5, 1), Ordinal: true},
+		{Name: "C", Values: ints(1, 5), Ordinal: true},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) []int {
@@ -465,7 +467,7 @@ func TestOperatorsAreDeterministic(t *testing.T) {
 		}
 		return b.String()
 	}
-	if walk(twoWays(t)) != walk(twoWays(t)) {
+	if first, second := walk(twoWays(t)), walk(twoWays(t)); first != second {
 		t.Error("two walks with one seed differ")
 	}
 }
@@ -473,7 +475,7 @@ func TestOperatorsAreDeterministic(t *testing.T) {
 // TestMutateTakesSmallSteps: ordinal genes move to a neighbouring value far
 // more often than to any other.
 func TestMutateTakesSmallSteps(t *testing.T) {
-	s, err := NewSpace([]Gene{{Name: "A", Values: steps(0, 20, 1), Ordinal: true}}, nil)
+	s, err := NewSpace([]Gene{{Name: "A", Values: ints(0, 20), Ordinal: true}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,98 +28,24 @@ type Space struct {
 	varying       int // genes that are not the same in every genome by declaration
 }
 
-// A branch is the space of one alternative; a space that is no union has one.
-// Genes have local numbers in a branch, in the order of declaration.
-type branch struct {
-	limits
-	name  string
-	genes []localGene
-	// local gives the local number of a gene of the space, or -1.
-	local []int
-	rules []*rule // constraints in order of declaration, then conditions
-	whens []*rule // per gene, nil without a condition
-	comps []component
-	// deferred lists the pieces that the diagrams leave out.
-	deferred []*piece
-	length   int // of a path: the levels of all components
-	count    float64
-	total    uint64 // count, when exact
-	exact    bool   // whether the diagrams' counts are
-}
-
-type localGene struct {
-	Gene
-	global int
-	kind   Kind
-	values []int32 // by slot: the index among the space's values of the gene
-	slotOf []int32 // the inverse, -1 for values that the branch lacks
-	// conditional tells whether the gene can be inactive.
-	conditional bool
-}
-
-// slots counts the slots: the values, and inactive for a conditional gene.
-func (g *localGene) slots() int32 {
-	n := int32(len(g.Values))
-	if g.conditional {
-		n++
-	}
-	return n
-}
-
-// A component is a set of genes that no rule joins to others, with the
-// diagram over them.
-type component struct {
-	genes []int // per level: the local number
-	start int   // of its slots in a path of the branch
-	d     *diagram
-	total uint64
-	// checks lists, per level, the deferred pieces whose last gene is read
-	// there; nil when the component has none.
-	checks [][]*piece
-}
-
-// A rule is a constraint or the condition of a gene.
-type rule struct {
-	Constraint
-	gene  int                // local gene whose condition it is, -1 for a constraint
-	exprs []*Expr            // per set of constants
-	envs  []map[string]Value // the sets
-	names []int              // the local genes that it names
-	// term has the i-th of names as variable i; nil when there are too many.
-	term *term
-	pool *pool // of the term, until the diagrams are built
-}
-
-// A piece is a condition, or one of the parts that "and" joins in a
-// constraint: the less a piece says, the more genes stay independent.
-type piece struct {
-	*rule
-	term  *term
-	scope []int // the local genes that it depends on
-	vars  []int // their variables in the term
-	// silent: it is deferred and has no part in the diagram. It still joins
-	// its genes in one component, where repairs can heed it.
-	silent bool
-}
-
 // Limits bound what NewSpace spends on diagrams.
 type limits struct {
 	automaton int // children per constraint
 	diagram   int // edges per component, about
 	width     int // nodes that every level may have, whatever was spent before
+	draws     int // to estimate the size where constraints are deferred
 }
 
 // standard keeps NewSpace within a second or two and some 150 MB even for
 // spaces made to defeat it; see docs/spaces.md.
-var standard = limits{automaton: 1 << 19, diagram: 1 << 21, width: 1024}
+var standard = limits{automaton: 1 << 19, diagram: 1 << 21, width: 1024, draws: 200000}
 
 const (
 	maxGenes  = 1000
 	maxValues = 1<<16 - 2
 
-	estimateDraws    = 200000 // at most, to estimate the size
-	estimateAccepted = 2000   // accepted draws that are enough
-	leastAccepted    = 10     // fewer make a space that nobody can search
+	estimateAccepted = 2000 // accepted draws that are enough for an estimate
+	leastAccepted    = 10   // fewer make a space that nobody can search
 	maxRejectedDraws = 1 << 26
 )
 
@@ -149,7 +75,10 @@ func newSpace(lim limits, genes []Gene, constraints []Constraint, envs []map[str
 		return nil, err
 	}
 	s.branches = []*branch{b}
-	return s, s.measure()
+	if err := s.measure(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // NewUnion makes the space whose first gene, named gene, chooses among
@@ -185,7 +114,10 @@ func NewUnion(gene string, alts []Alternative, envs ...map[string]any) (*Space, 
 		}
 		s.branches = append(s.branches, b)
 	}
-	return s, s.measure()
+	if err := s.measure(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // NewListed makes the space of the listed genomes, each an index vector over
@@ -237,7 +169,10 @@ func NewListed(genes []Gene, rows [][]int) (*Space, error) {
 	b.length = 0
 	b.sum()
 	s.branches = []*branch{b}
-	return s, s.measure()
+	if err := s.measure(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // declare checks genes and adds them to the space's; values of genes of the
@@ -475,497 +410,14 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// compileRule compiles the expression under every set of constants.
-func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kind, constants []map[string]Value) error {
-	compiled := map[string]*Expr{} // by the kinds of the constants
-	for _, env := range constants {
-		kinds := make(map[string]Kind, len(types)+len(env))
-		sample := make(map[string]any, len(types)+len(env))
-		for name, i := range genes {
-			kinds[name] = types[name]
-			sample[name] = b.genes[i].Values[0].operand()
-		}
-		signature := ""
-		for _, name := range sortedKeys(env) {
-			kinds[name] = env[name].kind
-			sample[name] = env[name].operand()
-			signature += string(rune('0' + env[name].kind))
-		}
-		e, ok := compiled[signature]
-		if !ok {
-			var err error
-			if e, err = compileExpr(r.Expr, kinds, sample); err != nil {
-				return err
-			}
-			if k := e.kind(); k != KindBool && k != KindNone {
-				return exprError(r.Expr, 0, fmt.Sprintf("it gives a value of type %s, expected a condition (true or false)", k))
-			}
-			compiled[signature] = e
-		}
-		r.exprs = append(r.exprs, e)
-		r.envs = append(r.envs, env)
-		for _, name := range e.names {
-			if g, ok := genes[name]; ok && !slices.Contains(r.names, g) {
-				r.names = append(r.names, g)
-			}
-		}
-	}
-	if r.gene >= 0 && slices.Contains(r.names, r.gene) {
-		return fmt.Errorf("the condition %q names the gene itself", r.Expr)
-	}
-	return nil
-}
-
-// checkCycles refuses conditions that depend on each other.
-func (b *branch) checkCycles() error {
-	state := make([]int, len(b.genes)) // 0 new, 1 on the way, 2 done
-	var visit func(g int, trail []string) error
-	visit = func(g int, trail []string) error {
-		trail = append(trail, b.genes[g].Name)
-		switch {
-		case state[g] == 1:
-			return fmt.Errorf("space: conditions depend on each other: %s", strings.Join(trail, " needs "))
-		case state[g] == 2 || b.whens[g] == nil:
-			return nil
-		}
-		state[g] = 1
-		for _, d := range b.whens[g].names {
-			if err := visit(d, trail); err != nil {
-				return err
-			}
-		}
-		state[g] = 2
-		return nil
-	}
-	for g := range b.genes {
-		if err := visit(g, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compileTerm makes the rule's term: true under every set of constants for a
-// constraint, under any for a condition.
-func (r *rule) compileTerm(b *branch) {
-	if len(r.names) > maxScope {
-		return
-	}
-	values := make([][]Value, len(r.names))
-	variable := make(map[string]int, len(r.names))
-	for i, g := range r.names {
-		values[i] = b.genes[g].Values
-		variable[b.genes[g].Name] = i
-	}
-	r.pool = newPool(values)
-	for i, e := range r.exprs {
-		t := r.pool.compile(e, func(name string) *term {
-			if v, ok := r.envs[i][name]; ok {
-				return r.pool.constant(v)
-			}
-			if at, ok := variable[name]; ok {
-				return r.pool.variable(at, b.genes[r.names[at]].kind)
-			}
-			return nil
-		})
-		switch {
-		case r.term == nil:
-			r.term = t
-		case r.gene >= 0:
-			r.term = r.pool.logic(opOr, r.term, t)
-		default:
-			r.term = r.pool.logic(opAnd, r.term, t)
-		}
-	}
-}
-
-// pieces takes the rule apart.
-func (r *rule) pieces(b *branch) []*piece {
-	if r.term == nil {
-		return []*piece{{rule: r, scope: r.names, silent: true}}
-	}
-	var out []*piece
-	var split func(t *term)
-	split = func(t *term) {
-		if t.op == opAnd && r.gene < 0 {
-			split(t.args[0])
-			split(t.args[1])
-			return
-		}
-		p := &piece{rule: r, term: t}
-		for i, g := range r.names {
-			if t.vars&(1<<i) != 0 || b.genes[g].conditional {
-				p.scope = append(p.scope, g)
-				p.vars = append(p.vars, i)
-			}
-		}
-		out = append(out, p)
-	}
-	split(r.term)
-	return out
-}
-
-// verdict is what a rule says of a choice of slots by local gene.
-type verdict uint8
-
-const (
-	holds verdict = iota
-	broken
-	fails // the evaluation failed
-	idle  // a gene that it names is inactive
-)
-
-// judge evaluates the rule; slot gives the slot of a local gene, inactive
-// included.
-func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
-	for _, g := range r.names {
-		if b.inactive(g, slot(g)) {
-			return idle
-		}
-	}
-	if r.term == nil {
-		for i, e := range r.exprs {
-			x, err := e.value(r.operands(b, i, slot))
-			ok, _ := x.(bool)
-			switch {
-			case err != nil:
-				return fails
-			case ok && r.gene >= 0:
-				return holds
-			case !ok && r.gene < 0:
-				return broken
-			}
-		}
-		if r.gene >= 0 {
-			return broken
-		}
-		return holds
-	}
-	var buf [maxScope]Value
-	for i, g := range r.names {
-		buf[i] = b.genes[g].Values[slot(g)]
-	}
-	return r.term.verdict(buf[:])
-}
-
-// verdict evaluates a condition.
-func (t *term) verdict(vars []Value) verdict {
-	v, ok := t.eval(vars)
-	switch {
-	case !ok:
-		return fails
-	case v.bits != 0:
-		return holds
-	}
-	return broken
-}
-
-// operands gives the environment of the i-th set of constants for the virtual
-// machine.
-func (r *rule) operands(b *branch, i int, slot func(gene int) int32) map[string]any {
-	env := make(map[string]any, len(r.names)+len(r.envs[i]))
-	for name, v := range r.envs[i] {
-		env[name] = v.operand()
-	}
-	for _, g := range r.names {
-		env[b.genes[g].Name] = b.genes[g].Values[slot(g)].operand()
-	}
-	return env
-}
-
-// failure describes why the rule cannot be evaluated.
-func (r *rule) failure(b *branch, slot func(gene int) int32) string {
-	for i, e := range r.exprs {
-		if _, err := e.value(r.operands(b, i, slot)); err != nil {
-			var at *ExprError
-			if errors.As(err, &at) {
-				return fmt.Sprintf("column %d: %s", at.Column, at.Msg)
-			}
-			return err.Error()
-		}
-	}
-	return "it does not give true or false"
-}
-
-// inactive tells whether a slot of a gene means that it does not exist.
-func (b *branch) inactive(gene int, slot int32) bool {
-	return int(slot) == len(b.genes[gene].Values)
-}
-
-// build makes the components and their diagrams.
-func (b *branch) build() error {
-	var active []*piece
-	for _, r := range b.rules {
-		for _, p := range r.pieces(b) {
-			switch {
-			case p.silent:
-				b.postpone(p)
-				active = append(active, p)
-			case r.gene < 0 && p.term.is(Bool(true)):
-			case r.gene < 0 && len(p.scope) == 0: // false or failing
-				return b.emptied([]*rule{r})
-			default:
-				active = append(active, p)
-			}
-		}
-	}
-	all := make([]int, len(b.genes))
-	for i := range all {
-		all[i] = i
-	}
-	failures := 0
-	for work := b.split(all, active); len(work) > 0; {
-		p := work[0]
-		work = work[1:]
-		// Every failure costs its budget; later ones must cost less.
-		c, left, err := b.buildComponent(p, max(b.automaton>>(2*failures), min(b.automaton, 1<<12)), b.diagram)
-		switch {
-		case errors.Is(err, errBudget):
-			failures++
-			left[0].silent = true
-			b.postpone(left[0])
-			work = append([]part{p}, work...)
-			continue
-		case errors.Is(err, ErrEmpty):
-			return b.emptied(b.culprits(p))
-		case err != nil:
-			return err
-		}
-		for _, x := range left {
-			b.postpone(x)
-		}
-		b.comps = append(b.comps, c)
-	}
-	b.sum()
-	for i := range b.comps {
-		b.comps[i].watch(b)
-	}
-	return nil
-}
-
-// watch fills in checks.
-func (c *component) watch(b *branch) {
-	for _, x := range b.deferred {
-		last := -1
-		for _, g := range x.joined() {
-			last = max(last, slices.Index(c.genes, g))
-		}
-		if last < 0 {
-			continue // it is another component's
-		}
-		if c.checks == nil {
-			c.checks = make([][]*piece, len(c.genes))
-		}
-		c.checks[last] = append(c.checks[last], x)
-	}
-}
-
-// sum lays the components out in paths and counts the branch's.
-func (b *branch) sum() {
-	b.count, b.total, b.exact = 1, 1, true
-	for i := range b.comps {
-		c := &b.comps[i]
-		c.start = b.length
-		b.length += len(c.genes)
-		b.count *= c.d.size()
-		if c.d.counts == nil {
-			b.exact = false
-			continue
-		}
-		c.total = c.d.counts[c.d.root]
-		if b.exact = b.exact && c.total <= math.MaxInt64/b.total; b.exact {
-			b.total *= c.total
-		}
-	}
-}
-
-// postpone leaves a piece to be checked on draws.
-func (b *branch) postpone(p *piece) {
-	b.deferred = append(b.deferred, p)
-}
-
-// A part is a set of genes and the pieces over them, not yet a diagram.
-type part struct {
-	genes  []int
-	pieces []*piece
-}
-
-// joined lists the genes that a piece joins.
-func (p *piece) joined() []int {
-	if p.gene < 0 {
-		return p.scope
-	}
-	return append(slices.Clone(p.scope), p.gene)
-}
-
-// split groups genes that pieces join, in the order of the first gene of each.
-func (b *branch) split(genes []int, pieces []*piece) []part {
-	parent := make(map[int]int, len(genes))
-	for _, g := range genes {
-		parent[g] = g
-	}
-	var find func(g int) int
-	find = func(g int) int {
-		if parent[g] != g {
-			parent[g] = find(parent[g])
-		}
-		return parent[g]
-	}
-	for _, p := range pieces {
-		joined := p.joined()
-		for _, g := range joined[1:] {
-			x, y := find(joined[0]), find(g)
-			parent[max(x, y)] = min(x, y)
-		}
-	}
-	var parts []part
-	at := map[int]int{}
-	for _, g := range genes {
-		root := find(g)
-		i, ok := at[root]
-		if !ok {
-			i = len(parts)
-			at[root] = i
-			parts = append(parts, part{})
-		}
-		parts[i].genes = append(parts[i].genes, g)
-	}
-	for _, p := range pieces {
-		i := at[find(p.joined()[0])]
-		parts[i].pieces = append(parts[i].pieces, p)
-	}
-	return parts
-}
-
-// buildComponent makes the diagram of a part, and gives the pieces that had to
-// be left out of it. On errBudget that is the one that is too large itself, and
-// there is no diagram.
-func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (component, []*piece, error) {
-	o := ordering{needs: make([][]int, len(p.genes))}
-	number := make(map[int]int, len(p.genes)) // within the part
-	for i, g := range p.genes {
-		number[g] = i
-		o.slots = append(o.slots, b.genes[g].slots())
-	}
-	var pieces []*piece // that speak
-	for _, x := range p.pieces {
-		var scope []int
-		for _, g := range x.scope {
-			scope = append(scope, number[g])
-		}
-		if x.gene >= 0 {
-			o.needs[number[x.gene]] = scope
-			scope = append(slices.Clone(scope), number[x.gene])
-		}
-		if !x.silent {
-			pieces = append(pieces, x)
-			o.scopes = append(o.scopes, scope)
-		}
-	}
-	c := component{}
-	position := make([]int32, len(b.genes))
-	slots := make([]int32, len(p.genes))
-	for level, i := range o.solve() {
-		c.genes = append(c.genes, p.genes[i])
-		position[p.genes[i]] = int32(level)
-		slots[level] = o.slots[i]
-	}
-	autos := make([]*automaton, len(pieces))
-	for i, x := range pieces {
-		s := scoped{pool: x.pool, term: x.term, gene: -1}
-		for i, g := range x.scope {
-			s.reads = append(s.reads, read{x.vars[i], position[g], b.genes[g].Values, b.genes[g].conditional})
-		}
-		slices.SortFunc(s.reads, func(x, y read) int { return int(x.level - y.level) })
-		if x.gene >= 0 {
-			s.gene, s.slots = position[x.gene], b.genes[x.gene].slots()
-		}
-		a, err := compileAutomaton(s, budgetAutomaton)
-		if err != nil {
-			return c, []*piece{x}, err
-		}
-		autos[i] = a
-	}
-	d, givenUp, err := buildDiagram(slots, autos, budgetDiagram, b.width)
-	c.d = d
-	var left []*piece
-	for _, i := range givenUp {
-		left = append(left, pieces[i])
-	}
-	return c, left, err
-}
-
-// culprits gives a smallest (by inclusion) set of constraints of a part that
-// leaves no genome, or all when finding one would take long.
-func (b *branch) culprits(p part) []*rule {
-	var suspects []*rule
-	for _, x := range p.pieces {
-		if x.gene < 0 && !slices.Contains(suspects, x.rule) {
-			suspects = append(suspects, x.rule)
-		}
-	}
-	empty := func(rules []*rule) bool {
-		var pieces []*piece
-		for _, x := range p.pieces {
-			if x.gene >= 0 || slices.Contains(rules, x.rule) {
-				pieces = append(pieces, x)
-			}
-		}
-		_, _, err := b.buildComponent(part{p.genes, pieces}, b.automaton, b.diagram/16)
-		return errors.Is(err, ErrEmpty)
-	}
-	for _, r := range suspects { // one alone is the clearest answer
-		if empty([]*rule{r}) {
-			return []*rule{r}
-		}
-	}
-	const many = 40
-	for i := 0; i < len(suspects) && len(suspects) <= many; {
-		if without := slices.Delete(slices.Clone(suspects), i, i+1); empty(without) {
-			suspects = without
-			continue
-		}
-		i++
-	}
-	return suspects
-}
-
-// emptied words the error about rules that leave no genome.
-func (b *branch) emptied(rules []*rule) error {
-	quote := func(r *rule) string {
-		if r.Why == "" {
-			return fmt.Sprintf("%q", r.Expr)
-		}
-		return fmt.Sprintf("%q (%s)", r.Expr, r.Why)
-	}
-	switch len(rules) {
-	case 0:
-		return fmt.Errorf("space: %w: the conditions of its genes cannot be evaluated", ErrEmpty)
-	case 1:
-		r := rules[0]
-		// Does it fail wherever it is evaluated? Looking at the first values
-		// tells in all likelihood, and the message is then much clearer.
-		first := func(int) int32 { return 0 }
-		if r.judge(b, first) == fails {
-			return fmt.Errorf("space: %w: the constraint %s excludes every genome; with the first value of each gene it fails: %s",
-				ErrEmpty, quote(r), r.failure(b, first))
-		}
-		return fmt.Errorf("space: %w: the constraint %s excludes every genome", ErrEmpty, quote(r))
-	}
-	quoted := make([]string, len(rules))
-	for i, r := range rules {
-		quoted[i] = quote(r)
-	}
-	return fmt.Errorf("space: %w: no genome satisfies these constraints together: %s", ErrEmpty, strings.Join(quoted, " and "))
-}
-
 // measure sums the branches up, and estimates the size where rules are
 // deferred.
 func (s *Space) measure() error {
 	for i, g := range s.genes {
 		if len(g.Values) > 1 || slices.ContainsFunc(s.branches, func(b *branch) bool {
 			l := b.local[i]
-			return !(s.union && i == 0) && (l < 0 || b.genes[l].conditional)
+			choice := s.union && i == 0
+			return !choice && (l < 0 || b.genes[l].conditional)
 		}) {
 			s.varying++
 		}
@@ -994,7 +446,7 @@ func (s *Space) measure() error {
 	rng := rand.New(rand.NewSource(1)) // fixed, so that Size is
 	accepted, draws := 0, 0
 	buf := make([]int32, s.longest())
-	for ; draws < estimateDraws && accepted < estimateAccepted; draws++ {
+	for ; draws < s.limits.draws && accepted < estimateAccepted; draws++ {
 		if b, path := s.draw(rng, buf); b.admits(path) {
 			accepted++
 		}
@@ -1040,52 +492,6 @@ func (s *Space) draw(rng *rand.Rand, buf []int32) (*branch, []int32) {
 	return b, path
 }
 
-// admits checks the deferred rules on a path of the diagrams.
-func (b *branch) admits(path []int32) bool {
-	if len(b.deferred) == 0 {
-		return true
-	}
-	slots := make([]int32, len(b.genes))
-	for i := range b.comps {
-		c := &b.comps[i]
-		for l, g := range c.genes {
-			slots[g] = path[c.start+l]
-		}
-	}
-	slot := func(g int) int32 { return slots[g] }
-	for _, x := range b.deferred {
-		if !x.satisfied(b, slot) {
-			return false
-		}
-	}
-	return true
-}
-
-// satisfied tells whether a piece allows the slots of the genes that it joins.
-func (x *piece) satisfied(b *branch, slot func(int) int32) bool {
-	v := x.judge(b, slot)
-	if x.gene < 0 {
-		return v == holds || v == idle
-	}
-	return v != fails && (v == holds) == !b.inactive(x.gene, slot(x.gene))
-}
-
-// judge is rule.judge for the piece alone.
-func (x *piece) judge(b *branch, slot func(int) int32) verdict {
-	if x.term == nil {
-		return x.rule.judge(b, slot)
-	}
-	var buf [maxScope]Value
-	for i, g := range x.scope {
-		k := slot(g)
-		if b.inactive(g, k) {
-			return idle
-		}
-		buf[x.vars[i]] = b.genes[g].Values[k]
-	}
-	return x.term.verdict(buf[:])
-}
-
 // genome makes the genome of a path.
 func (s *Space) genome(b *branch, path []int32) Genome {
 	code := make([]byte, 2*len(s.genes))
@@ -1123,14 +529,6 @@ func (s *Space) path(b *branch, g Genome, buf []int32) []int32 {
 		}
 	}
 	return path
-}
-
-// slot gives the slot of a value of the space's gene, or of inactive (-1).
-func (g *localGene) slot(value int) int32 {
-	if value < 0 {
-		return int32(len(g.Values))
-	}
-	return g.slotOf[value]
 }
 
 // Genes lists the genes in the order of encodings. In a union, the values of a
@@ -1252,29 +650,4 @@ func (s *Space) All() iter.Seq[Genome] {
 			}
 		}
 	}
-}
-
-// all walks the components from one on; false when yield asked to stop.
-func (b *branch) all(comp int, path []int32, yield func() bool) bool {
-	if comp == len(b.comps) {
-		return yield()
-	}
-	c := &b.comps[comp]
-	mine := path[c.start : c.start+len(c.genes)]
-	var walk func(level int, node int32) bool
-	walk = func(level int, node int32) bool {
-		if level == len(c.genes) {
-			return b.all(comp+1, path, yield)
-		}
-		for s, child := range c.d.children(level, node) {
-			if child == dead {
-				continue
-			}
-			if mine[level] = int32(s); !walk(level+1, child) {
-				return false
-			}
-		}
-		return true
-	}
-	return walk(0, c.d.root)
 }

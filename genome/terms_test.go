@@ -90,7 +90,7 @@ func checkBounds(t *rapid.T, src string, x *term, vars []Value) {
 // TestTermsKnowTheCommonConstructs guards against silently falling back to
 // opaque calls, which cost speed and size.
 func TestTermsKnowTheCommonConstructs(t *testing.T) {
-	values := [][]Value{steps(1, 8, 1), steps(1, 8, 1), {Bool(false), Bool(true)}, {Str("a"), Str("b")}, {Float(0.5), Float(1)}}
+	values := [][]Value{ints(1, 8), ints(1, 8), {Bool(false), Bool(true)}, {Str("a"), Str("b")}, {Float(0.5), Float(1)}}
 	names := []string{"A", "B", "P", "S", "X"}
 	types := map[string]any{}
 	for i, n := range names {

@@ -190,7 +190,8 @@ func plain(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || !('0' <= c && c <= '9' || strings.IndexByte("-.+/:@", c) >= 0)) {
+		other := '0' <= c && c <= '9' || strings.IndexByte("-.+/:@", c) >= 0
+		if !letter && (i == 0 || !other) {
 			return false
 		}
 	}
