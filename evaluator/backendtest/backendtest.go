@@ -473,7 +473,13 @@ func zoo(t *testing.T, h Harness) {
 			begin := time.Now()
 			r := evaluate(t, ev, h.Faulty(c, 0))
 			t.Logf("%s at %s in %.2fs: %s", r.Verdict, r.Stage, time.Since(begin).Seconds(), r.Reason)
-			if wrong := c.judge(r); wrong != "" {
+			wrong := c.judge(r)
+			for try := 0; wrong != "" && r.Verdict == evaluator.Correct && c.Slower > 0 && try < 3; try++ {
+				// What gains has gained every time; a disturbed baseline has not.
+				t.Logf("measured again: %s", wrong)
+				wrong = c.judge(evaluate(t, ev, h.Faulty(c, 10+try)))
+			}
+			if wrong != "" {
 				t.Errorf("%s, which %s: %s", c.Kernel, c.Does, wrong)
 			}
 
@@ -679,7 +685,7 @@ func finals(t *testing.T, h Harness) {
 			bad := h.Faulty(h.Zoo[i], 3)
 			f := run(t, bad, h.Honest(0))
 			if f.Winner != 1 || f.Entries[0].Verdict == evaluator.Correct || f.Entries[0].Fitness != 0 {
-				t.Errorf("%s in the finals: winner %d, entry %+v", kernel, f.Winner, f.Entries[0])
+				t.Errorf("%s in the finals: winner %d, its entry %+v, the honest one's: %s %s", kernel, f.Winner, f.Entries[0], f.Entries[1].Verdict, f.Entries[1].Reason)
 			}
 			if f = run(t, bad); f.Winner != -1 || f.VsBaseline != nil {
 				t.Errorf("%s alone in the finals: winner %d against the baseline %+v", kernel, f.Winner, f.VsBaseline)
