@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -55,6 +56,7 @@ func spaces() []struct {
 		}
 		return genes
 	}
+	denseGenes, denseConstraints := dense(24, 8)
 	return []struct {
 		name        string
 		genes       []Gene
@@ -72,6 +74,61 @@ func spaces() []struct {
 			Constraint{"4 * STAGES * BK * (BM + BN) + F0 + F1 + F2 + F3 + F4 + F5 + F6 + F7 + F8 + F9 + F10 + F11 + F12 + F13 <= 49152", "shared memory"},
 			Constraint{"F0 * F1 * F2 * F3 <= 5000", ""},
 			Constraint{"(F4 + F5 + F6) % 2 == 0", ""})},
+		{"1e19dense", denseGenes, denseConstraints},
+	}
+}
+
+// dense declares a space made to defeat diagrams: n genes of 8 values and n
+// constraints over random genes, so that every frontier is wide.
+func dense(n int, seed int64) ([]Gene, []Constraint) {
+	rng := rand.New(rand.NewSource(seed))
+	var genes []Gene
+	for i := range n {
+		genes = append(genes, Gene{Name: fmt.Sprintf("G%d", i), Values: ints(1, 8), Ordinal: true})
+	}
+	var constraints []Constraint
+	for range n {
+		a, b, c := rng.Intn(n), rng.Intn(n), rng.Intn(n)
+		constraints = append(constraints, Constraint{Expr: []string{
+			fmt.Sprintf("(G%d * %d + G%d * %d + G%d) %% 7 != 3", a, rng.Intn(9)+1, b, rng.Intn(9)+1, c),
+			fmt.Sprintf("G%d * G%d * G%d <= 128", a, b, c),
+			fmt.Sprintf("G%d %% G%d == 0 or G%d > 3", a, b, c),
+			fmt.Sprintf("G%d + G%d != G%d", a, b, c),
+		}[rng.Intn(4)]})
+	}
+	return genes, constraints
+}
+
+// TestLargeSpaces bounds what large spaces allocate, all that is freed again
+// included, and tries their operators.
+func TestLargeSpaces(t *testing.T) {
+	for _, c := range spaces() {
+		t.Run(c.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			s, err := NewSpace(c.genes, c.constraints)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewSource(1))
+			g := s.Random(rng)
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > 200e6 && !strings.Contains(c.name, "dense") {
+				t.Errorf("%d bytes allocated, want 200 MB at most", got)
+			}
+			if deferred := len(s.Deferred()) > 0; deferred != strings.Contains(c.name, "dense") {
+				t.Errorf("deferred: %v", s.Deferred())
+			}
+			for range 50 {
+				h := s.Crossover(g, s.Random(rng), rng)
+				g = s.Mutate(h, 0.1, rng)
+				for _, x := range append(s.Adjacent(g), g, h) {
+					if err := s.Check(x); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
 
