@@ -39,10 +39,11 @@ type Evolution struct {
 	screen  *screen
 	// births says for each proposal how it was made, from index known on.
 	births []birth
-	// around caches the unspent neighbours of members that local search has
-	// come to; entries are dropped with the cache when it grows.
-	around map[int][]genome.Genome
-	active int // genes with more than one value
+	// around holds the genomes one gene away from members, beside those one
+	// small step away.
+	around, beside surroundings
+	active         int     // genes with more than one value
+	litter         []child // what offspring returns
 }
 
 // A birth is what Tell needs to know about a proposal.
@@ -74,12 +75,12 @@ const (
 	// localSpread is the deviation of the half-normal rank that local search
 	// starts from: the best in half of the cases, the next few in the others.
 	localSpread = 1.5
-	// maxAround bounds the cache of neighbours.
-	maxAround = 4 * popSize
 )
 
 func newEvolution(l *ledger) Strategy {
-	e := &Evolution{ledger: l, bandit: newBandit(), screen: newScreen(l.space), around: map[int][]genome.Genome{}}
+	e := &Evolution{ledger: l, bandit: newBandit(), screen: newScreen(l.space)}
+	e.around = newSurroundings(l.space.Neighbours)
+	e.beside = newSurroundings(l.space.Adjacent)
 	for _, g := range l.space.Genes() {
 		if len(g.Values) > 1 {
 			e.active++
@@ -112,8 +113,8 @@ func (e *Evolution) Ask() (Proposal, bool) {
 		return e.anything(k)
 	}
 	o := e.bandit.choose(e.rng)
-	if g, parents, ok := e.breed(k, breeding[o]); ok {
-		return e.deliver(k, o, g, breeding[o], parents...), true
+	if c, ok := e.breed(k, breeding[o]); ok {
+		return e.deliver(k, o, c.genome, breeding[o], c.parents...), true
 	}
 	return e.anything(k)
 }
@@ -182,58 +183,72 @@ func (e *Evolution) landmarks() []genome.Genome {
 	return out
 }
 
-// breed makes offspring by an operator and gives the most promising one that is
-// unspent, and its parents; false if none turned up.
-func (e *Evolution) breed(k int, operator string) (genome.Genome, []int, bool) {
-	var (
-		best    genome.Genome
-		from    []int
-		promise = math.Inf(1)
-	)
-	for found, tries := 0, 0; found < broods && tries < maxVain; tries++ {
-		g, parents := e.offspring(k, operator)
-		if g.IsZero() || e.isSpent(g) {
-			continue
-		}
-		found++
-		if p := e.screen.guess(g); best.IsZero() || p < promise {
-			best, from, promise = g, parents, p
-		}
-	}
-	return best, from, !best.IsZero()
+// A child is an offspring and the entries of its parents.
+type child struct {
+	genome  genome.Genome
+	parents []int
 }
 
-// offspring applies an operator once. The zero Genome means that it has nothing
-// to offer.
-func (e *Evolution) offspring(k int, operator string) (genome.Genome, []int) {
+// breed makes offspring by an operator and gives the most promising one that is
+// unspent; false if none turned up.
+func (e *Evolution) breed(k int, operator string) (child, bool) {
+	var best child
+	promise := math.Inf(1)
+	for found, tries := 0, 0; found < broods && tries < maxVain; tries++ {
+		for _, c := range e.offspring(k, operator) {
+			if c.genome.IsZero() || e.isSpent(c.genome) {
+				continue
+			}
+			found++
+			if p := e.screen.guess(c.genome); best.genome.IsZero() || p < promise {
+				best, promise = c, p
+			}
+		}
+	}
+	return best, !best.genome.IsZero()
+}
+
+// offspring applies an operator once, to one candidate or to two. The zero
+// Genome means that it has nothing to offer. The result is valid until the next
+// call.
+func (e *Evolution) offspring(k int, operator string) []child {
+	e.litter = e.litter[:0]
+	bear := func(g genome.Genome, parents ...int) { e.litter = append(e.litter, child{g, parents}) }
 	pop := &e.pops[k]
 	switch operator {
 	case opRandom:
-		return e.space.Random(e.rng), nil
+		bear(e.space.Random(e.rng))
+		return e.litter
 	case opLocal:
 		rank := int(math.Abs(e.rng.NormFloat64()) * localSpread)
 		parent := entryOf(pop.Individuals[min(rank, len(pop.Individuals)-1)])
-		return e.neighbour(parent), []int{parent}
+		bear(e.around.draw(e.ledger, parent), parent)
+		return e.litter
 	}
 	a, b := parents(pop)
-	mother, father := entryOf(a), entryOf(b)
-	child := a.Genome.(*member)
-	child.Rate = e.mutationRate(k)
+	x, y := a.Genome.(*member), b.Genome.(*member)
+	x.Rate, y.Rate = e.mutationRate(k), e.mutationRate(k)
 	switch operator {
 	case opCrossover:
 		a.Crossover(b, e.rng)
-		// As often as a mutation at this rate would change something.
-		if e.rng.Float64() < 1-math.Exp(-1) {
-			a.Mutate(e.rng)
+		for _, both := range []eaopt.Individual{a, b} {
+			// As often as a mutation at this rate would change something.
+			if e.rng.Float64() < 1-1/math.E {
+				both.Mutate(e.rng)
+			}
 		}
-		return child.Genome, []int{mother, father}
+		bear(x.Genome, x.entry, y.entry)
+		bear(y.Genome, x.entry, y.entry)
 	case opMutation:
 		a.Mutate(e.rng)
-		return child.Genome, []int{mother}
+		b.Mutate(e.rng)
+		bear(x.Genome, x.entry)
+		bear(y.Genome, y.entry)
 	case opStep:
-		return e.step(child.Genome), []int{mother}
+		bear(e.beside.draw(e.ledger, x.entry), x.entry)
+		bear(e.beside.draw(e.ledger, y.entry), y.entry)
 	}
-	panic("search: unknown operator " + operator)
+	return e.litter
 }
 
 // mutationRate is the chance of a gene to be drawn anew: one gene per genome on
@@ -241,38 +256,6 @@ func (e *Evolution) offspring(k int, operator string) (genome.Genome, []int) {
 func (e *Evolution) mutationRate(k int) float64 {
 	urge := 1 + math.Min(2, float64(e.islands[k].stalled)/30)
 	return math.Min(0.5, urge/float64(max(1, e.active)))
-}
-
-// neighbour draws an unspent genome that differs from a candidate in one gene.
-func (e *Evolution) neighbour(of int) genome.Genome {
-	list, cached := e.around[of]
-	if !cached {
-		if len(e.around) >= maxAround {
-			clear(e.around)
-		}
-		list = e.space.Neighbours(e.entries[of].genome)
-	}
-	for len(list) > 0 {
-		i := e.rng.Intn(len(list))
-		g := list[i]
-		if !e.isSpent(g) {
-			e.around[of] = list
-			return g
-		}
-		list[i] = list[len(list)-1]
-		list = list[:len(list)-1]
-	}
-	e.around[of] = nil
-	return genome.Genome{}
-}
-
-// step draws a genome that is one small step away.
-func (e *Evolution) step(from genome.Genome) genome.Genome {
-	list := e.space.Adjacent(from)
-	if len(list) == 0 {
-		return genome.Genome{}
-	}
-	return list[e.rng.Intn(len(list))]
 }
 
 // Tell takes the outcome into the island that asked for it, the screen and the
