@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 
 func newID(kernel string) string {
 	var b [4]byte
-	rand.Read(b[:]) //nolint:errcheck // crypto/rand.Read never fails
+	rand.Read(b[:]) // it never fails
 	return kernel + "-" + hex.EncodeToString(b[:])
 }
 

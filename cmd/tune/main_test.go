@@ -197,7 +197,7 @@ func checkPermission(t *testing.T, code int, stderr string) {
 // everybody can run it.
 func copyBinary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tune")
+	dir, err := os.MkdirTemp("", "tune") //nolint:usetesting // others cannot enter a test's own folder
 	if err != nil {
 		t.Fatal(err)
 	}
