@@ -112,14 +112,6 @@ func (l *ledger) record(index int, o Outcome) int {
 	return i
 }
 
-// exhausted says whether every valid genome is spent.
-func (l *ledger) exhausted() bool {
-	if l.space.Exact() {
-		return float64(len(l.spent)) >= l.space.Size()
-	}
-	return l.listed && len(l.rest) == 0
-}
-
 // fresh draws uniformly among the unspent genomes; false if there is none.
 //
 // While less than half of the space is spent, drawing until an unspent genome

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -125,8 +126,8 @@ func (e *positionError) Error() string { return e.msg }
 
 // locate turns a fault into one line with file, line and column.
 func locate(text []byte, name string, err error) error {
-	p, ok := err.(*positionError)
-	if !ok {
+	var p *positionError
+	if !errors.As(err, &p) {
 		return fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, err)
 	}
 	before := text[:min(max(p.offset, 0), int64(len(text)))]
@@ -163,11 +164,8 @@ func fail(at int64, msg string, args ...any) error {
 
 // broken turns an error of the JSON decoder into a fault.
 func (r *reader) broken(at int64, err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fail(int64(len(r.text)), "the file ends too early")
-	}
-	if s, ok := err.(*json.SyntaxError); ok {
-		return fail(at, "%v", s)
 	}
 	return fail(at, "%v", err)
 }

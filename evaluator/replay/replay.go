@@ -38,7 +38,7 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// ErrClosed: the evaluator was used after Close.
+// ErrClosed is returned when an evaluator is used after Close.
 var ErrClosed = errors.New("replay: the evaluator is closed")
 
 // Shape is the name of the one shape of a recorded space.
