@@ -183,7 +183,11 @@ genome = { KERNEL = "honest",`, `baseline]
 genome = { KERNEL = "forbidden-instruction",`)
 	space := zooSpace(t, def)
 	ev := opener(t, zooPlan(t, def), zooOptions(t))(t)
-	defer ev.Close()
+	t.Cleanup(func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for kernel, want := range map[string]evaluator.Verdict{
 		"forbidden-instruction": evaluator.Correct,
 		"honest":                evaluator.Inspect,
@@ -216,7 +220,11 @@ func TestMissingToolIsNotRun(t *testing.T) {
 	t.Setenv("CC", "")
 	def, _ := loadZoo(t)
 	ev := opener(t, zooPlan(t, def), zooOptions(t))(t)
-	defer ev.Close()
+	t.Cleanup(func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	i := slices.IndexFunc(ev.Describe().Tools, func(tool evaluator.Tool) bool { return tool.Name == "memcheck" })
 	if i < 0 || ev.Describe().Tools[i].Missing == "" {
 		t.Errorf("the description does not say that memcheck is missing: %+v", ev.Describe().Tools)
