@@ -2,6 +2,7 @@ package genome
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -174,6 +175,28 @@ func TestFromMapErrors(t *testing.T) {
 		_, parseErr := s.Parse(h.String())
 		if err := s.Check(h); (err == nil) != (parseErr == nil) {
 			t.Fatalf("Check(%v) = %v, Parse gives %v", h, err, parseErr)
+		}
+	}
+}
+
+func TestManyValuesInMessages(t *testing.T) {
+	var names []Value
+	for i := range 30 {
+		names = append(names, Str(fmt.Sprintf("variant_%d", i)))
+	}
+	s, err := NewSpace([]Gene{{Name: "N", Values: ints(10, 99), Ordinal: true}, {Name: "V", Values: names}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for encoding, want := range map[string]string{
+		"N=20.5,V=variant_1": "gene N has no value 20.5; it has 90 values from 10 to 99, the nearest being 20 and 21",
+		"N=5,V=variant_1":    "the nearest being 10",
+		"N=500,V=variant_1":  "the nearest being 99",
+		"N=10,V=varant_7":    "gene V has no value varant_7; did you mean variant_7?",
+		"N=10,V=x":           "variant_23, ...",
+	} {
+		if _, err := s.Parse(encoding); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", encoding, err, want)
 		}
 	}
 }

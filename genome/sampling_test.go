@@ -186,7 +186,8 @@ func TestUnionErrors(t *testing.T) {
 }
 
 // scrambled has a constraint that no diagram of allowed size holds: a hash.
-func scrambled(t testing.TB) *Space {
+func scrambled(t testing.TB, test string) *Space {
+	t.Helper()
 	var genes []Gene
 	var sum []string
 	for i, p := range []int{7919, 104729, 1299709, 15485863, 32452843, 49979687, 67867967, 86028121} {
@@ -196,7 +197,7 @@ func scrambled(t testing.TB) *Space {
 	}
 	genes = append(genes, Gene{Name: "H", Values: ints(1, 10)})
 	s, err := NewSpace(genes, []Constraint{
-		{"(" + strings.Join(sum, " + ") + ") % 101 < 20", "a hash"},
+		{"(" + strings.Join(sum, " + ") + ") " + test, "a hash"},
 		{"G0 + G1 > H", ""},
 	})
 	if err != nil {
@@ -206,7 +207,7 @@ func scrambled(t testing.TB) *Space {
 }
 
 func TestDeferred(t *testing.T) {
-	s := scrambled(t)
+	s := scrambled(t, "% 101 < 20")
 	if d := s.Deferred(); len(d) != 1 || d[0].Why != "a hash" {
 		t.Fatalf("deferred %v", d)
 	}
@@ -260,6 +261,50 @@ func TestDeferred(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "too large to be compiled") {
 		t.Errorf("a hopeless constraint: %v", err)
 	}
+}
+
+// TestDeferredRare has a deferred constraint that repairs seldom meet, so that
+// wishes have to be given up.
+func TestDeferredRare(t *testing.T) {
+	s := scrambled(t, "% 1009 < 2")
+	rng := rand.New(rand.NewSource(9))
+	for range 30 {
+		a, b := s.Random(rng), s.Random(rng)
+		mutant := s.Mutate(a, 0.1, rng)
+		if mutant == a {
+			t.Fatalf("Mutate(%v) changes nothing", a)
+		}
+		for op, g := range map[string]Genome{
+			"Random": a, "Mutate": mutant, "Crossover": s.Crossover(a, b, rng), "without rng": s.RepairIndices([]int{rng.Intn(16)}, nil),
+		} {
+			if err := s.Check(g); err != nil {
+				t.Fatalf("%s: %v", op, err)
+			}
+		}
+	}
+}
+
+// TestForeignGenomes: operators take genomes of another space of the same
+// declaration, and refuse others loudly.
+func TestForeignGenomes(t *testing.T) {
+	one, two := twoWays(t), twoWays(t)
+	rng := rand.New(rand.NewSource(10))
+	for range 50 {
+		a, b := one.Random(rng), two.Random(rng)
+		c := one.Crossover(a, b, rng)
+		if err := one.Check(c); err != nil || c.Space() != one {
+			t.Fatalf("%v: %v", c, err)
+		}
+		if d := one.Distance(a, two.Crossover(a, a, rng)); d != 0 {
+			t.Fatalf("the same genome in another space is at a distance of %v", d)
+		}
+	}
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "another space") {
+			t.Errorf("a genome that is not of the space: %v", r)
+		}
+	}()
+	one.Mutate(small(t).Random(rng), 0.1, rng)
 }
 
 // TestDeferredAgainstBruteForce makes diagrams so narrow that constraints and
