@@ -11,6 +11,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -133,8 +134,24 @@ func locate(text []byte, name string, err error) error {
 	before := text[:min(max(p.offset, 0), int64(len(text)))]
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	column := len(before) - bytes.LastIndexByte(before, '\n')
-	return fmt.Errorf("replay: %s:%d:%d: %w: %s", name, line, column, ErrFormat, p.msg)
+	return fmt.Errorf("replay: %s:%d:%d: %w: %s", name, line, column, ErrFormat, oneLine(p.msg))
 }
+
+// oneLine replaces what would break a line: messages quote what files contain.
+func oneLine(msg string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, msg)
+}
+
+// A oneLineError is an error whose message has been freed of line breaks.
+type oneLineError struct{ error }
+
+func (e oneLineError) Error() string { return oneLine(e.error.Error()) }
+func (e oneLineError) Unwrap() error { return e.error }
 
 // A reader walks through the JSON text and knows where it is.
 type reader struct {
@@ -180,6 +197,20 @@ func (r *reader) token() (json.Token, int64, error) {
 	return t, at, nil
 }
 
+// show presents a token in a message.
+func show(t json.Token) string {
+	switch t := t.(type) {
+	case nil:
+		return "null"
+	case string:
+		if len(t) > 40 {
+			return strconv.Quote(t[:40]) + "..."
+		}
+		return strconv.Quote(t)
+	}
+	return fmt.Sprint(t)
+}
+
 // delim reads a bracket.
 func (r *reader) delim(want json.Delim, what string) error {
 	t, at, err := r.token()
@@ -187,7 +218,7 @@ func (r *reader) delim(want json.Delim, what string) error {
 		return err
 	}
 	if t != want {
-		return fail(at, "%s: %q expected, not %v", what, want.String(), t)
+		return fail(at, "%s: %q expected, not %s", what, want.String(), show(t))
 	}
 	return nil
 }
@@ -200,7 +231,7 @@ func (r *reader) str(what string) (string, error) {
 	}
 	s, ok := t.(string)
 	if !ok {
-		return "", fail(at, "%s must be a string, not %v", what, t)
+		return "", fail(at, "%s must be a string, not %s", what, show(t))
 	}
 	return s, nil
 }
@@ -229,7 +260,7 @@ func (r *reader) number(what string) (x float64, ok bool, at int64, err error) {
 	}
 	n, isNumber := t.(json.Number)
 	if !isNumber {
-		return 0, false, at, fail(at, "%s must be a number, not %v", what, t)
+		return 0, false, at, fail(at, "%s must be a number, not %s", what, show(t))
 	}
 	x, err = n.Float64()
 	if err != nil {

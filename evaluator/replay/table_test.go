@@ -145,6 +145,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A space without genomes can be told from other faults.
+func TestEmptySpace(t *testing.T) {
+	_, err := Read(strings.NewReader(strings.Replace(small, "x < 4 or not fast", "x < 0", 1)), "small.json")
+	if !errors.Is(err, genome.ErrEmpty) || !errors.Is(err, ErrFormat) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A table that is written reads back as the same table.
 func TestEncode(t *testing.T) {
 	for _, table := range []*Table{read(t, small), Synthetic(300)} {
