@@ -51,7 +51,7 @@ func (a *app) listCommand() *cobra.Command {
 						best = fmt.Sprintf("%.3fx", 1/c.Best.Fitness)
 					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
-						c.Started.Name, c.State, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, c.StartedAt.Local().Format(time.DateTime))
+						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, c.StartedAt.Local().Format(time.DateTime))
 				}
 				return w.Flush()
 			})
@@ -199,7 +199,7 @@ rendered again from the kernel as it is now.
 			return a.withReader(cmd, func(r server.Reader) error {
 				if !source {
 					if c, err := r.Campaign(args[0]); err == nil {
-						return a.showCampaign(c)
+						return a.showCampaign(r, c)
 					}
 				}
 				c, err := r.Candidate(args[0])
@@ -217,13 +217,22 @@ rendered again from the kernel as it is now.
 	return cmd
 }
 
-func (a *app) showCampaign(c store.Campaign) error {
+// stateText names the state of a campaign. One that never logged an end is
+// running only if it holds the store, and answers for it.
+func stateText(r server.Reader, c store.Campaign) string {
+	if _, free := r.(*store.Store); free && c.State == store.Running {
+		return "killed"
+	}
+	return string(c.State)
+}
+
+func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	if a.v.GetBool("json") {
 		return a.printJSON(c)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	s := c.Started
-	state := string(c.State)
+	state := stateText(r, c)
 	if c.Reason != "" {
 		state += ": " + c.Reason
 	}
