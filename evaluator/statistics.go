@@ -27,6 +27,9 @@ func GeometricMean(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
+	if len(values) == 1 {
+		return values[0] // as it is, without the rounding of a logarithm
+	}
 	sum := 0.0
 	for _, v := range values {
 		sum += math.Log(v)
