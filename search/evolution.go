@@ -25,8 +25,8 @@ import (
 //  2. A bandit chooses the operator by what each has paid lately.
 //  3. The operator makes several offspring of the island's members, and the
 //     screen, a cheap model of what is known, picks the one to propose. Random
-//     draws compete with each other only, so the model cannot stop the search
-//     from looking elsewhere.
+//     draws are not screened, so that the model cannot keep the search from
+//     looking elsewhere.
 //
 // The best of an island are never lost but to better ones (elitism), and the
 // mutation rate grows while an island stalls.
@@ -194,7 +194,11 @@ type child struct {
 func (e *Evolution) breed(k int, operator string) (child, bool) {
 	var best child
 	promise := math.Inf(1)
-	for found, tries := 0, 0; found < broods && tries < maxVain; tries++ {
+	enough := broods
+	if operator == opRandom {
+		enough = 1
+	}
+	for found, tries := 0, 0; found < enough && tries < maxVain; tries++ {
 		for _, c := range e.offspring(k, operator) {
 			if c.genome.IsZero() || e.isSpent(c.genome) {
 				continue

@@ -230,8 +230,10 @@ func TestScreen(t *testing.T) {
 	}
 	good := "x=1,y=1,order=a"
 	s.learn(at(t, space, good), -1)
+	s.learn(at(t, space, "x=0,y=5,order=a"), 0)
 	s.learn(at(t, space, "x=9,y=9,order=c,extra=3"), 2)
 	s.learn(at(t, space, "x=9,y=2,order=b"), 1)
+	s.learn(at(t, space, "x=8,y=2,order=b"), 3)
 	near := s.guess(at(t, space, "x=2,y=1,order=a"))
 	for _, far := range []string{"x=9,y=8,order=c,extra=3", "x=9,y=9,order=c,extra=9", "x=9,y=3,order=b", "x=5,y=6,order=a"} {
 		if g := s.guess(at(t, space, far)); !(near < g) || math.IsNaN(g) {

@@ -11,9 +11,9 @@ import (
 // several offspring the most promising is proposed. It is a kernel regression
 // (Nadaraya and Watson): the mean of the known scores, weighted by nearness.
 //
-// Scores above the median of what is remembered count as the median, failures
-// too: how bad the bad ones are says nothing about where the good ones are, and
-// one enormous time would drown its neighbourhood.
+// Scores beyond the best third of what is remembered count as the last of that
+// third, failures too: how bad the bad ones are says nothing about where the
+// good ones are, and one enormous time would drown its neighbourhood.
 //
 // Nearness is a product over the genes, of 1 where two genomes agree and less
 // the farther apart they are. So it is a table look-up per gene, and a guess
@@ -140,16 +140,16 @@ func (s *screen) guess(g genome.Genome) float64 {
 			weights[i] *= row[other]
 		}
 	}
-	median := s.sorted[(len(s.sorted)-1)/2]
+	bad := s.sorted[(len(s.sorted)-1)/3]
 	sum, total := 0.0, 0.0
 	for i, weight := range weights {
 		// The conversion forbids fused multiply-add, which would round
 		// differently from one kind of processor to the next.
-		sum += float64(weight * math.Min(s.scores[i], median))
+		sum += float64(weight * math.Min(s.scores[i], bad))
 		total += weight
 	}
 	if total == 0 { // hundreds of genes away from everything
-		return median
+		return bad
 	}
 	return sum / total
 }
