@@ -19,6 +19,9 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if len(finalists) == 0 || r.cfg.Finalists < 0 {
 		return r.progress().Best, nil
 	}
+	if done := r.past.finals; done != nil && r.evaluated() == r.past.told {
+		return r.recallFinals(done), nil
+	}
 	genomes := make([]genome.Genome, len(finalists))
 	ids := make([]string, len(finalists))
 	for k, i := range finalists {
@@ -50,6 +53,19 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
 	}
 	return best, nil
+}
+
+// recallFinals takes the winner of finals that the log already has.
+func (r *runner) recallFinals(f *store.Finals) *Best {
+	for _, c := range r.candidates {
+		if c.id == f.Winner {
+			return &Best{
+				Candidate: c.id, Genome: c.genome, MedianNS: f.MedianNS, BaselineNS: f.BaselineNS,
+				Speedup: 1 / f.Fitness, Significant: f.Significant,
+			}
+		}
+	}
+	return nil // no finalist survived
 }
 
 // finalists are the indexes of the best correct candidates, best first, one

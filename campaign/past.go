@@ -18,7 +18,7 @@ type past struct {
 	results       []*store.Told // by index; nil where no result was logged
 	told          int
 	elapsed       time.Duration
-	finals        *store.Finals
+	finals        *store.Finals // over all of the results, or nil
 }
 
 // resumption is the detail of a "resumed" event.
@@ -57,6 +57,7 @@ func (p *past) read(events []store.Event) error {
 			}
 			p.results[e.Told.Index] = e.Told
 			p.told++
+			p.finals = nil // there is more to compare now
 		case store.KindFinals:
 			p.finals = e.Finals
 		case store.KindStopped, store.KindFinished:
