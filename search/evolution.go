@@ -69,7 +69,7 @@ const (
 	// migrationEvery is how many outcomes lie between two migrations.
 	migrationEvery = 40
 	// broods is how many unspent offspring the screen chooses from.
-	broods = 8
+	broods = 6
 	// maxVain bounds the attempts to find one that is unspent.
 	maxVain = 5 * broods
 	// localSpread is the deviation of the half-normal rank that local search
