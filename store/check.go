@@ -411,6 +411,7 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 			c.newest++
 		}
 		index(r.born <= e.Seq && r.asked >= e.Seq && (r.asked != e.Seq || r.index == a.Index), "the index of candidate %s is wrong", a.Candidate)
+		var born []uint64
 		seen := map[uint64]bool{}
 		for _, id := range a.Parents {
 			p, ok := c.find(e, id, 0)
@@ -418,11 +419,15 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 				continue
 			}
 			index(p.born < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
+			born = append(born, p.born)
 			if !seen[p.born] {
 				seen[p.born] = true
 				c.children++
 				index(c.has(c.index.children, childKey(p.born, e.Seq)), "candidate %s is not indexed as a child of %s", a.Candidate, id)
 			}
+		}
+		if r.asked == e.Seq {
+			index(slices.Equal(r.parents, born), "candidate %s is indexed with other parents", a.Candidate)
 		}
 	case KindTold:
 		t := e.Told
@@ -472,9 +477,10 @@ func (c *comparer) counts() {
 		}
 	}
 	var candidates, told, won, finals, n int
-	c.scan(bucketCandidates, func(_, v []byte) {
+	c.scan(bucketCandidates, func(k, v []byte) {
 		candidates++
-		r, err := decodeCandidate(v)
+		born, _ := keySeq(k) // 0 when it is none
+		r, err := decodeCandidate(born, v)
 		if err != nil {
 			return // found before, or not counted
 		}
@@ -494,6 +500,7 @@ func (c *comparer) counts() {
 		return n
 	}
 	want("fitness", count(bucketRanking), c.ranked)
+	want("ids", count(bucketIDs), c.Candidates)
 	want("keys", count(bucketKeys), c.keyed)
 	want("children", count(bucketChildren), c.children)
 	want("campaign names", count(bucketNames), len(c.campaigns))

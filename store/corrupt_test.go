@@ -322,10 +322,16 @@ func TestCheckFinds(t *testing.T) {
 		{"detail", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketDetails), seqKey(3), 8) }, "detail of event 3: checksum", false},
 		{"detail gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketDetails).Delete(seqKey(3)) }, "the detail of event 3 is missing", false},
 		{"detail too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketDetails).Put(seqKey(2), []byte("x")) }, "there is a detail of event 2", false},
-		{"candidate", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCandidates), []byte("bbbb0001"), 2) }, "candidate bbbb0001", true},
-		{"candidate gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCandidates).Delete([]byte("bbbb0001")) }, "candidate bbbb0001 is not in the index", true},
+		{"candidate", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCandidates), seqKey(4), 2) }, "candidate bbbb0001", true},
+		{"parents", func(tx *bolt.Tx) error {
+			return editCandidate(tx, 6, func(r *candidateRecord) { r.parents[0], r.parents[1] = r.parents[1], r.parents[0] })
+		}, "cccc0001 is indexed with other parents", true},
+		{"candidate gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCandidates).Delete(seqKey(4)) }, "index of candidate 4 is missing", true},
+		{"id", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Put([]byte("bbbb0001"), seqKey(2)) }, "the index of candidate bbbb0001 is wrong", true},
+		{"id gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Delete([]byte("bbbb0001")) }, "candidate bbbb0001 is not in the index", true},
+		{"id too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Put([]byte("zz"), seqKey(2)) }, "index of ids has 8 entries, should have 7", true},
 		{"candidate too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketCandidates).Put([]byte("zz"), candidateRecord{campaign: 1, born: 2, asked: 2}.encode())
+			return tx.Bucket(bucketCandidates).Put(seqKey(3), candidateRecord{campaign: 1, asked: 2}.encode())
 		}, "index of candidates has 8 entries, should have 7", true},
 		{"rank", func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Delete(rankingKey(1, 0.8, 5)) }, "candidate bbbb0001 is not ranked", true},
 		{"rank too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Put(rankingKey(1, 0.01, 5), nil) }, "index of fitness has 6", true},
@@ -338,20 +344,10 @@ func TestCheckFinds(t *testing.T) {
 		{"name", func(tx *bolt.Tx) error { return tx.Bucket(bucketNames).Delete([]byte("two")) }, "campaign two is not in the index", true},
 		{"name too many", func(tx *bolt.Tx) error { return tx.Bucket(bucketNames).Put([]byte("three"), seqKey(1)) }, "index of campaign names has 3", true},
 		{"finalist", func(tx *bolt.Tx) error {
-			r, err := decodeCandidate(tx.Bucket(bucketCandidates).Get([]byte("ffff0001")))
-			if err != nil {
-				return err
-			}
-			r.finals = 0
-			return tx.Bucket(bucketCandidates).Put([]byte("ffff0001"), r.encode())
+			return editCandidate(tx, 13, func(r *candidateRecord) { r.finals = 0 })
 		}, "ffff0001 is not indexed as a finalist", true},
 		{"winner", func(tx *bolt.Tx) error {
-			r, err := decodeCandidate(tx.Bucket(bucketCandidates).Get([]byte("ffff0001")))
-			if err != nil {
-				return err
-			}
-			r.won = true
-			return tx.Bucket(bucketCandidates).Put([]byte("ffff0001"), r.encode())
+			return editCandidate(tx, 13, func(r *candidateRecord) { r.won = true })
 		}, "index of winners has 2 entries, should have 1", true},
 		{"index gone", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketKeys) }, `bucket "keys" is missing`, true},
 		{"log gone", func(tx *bolt.Tx) error { return tx.DeleteBucket(bucketEvents) }, `bucket "events" is missing`, false},
@@ -412,6 +408,15 @@ func TestCheckFinds(t *testing.T) {
 			}
 		})
 	}
+}
+
+func editCandidate(tx *bolt.Tx, born uint64, f func(*candidateRecord)) error {
+	r, err := candidateAt(tx.Bucket(bucketCandidates), born)
+	if err != nil {
+		return err
+	}
+	f(&r)
+	return tx.Bucket(bucketCandidates).Put(seqKey(born), r.encode())
 }
 
 func flip(b *bolt.Bucket, key []byte, at int) error {

@@ -21,13 +21,14 @@ var (
 
 	bucketCampaigns  = []byte("campaigns")  // seq of started -> campaignRecord
 	bucketNames      = []byte("names")      // campaign id -> seq of started
-	bucketCandidates = []byte("candidates") // candidate id -> candidateRecord
+	bucketIDs        = []byte("ids")        // candidate id -> seq of its first asked
+	bucketCandidates = []byte("candidates") // seq of first asked -> candidateRecord
 	bucketRanking    = []byte("ranking")    // seq of started, fitness bits, seq of told -> nothing
 	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of told -> nothing
 	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
 
 	bucketsTruth = [][]byte{bucketMeta, bucketEvents, bucketDetails}
-	bucketsIndex = [][]byte{bucketCampaigns, bucketNames, bucketCandidates, bucketRanking, bucketKeys, bucketChildren}
+	bucketsIndex = [][]byte{bucketCampaigns, bucketNames, bucketIDs, bucketCandidates, bucketRanking, bucketKeys, bucketChildren}
 )
 
 // correct is the one verdict that the store knows: it has a fitness.
@@ -165,39 +166,73 @@ func (r *campaignRecord) take(e *Event, winner uint64) {
 
 // A candidateRecord says where the log tells of a candidate.
 type candidateRecord struct {
+	born     uint64 // its first asked event: the key of the record
 	campaign uint64
-	born     uint64 // its first asked event
 	asked    uint64 // its newest asked event: one without result may be asked again
 	index    int    // of that proposal
 	told     uint64 // 0 while there is no result
 	finals   uint64 // the newest finals it was in, or 0
 	correct  bool
-	won      bool // some finals
+	won      bool     // some finals
+	parents  []uint64 // of that proposal, by their first asked
 }
 
 func (r candidateRecord) encode() []byte {
-	b := make([]byte, 0, 24)
-	for _, v := range []uint64{r.campaign, r.born, r.asked, uint64(r.index), r.told, r.finals} {
+	b := make([]byte, 0, 32)
+	for _, v := range []uint64{r.campaign, r.asked, uint64(r.index), r.finals} {
 		b = binary.AppendUvarint(b, v)
 	}
-	return append(b, boolByte(r.correct)|boolByte(r.won)<<1)
+	// The result mostly comes later: the record must not grow then, its page
+	// may be full.
+	b = binary.BigEndian.AppendUint64(b, r.told)
+	b = append(b, boolByte(r.correct)|boolByte(r.won)<<1)
+	for _, p := range r.parents {
+		b = binary.AppendUvarint(b, p)
+	}
+	return b
 }
 
-func decodeCandidate(b []byte) (candidateRecord, error) {
+func decodeCandidate(born uint64, b []byte) (candidateRecord, error) {
 	d := decoder{b: b}
-	r := candidateRecord{
-		campaign: d.uvarint(), born: d.uvarint(), asked: d.uvarint(), index: d.index(),
-		told: d.uvarint(), finals: d.uvarint(),
+	r := candidateRecord{born: born, campaign: d.uvarint(), asked: d.uvarint(), index: d.index(), finals: d.uvarint()}
+	if told := d.bytes(8); told != nil {
+		r.told = binary.BigEndian.Uint64(told)
 	}
 	flags := d.byte()
-	if flags > 3 || len(d.b) > 0 {
+	if flags > 3 {
 		d.fail("flags %#x", flags)
 	}
 	r.correct, r.won = flags&1 != 0, flags&2 != 0
+	for len(d.b) > 0 {
+		r.parents = append(r.parents, d.uvarint())
+	}
 	if d.err != nil {
-		return candidateRecord{}, fmt.Errorf("index of candidates: %w", d.err)
+		return candidateRecord{}, fmt.Errorf("index of candidate %d: %w", born, d.err)
 	}
 	return r, nil
+}
+
+// findCandidate looks a candidate up by its id.
+func findCandidate(ids, candidates *bolt.Bucket, id string) (r candidateRecord, ok bool, err error) {
+	k := ids.Get([]byte(id))
+	if k == nil {
+		return candidateRecord{}, false, nil
+	}
+	if len(k) != 8 {
+		return candidateRecord{}, false, corrupt("index of ids: %q", id)
+	}
+	if r, err = candidateAt(candidates, binary.BigEndian.Uint64(k)); err != nil {
+		return candidateRecord{}, false, err
+	}
+	return r, true, nil
+}
+
+func candidateAt(candidates *bolt.Bucket, born uint64) (candidateRecord, error) {
+	b := candidates.Get(seqKey(born))
+	if b == nil {
+		return candidateRecord{}, corrupt("index of candidate %d is missing", born)
+	}
+	return decodeCandidate(born, b)
 }
 
 // rankingKey orders the correct candidates of a campaign by fitness, ties by
@@ -221,7 +256,7 @@ func childKey(parent, child uint64) []byte {
 // An indexer brings the indexes up to the events it is given, in order, within
 // one transaction. Records of campaigns are written by flush.
 type indexer struct {
-	campaigns, names, candidates, ranking, keys, children *bolt.Bucket
+	campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
 	open map[uint64]*campaignRecord
 
@@ -231,23 +266,22 @@ type indexer struct {
 
 func newIndexer(tx *bolt.Tx) (*indexer, error) {
 	x := &indexer{open: map[uint64]*campaignRecord{}}
-	for i, b := range []**bolt.Bucket{&x.campaigns, &x.names, &x.candidates, &x.ranking, &x.keys, &x.children} {
+	for i, b := range []**bolt.Bucket{&x.campaigns, &x.names, &x.ids, &x.candidates, &x.ranking, &x.keys, &x.children} {
 		if *b = tx.Bucket(bucketsIndex[i]); *b == nil {
 			return nil, corrupt("the index %q is missing", bucketsIndex[i])
 		}
 	}
-	// Children are born after their parents, most of them soon.
-	x.children.FillPercent = 0.9
+	// Candidates come in order, and children soon after their parents.
+	x.candidates.FillPercent, x.children.FillPercent = 0.95, 0.9
 	return x, nil
 }
 
 func (x *indexer) candidate(id string) (candidateRecord, bool, error) {
-	b := x.candidates.Get([]byte(id))
-	if b == nil {
-		return candidateRecord{}, false, nil
-	}
-	r, err := decodeCandidate(b)
-	return r, err == nil, err
+	return findCandidate(x.ids, x.candidates, id)
+}
+
+func (x *indexer) put(r candidateRecord) error {
+	return x.candidates.Put(seqKey(r.born), r.encode())
 }
 
 // campaign returns the number and the record of a campaign.
@@ -302,6 +336,24 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 	return no, nil
 }
 
+// parents returns the first asked of each parent.
+func (x *indexer) parents(a *Asked) ([]uint64, error) {
+	var born []uint64
+	for _, id := range a.Parents {
+		p, ok, err := x.candidate(id)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok && x.gaps:
+		case !ok || id == a.Candidate:
+			return nil, fmt.Errorf("%w: candidate %s: its parent %s was not asked for before it", ErrInvalid, a.Candidate, id)
+		default:
+			born = append(born, p.born)
+		}
+	}
+	return born, nil
+}
+
 func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
 	a := e.Asked
 	if x.gaps {
@@ -309,6 +361,10 @@ func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
 	}
 	if a.Index != r.asked {
 		return fmt.Errorf("%w: campaign %s has %d proposals, the next cannot be number %d", ErrInvalid, e.Campaign, r.asked, a.Index)
+	}
+	parents, err := x.parents(a)
+	if err != nil {
+		return err
 	}
 	c, known, err := x.candidate(a.Candidate)
 	switch {
@@ -320,28 +376,17 @@ func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
 		return fmt.Errorf("%w: candidate %s has a result and cannot be asked for again", ErrInvalid, a.Candidate)
 	case !known:
 		c = candidateRecord{campaign: no, born: e.Seq}
-	}
-	born := make([]uint64, 0, 4)
-	for _, parent := range a.Parents {
-		p, ok, err := x.candidate(parent)
-		if err != nil {
+		if err := x.ids.Put([]byte(a.Candidate), seqKey(e.Seq)); err != nil {
 			return err
 		}
-		if !ok && x.gaps {
-			continue
-		}
-		if !ok || parent == a.Candidate {
-			return fmt.Errorf("%w: candidate %s: its parent %s was not asked for before it", ErrInvalid, a.Candidate, parent)
-		}
-		born = append(born, p.born)
 	}
-	for _, b := range born {
+	c.asked, c.index, c.parents = e.Seq, a.Index, parents
+	for _, b := range parents {
 		if err := x.children.Put(childKey(b, e.Seq), nil); err != nil {
 			return err
 		}
 	}
-	c.asked, c.index = e.Seq, a.Index
-	return x.candidates.Put([]byte(a.Candidate), c.encode())
+	return x.put(c)
 }
 
 // member finds a candidate that was asked for in the campaign.
@@ -375,7 +420,7 @@ func (x *indexer) told(e *Event, no uint64) error {
 			return err
 		}
 	}
-	return x.candidates.Put([]byte(t.Candidate), c.encode())
+	return x.put(c)
 }
 
 func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
@@ -397,8 +442,8 @@ func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
 		c.finals = e.Seq
 		records[i] = c
 	}
-	for i, id := range ids {
-		if err := x.candidates.Put([]byte(id), records[i].encode()); err != nil {
+	for _, r := range records {
+		if err := x.put(r); err != nil {
 			return 0, err
 		}
 	}

@@ -72,9 +72,9 @@ type Candidate struct {
 
 // A reader answers queries within one transaction.
 type reader struct {
-	store                                                                  *Store
-	tx                                                                     *bolt.Tx
-	events, details, campaigns, names, candidates, ranking, keys, children *bolt.Bucket
+	store                                                                       *Store
+	tx                                                                          *bolt.Tx
+	events, details, campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
 	records map[uint64]*campaignRecord
 }
@@ -84,7 +84,7 @@ func (s *Store) query(f func(*reader) error) error {
 	return s.wrap(s.view(func(tx *bolt.Tx) error {
 		r := &reader{
 			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
-			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), candidates: tx.Bucket(bucketCandidates),
+			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
 			records: map[uint64]*campaignRecord{},
 		}
@@ -442,15 +442,11 @@ func (s *Store) Last() (uint64, error) {
 func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
 	var out Candidate
 	err := s.query(func(r *reader) error {
-		k, v, err := resolve(r.candidates, "candidate", idOrPrefix)
+		rec, err := r.resolve(idOrPrefix)
 		if err != nil {
 			return err
 		}
-		rec, err := decodeCandidate(v)
-		if err != nil {
-			return err
-		}
-		out, err = r.candidate(string(k), rec, true)
+		out, err = r.candidate(rec, true)
 		return err
 	})
 	if err != nil {
@@ -462,26 +458,54 @@ func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
 // lookup finds a candidate by its whole id.
 func (r *reader) lookup(id string) (candidateRecord, error) {
 	r.store.touch(r.tx, 1)
-	v := r.candidates.Get([]byte(id))
-	if v == nil {
-		return candidateRecord{}, disagree("candidate %s is missing", id)
+	rec, ok, err := findCandidate(r.ids, r.candidates, id)
+	if err == nil && !ok {
+		err = disagree("candidate %s is missing", id)
 	}
-	return decodeCandidate(v)
+	return rec, err
+}
+
+// resolve finds a candidate by its id or the beginning of it, and holds it
+// against its event.
+func (r *reader) resolve(idOrPrefix string) (candidateRecord, error) {
+	k, _, err := resolve(r.ids, "candidate", idOrPrefix)
+	if err != nil {
+		return candidateRecord{}, err
+	}
+	rec, err := r.lookup(string(k))
+	if err != nil {
+		return candidateRecord{}, err
+	}
+	asked, _, err := r.expect(rec.asked, KindAsked)
+	if err == nil && asked.Asked.Candidate != string(k) {
+		err = disagree("event %d asks for candidate %s, not for %s", rec.asked, asked.Asked.Candidate, k)
+	}
+	return rec, err
 }
 
 // candidate reads the events of a candidate and holds the record against them.
-func (r *reader) candidate(id string, rec candidateRecord, payloads bool) (Candidate, error) {
+func (r *reader) candidate(rec candidateRecord, payloads bool) (Candidate, error) {
 	asked, _, err := r.expect(rec.asked, KindAsked)
 	if err != nil {
 		return Candidate{}, err
+	}
+	id := asked.Asked.Candidate
+	if rec.asked != rec.born {
+		first, _, err := r.expect(rec.born, KindAsked)
+		if err != nil {
+			return Candidate{}, err
+		}
+		if first.Asked.Candidate != id {
+			return Candidate{}, disagree("event %d asks for candidate %s, event %d for %s", rec.born, first.Asked.Candidate, rec.asked, id)
+		}
 	}
 	campaign, err := r.record(rec.campaign)
 	if err != nil {
 		return Candidate{}, err
 	}
-	if asked.Asked.Candidate != id || asked.Asked.Index != rec.index || asked.Campaign != campaign.id {
-		return Candidate{}, disagree("event %d asks for candidate %s of campaign %s, not for %s of %s",
-			rec.asked, asked.Asked.Candidate, asked.Campaign, id, campaign.id)
+	if asked.Asked.Index != rec.index || asked.Campaign != campaign.id {
+		return Candidate{}, disagree("event %d asks for proposal %d of campaign %s, not for %d of %s",
+			rec.asked, asked.Asked.Index, asked.Campaign, rec.index, campaign.id)
 	}
 	c := Candidate{
 		ID: id, Campaign: campaign.id, Kernel: campaign.kernel, Device: campaign.device, Shapes: campaign.shapes,
@@ -574,11 +598,11 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 			if err != nil {
 				return err
 			}
-			c, err := r.candidate(told.Told.Candidate, rec, false)
+			c, err := r.candidate(rec, false)
 			if err != nil {
 				return err
 			}
-			if c.ToldSeq != k.told || q.ProvenOnly && !c.Proven {
+			if c.ID != told.Told.Candidate || c.ToldSeq != k.told || q.ProvenOnly && !c.Proven {
 				return disagree("candidate %s", c.ID)
 			}
 			out = append(out, c)
@@ -743,7 +767,7 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 			if err != nil {
 				return err
 			}
-			found, err := r.candidate(told.Told.Candidate, rec, false)
+			found, err := r.candidate(rec, false)
 			if err != nil {
 				return err
 			}
@@ -773,42 +797,48 @@ type Node struct {
 func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 	var root *Node
 	err := s.query(func(r *reader) error {
-		k, _, err := resolve(r.candidates, "candidate", idOrPrefix)
+		rec, err := r.resolve(idOrPrefix)
 		if err != nil {
 			return err
 		}
-		nodes := map[string]*Node{}
+		// By their first proposal, which is how records name parents.
+		nodes := map[uint64]*Node{}
 		var todo, again []*Node
-		visit := func(id string) (*Node, error) {
-			if n := nodes[id]; n != nil {
-				return n, nil
-			}
-			rec, err := r.lookup(id)
-			if err != nil {
-				return nil, err
-			}
-			c, err := r.candidate(id, rec, false)
+		var parents [][]uint64 // of todo
+		visit := func(rec candidateRecord) (*Node, error) {
+			c, err := r.candidate(rec, false)
 			if err != nil {
 				return nil, err
 			}
 			n := &Node{Candidate: c}
-			nodes[id] = n
-			todo = append(todo, n)
+			nodes[rec.born] = n
+			todo, parents = append(todo, n), append(parents, rec.parents)
 			if rec.asked != rec.born {
 				again = append(again, n)
 			}
 			return n, nil
 		}
-		if root, err = visit(string(k)); err != nil {
+		if root, err = visit(rec); err != nil {
 			return err
 		}
 		for len(todo) > 0 {
-			n := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for _, id := range n.Asked.Parents {
-				p, err := visit(id)
-				if err != nil {
-					return err
+			last := len(todo) - 1
+			n, born := todo[last], parents[last]
+			todo, parents = todo[:last], parents[:last]
+			for _, b := range born {
+				p := nodes[b]
+				if p == nil {
+					r.store.touch(r.tx, 1)
+					rec, err := candidateAt(r.candidates, b)
+					if err != nil {
+						return err
+					}
+					if p, err = visit(rec); err != nil {
+						return err
+					}
+				}
+				if !slices.Contains(n.Asked.Parents, p.ID) {
+					return disagree("candidate %s is no parent of %s", p.ID, n.ID)
 				}
 				n.Parents = append(n.Parents, p)
 			}
@@ -848,15 +878,15 @@ func (p *Node) reaches(n *Node) bool {
 func (s *Store) Children(idOrPrefix string) ([]Candidate, error) {
 	var out []Candidate
 	err := s.query(func(r *reader) error {
-		k, v, err := resolve(r.candidates, "candidate", idOrPrefix)
+		rec, err := r.resolve(idOrPrefix)
 		if err != nil {
 			return err
 		}
-		id := string(k)
-		rec, err := decodeCandidate(v)
+		asked, _, err := r.expect(rec.asked, KindAsked)
 		if err != nil {
 			return err
 		}
+		id := asked.Asked.Candidate
 		prefix := seqKey(rec.born)
 		c := r.children.Cursor()
 		for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
@@ -875,7 +905,7 @@ func (s *Store) Children(idOrPrefix string) ([]Candidate, error) {
 			if child.asked != seq {
 				continue // asked for again since, perhaps with other parents
 			}
-			found, err := r.candidate(asked.Asked.Candidate, child, false)
+			found, err := r.candidate(child, false)
 			if err != nil {
 				return err
 			}
