@@ -129,7 +129,7 @@ func (e *positionError) Error() string { return e.msg }
 func locate(text []byte, name string, err error) error {
 	var p *positionError
 	if !errors.As(err, &p) {
-		return fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, err)
+		return fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, oneLineError{err})
 	}
 	before := text[:min(max(p.offset, 0), int64(len(text)))]
 	line := 1 + bytes.Count(before, []byte{'\n'})
