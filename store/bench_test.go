@@ -387,6 +387,31 @@ func BenchmarkAppend(b *testing.B) {
 	b.Run("large/appenders=8", benchmarkAppendConcurrent)
 }
 
+// BenchmarkDisk measures the least that a transaction can cost on this disk: a page
+// written and synced, twice (bbolt syncs the data before it writes the page that
+// makes it valid). What BenchmarkAppend shows is to be seen beside it.
+func BenchmarkDisk(b *testing.B) {
+	f, err := os.Create(filepath.Join(b.TempDir(), "page"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	page := make([]byte, 4096)
+	if err := f.Truncate(1 << 20); err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		for k := range 2 {
+			if _, err := f.WriteAt(page, int64((2*i+k)%256)*4096); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 func appendStore(b *testing.B, size string) *Store {
 	b.Helper()
 	if size == "large" {
