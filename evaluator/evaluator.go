@@ -198,6 +198,8 @@ type Evidence struct {
 	// Value and Limit are set for measured checks (an error and its tolerance).
 	Value float64 `json:"value,omitempty"`
 	Limit float64 `json:"limit,omitempty"`
+	// AtLeast says that Limit is the least allowed, not the most.
+	AtLeast bool `json:"at_least,omitempty"`
 	Unit  string  `json:"unit,omitempty"`
 	// Detail is text: the reason, the log, why the check did not run.
 	Detail string `json:"detail,omitempty"`

@@ -17,9 +17,10 @@ func (a *app) lineageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lineage CANDIDATE",
 		Short: "Show where a candidate comes from",
-		Long: `Show a candidate's ancestors: as a tree in text, as a graph for Graphviz (dot), or
-as JSON, nested through the ancestors. An ancestor that has been shown already
-is shown again in JSON only.
+		Long: `Show a candidate's ancestors: as a tree in text, where an ancestor is shown by the
+genes in which it differs from its child, as a graph for Graphviz (dot), or as
+JSON, nested through the ancestors. An ancestor that has been shown already is
+shown again in JSON only.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format dot | dot -Tsvg > lineage.svg",
 		Args:    cobra.ExactArgs(1),
@@ -73,26 +74,47 @@ func nest(n *store.Node, depth int) lineageView {
 
 func printTree(w io.Writer, n *store.Node) {
 	seen := map[string]bool{}
-	var walk func(n *store.Node, first, rest string)
-	walk = func(n *store.Node, first, rest string) {
+	var walk func(n, child *store.Node, first, rest string)
+	walk = func(n, child *store.Node, first, rest string) {
 		again := ""
 		if seen[n.ID] && len(n.Parents) > 0 {
 			again = "  (as above)"
 		}
-		fmt.Fprintf(w, "%s%s  %s%s\n", first, nodeText(n), n.Asked.Genome, again)
+		fmt.Fprintf(w, "%s%s  %s%s\n", first, nodeText(n), difference(n, child), again)
 		if seen[n.ID] {
 			return
 		}
 		seen[n.ID] = true
 		for i, p := range n.Parents {
 			if i == len(n.Parents)-1 {
-				walk(p, rest+"└─ ", rest+"   ")
+				walk(p, n, rest+"└─ ", rest+"   ")
 			} else {
-				walk(p, rest+"├─ ", rest+"│  ")
+				walk(p, n, rest+"├─ ", rest+"│  ")
 			}
 		}
 	}
-	walk(n, "", "")
+	walk(n, nil, "", "")
+}
+
+// difference is the genome of the candidate asked for, and of an ancestor the
+// genes in which it differs from its child.
+func difference(n, child *store.Node) string {
+	if child == nil {
+		return n.Asked.Genome
+	}
+	was, now := decodeGenome(n.Asked.Genome), decodeGenome(child.Asked.Genome)
+	var parts []string
+	for _, k := range sortedKeys(was) {
+		if v, ok := now[k]; !ok || v != was[k] {
+			parts = append(parts, fmt.Sprintf("%s=%v", k, was[k]))
+		}
+	}
+	for _, k := range sortedKeys(now) {
+		if _, ok := was[k]; !ok {
+			parts = append(parts, "no "+k)
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func nodeText(n *store.Node) string {

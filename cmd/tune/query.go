@@ -320,7 +320,9 @@ func launches(n int) string {
 
 func evidenceText(e evaluator.Evidence) string {
 	s := string(e.Outcome)
-	if e.Limit != 0 {
+	if e.Limit != 0 && e.AtLeast {
+		s += fmt.Sprintf(": %.3g, at least %.3g is possible", e.Value, e.Limit)
+	} else if e.Limit != 0 {
 		s += fmt.Sprintf(": %.3g of %.3g allowed", e.Value, e.Limit)
 	} else if e.Value != 0 {
 		s += fmt.Sprintf(": %g", e.Value)
