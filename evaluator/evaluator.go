@@ -199,8 +199,8 @@ type Evidence struct {
 	Value float64 `json:"value,omitempty"`
 	Limit float64 `json:"limit,omitempty"`
 	// AtLeast says that Limit is the least allowed, not the most.
-	AtLeast bool `json:"at_least,omitempty"`
-	Unit  string  `json:"unit,omitempty"`
+	AtLeast bool   `json:"at_least,omitempty"`
+	Unit    string `json:"unit,omitempty"`
 	// Detail is text: the reason, the log, why the check did not run.
 	Detail string `json:"detail,omitempty"`
 }
