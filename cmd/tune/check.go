@@ -25,12 +25,7 @@ indexes by the rebuilt ones; the log itself is never changed.
 					return storeError(err)
 				}
 			}
-			s, err := store.Open(path, store.Options{ReadOnly: true})
-			if err != nil {
-				return storeError(err)
-			}
-			defer s.Close() //nolint:errcheck // nothing was written
-			r, err := s.Check()
+			r, err := store.Check(path, store.Options{})
 			if err != nil {
 				return storeError(err)
 			}
@@ -42,7 +37,7 @@ indexes by the rebuilt ones; the log itself is never changed.
 				for _, f := range r.Findings {
 					fmt.Fprintln(a.out, f.What)
 				}
-				fmt.Fprintf(a.out, "%s: %d events, %d campaigns, %d candidates: ", s.Path(), r.Events, r.Campaigns, r.Candidates)
+				fmt.Fprintf(a.out, "%s: %d events, %d campaigns, %d candidates: ", path, r.Events, r.Campaigns, r.Candidates)
 				if r.OK() {
 					fmt.Fprintln(a.out, "no fault found")
 				} else {

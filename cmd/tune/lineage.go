@@ -20,7 +20,7 @@ func (a *app) lineageCommand() *cobra.Command {
 		Long: `Show a candidate's ancestors: as a tree in text, where an ancestor is shown by the
 genes in which it differs from its child, as a graph for Graphviz (dot), or as
 JSON, nested through the ancestors. An ancestor that has been shown already is
-shown again in JSON only.
+not shown again in text; JSON repeats it, as long as that is not too much.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format dot | dot -Tsvg > lineage.svg",
 		Args:    cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ shown again in JSON only.
 				case "dot":
 					printDOT(a.out, n)
 				case "json":
-					return a.printJSON(nest(n, 0))
+					return a.printJSON(nest(n))
 				default:
 					return badInputf("unknown format %q: there are text, dot and json", format)
 				}
@@ -51,25 +51,48 @@ shown again in JSON only.
 	return cmd
 }
 
-// maxNesting bounds the JSON of a lineage: ancestors that are shared by many
-// descendants are repeated, and a long campaign could repeat them without end.
-const maxNesting = 12
+// maxNested bounds the JSON of a lineage, in candidates. Ancestors that several
+// descendants share are repeated wherever they occur; where that would exceed
+// the bound, each is given in full once and marked "repeated" after that.
+const maxNested = 10_000
 
-// A lineageView is a candidate with its ancestors in it. Below maxNesting
-// generations only the names of the parents are given.
+// A lineageView is a candidate with its ancestors in it.
 type lineageView struct {
 	candidateView
-	Parents []lineageView `json:"parents"`
+	Parents  []lineageView `json:"parents"`
+	Repeated bool          `json:"repeated,omitempty"`
 }
 
-func nest(n *store.Node, depth int) lineageView {
-	v := lineageView{candidateView: viewOf(n.Candidate), Parents: []lineageView{}}
-	if depth < maxNesting {
-		for _, p := range n.Parents {
-			v.Parents = append(v.Parents, nest(p, depth+1))
+func nest(root *store.Node) lineageView {
+	sizes := map[*store.Node]int{}
+	var size func(n *store.Node) int
+	size = func(n *store.Node) int {
+		if s, ok := sizes[n]; ok {
+			return s
 		}
+		s := 1
+		for _, p := range n.Parents {
+			s = min(s+size(p), maxNested+1)
+		}
+		sizes[n] = s
+		return s
 	}
-	return v
+	whole := size(root) <= maxNested
+	seen := map[*store.Node]bool{}
+	var view func(n *store.Node) lineageView
+	view = func(n *store.Node) lineageView {
+		v := lineageView{candidateView: viewOf(n.Candidate), Parents: []lineageView{}}
+		if seen[n] && !whole {
+			v.Repeated = len(n.Parents) > 0
+			return v
+		}
+		seen[n] = true
+		for _, p := range n.Parents {
+			v.Parents = append(v.Parents, view(p))
+		}
+		return v
+	}
+	return view(root)
 }
 
 func printTree(w io.Writer, n *store.Node) {
