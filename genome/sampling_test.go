@@ -367,8 +367,9 @@ func TestDeferredAgainstBruteForce(t *testing.T) {
 			}
 		}
 	})
-	if deferred < 5 && !t.Failed() {
-		t.Errorf("only %d spaces deferred anything", deferred)
+	// Some one space in six defers; -short draws too few to ask for one.
+	if deferred == 0 && !t.Failed() && !testing.Short() {
+		t.Error("no space deferred anything: the test showed nothing")
 	}
 }
 
