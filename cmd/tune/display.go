@@ -270,8 +270,18 @@ const barScale = 1000
 func newLivePrinter(w io.Writer, workers int) *livePrinter {
 	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers)}
 	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
-	p.text.w = p.progress
+	p.text.w = cleanLine{p.progress}
 	return p
+}
+
+// cleanLine clears what a frame or the terminal's echo left on the line before
+// text is written over it.
+type cleanLine struct{ w io.Writer }
+
+func (c cleanLine) Write(b []byte) (int, error) {
+	const clear = "\r\x1b[2K"
+	n, err := c.w.Write(append([]byte(clear), b...))
+	return max(0, n-len(clear)), err
 }
 
 // show adds the lines at the bottom; before the campaign starts there is
