@@ -486,8 +486,8 @@ func (p *process) reap(final bool) int {
 	if p.sandboxed {
 		return 0
 	}
-	found := 0
 	if !final {
+		found := 0
 		for _, q := range processes() {
 			if q.group == p.pid && q.pid != p.pid && q.state != 'Z' {
 				found++
@@ -495,28 +495,32 @@ func (p *process) reap(final bool) int {
 		}
 		return found
 	}
-	for range 100 {
-		again := false
+	// The process table is read line by line while processes start and end: a
+	// daemon can be missed in one reading while its parent goes away. Only two
+	// readings in a row without a find are believed.
+	counted := map[int]bool{}
+	for tries, clean := 0, 0; clean < 2 && tries < 200; tries++ {
+		clean++
 		for _, q := range processes() {
-			if q.parent != os.Getpid() || q.pid == p.pid {
+			if q.pid == p.pid || q.pid == os.Getpid() {
 				continue
 			}
 			if q.group != p.pid && !hasVariable(q.pid, runVariable+"="+p.token) {
 				continue
 			}
 			if q.group != p.pid && q.state != 'Z' {
-				found++
+				counted[q.pid] = true
 			}
-			again = true
+			clean = 0
 			_ = unix.Kill(q.pid, unix.SIGKILL)
-			var status unix.WaitStatus
-			_, _ = unix.Wait4(q.pid, &status, 0, nil)
+			if q.parent == os.Getpid() {
+				var status unix.WaitStatus
+				_, _ = unix.Wait4(q.pid, &status, 0, nil)
+			}
 		}
-		if !again {
-			break
-		}
+		time.Sleep(2 * time.Millisecond)
 	}
-	return found
+	return len(counted)
 }
 
 // A processEntry is one line of the process table.
