@@ -34,7 +34,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -620,11 +619,9 @@ func medians(ts []evaluator.Timing) (candidate, baseline float64) {
 	if len(ts) == 0 {
 		return 0, 0
 	}
-	var c, b float64
+	var c, b []float64
 	for _, t := range ts {
-		c += math.Log(t.MedianNS)
-		b += math.Log(t.BaselineMedianNS)
+		c, b = append(c, t.MedianNS), append(b, t.BaselineMedianNS)
 	}
-	n := float64(len(ts))
-	return math.Exp(c / n), math.Exp(b / n)
+	return evaluator.GeometricMean(c), evaluator.GeometricMean(b)
 }

@@ -64,9 +64,7 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, stored
 func ratios(ts []evaluator.Timing) []float64 {
 	var out []float64
 	for _, t := range ts {
-		for i := range min(len(t.SamplesNS), len(t.BaselineNS)) {
-			out = append(out, t.SamplesNS[i]/t.BaselineNS[i])
-		}
+		out = append(out, t.Ratios()...)
 	}
 	return out
 }
