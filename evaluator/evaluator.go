@@ -250,6 +250,8 @@ type Finalist struct {
 	Timings []Timing `json:"timings,omitempty"`
 	// HeldOut are timings at shapes that were not tuned for.
 	HeldOut []Timing `json:"held_out,omitempty"`
+	// Evidence is what else the finals saw, such as a profile.
+	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
 // A Comparison tests whether two sets of paired ratios differ.
@@ -317,6 +319,22 @@ type Bench interface {
 	Close() error
 }
 
+// A Usage says how busy a Bench's devices are. Benches that can tell have a
+// method Usage() Usage.
+type Usage struct {
+	// Measuring is the share of the wall time, since the bench was opened, that
+	// its devices spent in timed work: launches that were measured, and nothing
+	// else. Reserved is the share in which a device was kept free for them.
+	Measuring float64 `json:"measuring"`
+	Reserved  float64 `json:"reserved"`
+	// Stages counts the candidates in each stage now, those that wait for a
+	// compiler, a worker or the device included.
+	Stages map[Stage]int `json:"stages,omitempty"`
+	// Waiting counts those of them that wait, by what they wait for: "compiler",
+	// "parity", "timing", "memcheck".
+	Waiting map[string]int `json:"waiting,omitempty"`
+}
+
 // A Binary is a compiled candidate.
 type Binary struct {
 	// Hash is the SHA-256 (hex) of the code that is timed: equal hashes mean
@@ -342,4 +360,6 @@ type DuelEntry struct {
 	Reason  string
 	Timings []Timing // tuned shapes
 	HeldOut []Timing // shapes that were not tuned for
+	// Evidence is what else was seen, such as a profile.
+	Evidence []Evidence
 }

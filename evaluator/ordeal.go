@@ -33,8 +33,8 @@ type Ordeal struct {
 	plan  Plan
 
 	mu       sync.Mutex
-	binaries map[string]*shared
-	order    []string // of binaries, oldest first
+	binaries map[string]*shared // by hash, and what the genome requires
+	order    []string           // of binaries, oldest first
 }
 
 var _ Evaluator = (*Ordeal)(nil)
@@ -142,11 +142,17 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	if err != nil || !goOn {
 		return r, err
 	}
+	// What inspection asks of a binary depends on the genome: one that claims
+	// tensor cores does not share with one that does not.
+	key := bin.Hash
+	for _, re := range src.Require {
+		key += " " + re.String()
+	}
 	for {
-		s, mine := o.claim(bin.Hash, g)
+		s, mine := o.claim(key, g)
 		if mine {
 			rest, err := o.judge(ctx, bin, incumbent)
-			o.settle(bin.Hash, s, rest, err == nil)
+			o.settle(key, s, rest, err == nil)
 			return merge(r, rest), err
 		}
 		select {
@@ -283,6 +289,23 @@ func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
 	close(s.done)
 }
 
+// Usage says how busy the bench's devices are; ok is false when it cannot tell.
+func (o *Ordeal) Usage() (u Usage, ok bool) {
+	b, ok := o.bench.(interface{ Usage() Usage })
+	if ok {
+		u = b.Usage()
+	}
+	return u, ok
+}
+
+// UsageOf says how busy an evaluator's devices are, if it can tell.
+func UsageOf(ev Evaluator) (u Usage, ok bool) {
+	if e, can := ev.(interface{ Usage() (Usage, bool) }); can {
+		return e.Usage()
+	}
+	return u, false
+}
+
 // Finals implements [Evaluator].
 func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals, error) {
 	f := Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
@@ -333,7 +356,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 		if e.Verdict == "" {
 			e.Verdict = Correct
 		}
-		e.Timings, e.HeldOut = d.Timings, d.HeldOut
+		e.Timings, e.HeldOut, e.Evidence = d.Timings, d.HeldOut, d.Evidence
 		if e.Verdict != Correct {
 			continue
 		}
@@ -361,7 +384,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	f.VsBaseline = &vs
 	if len(ranked) > 1 {
 		second := f.Entries[ranked[1]]
-		vs := Compare(roundRatios(winner.Timings), roundRatios(second.Timings))
+		vs := Compare(RoundRatios(winner.Timings), RoundRatios(second.Timings))
 		f.VsRunnerUp = &vs
 	}
 	return f, nil
@@ -380,16 +403,29 @@ func rounds(timings []Timing) (samples, baseline []float64) {
 	return samples, baseline
 }
 
-// roundRatios gives, for every round, the geometric mean over the shapes of
+// RoundRatios gives, for every round of the finals, the geometric mean over the shapes of
 // the ratio to the baseline sample that was taken next to it. What disturbs the
 // machine for a while disturbs both, so that ratios of different contenders can
 // be compared.
-func roundRatios(timings []Timing) []float64 {
+func RoundRatios(timings []Timing) []float64 {
 	samples, baseline := rounds(timings)
 	for i := range samples {
 		samples[i] /= baseline[i]
 	}
 	return samples
+}
+
+// MedianTimes gives the geometric means over the shapes of the median times, in
+// nanoseconds: the candidate's and the baseline's; 0 without timings.
+func MedianTimes(timings []Timing) (candidate, baseline float64) {
+	if len(timings) == 0 {
+		return 0, 0
+	}
+	var c, b []float64
+	for _, t := range timings {
+		c, b = append(c, t.MedianNS), append(b, t.BaselineMedianNS)
+	}
+	return GeometricMean(c), GeometricMean(b)
 }
 
 func fewestRounds(timings []Timing) int {

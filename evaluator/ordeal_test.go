@@ -66,6 +66,8 @@ name = "SAY"
 range = [0, 9]
 [implementation.baseline]
 genome = { CODE = 0, SAY = 0 }
+[implementation.binary]
+require = [{ pattern = '^HMMA', when = "SAY == 8" }]
 `
 
 // fixture is an ordeal on a bench that does what a test says.
@@ -285,6 +287,20 @@ func TestOneEvaluationPerBinary(t *testing.T) {
 			t.Errorf("%d results are their own", own)
 		}
 	})
+}
+
+// A binary of which something is required is judged by itself: what it lacks
+// was nothing to the genome that requires nothing of it.
+func TestRequirementsAreNotShared(t *testing.T) {
+	f := newFixture(t)
+	for _, say := range []int{0, 8, 1, 8} {
+		if r, err := f.Evaluate(t.Context(), f.genome(t, 5, say), 0); err != nil || r.Verdict != Correct {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if n := f.bench.count(StageInspect, "5"); n != 2 {
+		t.Errorf("inspection ran %d times, not once for each set of requirements", n)
+	}
 }
 
 // Who waits for another's evaluation takes over when that one is cancelled.

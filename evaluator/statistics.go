@@ -63,7 +63,7 @@ func NewTiming(shape string, samples, baseline []float64, batch, baselineBatch i
 		Ratio: Median(ratios),
 	}
 	if s := slices.Sorted(slices.Values(samples)); len(s) > 0 && t.MedianNS > 0 {
-		t.Spread = (quantile(s, 0.75) - quantile(s, 0.25)) / t.MedianNS
+		t.Spread = (Quantile(s, 0.75) - Quantile(s, 0.25)) / t.MedianNS
 	}
 	return t
 }
@@ -77,8 +77,9 @@ func (t Timing) Ratios() []float64 {
 	return r
 }
 
-// quantile interpolates linearly between the order statistics of sorted s.
-func quantile(s []float64, q float64) float64 {
+// Quantile interpolates linearly between the order statistics of s, which is
+// sorted and not empty.
+func Quantile(s []float64, q float64) float64 {
 	at := q * float64(len(s)-1)
 	i := int(at)
 	if i+1 >= len(s) {

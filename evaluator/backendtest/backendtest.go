@@ -83,6 +83,10 @@ type Harness struct {
 	// Grace is how long an evaluator may take to return once its context has
 	// ended. Zero means 2 seconds.
 	Grace time.Duration
+	// Keeps is how many processes an evaluator may hold between candidates, and
+	// replace when one of them dies. Zero means those that it holds when it has
+	// judged one, and no others.
+	Keeps int
 }
 
 // withDefaults fills in what was left empty.
@@ -452,6 +456,24 @@ func incumbent(t *testing.T, h Harness) {
 	}
 }
 
+// noOthers looks for processes besides those that the evaluator keeps.
+func (h Harness) noOthers(t *testing.T, idle []process) {
+	t.Helper()
+	if h.Keeps == 0 {
+		noProcesses(t, idle, h.Grace)
+		return
+	}
+	var now []process
+	if !eventually(h.Grace, func() bool { now, _ = descendants(); return len(now) <= h.Keeps }) {
+		t.Errorf("there are %d processes, of which the evaluator may keep %d", len(now), h.Keeps)
+	}
+	for _, p := range now {
+		if p.state == "Z" {
+			t.Errorf("process %d (%s) ended and was not waited for", p.pid, p.name)
+		}
+	}
+}
+
 // zoo: every faulty candidate gets its verdict by the check that is meant to
 // give it, leaves nothing running, and does not change what is found out about
 // the honest candidate after it.
@@ -464,7 +486,7 @@ func zoo(t *testing.T, h Harness) {
 	first := evaluate(t, ev, h.Honest(0))
 	wholesome(t, h, d, first)
 	idle, _ := descendants() // what the evaluator keeps between candidates
-	t.Cleanup(func() { noProcesses(t, idle, h.Grace) })
+	t.Cleanup(func() { h.noOthers(t, idle) })
 	for n, c := range h.Zoo {
 		// As many at a time as go test allows: each is followed by an honest
 		// candidate, and beside it are others, as in a campaign.
@@ -597,7 +619,7 @@ func cancel(t *testing.T, h Harness) {
 		if took > after+h.Grace {
 			t.Errorf("cancelled after %v, returned after %v", after, took)
 		}
-		noProcesses(t, idle, h.Grace)
+		h.noOthers(t, idle)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -681,7 +703,7 @@ func finals(t *testing.T, h Harness) {
 		if len(h.Zoo) == 0 {
 			t.Skip("no faulty candidates")
 		}
-		for _, kernel := range []string{"never-written", "memoised-by-content", "segfault"} {
+		for _, kernel := range []string{"never-written", "memoised-by-content", "segfault", "illegal-address"} {
 			i := slices.IndexFunc(h.Zoo, func(c Case) bool { return c.Kernel == kernel })
 			if i < 0 {
 				continue

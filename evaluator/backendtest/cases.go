@@ -30,14 +30,31 @@ type Case struct {
 	// evidence: it shows that the kernel was stopped by the check that is meant
 	// to stop it and not by chance. Case is ignored; empty asks for nothing.
 	Check string `toml:"check"`
+	// Or lists other outcomes that are as good, for faults of which one check
+	// or another may be the first to speak.
+	Or []Outcome `toml:"or"`
 	// Needs names the tool, as Description.Tools does, without which the
 	// verdict cannot be given; the case is then skipped. Empty: none.
 	Needs string `toml:"needs"`
 	// Slower is for cheats that gain nothing rather than being refused: the
 	// least ratio to the baseline that a correct verdict may come with.
 	Slower float64 `toml:"slower"`
+	// Honest marks a good neighbour: it must pass, and be refused by no check.
+	Honest bool `toml:"honest"`
 	// Seen says where such a kernel was seen; empty when it is our own idea.
 	Seen string `toml:"seen"`
+}
+
+// An Outcome is one way in which a case may end.
+type Outcome struct {
+	Verdict evaluator.Verdict `toml:"verdict"`
+	Stage   evaluator.Stage   `toml:"stage"`
+	Check   string            `toml:"check"`
+}
+
+// outcomes lists all ways in which the case may end, the expected one first.
+func (c Case) outcomes() []Outcome {
+	return append([]Outcome{{c.Verdict, c.Stage, c.Check}}, c.Or...)
 }
 
 // LoadCases reads the table of verdicts from a TOML file. Unknown keys,
@@ -66,12 +83,20 @@ func LoadCases(path string) ([]Case, error) {
 			return nil, fmt.Errorf("zoo: %s: case %q: kernel, group and does are required", path, c.Kernel)
 		case seen[c.Kernel]:
 			return nil, fmt.Errorf("zoo: %s: case %q: listed twice", path, c.Kernel)
-		case !slices.Contains(evaluator.Verdicts(), c.Verdict):
-			return nil, fmt.Errorf("zoo: %s: case %q: no verdict is called %q", path, c.Kernel, c.Verdict)
-		case !slices.Contains(evaluator.Stages(), c.Stage):
-			return nil, fmt.Errorf("zoo: %s: case %q: no stage is called %q", path, c.Kernel, c.Stage)
-		case c.Verdict == evaluator.Correct && c.Slower <= 0:
+		case c.Honest && (c.Verdict != evaluator.Correct || c.Slower != 0 || len(c.Or) > 0):
+			return nil, fmt.Errorf("zoo: %s: case %q: an honest neighbour is correct, and nothing else", path, c.Kernel)
+		case c.Verdict == evaluator.Correct && c.Slower <= 0 && !c.Honest:
 			return nil, fmt.Errorf("zoo: %s: case %q: a cheat that passes must show that it gains nothing: set slower", path, c.Kernel)
+		}
+		for n, o := range c.outcomes() {
+			switch {
+			case !slices.Contains(evaluator.Verdicts(), o.Verdict):
+				return nil, fmt.Errorf("zoo: %s: case %q: no verdict is called %q", path, c.Kernel, o.Verdict)
+			case !slices.Contains(evaluator.Stages(), o.Stage):
+				return nil, fmt.Errorf("zoo: %s: case %q: no stage is called %q", path, c.Kernel, o.Stage)
+			case n > 0 && o.Verdict == evaluator.Correct:
+				return nil, fmt.Errorf("zoo: %s: case %q: correct is no other outcome of a fault", path, c.Kernel)
+			}
 		}
 		seen[c.Kernel] = true
 	}
@@ -97,9 +122,15 @@ func Table(cases []Case) string {
 			if c.Group != g {
 				continue
 			}
-			shown := "the verdict"
-			if c.Check != "" {
-				shown = "“" + c.Check + "” in the evidence"
+			shown := sign(c.Check)
+			for _, o := range c.Or {
+				shown += "; or " + string(o.Verdict) + " at " + string(o.Stage)
+				if o.Check != "" {
+					shown += ": " + sign(o.Check)
+				}
+			}
+			if c.Honest {
+				shown = "it is honest"
 			}
 			if c.Slower > 0 {
 				shown = fmt.Sprintf("its true time: not below %g of the baseline's", c.Slower)
@@ -114,11 +145,37 @@ func Table(cases []Case) string {
 	return b.String()
 }
 
+// sign says what shows that a check spoke.
+func sign(check string) string {
+	if check == "" {
+		return "the verdict"
+	}
+	return "“" + check + "” in the evidence"
+}
+
 // cell escapes what would end a cell of a Markdown table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// judge returns what is wrong with a result for the case, or "".
+// judge returns what is wrong with a result for the case, or "". Of several
+// outcomes that are as good, the complaint is about the expected one.
 func (c Case) judge(r evaluator.Result) string {
+	var complaint string
+	for n, o := range c.outcomes() {
+		alternative := c
+		alternative.Verdict, alternative.Stage, alternative.Check = o.Verdict, o.Stage, o.Check
+		wrong := alternative.judgeOne(r)
+		if wrong == "" {
+			return ""
+		}
+		if n == 0 || r.Verdict == o.Verdict && r.Stage == o.Stage {
+			complaint = wrong
+		}
+	}
+	return complaint
+}
+
+// judgeOne is judge for the expected outcome alone.
+func (c Case) judgeOne(r evaluator.Result) string {
 	if r.Verdict != c.Verdict || r.Stage != c.Stage {
 		return fmt.Sprintf("got %s at %s (%s), want %s at %s", r.Verdict, r.Stage, r.Reason, c.Verdict, c.Stage)
 	}

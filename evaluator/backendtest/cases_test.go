@@ -23,6 +23,8 @@ func TestJudge(t *testing.T) {
 	}
 	redZone := Case{Kernel: "write-past-end", Verdict: evaluator.Parity, Stage: evaluator.StageParity, Check: "red zone"}
 	slow := Case{Kernel: "clock-tampering", Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Slower: 2}
+	either := redZone
+	either.Or = []Outcome{{evaluator.Sanitizer, evaluator.StageSanitize, "memcheck"}, {evaluator.Timeout, evaluator.StageParity, ""}}
 	for _, test := range []struct {
 		name string
 		c    Case
@@ -50,6 +52,12 @@ func TestJudge(t *testing.T) {
 			r.Fitness = 1
 			return r
 		}(), "fitness"},
+		{"either, the expected", either, failed(evaluator.Parity, evaluator.StageParity, "red zone"), ""},
+		{"either, the second", either, failed(evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: a write"), ""},
+		{"either, the last", either, failed(evaluator.Timeout, evaluator.StageParity, "no answer"), ""},
+		{"either, the second by another check", either, failed(evaluator.Sanitizer, evaluator.StageSanitize, "racecheck"), "\"memcheck\" occurs neither"},
+		{"either, and neither", either, failed(evaluator.Launch, evaluator.StageParity, "red zone"), "want parity at parity"},
+		{"either, passed", either, evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}, "got correct"},
 		{"gained nothing", slow, evaluator.Result{
 			Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Timings: []evaluator.Timing{{Shape: "s", Ratio: 4}},
 		}, ""},
@@ -76,6 +84,11 @@ func TestLoadCases(t *testing.T) {
 		{"no such verdict", strings.Replace(good, `verdict="parity"`, `verdict="pretty"`, 1), "pretty"},
 		{"no such stage", strings.Replace(good, `stage="parity"`, `stage="finals"`, 1), "finals"},
 		{"passes", strings.Replace(good, `verdict="parity"`, `verdict="correct"`, 1), "slower"},
+		{"passes, and is honest", strings.Replace(good, `verdict="parity"`, "honest=true\nverdict=\"correct\"", 1), ""},
+		{"honest, and refused", good + "honest=true\n", "honest"},
+		{"or", good + "or=[{verdict=\"timeout\",stage=\"parity\"}]\n", ""},
+		{"or no such verdict", good + "or=[{verdict=\"late\",stage=\"parity\"}]\n", "late"},
+		{"or correct", good + "or=[{verdict=\"correct\",stage=\"benchmark\"}]\n", "no other outcome"},
 		{"nothing said", strings.Replace(good, `does="d"`, ``, 1), "required"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

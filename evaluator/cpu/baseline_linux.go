@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/kernels"
 )
 
 // renderBaseline gives the source of the baseline, that of a wrapper for a
 // routine of a library.
-func renderBaseline(im *kernels.Implementation) (kernels.Rendered, error) {
-	r, err := im.RenderBaseline()
+func renderBaseline(im *kernels.Implementation, shapes []kernels.Shape) (kernels.Rendered, error) {
+	r, err := im.RenderBaseline(shapes...)
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return r, err
 	}
@@ -26,11 +27,11 @@ func renderBaseline(im *kernels.Implementation) (kernels.Rendered, error) {
 	}
 	return kernels.Rendered{
 		Implementation: owner, Entry: base.Symbol, Threads: 1,
-		Header: kernels.Header(&owner.Definition().Problem, owner),
+		Header: kernels.Header(owner.Problem(), owner),
 		// The header declares the entry; the routine has its type.
 		Source: fmt.Sprintf("extern __typeof__(%s) %s;\n", owner.Entry, base.Symbol),
 		Flags:  []string{"-O2", library},
-		Hash:   keyOf("library", base.Library, base.Symbol),
+		Hash:   cache.Key("library", base.Library, base.Symbol),
 	}, nil
 }
 
@@ -43,7 +44,7 @@ func (h *bench) proveBaseline(ctx context.Context) error {
 	}
 	im := h.plan.Implementations[0]
 	h.desc.Baseline = im.Baseline().String()
-	src, err := renderBaseline(im)
+	src, err := renderBaseline(im, h.plan.Tune)
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrBaseline, name, err)
 	}
@@ -73,14 +74,14 @@ func (h *bench) proveBaseline(ctx context.Context) error {
 // sanitizeBaseline remembers a baseline that passed: the same code under the
 // same tools passes again.
 func (h *bench) sanitizeBaseline(ctx context.Context, bin *candidate) (evaluator.Outcome, error) {
-	key := keyOf("baseline 1", h.base, bin.src.Hash)
-	if _, ok := h.cache.get("baselines", key, nil); ok {
+	key := cache.Key("baseline 1", h.base, bin.src.Hash)
+	if _, ok := h.cache.Get("baselines", key, nil); ok {
 		return evaluator.Outcome{}, nil
 	}
 	outcome, err := h.sanitizeAll(ctx, bin)
 	if err == nil && outcome.Verdict == "" {
 		// A full disk costs the next run some time, and this one nothing.
-		_ = h.cache.put("baselines", key, nil, nil)
+		_ = h.cache.Put("baselines", key, nil, nil)
 	}
 	return outcome, err
 }

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -34,8 +36,8 @@ type bench struct {
 	options  Options
 	plan     evaluator.Plan
 	log      *slog.Logger
-	launcher *launcher
-	cache    *cache
+	launcher *programs.Launcher
+	cache    *cache.Cache
 	tool     *toolchain
 	scratch  string
 	problem  *problem
@@ -95,13 +97,13 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		}
 		dir = filepath.Join(user, "evotune")
 	}
-	c, err := newCache(dir, o.CacheSize)
+	c, err := cache.New(dir, o.CacheSize)
 	if err != nil {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &bench{
-		options: o, plan: plan, log: o.Logger, launcher: newLauncher(), cache: c, problem: q,
+		options: o, plan: plan, log: o.Logger, launcher: programs.NewLauncher(), cache: c, problem: q,
 		harness: map[string]string{}, launchTime: map[string]time.Duration{},
 		ctx: life, cancel: cancel, sandbox: !o.noSandbox,
 	}
@@ -115,7 +117,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		n = cores()
 	}
 	h.jobs = semaphore.NewWeighted(int64(n))
-	if h.scratch, err = c.scratch(); err != nil {
+	if h.scratch, err = c.Scratch(); err != nil {
 		return nil, err
 	}
 	if h.tool, err = newToolchain(ctx, o.Compiler, h.launcher, c, max(o.Timeout, time.Minute)); err != nil {
@@ -204,7 +206,7 @@ func (h *bench) describe() {
 	h.desc = d
 	parts := []string{
 		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), keyOf(harnessSource),
+		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource),
 	}
 	for _, s := range h.problem.shapes() {
 		parts = append(parts, s.shape.Name, fmt.Sprint(s.dims))
@@ -212,7 +214,7 @@ func (h *bench) describe() {
 	for _, f := range h.flavours {
 		parts = append(parts, f.name)
 	}
-	h.base = keyOf(parts...)
+	h.base = cache.Key(parts...)
 }
 
 // Close implements [evaluator.Bench].
@@ -227,7 +229,7 @@ func (h *bench) Close() error {
 	h.cancel()
 	h.calls.Wait()
 	h.timing.close()
-	h.launcher.close()
+	h.launcher.Close()
 	if h.scratch != "" {
 		return os.RemoveAll(h.scratch)
 	}
@@ -251,9 +253,9 @@ func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Bi
 	if bin == nil {
 		return evaluator.Binary{}, outcome, err
 	}
-	key := keyOf(h.base, src.Hash)
+	key := cache.Key(h.base, src.Hash)
 	if h.baseline != nil {
-		key = keyOf(h.base, src.Hash, h.baseline.src.Hash)
+		key = cache.Key(h.base, src.Hash, h.baseline.src.Hash)
 	}
 	return evaluator.Binary{Hash: bin.hash, Key: key, Handle: bin}, outcome, err
 }

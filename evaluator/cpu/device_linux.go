@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
 )
 
 // cpuInfo reads the first processor of /proc/cpuinfo.
@@ -182,7 +183,7 @@ func describeDevice() evaluator.Device {
 			facts["l"+strconv.Itoa(c.level)] = strconv.FormatInt(c.bytes>>10, 10) + "K"
 		}
 	}
-	fingerprint := keyOf("cpu 1", name, facts["architecture"], facts["cores"], facts["flags"],
+	fingerprint := cache.Key("cpu 1", name, facts["architecture"], facts["cores"], facts["flags"],
 		facts["microcode"], facts["stepping"], facts["l1"], facts["l2"], facts["l3"])[:16]
 	var uts unix.Utsname
 	if unix.Uname(&uts) == nil {

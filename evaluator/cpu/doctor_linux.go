@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // trialSource is a candidate that every tool must be able to run.
@@ -147,7 +149,7 @@ func (h *bench) try(ctx context.Context, f *flavour) (sandboxed bool, err error)
 	}
 	status, err := p.quit(h.options.Timeout)
 	if err == nil && status != 0 {
-		err = fmt.Errorf("the trial ended with status %d: %s", status, printable(p.log.text()))
+		err = fmt.Errorf("the trial ended with status %d: %s", status, printable(p.log.Text()))
 	}
 	return p.sandboxed, describeFailure(err)
 }
@@ -168,12 +170,12 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
 	}
 	defer remove(dir)
-	c, err := newCache(filepath.Join(dir, "cache"), 0)
+	c, err := cache.New(filepath.Join(dir, "cache"), 0)
 	if err != nil {
 		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
 	}
-	h := &bench{options: b.options, log: b.options.Logger, launcher: newLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
-	defer h.launcher.close()
+	h := &bench{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
+	defer h.launcher.Close()
 	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
 		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
 	}

@@ -98,7 +98,7 @@ func (h *bench) inspect(ctx context.Context, c *candidate) (evaluator.Outcome, e
 	if h.objdump == "" {
 		missing := "objdump is not installed"
 		o.Evidence = append(o.Evidence, evaluator.Evidence{Check: "instructions", Outcome: evaluator.NotRun, Detail: missing})
-		for _, re := range slices.Concat(want.Require, want.Forbid) {
+		for _, re := range slices.Concat(c.src.Require, want.Forbid) {
 			o.Evidence = append(o.Evidence, evaluator.Evidence{Check: "mnemonic " + re.String(), Outcome: evaluator.NotRun, Detail: missing})
 		}
 		return o, nil
@@ -108,7 +108,7 @@ func (h *bench) inspect(ctx context.Context, c *candidate) (evaluator.Outcome, e
 		return o, err
 	}
 	o.Evidence = append(o.Evidence, counts.evidence()...)
-	for _, re := range want.Require {
+	for _, re := range c.src.Require {
 		check := "requires " + re.String()
 		if n := counts.matching(re); n == 0 {
 			reject(check, "no instruction of the binary matches "+re.String())

@@ -89,7 +89,7 @@ func (h *bench) parity(ctx context.Context, c *candidate) (evaluator.Outcome, ma
 	}
 	status, err := p.quit(h.options.Timeout)
 	if err == nil && status != 0 {
-		err = &failure{evaluator.Launch, fmt.Sprintf("ended with status %d", status), p.log.text()}
+		err = &failure{evaluator.Launch, fmt.Sprintf("ended with status %d", status), p.log.Text()}
 	}
 	if err != nil {
 		out, err := fault(err, evidence, "end of the process")

@@ -3,124 +3,15 @@
 package cpu
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
 )
-
-func TestCache(t *testing.T) {
-	c, err := newCache(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type meta struct{ Log string }
-	key := keyOf("a")
-	if _, ok := c.get("objects", key, nil); ok {
-		t.Error("an empty cache has an entry")
-	}
-	want := bytes.Repeat([]byte("contents\n"), 100)
-	if err := c.put("objects", key, want, meta{"log\nof two lines"}); err != nil {
-		t.Fatal(err)
-	}
-	var m meta
-	if got, ok := c.get("objects", key, &m); !ok || !bytes.Equal(got, want) || m.Log != "log\nof two lines" {
-		t.Errorf("got %d bytes, %v, %+v", len(got), ok, m)
-	}
-	// Whatever byte of an entry is damaged or missing, it is not believed.
-	path := c.path("objects", key)
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(file); i += 7 {
-		damaged := bytes.Clone(file)
-		damaged[i] ^= 1
-		if contents, err := openEntry(damaged, &meta{}); err == nil && !bytes.Equal(contents, want) {
-			t.Fatalf("byte %d was changed and the entry believed", i)
-		}
-		if _, err := openEntry(file[:i], &meta{}); !errors.Is(err, errDamaged) {
-			t.Fatalf("the first %d bytes were believed: %v", i, err)
-		}
-	}
-	if err := os.WriteFile(path, file[:len(file)/2], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := c.get("objects", key, nil); ok {
-		t.Error("a truncated entry was believed")
-	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a truncated entry was kept")
-	}
-}
-
-func TestCacheIsBounded(t *testing.T) {
-	const limit = 100 << 10
-	dir := t.TempDir()
-	var group sync.WaitGroup
-	for writer := range 3 { // as several processes would
-		c, err := newCache(dir, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		group.Go(func() {
-			for i := range 60 {
-				key := keyOf(fmt.Sprint(writer, i))
-				if err := c.put("objects", key, make([]byte, 4<<10), nil); err != nil {
-					t.Error(err)
-				}
-				if contents, ok := c.get("objects", key, nil); ok && len(contents) != 4<<10 {
-					t.Errorf("%d bytes", len(contents))
-				}
-			}
-		})
-	}
-	group.Wait()
-	last, err := newCache(dir, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recent := keyOf("used")
-	if err := last.put("objects", recent, make([]byte, 4<<10), nil); err != nil {
-		t.Fatal(err)
-	}
-	future := time.Now().Add(time.Hour)
-	if err := os.Chtimes(last.path("objects", recent), future, future); err != nil {
-		t.Fatal(err)
-	}
-	last.size = limit // the next one is too many
-	if err := last.put("objects", keyOf("last"), make([]byte, 4<<10), nil); err != nil {
-		t.Fatal(err)
-	}
-	var total int64
-	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, _ error) error {
-		if info, err := d.Info(); err == nil && !d.IsDir() {
-			total += info.Size()
-		}
-		return nil
-	})
-	if total > limit {
-		t.Errorf("the cache has %d bytes, allowed are %d", total, limit)
-	}
-	if _, ok := last.get("objects", recent, nil); !ok {
-		t.Error("what was used last went first")
-	}
-}
-
-func TestKeyOf(t *testing.T) {
-	if keyOf("ab", "c") == keyOf("a", "bc") || keyOf("a") == keyOf("a", "") {
-		t.Error("other parts, the same key")
-	}
-}
 
 func TestFirstError(t *testing.T) {
 	for log, want := range map[string]string{

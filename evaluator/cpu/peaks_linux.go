@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/cache"
 )
 
 //go:embed native/probe.c
@@ -26,13 +28,13 @@ const (
 
 // peaksKey names the machine's peaks in the cache.
 func (h *bench) peaksKey() string {
-	return keyOf("peaks 1", h.desc.Device.Fingerprint, h.tool.identity, keyOf(probeSource))
+	return cache.Key("peaks 1", h.desc.Device.Fingerprint, h.tool.identity, cache.Key(probeSource))
 }
 
 // loadPeaks takes the machine's peaks from the cache or measures them.
 func (h *bench) loadPeaks(ctx context.Context) error {
 	var peaks map[string]float64
-	if _, ok := h.cache.get("peaks", h.peaksKey(), &peaks); ok && peaks["f32/1"] > 0 {
+	if _, ok := h.cache.Get("peaks", h.peaksKey(), &peaks); ok && peaks["f32/1"] > 0 {
 		h.peaks = peaks
 		return nil
 	}
@@ -90,7 +92,7 @@ func (h *bench) measurePeaks(ctx context.Context) error {
 	h.peaks = peaks
 	h.peaksMu.Unlock()
 	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.put("peaks", h.peaksKey(), nil, peaks)
+	_ = h.cache.Put("peaks", h.peaksKey(), nil, peaks)
 	return nil
 }
 

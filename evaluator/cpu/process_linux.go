@@ -8,20 +8,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // runVariable marks the environment of a candidate, so that what it leaves
@@ -40,79 +38,6 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.reason }
-
-// A launcher starts processes from one operating system thread that lives as
-// long as it does: the kernel kills a child with PR_SET_PDEATHSIG when the
-// thread that started it ends, so that thread must not be one that Go may end.
-// When the launcher is closed, or evotune is killed, all its children die.
-type launcher struct {
-	requests chan startRequest
-	once     sync.Once
-	done     chan struct{}
-	ended    chan struct{}
-}
-
-type startRequest struct {
-	cmd       *exec.Cmd
-	fixedMaps bool // without address space randomisation
-	result    chan error
-}
-
-func newLauncher() *launcher {
-	l := &launcher{
-		requests: make(chan startRequest),
-		done:     make(chan struct{}),
-		ended:    make(chan struct{}),
-	}
-	// Orphans of candidates come to us and not to init, so that they are found.
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	go l.loop()
-	return l
-}
-
-func (l *launcher) loop() {
-	defer close(l.ended)
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-	for {
-		select {
-		case <-l.done:
-			return
-		case r := <-l.requests:
-			if r.fixedMaps {
-				setPersonality(addrNoRandomize)
-			}
-			err := r.cmd.Start()
-			if r.fixedMaps {
-				setPersonality(0)
-			}
-			r.result <- err
-		}
-	}
-}
-
-func (l *launcher) close() {
-	l.once.Do(func() { close(l.done) })
-	<-l.ended
-}
-
-var errLauncherClosed = evaluator.ErrBenchClosed
-
-func (l *launcher) start(cmd *exec.Cmd, fixedMaps bool) error {
-	r := startRequest{cmd: cmd, fixedMaps: fixedMaps, result: make(chan error, 1)}
-	select {
-	case l.requests <- r:
-		return <-r.result
-	case <-l.done:
-		return errLauncherClosed
-	}
-}
-
-const addrNoRandomize = 0x0040000 // ADDR_NO_RANDOMIZE of personality(2)
-
-// setPersonality sets the calling thread's; children inherit it.
-func setPersonality(p uintptr) {
-	_, _, _ = syscall.RawSyscall(unix.SYS_PERSONALITY, p, 0, 0)
-}
 
 // A runSpec says how a harness process is to be started.
 type runSpec struct {
@@ -136,7 +61,7 @@ type runSpec struct {
 type process struct {
 	pid       int
 	control   *os.File
-	log       *cappedLog
+	log       *programs.Log
 	exited    chan struct{}
 	state     *os.ProcessState
 	token     string
@@ -157,7 +82,7 @@ type process struct {
 var errProcess = errors.New("the harness process failed")
 
 // startProcess starts a harness and waits until it is ready to load.
-func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, error) {
+func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -208,21 +133,25 @@ func startProcess(ctx context.Context, l *launcher, spec runSpec) (*process, err
 		"TMPDIR=" + spec.scratch,
 	}, spec.env...)
 	cmd.ExtraFiles = []*os.File{theirs, spec.arena.file, spec.object}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	r, w, err := os.Pipe()
 	if err != nil {
 		discard(control)
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	cmd.Stderr = w
-	p.log = newCappedLog(r, logLimit)
-	err = l.start(cmd, spec.fixedMaps)
+	p.log = programs.NewLog(r, logLimit)
+	if spec.fixedMaps {
+		err = l.StartFixed(cmd)
+	} else {
+		err = l.Start(cmd)
+	}
 	// While this end is open here, the death of the other would not be seen.
 	discard(theirs)
 	discard(w)
 	if err != nil {
 		discard(control)
-		p.log.close()
+		p.log.Close()
 		return nil, fmt.Errorf("%w: starting %s: %w", errProcess, args[0], err)
 	}
 	p.pid = cmd.Process.Pid
@@ -335,7 +264,7 @@ func (p *process) fail(verdict evaluator.Verdict, reason string) *failure {
 	if p.leftover > 0 {
 		reason += fmt.Sprintf("; left %d processes running", p.leftover)
 	}
-	return &failure{verdict, reason, p.log.text()}
+	return &failure{verdict, reason, p.log.Text()}
 }
 
 func exitReason(state *os.ProcessState) string {
@@ -447,13 +376,13 @@ func (p *process) quit(deadline time.Duration) (status int, err error) {
 	}
 	p.kill()
 	if p.leftover > 0 {
-		return 0, &failure{evaluator.Launch, fmt.Sprintf("left %d processes running", p.leftover), p.log.text()}
+		return 0, &failure{evaluator.Launch, fmt.Sprintf("left %d processes running", p.leftover), p.log.Text()}
 	}
 	if p.state == nil {
 		return 0, fmt.Errorf("%w: it ended without a status", errProcess)
 	}
 	if s, ok := p.state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return 0, &failure{evaluator.Launch, exitReason(p.state) + " (while it ended)", p.log.text()}
+		return 0, &failure{evaluator.Launch, exitReason(p.state) + " (while it ended)", p.log.Text()}
 	}
 	return p.state.ExitCode(), nil
 }
@@ -476,7 +405,7 @@ func (p *process) kill() {
 	<-p.exited
 	p.leftover += p.reap(true)
 	discard(p.control)
-	p.log.close()
+	p.log.Close()
 }
 
 // reap looks for processes that the candidate started. Where the sandbox works
@@ -579,52 +508,4 @@ func hasVariable(pid int, variable string) bool {
 		}
 	}
 	return false
-}
-
-// A cappedLog keeps the first bytes of what is written to a pipe and throws
-// away the rest.
-type cappedLog struct {
-	pipe *os.File
-	mu   sync.Mutex
-	kept []byte
-	cap  int
-	done chan struct{}
-}
-
-func newCappedLog(pipe *os.File, limit int) *cappedLog {
-	l := &cappedLog{pipe: pipe, cap: limit, done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		_, _ = io.Copy(l, pipe)
-	}()
-	return l
-}
-
-// Write implements [io.Writer].
-func (l *cappedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if room := l.cap - len(l.kept); room > 0 {
-		l.kept = append(l.kept, b[:min(room, len(b))]...)
-	}
-	return len(b), nil
-}
-
-// text is what was written so far. It comes from the candidate: text for
-// people and nothing else.
-func (l *cappedLog) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(bytes.ToValidUTF8(l.kept, []byte("?")))
-}
-
-// close waits shortly for the rest of the text: whoever still holds the pipe's
-// other end does not hold up evotune.
-func (l *cappedLog) close() {
-	select {
-	case <-l.done:
-	case <-time.After(200 * time.Millisecond):
-	}
-	discard(l.pipe)
-	<-l.done
 }

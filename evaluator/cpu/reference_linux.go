@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -43,7 +44,7 @@ func (h *bench) buildReference(ctx context.Context) (*reference, error) {
 		}
 		return nil, err
 	}
-	return &reference{h: h, object: out.Object, key: keyOf("reference 1", h.tool.key(c), strconv.FormatUint(h.plan.Seed, 10))}, nil
+	return &reference{h: h, object: out.Object, key: cache.Key("reference 1", h.tool.key(c), strconv.FormatUint(h.plan.Seed, 10))}, nil
 }
 
 // outputs runs the reference on inputs as they are stored, in a process of its
@@ -55,10 +56,10 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 	if variant >= 0 {
 		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
 		for b, in := range inputs {
-			parts = append(parts, r.h.problem.dtypes[b].String(), keyOf(string(in)))
+			parts = append(parts, r.h.problem.dtypes[b].String(), cache.Key(string(in)))
 		}
-		key = keyOf(parts...)
-		if packed, ok := r.h.cache.get("references", key, nil); ok {
+		key = cache.Key(parts...)
+		if packed, ok := r.h.cache.Get("references", key, nil); ok {
 			if out, err := unpackOutputs(d, packed); err == nil {
 				return out, nil
 			}
@@ -125,7 +126,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 	}
 	if key != "" {
 		// A full disk costs the next run some time, and this one nothing.
-		_ = r.h.cache.put("references", key, packOutputs(out), nil)
+		_ = r.h.cache.Put("references", key, packOutputs(out), nil)
 	}
 	return out, nil
 }
@@ -147,7 +148,7 @@ func unpackOutputs(d *shapeData, packed []byte) ([]expected, error) {
 			continue
 		}
 		if len(packed) < 8*p.elements {
-			return nil, errDamaged
+			return nil, cache.ErrDamaged
 		}
 		values := make([]float64, p.elements)
 		for j := range values {
@@ -160,7 +161,7 @@ func unpackOutputs(d *shapeData, packed []byte) ([]expected, error) {
 		}
 	}
 	if len(packed) != 0 {
-		return nil, errDamaged
+		return nil, cache.ErrDamaged
 	}
 	return out, nil
 }

@@ -149,7 +149,7 @@ func (h *bench) sanitizedRuns(ctx context.Context, f *flavour, object []byte, d 
 		}
 	}
 	status, err := p.quit(h.options.Timeout)
-	log := p.log.text()
+	log := p.log.Text()
 	if err == nil && status != 0 {
 		err = &failure{evaluator.Sanitizer, fmt.Sprintf("ended with status %d", status), log}
 	}

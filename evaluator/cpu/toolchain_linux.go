@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // compilerMemory bounds the address space of a compiler: a candidate that
@@ -31,8 +31,8 @@ type toolchain struct {
 	// identity is what its output depends on beside its input.
 	identity string
 
-	launcher *launcher
-	cache    *cache
+	launcher *programs.Launcher
+	cache    *cache.Cache
 	timeout  time.Duration
 }
 
@@ -59,7 +59,7 @@ func findCompiler(option string) (string, error) {
 	return "", fmt.Errorf("%w: neither gcc nor clang was found: install one (apt-get install gcc libc6-dev)", ErrNoCompiler)
 }
 
-func newToolchain(ctx context.Context, option string, l *launcher, c *cache, timeout time.Duration) (*toolchain, error) {
+func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *cache.Cache, timeout time.Duration) (*toolchain, error) {
 	path, err := findCompiler(option)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func newToolchain(ctx context.Context, option string, l *launcher, c *cache, tim
 	if !strings.Contains(t.machine, "linux") {
 		return nil, fmt.Errorf("%w: %s compiles for %s, not for this machine", ErrNoCompiler, path, t.machine)
 	}
-	t.identity = keyOf(path, t.version, t.machine, cpuFlags())
+	t.identity = cache.Key(path, t.version, t.machine, cpuFlags())
 	return t, nil
 }
 
@@ -120,7 +120,7 @@ func (t *toolchain) key(c compilation) string {
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
 		parts = append(parts, name, c.files[name])
 	}
-	return keyOf(parts...)
+	return cache.Key(parts...)
 }
 
 // compile runs the compiler, or takes the result from the cache. The error is
@@ -128,11 +128,11 @@ func (t *toolchain) key(c compilation) string {
 func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error) {
 	key := t.key(c)
 	var out compiled
-	if object, ok := t.cache.get("objects", key, &out); ok {
+	if object, ok := t.cache.Get("objects", key, &out); ok {
 		out.Object, out.Cached = object, true
 		return out, nil
 	}
-	dir, err := t.cache.scratch()
+	dir, err := t.cache.Scratch()
 	if err != nil {
 		return out, err
 	}
@@ -160,7 +160,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 		switch {
 		case ctx.Err() != nil:
 			return out, ctx.Err()
-		case errors.Is(err, errToolTimeout):
+		case errors.Is(err, programs.ErrTimeout):
 			return out, &errCompile{out.Log, fmt.Sprintf("the compiler did not end within %v", t.timeout)}
 		case errors.As(err, &exit):
 			return out, &errCompile{out.Log, firstError(out.Log)}
@@ -175,7 +175,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 		out.Frame, out.FrameOf, out.FrameKind = largestFrame(dir)
 	}
 	// A full disk costs the next run some time, and this one nothing.
-	_ = t.cache.put("objects", key, out.Object, out)
+	_ = t.cache.Put("objects", key, out.Object, out)
 	return out, nil
 }
 
@@ -223,8 +223,6 @@ func largestFrame(dir string) (bytes int64, function, kind string) {
 	return bytes, function, kind
 }
 
-var errToolTimeout = errors.New("timeout")
-
 // command runs one of our tools in a process group of its own and returns what
 // it wrote, at most compilerLog bytes of it.
 func (t *toolchain) command(ctx context.Context, dir, path string, args ...string) ([]byte, error) {
@@ -233,51 +231,6 @@ func (t *toolchain) command(ctx context.Context, dir, path string, args ...strin
 
 // runTool runs a trusted program with a deadline; both of its streams go to
 // one capped log.
-func runTool(ctx context.Context, l *launcher, timeout time.Duration, dir string, limit int, path string, args ...string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(path, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if dir != "" {
-		cmd.Env = append(cmd.Env, "TMPDIR="+dir)
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stdout, cmd.Stderr = w, w
-	log := newCappedLog(r, limit)
-	if err := l.start(cmd, false); err != nil {
-		discard(w)
-		log.close()
-		return nil, err
-	}
-	discard(w)
-	pid := cmd.Process.Pid
-	bound := unix.Rlimit{Cur: compilerMemory, Max: compilerMemory}
-	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &bound, nil)
-	done := make(chan struct{})
-	go func() {
-		err = cmd.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	kill := func() { _ = unix.Kill(-pid, unix.SIGKILL) }
-	select {
-	case <-done:
-	case <-ctx.Done():
-		kill()
-		<-done
-		err = ctx.Err()
-	case <-timer.C:
-		kill()
-		<-done
-		err = errToolTimeout
-	}
-	log.close()
-	return []byte(log.text()), err
+func runTool(ctx context.Context, l *programs.Launcher, timeout time.Duration, dir string, limit int, path string, args ...string) ([]byte, error) {
+	return l.Run(ctx, programs.Command{Path: path, Args: args, Dir: dir, Timeout: timeout, Memory: compilerMemory, Output: limit})
 }

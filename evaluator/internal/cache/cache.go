@@ -1,4 +1,6 @@
-package cpu
+// Package cache keeps on disk what the backends of the evaluator find expensive
+// to make again.
+package cache
 
 import (
 	"bytes"
@@ -16,12 +18,12 @@ import (
 	"time"
 )
 
-// A cache keeps what is expensive to make again: binaries, outputs of
+// A Cache keeps what is expensive to make again: binaries, outputs of
 // references, measured peaks. Entries are named by the hash of all that they
 // depend on. Several processes may use one folder: an entry is written beside
 // and renamed into place, and one that does not match its own checksum is
 // thrown away and made again.
-type cache struct {
+type Cache struct {
 	dir   string
 	limit int64 // bytes; 0 sets no bound
 
@@ -29,20 +31,22 @@ type cache struct {
 	size int64 // an estimate; negative before the first look
 }
 
-const cacheMagic = "evotune cache 1\n"
+const magic = "evotune cache 1\n"
 
-// cacheHeader is the line between the magic and the contents.
-type cacheHeader struct {
+// header is the line between the magic and the contents.
+type header struct {
 	Size int             `json:"size"`
 	Sum  string          `json:"sha256"`
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-func newCache(dir string, limit int64) (*cache, error) {
+// New opens the cache in a folder, which is made where it is missing. A limit of
+// zero or less sets no bound.
+func New(dir string, limit int64) (*Cache, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
 		return nil, fmt.Errorf("the cache folder cannot be used: %w", err)
 	}
-	c := &cache{dir: dir, limit: limit, size: -1}
+	c := &Cache{dir: dir, limit: limit, size: -1}
 	c.sweep()
 	return c, nil
 }
@@ -51,7 +55,7 @@ func newCache(dir string, limit int64) (*cache, error) {
 const staleAfter = 48 * time.Hour
 
 // sweep removes what evotunes that were killed have left behind.
-func (c *cache) sweep() {
+func (c *Cache) sweep() {
 	dir := filepath.Join(c.dir, "tmp")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,13 +68,13 @@ func (c *cache) sweep() {
 	}
 }
 
-func (c *cache) path(kind, key string) string {
+func (c *Cache) path(kind, key string) string {
 	return filepath.Join(c.dir, kind, key[:2], key[2:])
 }
 
-// get reads an entry into meta (which may be nil). ok is false when there is
+// Get reads an entry into meta (which may be nil). ok is false when there is
 // none, or when it is damaged.
-func (c *cache) get(kind, key string, meta any) (contents []byte, ok bool) {
+func (c *Cache) Get(kind, key string, meta any) (contents []byte, ok bool) {
 	path := c.path(kind, key)
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -86,28 +90,29 @@ func (c *cache) get(kind, key string, meta any) (contents []byte, ok bool) {
 	return contents, true
 }
 
-var errDamaged = errors.New("damaged cache entry")
+// ErrDamaged says that an entry is not what was put.
+var ErrDamaged = errors.New("damaged cache entry")
 
 func openEntry(file []byte, meta any) ([]byte, error) {
-	rest, ok := bytes.CutPrefix(file, []byte(cacheMagic))
+	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	line, contents, ok := bytes.Cut(rest, []byte{'\n'})
 	if !ok {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
-	var h cacheHeader
+	var h header
 	if err := json.Unmarshal(line, &h); err != nil {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	sum := entrySum(h.Meta, contents)
 	if h.Size != len(contents) || h.Sum != sum {
-		return nil, errDamaged
+		return nil, ErrDamaged
 	}
 	if meta != nil {
 		if err := json.Unmarshal(h.Meta, meta); err != nil {
-			return nil, errDamaged
+			return nil, ErrDamaged
 		}
 	}
 	return contents, nil
@@ -121,13 +126,13 @@ func entrySum(meta, contents []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// put writes an entry.
-func (c *cache) put(kind, key string, contents []byte, meta any) error {
+// Put writes an entry.
+func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
 	m, err := json.Marshal(meta)
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(cacheHeader{Size: len(contents), Sum: entrySum(m, contents), Meta: m})
+	head, err := json.Marshal(header{Size: len(contents), Sum: entrySum(m, contents), Meta: m})
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (c *cache) put(kind, key string, contents []byte, meta any) error {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
 	defer remove(f.Name())
-	for _, part := range [][]byte{[]byte(cacheMagic), head, {'\n'}, contents} {
+	for _, part := range [][]byte{[]byte(magic), head, {'\n'}, contents} {
 		if _, err := f.Write(part); err != nil {
 			discard(f)
 			return fmt.Errorf("writing to the cache: %w", err)
@@ -152,12 +157,12 @@ func (c *cache) put(kind, key string, contents []byte, meta any) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
-	c.grown(int64(len(contents) + len(head) + len(cacheMagic)))
+	c.grown(int64(len(contents) + len(head) + len(magic)))
 	return nil
 }
 
 // grown counts new bytes and makes room when there are too many.
-func (c *cache) grown(n int64) {
+func (c *Cache) grown(n int64) {
 	if c.limit <= 0 {
 		return
 	}
@@ -173,7 +178,7 @@ func (c *cache) grown(n int64) {
 
 // evict removes the least recently used entries until a tenth of the room is
 // free, and returns what is left.
-func (c *cache) evict() int64 {
+func (c *Cache) evict() int64 {
 	type entry struct {
 		path string
 		size int64
@@ -209,8 +214,8 @@ func (c *cache) evict() int64 {
 	return total
 }
 
-// scratch makes a folder for one use.
-func (c *cache) scratch() (string, error) {
+// Scratch makes a folder for one use.
+func (c *Cache) Scratch() (string, error) {
 	dir, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), "work-")
 	if err != nil {
 		return "", fmt.Errorf("a folder for temporary files: %w", err)
@@ -218,8 +223,8 @@ func (c *cache) scratch() (string, error) {
 	return dir, nil
 }
 
-// keyOf hashes parts so that no two lists of parts have one hash.
-func keyOf(parts ...string) string {
+// Key hashes parts so that no two lists of parts have one hash.
+func Key(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		fmt.Fprintf(h, "%d:", len(p))

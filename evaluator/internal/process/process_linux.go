@@ -1,0 +1,252 @@
+// Package process starts the programs that the backends of the evaluator need:
+// each in a process group of its own, with a deadline, and with a death that
+// follows evotune's own.
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// ErrTimeout is returned by Run when the program was killed at its deadline.
+var ErrTimeout = errors.New("timeout")
+
+// A Launcher starts processes from one operating system thread that lives as
+// long as it does: the kernel kills a child with PR_SET_PDEATHSIG when the
+// thread that started it ends, so that thread must not be one that Go may end.
+// When the Launcher is closed, or evotune is killed, all its children die.
+type Launcher struct {
+	requests chan request
+	once     sync.Once
+	done     chan struct{}
+	ended    chan struct{}
+}
+
+type request struct {
+	cmd       *exec.Cmd
+	fixedMaps bool
+	result    chan error
+}
+
+// NewLauncher returns a Launcher. Close ends it.
+func NewLauncher() *Launcher {
+	l := &Launcher{requests: make(chan request), done: make(chan struct{}), ended: make(chan struct{})}
+	// Orphans come to us and not to init, so that they are found.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	go l.loop()
+	return l
+}
+
+func (l *Launcher) loop() {
+	defer close(l.ended)
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	if unix.Gettid() == unix.Getpid() {
+		// Go never ends the process's first thread. While this goroutine waits
+		// on it, another one runs elsewhere.
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			runtime.LockOSThread()
+			l.serve()
+		}()
+		<-ended
+		runtime.UnlockOSThread()
+		return
+	}
+	l.serve()
+}
+
+func (l *Launcher) serve() {
+	for {
+		select {
+		case <-l.done:
+			return
+		case r := <-l.requests:
+			if r.fixedMaps {
+				setPersonality(addrNoRandomize)
+			}
+			err := r.cmd.Start()
+			if r.fixedMaps {
+				setPersonality(0)
+			}
+			r.result <- err
+		}
+	}
+}
+
+// Close ends the Launcher, and with it every process that it started.
+func (l *Launcher) Close() {
+	l.once.Do(func() { close(l.done) })
+	<-l.ended
+}
+
+// Start starts a program in a process group of its own, unless cmd says
+// otherwise, to be killed when the Launcher's thread ends. When the Launcher is
+// closed the error is evaluator.ErrBenchClosed.
+func (l *Launcher) Start(cmd *exec.Cmd) error { return l.start(request{cmd: cmd}) }
+
+// StartFixed is Start without randomisation of the address space.
+func (l *Launcher) StartFixed(cmd *exec.Cmd) error {
+	return l.start(request{cmd: cmd, fixedMaps: true})
+}
+
+func (l *Launcher) start(r request) error {
+	if r.cmd.SysProcAttr == nil {
+		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
+	r.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	r.result = make(chan error, 1)
+	select {
+	case l.requests <- r:
+		return <-r.result
+	case <-l.done:
+		return evaluator.ErrBenchClosed
+	}
+}
+
+const addrNoRandomize = 0x0040000 // ADDR_NO_RANDOMIZE of personality(2)
+
+// setPersonality sets the calling thread's; children inherit it.
+func setPersonality(p uintptr) {
+	_, _, _ = syscall.RawSyscall(unix.SYS_PERSONALITY, p, 0, 0)
+}
+
+// KillGroup kills a process that Start started and all of its group.
+func KillGroup(pid int) {
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	_ = unix.Kill(pid, unix.SIGKILL)
+}
+
+// A Command is a program to Run.
+type Command struct {
+	Path string
+	Args []string
+	Dir  string
+	Env  []string // added to evotune's own
+	// Timeout is its deadline; zero sets none.
+	Timeout time.Duration
+	// Memory bounds its address space in bytes; zero sets no bound.
+	Memory uint64
+	// Output bounds what is kept of both of its streams, in bytes.
+	Output int
+	Stdin  io.Reader
+}
+
+// Run runs a program to its end and returns what it wrote to both of its
+// streams. The error is ErrTimeout at the deadline, the context's when that
+// ended first, and an *exec.ExitError when the program failed.
+func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Dir = c.Dir
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), c.Env...)
+	if c.Dir != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+c.Dir)
+	}
+	cmd.Stdin = c.Stdin
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	log := NewLog(r, c.Output)
+	if err := l.Start(cmd); err != nil {
+		_ = w.Close()
+		log.Close()
+		return nil, err
+	}
+	_ = w.Close()
+	pid := cmd.Process.Pid
+	if c.Memory > 0 {
+		bound := unix.Rlimit{Cur: c.Memory, Max: c.Memory}
+		_ = unix.Prlimit(pid, unix.RLIMIT_AS, &bound, nil)
+	}
+	done := make(chan struct{})
+	go func() {
+		err = cmd.Wait()
+		close(done)
+	}()
+	var deadline <-chan time.Time
+	if c.Timeout > 0 {
+		timer := time.NewTimer(c.Timeout)
+		defer timer.Stop()
+		deadline = timer.C
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		KillGroup(pid)
+		<-done
+		err = ctx.Err()
+	case <-deadline:
+		KillGroup(pid)
+		<-done
+		err = ErrTimeout
+	}
+	log.Close()
+	return []byte(log.Text()), err
+}
+
+// A Log keeps the first bytes of what is written to a pipe and throws away the
+// rest.
+type Log struct {
+	pipe *os.File
+	mu   sync.Mutex
+	kept []byte
+	cap  int
+	done chan struct{}
+}
+
+// NewLog reads a pipe until it ends or the Log is closed.
+func NewLog(pipe *os.File, limit int) *Log {
+	l := &Log{pipe: pipe, cap: limit, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		_, _ = io.Copy(writer{l}, pipe)
+	}()
+	return l
+}
+
+type writer struct{ *Log }
+
+func (w writer) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if room := w.cap - len(w.kept); room > 0 {
+		w.kept = append(w.kept, b[:min(room, len(b))]...)
+	}
+	return len(b), nil
+}
+
+// Text is what was written so far, made valid UTF-8. It may come from a
+// candidate: text for people and nothing else.
+func (l *Log) Text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(bytes.ToValidUTF8(l.kept, []byte("?")))
+}
+
+// Close waits shortly for the rest of the text: whoever still holds the pipe's
+// other end does not hold up evotune.
+func (l *Log) Close() {
+	select {
+	case <-l.done:
+	case <-time.After(200 * time.Millisecond):
+	}
+	_ = l.pipe.Close()
+	<-l.done
+}
