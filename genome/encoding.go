@@ -108,6 +108,20 @@ func Decode(encoding string) (map[string]Value, error) {
 	return m, nil
 }
 
+// Plain is Decode with the values as plain Go ones, for printing; nil when the
+// encoding is damaged.
+func Plain(encoding string) map[string]any {
+	m, err := Decode(encoding)
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v.Any()
+	}
+	return out
+}
+
 func validName(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false

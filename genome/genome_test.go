@@ -172,3 +172,13 @@ func TestIndividualInEaopt(t *testing.T) {
 		t.Errorf("best %v, want -64", best)
 	}
 }
+
+func TestPlain(t *testing.T) {
+	got := Plain(`A=3,B=true,C="x y",D=0.5`)
+	if want := map[string]any{"A": int64(3), "B": true, "C": "x y", "D": 0.5}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%#v, want %#v", got, want)
+	}
+	if got := Plain("A=,"); got != nil {
+		t.Errorf("a damaged encoding: %#v", got)
+	}
+}

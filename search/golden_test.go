@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/evotune/evotune/search"
@@ -18,6 +19,9 @@ var update = flag.Bool("update", false, "rewrite testdata/paths.json")
 // first proposals; the operators of genome are part of the path.
 func TestVersions(t *testing.T) {
 	const file = "testdata/paths.json"
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the digests are those of amd64; sums are rounded otherwise elsewhere")
+	}
 	type walked struct {
 		Version int    `json:"version"`
 		Digest  string `json:"digest"`

@@ -41,6 +41,9 @@ func (h *Hillclimb) climb(from int) {
 
 // Ask proposes a neighbour of the current genome, or a new start.
 func (h *Hillclimb) Ask() (Proposal, bool) {
+	if g, ok := h.warm(); ok {
+		return h.begin(g, opWarm), true
+	}
 	for len(h.around) > 0 {
 		g := h.around[len(h.around)-1]
 		h.around = h.around[:len(h.around)-1]
@@ -56,9 +59,14 @@ func (h *Hillclimb) Ask() (Proposal, bool) {
 	if !ok {
 		return Proposal{}, false
 	}
-	p := h.propose(g, opRandom)
+	return h.begin(g, opRandom), true
+}
+
+// begin proposes a genome to climb from.
+func (h *Hillclimb) begin(g genome.Genome, operator string) Proposal {
+	p := h.propose(g, operator)
 	h.starts = append(h.starts, h.known+p.Index)
-	return p, true
+	return p
 }
 
 // Tell moves to a better neighbour, or to the next start when the current

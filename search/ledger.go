@@ -21,6 +21,7 @@ type ledger struct {
 	known   int // entries that are no proposals
 	told    int // proposals told
 	spent   map[genome.Genome]int32
+	start   []genome.Genome // what is left of Options.Start
 	// rest, once made, lists in random order the genomes that were unspent at
 	// that moment; those spent since are skipped.
 	rest   []genome.Genome
@@ -54,6 +55,12 @@ func newLedger(name string, space *genome.Space, o Options) (*ledger, error) {
 		l.entries[len(l.entries)-1].tell(k.Outcome)
 	}
 	l.known = len(l.entries)
+	for i, g := range o.Start {
+		if err := space.Check(g); err != nil {
+			return nil, fmt.Errorf("search: genome %d to start with (%s): %w", i, g, err)
+		}
+	}
+	l.start = slices.Clone(o.Start)
 	return l, nil
 }
 
@@ -110,6 +117,18 @@ func (l *ledger) record(index int, o Outcome) int {
 	l.told++
 	l.entries[i].tell(o)
 	return i
+}
+
+// warm gives the next genome of Options.Start; false if none is left.
+func (l *ledger) warm() (genome.Genome, bool) {
+	for len(l.start) > 0 {
+		g := l.start[0]
+		l.start = l.start[1:]
+		if !l.isSpent(g) {
+			return g, true
+		}
+	}
+	return genome.Genome{}, false
 }
 
 // fresh draws uniformly among the unspent genomes; false if there is none.

@@ -3,10 +3,12 @@ package search
 import (
 	"math"
 	"math/rand"
+	"slices"
 )
 
 // The operators that proposals name.
 const (
+	opWarm      = "warm"      // named by Options.Start
 	opSeed      = "seed"      // spread over the space, far from what is known
 	opCrossover = "crossover" // genes of two parents, often mutated besides
 	opMutation  = "mutation"  // some genes of one parent drawn anew
@@ -18,9 +20,11 @@ const (
 // breeding lists the operators among which a bandit chooses.
 var breeding = []string{opCrossover, opMutation, opStep, opLocal, opRandom}
 
+// random is the place of the random draw in breeding.
+var random = slices.Index(breeding, opRandom)
+
 // A bandit chooses operators in proportion to what they have paid lately.
 type bandit struct {
-	names []string
 	value []float64 // running mean reward
 }
 
@@ -34,9 +38,7 @@ const (
 
 // newBandit starts from what the operators pay on average, so that short
 // campaigns do not spend themselves on learning it.
-func newBandit() bandit {
-	return bandit{names: breeding, value: []float64{0.3, 0.2, 0.2, 0.3, 0.1}}
-}
+func newBandit(pay []float64) bandit { return bandit{slices.Clone(pay)} }
 
 // choose draws an operator.
 func (b *bandit) choose(rng *rand.Rand) int {

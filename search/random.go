@@ -8,6 +8,9 @@ func newRandom(l *ledger) Strategy { return &Random{l} }
 
 // Ask draws a genome that was not proposed yet.
 func (r *Random) Ask() (Proposal, bool) {
+	if g, ok := r.warm(); ok {
+		return r.propose(g, opWarm), true
+	}
 	g, ok := r.fresh()
 	if !ok {
 		return Proposal{}, false

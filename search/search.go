@@ -36,8 +36,8 @@ type Proposal struct {
 	// Index counts the proposals of the strategy: 0, 1, 2, ...
 	Index  int
 	Genome genome.Genome
-	// Operator says how the genome was made: "seed", "crossover", "mutation",
-	// "step", "local", "random".
+	// Operator says how the genome was made: "warm", "seed", "crossover",
+	// "mutation", "step", "local", "random".
 	Operator string
 	// Parents are the indexes of the proposals that the genome was made from,
 	// all smaller than Index. Known results have no index and are left out.
@@ -83,6 +83,10 @@ type Options struct {
 	// Known are results from elsewhere, of genomes of the same space. The
 	// order matters to the path.
 	Known []Known
+	// Start are genomes that the strategy proposes first, in this order and
+	// with the operator "warm": the winners of other shapes or devices. Those
+	// that are known, or named twice, are passed over.
+	Start []genome.Genome
 }
 
 // Default is the name of the strategy that New makes when it is given none.
@@ -97,7 +101,7 @@ type kind struct {
 
 // kinds is the registry, the default first.
 var kinds = []kind{
-	{Default, 1, newEvolution},
+	{Default, 2, newEvolution},
 	{"hillclimb", 1, newHillclimb},
 	{"random", 1, newRandom},
 }
@@ -133,8 +137,8 @@ func lookup(name string) (kind, bool) {
 }
 
 // New makes the named strategy; the empty name means the default. An unknown
-// name is an error that lists the known ones; so is a known result whose genome
-// is not valid in the space.
+// name is an error that lists the known ones; so is a known result, or a genome
+// to start with, that is not valid in the space.
 func New(name string, space *genome.Space, o Options) (Strategy, error) {
 	k, ok := lookup(name)
 	if !ok {

@@ -320,6 +320,39 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// Genomes to start with come first, in their order, each once and never again.
+func TestStart(t *testing.T) {
+	space := ordinalSpace(t, 4, 3, 3)
+	rng := rand.New(rand.NewSource(7))
+	var first []genome.Genome
+	for len(first) < 6 {
+		if g := space.Random(rng); !slices.Contains(first, g) {
+			first = append(first, g)
+		}
+	}
+	known := []search.Known{{Genome: first[2], Outcome: made(first[2])}}
+	o := search.Options{Seed: 1, Known: known, Start: append(slices.Clone(first), first[0])}
+	want := slices.Delete(slices.Clone(first), 2, 3)
+	for _, name := range search.Names() {
+		ps := drive(t, open(t, name, space, o), 36, 3, made)
+		seen := map[genome.Genome]bool{}
+		for i, p := range ps {
+			if warm := i < len(want); warm != (p.Operator == "warm") || warm && p.Genome != want[i] {
+				t.Errorf("%s: proposal %d is %s by %s", name, i, p.Genome, p.Operator)
+			}
+			seen[p.Genome] = true
+		}
+		if len(ps) != 35 || len(seen) != 35 || seen[first[2]] {
+			t.Errorf("%s: %d proposals, %d genomes of 35 that are not known", name, len(ps), len(seen))
+		}
+	}
+
+	o = search.Options{Start: []genome.Genome{first[0], ordinalSpace(t, 2, 2).Random(rng)}}
+	if _, err := search.New("random", space, o); err == nil || !strings.Contains(err.Error(), "genome 1 to start with") {
+		t.Errorf("a genome of another space to start with: %v", err)
+	}
+}
+
 func best(ps []search.Proposal) float64 {
 	least := math.Inf(1)
 	for _, p := range ps {

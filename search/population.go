@@ -35,18 +35,8 @@ func (m *member) Clone() eaopt.Genome {
 
 func entryOf(indi eaopt.Individual) int { return indi.Genome.(*member).entry }
 
-// An island is a population and the state of its search.
-type island struct {
-	id int
-	// unseeded is how many spread genomes it still proposes.
-	unseeded int
-	// stalled counts its proposals since its best was found.
-	stalled int
-	best    float64 // score; +Inf while empty
-}
-
 // tournament is the number of contestants per parent: the mildest pressure,
-// because the populations are small.
+// because the population is small.
 const tournament = 2
 
 // enoughToBreed is how many members SelTournament needs to give two parents.
@@ -75,29 +65,4 @@ func parents(pop *eaopt.Population) (a, b eaopt.Individual) {
 		panic(fmt.Sprintf("search: selection in a population of %d: %v", len(pop.Individuals), err)) // callers ask for enoughToBreed
 	}
 	return selected[0], selected[1]
-}
-
-// migrate lets neighbouring islands swap one member each. MigRing takes the
-// same positions in both, so it works on islands that are full.
-func migrate(pops eaopt.Populations, size int, rng *rand.Rand) {
-	if len(pops) < 2 {
-		return
-	}
-	for i := range pops {
-		if len(pops[i].Individuals) < size {
-			return
-		}
-	}
-	eaopt.MigRing{NMigrants: 1}.Apply(pops, rng)
-	for i := range pops {
-		slices.SortStableFunc(pops[i].Individuals, func(a, b eaopt.Individual) int {
-			switch {
-			case a.Fitness < b.Fitness:
-				return -1
-			case a.Fitness > b.Fitness:
-				return 1
-			}
-			return 0
-		})
-	}
 }

@@ -1,0 +1,185 @@
+package search
+
+import (
+	"math"
+	"math/rand"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/evotune/evotune/genome"
+)
+
+func told(t *testing.T, m *surrogate, outcomes map[string]float64, order ...string) {
+	t.Helper()
+	for _, encoding := range order {
+		m.add(at(t, m.space, encoding))
+		m.tell(outcomes[encoding])
+	}
+}
+
+// The surrogate expects more near the good than near the bad, takes failures
+// for bad, and expects the same of all while it knows too little.
+func TestSurrogate(t *testing.T) {
+	space := grid(t)
+	m := newSurrogate(space, standard.model)
+	if p := m.promise(at(t, space, "x=0,y=0,order=a")); p != 0 {
+		t.Errorf("%g is promised out of nothing", p)
+	}
+	told(t, m, map[string]float64{"x=5,y=5,order=a": math.Inf(1)}, "x=5,y=5,order=a")
+	if p := m.promise(at(t, space, "x=0,y=0,order=a")); p != 0 {
+		t.Errorf("%g is promised out of failures alone", p)
+	}
+	told(t, m, map[string]float64{
+		"x=1,y=1,order=a": -1, "x=1,y=2,order=a": -0.9, "x=2,y=2,order=a": -0.8, "x=0,y=5,order=a": 0,
+		"x=9,y=9,order=c,extra=3": 2, "x=9,y=2,order=b": 1, "x=8,y=2,order=b": 3, "x=9,y=3,order=a": math.Inf(1),
+	}, "x=1,y=1,order=a", "x=1,y=2,order=a", "x=2,y=2,order=a", "x=0,y=5,order=a", "x=9,y=9,order=c,extra=3", "x=9,y=2,order=b", "x=8,y=2,order=b", "x=9,y=3,order=a")
+	near := m.promise(at(t, space, "x=2,y=1,order=a"))
+	for _, far := range []string{"x=9,y=8,order=c,extra=3", "x=9,y=9,order=c,extra=9", "x=9,y=1,order=b", "x=9,y=4,order=a", "x=6,y=5,order=a"} {
+		if p := m.promise(at(t, space, far)); !(near > p) || math.IsNaN(p) {
+			t.Errorf("%.3f is promised near the best, %.3f at %s", near, p, far)
+		}
+	}
+	// A proposal in flight makes its surroundings promise less, and what lies
+	// far away hardly.
+	beside := m.promise(at(t, space, "x=3,y=1,order=a"))
+	elsewhere := m.promise(at(t, space, "x=2,y=9,order=c,extra=5"))
+	m.add(at(t, space, "x=2,y=1,order=a"))
+	if p := m.promise(at(t, space, "x=3,y=1,order=a")); !(p < beside-0.1) {
+		t.Errorf("%.3f beside a proposal in flight, %.3f before it", p, beside)
+	}
+	if p := m.promise(at(t, space, "x=2,y=9,order=c,extra=5")); math.Abs(p-elsewhere) > 0.1 {
+		t.Errorf("%.3f far from a proposal in flight, %.3f before it", p, elsewhere)
+	}
+}
+
+// The factor is that of the covariance of all points, those in flight included,
+// however it came to be, and the process meets the outcomes within the noise.
+func TestFit(t *testing.T) {
+	space := grid(t)
+	m := newSurrogate(space, standard.model)
+	rng := rand.New(rand.NewSource(3))
+	seen := map[genome.Genome]bool{}
+	inFlight := 0
+	for i := 0; i < 400; i++ {
+		g := space.Random(rng)
+		if seen[g] {
+			continue
+		}
+		seen[g] = true
+		m.add(g)
+		if inFlight++; inFlight > 9 {
+			inFlight--
+			score := math.Sin(float64(i))
+			switch {
+			case i == 21:
+				score = -5 // the best of all, early
+			case i%5 == 0:
+				score = math.Inf(1)
+			}
+			m.tell(score)
+		}
+		if p := m.promise(g); math.IsNaN(p) {
+			t.Fatalf("after %d points the promise is not a number", i+1)
+		}
+		if m.told >= m.parts.memory+surrogateSlack || len(m.points) != m.told+inFlight || len(m.factor) != len(m.points) {
+			t.Fatalf("after %d: %d points, %d of them told, %d rows", i+1, len(m.points), m.told, len(m.factor))
+		}
+		if i%40 != 39 {
+			continue
+		}
+		for a := range m.points {
+			for b := range a + 1 {
+				want := m.covariance(m.points[a].alleles, m.points[b].alleles)
+				if a == b {
+					want += surrogateNoise
+				}
+				if got := floats.Dot(m.factor[a][:b+1], m.factor[b]); math.Abs(got-want) > 1e-9 {
+					t.Fatalf("after %d: the covariance of points %d and %d is %g, by the factor %g", i+1, a, b, want, got)
+				}
+			}
+		}
+		y := m.targets()
+		for a := range m.told {
+			mean := 0.0
+			for b, w := range m.weights {
+				mean += w * m.covariance(m.points[a].alleles, m.points[b].alleles)
+			}
+			if math.Abs(mean+surrogateNoise*m.weights[a]-y[a]) > 1e-9 {
+				t.Fatalf("after %d: point %d is %g, the process expects %g", i+1, a, y[a], mean)
+			}
+		}
+	}
+	least := math.Inf(1)
+	for _, p := range m.points[:m.told] {
+		least = math.Min(least, p.score)
+	}
+	if least != -5 {
+		t.Errorf("the best of all was forgotten: %g is left", least)
+	}
+}
+
+// A gene that does not matter comes to count for less than those that do.
+func TestDecays(t *testing.T) {
+	space := grid(t)
+	m := newSurrogate(space, standard.model)
+	rng := rand.New(rand.NewSource(4))
+	for range 100 {
+		g := space.Random(rng)
+		x, _ := g.Get("x")
+		v, _ := x.Number()
+		m.add(g)
+		m.tell(math.Abs(v - 4))
+		m.promise(g)
+	}
+	if x, y := m.genes[0].decay, m.genes[1].decay; x < 4*y {
+		t.Errorf("the decay is %.3f for the gene that matters, %.3f for one that does not", x, y)
+	}
+}
+
+// Where nothing differs nothing is promised, and the search goes on.
+func TestPlateau(t *testing.T) {
+	l, err := newLedger("evolution", grid(t), Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := standard.assemble(l)
+	for i := range 300 {
+		p, ok := e.Ask()
+		if !ok {
+			t.Fatal("exhausted")
+		}
+		if promise := e.model.promise(p.Genome); math.IsNaN(promise) || promise > 0 {
+			t.Fatalf("proposal %d promises %g", i, promise)
+		}
+		e.Tell(i, Outcome{OK: true, Fitness: 1})
+	}
+	for _, g := range e.model.genes {
+		if g.decay != standard.model.decay {
+			t.Errorf("a decay of %g was learned from nothing", g.decay)
+		}
+	}
+}
+
+func TestLogImprovement(t *testing.T) {
+	for _, mean := range []float64{-30, -12.01, -11.99, -3, 0, 1, 20} {
+		const deviation = 2.0
+		// By the rectangle rule over where the density counts.
+		sum := 0.0
+		const step = 1e-4
+		for x := step / 2; x < 60; x += step {
+			z := (x - mean) / deviation
+			sum += x * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) / deviation * step
+		}
+		if got, want := logImprovement(mean, deviation), math.Log(sum); math.Abs(got-want) > 0.1 {
+			t.Errorf("mean %g: %g, by integration %g", mean, got, want)
+		}
+	}
+	// Where the density itself is no longer a number of float64.
+	if a, b := logImprovement(-100, 2), logImprovement(-200, 2); math.IsInf(a, 0) || !(b < a) || math.IsInf(b, 0) {
+		t.Errorf("50 deviations away %g, 100 away %g", a, b)
+	}
+	if a, b := logImprovement(1, 0), logImprovement(-1, 0); a != 0 || !math.IsInf(b, -1) {
+		t.Errorf("without uncertainty %g and %g", a, b)
+	}
+}
