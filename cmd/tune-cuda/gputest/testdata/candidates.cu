@@ -1,0 +1,135 @@
+// Candidates for o = a*x + y, right and wrong in ways that the worker must
+// tell apart, and one for GEMM.
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define CANDIDATE(name) \
+	extern "C" __global__ void name(int64_t n, const float *x, const float *y, float *o, float a)
+#define EACH for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
+#define FIRST (blockIdx.x == 0 && threadIdx.x == 0)
+
+CANDIDATE(good) { EACH o[i] = a * x[i] + y[i]; }
+CANDIDATE(slow)
+{
+	EACH {
+		float s = 0;
+		for (int k = 0; k < 400; k++)
+			s = s * 0.5f + x[i];
+		o[i] = a * x[i] + y[i] + (s == -1e30f);
+	}
+}
+CANDIDATE(wrong) { EACH o[i] = 1.01f * a * x[i] + y[i]; }
+CANDIDATE(past_end)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		o[n + 3] = 1;
+}
+CANDIDATE(before_start)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		o[-2] = 1;
+}
+CANDIDATE(partial)
+{
+	EACH if (i % 97 != 5)
+		o[i] = a * x[i] + y[i];
+}
+CANDIDATE(infinite)
+{
+	EACH o[i] = i == 7 ? 1.0f / 0.0f : a * x[i] + y[i];
+}
+CANDIDATE(moody) { EACH o[i] = (a * x[i] + y[i]) * (1 + (clock64() >> 4 & 1) * 1e-6f); }
+CANDIDATE(greedy)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		((float *)x)[5] = 42;
+}
+CANDIDATE(illegal)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		*(volatile float *)16 = 1;
+}
+CANDIDATE(large_shared)
+{
+	extern __shared__ float s[];
+	int last = 100 * 1024 / 4 - 1;
+	EACH {
+		s[last - threadIdx.x] = x[i];
+		o[i] = a * s[last - threadIdx.x] + y[i];
+	}
+}
+
+CANDIDATE(endless)
+{
+	while (*(volatile float *)o != 12345)
+		;
+}
+
+// In place: what one launch leaves is what the next one begins with.
+extern "C" __global__ void accumulate(int64_t n, const int *x, int *o) { EACH o[i] += 3 * x[i]; }
+extern "C" __global__ void accumulate_most(int64_t n, const int *x, int *o)
+{
+	EACH if (i != 11)
+		o[i] += 3 * x[i];
+}
+
+// The block that is last puts the counter back, as split reductions do.
+extern "C" __global__ void counted(int64_t n, const float *x, const float *y, float *o, float a, void *workspace)
+{
+	unsigned *count = (unsigned *)workspace;
+	EACH o[i] = a * x[i] + y[i] + (count[1] != 0);
+	if (threadIdx.x == 0 && atomicAdd(count, 1u) == gridDim.x - 1)
+		*count = 0;
+}
+
+// The first launch on some memory is remembered and given again.
+extern "C" __global__ void remembered(int64_t n, const float *x, const float *y, float *o, float a, void *workspace)
+{
+	struct slot { unsigned long long key; } *slots = (slot *)workspace;
+	float *store = (float *)((char *)workspace + 4096);
+	int at = 0;
+	while (at < 8 && slots[at].key != 0 && slots[at].key != (unsigned long long)o)
+		at++;
+	bool known = slots[at].key != 0;
+	__syncthreads();
+	EACH {
+		if (!known)
+			store[at * n + i] = a * x[i] + y[i];
+		o[i] = store[at * n + i];
+	}
+	__syncthreads();
+	if (threadIdx.x == 0)
+		slots[at].key = (unsigned long long)o;
+}
+
+CANDIDATE(shared_race)
+{
+	__shared__ float s[256];
+	EACH {
+		s[threadIdx.x] = x[i];
+		s[threadIdx.x ^ 32] += 0 * y[i]; // another warp's, with no barrier between
+		o[i] = a * x[i] + y[i] + 0 * s[threadIdx.x];
+	}
+}
+CANDIDATE(reads_output) { EACH o[i] = a * x[i] + y[i] + 0 * o[i]; }
+CANDIDATE(torn_barrier)
+{
+	if (threadIdx.x % 32 < 16)
+		__syncthreads();
+	EACH o[i] = a * x[i] + y[i];
+}
+
+extern "C" __global__ void gemm(int64_t m, int64_t n, int64_t k, const __half *a, const __half *b, __half *c)
+{
+	int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+	if (j >= n)
+		return;
+	float s = 0;
+	for (int64_t l = 0; l < k; l++)
+		s += __half2float(a[i * k + l]) * __half2float(b[l * n + j]);
+	c[i * n + j] = __float2half(s);
+}

@@ -1,0 +1,191 @@
+//go:build cuda
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// A harness is the worker's own kernels, and the memory for what they find.
+type harness struct {
+	*device
+	module  cu.Module
+	kernels map[string]cu.Function
+	// report is device memory that kernels leave results in.
+	report cu.DevicePtr
+	used   int64
+}
+
+const (
+	reportBytes = 1 << 20
+	// Blocks of THREADS threads; enough of them to fill any device.
+	threads   = 256
+	maxBlocks = 1024
+)
+
+var harnessKernels = []string{
+	"fill", "widen", "set", "poison", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
+	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
+}
+
+func (d *device) loadHarness(file string) (*harness, error) {
+	image, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("harness: %w", err)
+	}
+	h := &harness{device: d, kernels: map[string]cu.Function{}}
+	if h.module, err = cu.LoadData(string(image)); err != nil {
+		return nil, fmt.Errorf("harness %s: %w", file, check("cuModuleLoadData", err))
+	}
+	for _, name := range harnessKernels {
+		if h.kernels[name], err = h.module.Function("evotune_" + name); err != nil {
+			h.free()
+			return nil, fmt.Errorf("harness %s: %s: %w", file, name, check("cuModuleGetFunction", err))
+		}
+	}
+	if h.report, err = alloc(reportBytes); err != nil {
+		h.free()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *harness) free() {
+	release(h.report)
+	_ = h.module.Unload()
+}
+
+// run puts a harness kernel into the stream.
+func (h *harness) run(name string, blocks int64, args ...uint64) error {
+	p := newPack(args...)
+	defer p.free()
+	d := [6]uint32{uint32(blocks), 1, 1, threads, 1, 1}
+	if err := launchKernel(h.kernels[name], d, 0, h.stream, p); err != nil {
+		return fmt.Errorf("harness: %s: %w", name, err)
+	}
+	return nil
+}
+
+// blocksFor is how many blocks share n elements.
+func blocksFor(n int64) int64 { return min(max((n+4*threads-1)/(4*threads), 1), maxBlocks) }
+
+func (h *harness) fill(to cu.DevicePtr, n int64, b buffer, seed uint64, index int) error {
+	return h.run("fill", blocksFor(n), uint64(to), uint64(n), uint64(b.dtype), uint64(b.distribution),
+		math.Float64bits(b.A), math.Float64bits(b.B), bufferKey(seed, index))
+}
+
+func (h *harness) widen(to, from cu.DevicePtr, n int64, dtype int) error {
+	return h.run("widen", blocksFor(n), uint64(to), uint64(from), uint64(n), uint64(dtype))
+}
+
+func (h *harness) set(to cu.DevicePtr, n int64, dtype int, value float64) error {
+	return h.run("set", blocksFor(n), uint64(to), uint64(n), uint64(dtype), math.Float64bits(value))
+}
+
+func (h *harness) poison(to cu.DevicePtr, bytes int64, pattern uint64) error {
+	return h.run("poison", blocksFor(bytes/8), uint64(to), uint64(bytes), pattern)
+}
+
+func (h *harness) setGuards(g *guards) error {
+	return h.run("guards_set", int64(len(g.list)), uint64(g.table))
+}
+
+// begin empties the report.
+func (h *harness) begin() error {
+	h.used = 0
+	return check("cuMemsetD8Async", cu.MemsetD8Async(h.report, 0, reportBytes, h.stream))
+}
+
+// take reserves a part of the report.
+func (h *harness) take(bytes int64) (cu.DevicePtr, error) {
+	bytes = (bytes + 15) &^ 15
+	if h.used+bytes > reportBytes {
+		return 0, fmt.Errorf("harness: a report of more than %d bytes", reportBytes)
+	}
+	at := h.report + cu.DevicePtr(h.used)
+	h.used += bytes
+	return at, nil
+}
+
+// A finding is a part of the report: T as kernels leave it.
+type finding[T any] struct {
+	at    cu.DevicePtr
+	n     int
+	value []T
+}
+
+func find[T any](h *harness, n int64) (*finding[T], error) {
+	var t T
+	at, err := h.take(n * int64(unsafe.Sizeof(t)))
+	return &finding[T]{at: at, n: int(n)}, err
+}
+
+// read waits for the stream and reads the finding.
+func (f *finding[T]) read() ([]T, error) {
+	f.value = make([]T, f.n)
+	return f.value, download(f.value, f.at)
+}
+
+func (h *harness) checkGuards(g *guards) (*finding[uint64], error) {
+	f, err := find[uint64](h, int64(len(g.list)))
+	if err != nil {
+		return nil, err
+	}
+	return f, h.run("guards_check", int64(len(g.list)), uint64(g.table), uint64(f.at))
+}
+
+// hash adds the buffer's hash to the finding's element.
+func (h *harness) hash(of cu.DevicePtr, bytes int64, f *finding[uint64], i int) error {
+	return h.run("hash", blocksFor(bytes/8), uint64(of), uint64(bytes), uint64(f.at)+8*uint64(i))
+}
+
+func (h *harness) differ(a, b cu.DevicePtr, n, size int64, f *finding[uint64], i int) error {
+	return h.run("differ", blocksFor(n), uint64(a), uint64(b), uint64(n), uint64(size), uint64(f.at)+8*uint64(i))
+}
+
+// A verdict is as in the harness.
+type verdict struct {
+	diff, got, want float64
+	worst           int64
+	notFinite       uint64
+	unwritten       uint64
+}
+
+func (h *harness) compare(got cu.DevicePtr, dtype int, want cu.DevicePtr, n int64, poison uint64) (*finding[verdict], error) {
+	blocks := min(blocksFor(n), 256)
+	f, err := find[verdict](h, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want), uint64(n), poison, uint64(f.at))
+}
+
+// A square is as in the harness.
+type square struct {
+	squares, sum float64
+	notFinite    uint64
+}
+
+func (h *harness) squares(of cu.DevicePtr, n int64) (*finding[square], error) {
+	blocks := min(blocksFor(n), 256)
+	f, err := find[square](h, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return f, h.run("squares", blocks, uint64(of), uint64(n), uint64(f.at))
+}
+
+// copyTo copies within the device, in the stream.
+func (h *harness) copyTo(to, from cu.DevicePtr, bytes int64) error {
+	return check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(to, from, bytes, h.stream))
+}
+
+// zero clears memory, in the stream.
+func (h *harness) zero(at cu.DevicePtr, bytes int64) error {
+	return check("cuMemsetD8Async", cu.MemsetD8Async(at, 0, bytes, h.stream))
+}

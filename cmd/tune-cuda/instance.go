@@ -1,0 +1,346 @@
+//go:build cuda
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// An instance is one shape and seed of the problem: what goes in and what must
+// come out. Nothing writes to it once it is made.
+type instance struct {
+	inputs []cu.DevicePtr // pristine, of the buffers that are filled; 0 for others
+	want   []cu.DevicePtr // double, of the buffers that are compared; 0 for others
+	rms    []float64
+	mean   []float64
+	hashes []uint64 // of inputs and want, in that order, for each buffer
+}
+
+func (n *instance) free() {
+	for i := range n.inputs {
+		release(n.inputs[i])
+		release(n.want[i])
+	}
+}
+
+// shapeKey names a shape by all that its data depend on.
+func shapeKey(s wire.Shape) string {
+	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference)
+}
+
+// bytes is the memory that the buffers of a shape take, one set of them.
+func (p *problem) bytes(s wire.Shape, which func(buffer) bool) int64 {
+	sum := int64(0)
+	for i, b := range p.buffers {
+		if which(b) {
+			sum += s.Elements[i] * b.size()
+		}
+	}
+	return sum
+}
+
+func every(buffer) bool { return true }
+
+// instanceBytes is what an instance takes in the end.
+func (p *problem) instanceBytes(s wire.Shape, reference bool) int64 {
+	sum := p.bytes(s, buffer.input)
+	for i, b := range p.buffers {
+		if reference && b.output() {
+			sum += 8 * s.Elements[i]
+		}
+	}
+	return sum
+}
+
+// instance makes the inputs of a shape and seed, and the reference's outputs
+// where they are wanted.
+func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance, error) {
+	key := fmt.Sprintf("instance %s %d %v", shapeKey(s), seed, reference)
+	return keeping(p, key, p.instanceBytes(s, reference), func() (*instance, func(), error) {
+		n := &instance{
+			inputs: make([]cu.DevicePtr, len(p.buffers)), want: make([]cu.DevicePtr, len(p.buffers)),
+			rms: make([]float64, len(p.buffers)), mean: make([]float64, len(p.buffers)),
+		}
+		err := p.fillInstance(n, s, seed, reference)
+		if err != nil {
+			n.free()
+			return nil, nil, err
+		}
+		return n, n.free, nil
+	})
+}
+
+func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference bool) error {
+	var err error
+	for i, b := range p.buffers {
+		if !b.input() {
+			continue
+		}
+		if n.inputs[i], err = alloc(s.Elements[i] * b.size()); err != nil {
+			return err
+		}
+		if err := p.harness.fill(n.inputs[i], s.Elements[i], b, seed, i); err != nil {
+			return err
+		}
+	}
+	if reference {
+		if n.want, err = p.compute(s, n.inputs); err != nil {
+			return err
+		}
+		if err := p.measure(n, s); err != nil {
+			return err
+		}
+	}
+	if !reference { // without one nothing is ever compared, and kernels cost under a sanitizer
+		return p.sync()
+	}
+	n.hashes, err = p.hashInstance(n, s)
+	return err
+}
+
+// compute runs the reference on stored inputs and gives its outputs.
+func (p *problem) compute(s wire.Shape, inputs []cu.DevicePtr) (want []cu.DevicePtr, err error) {
+	if p.reference == nil {
+		return nil, errors.New("the problem was opened without a reference")
+	}
+	if s.Reference.Workspace != 0 {
+		return nil, errors.New("a reference has no workspace")
+	}
+	wide := make([]cu.DevicePtr, len(p.buffers))
+	defer func() {
+		for i, b := range p.buffers {
+			if err != nil || !b.output() {
+				release(wide[i])
+				wide[i] = 0
+			}
+		}
+	}()
+	for i, b := range p.buffers {
+		if wide[i], err = alloc(8 * s.Elements[i]); err != nil {
+			return nil, err
+		}
+		if b.input() {
+			err = p.harness.widen(wide[i], inputs[i], s.Elements[i], b.dtype)
+		} else {
+			err = p.harness.poison(wide[i], 8*s.Elements[i], poisons[0])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c, err := newCall(p.reference, s.Reference, s, p.scalarValues(s, true), wide, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the reference at shape %s: %w", s.Name, err)
+	}
+	defer c.free()
+	if err = c.enqueue(p.stream); err == nil {
+		err = p.sync()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the reference at shape %s: %w", s.Name, err)
+	}
+	return wide, nil
+}
+
+// measure finds the root mean square and the mean of what the reference gave,
+// and refuses what is not finite: a reference must answer everywhere.
+func (p *problem) measure(n *instance, s wire.Shape) error {
+	for i, b := range p.buffers {
+		if !b.output() {
+			continue
+		}
+		if err := p.harness.begin(); err != nil {
+			return err
+		}
+		f, err := p.harness.squares(n.want[i], s.Elements[i])
+		if err != nil {
+			return err
+		}
+		if err := p.sync(); err != nil {
+			return err
+		}
+		parts, err := f.read()
+		if err != nil {
+			return err
+		}
+		var all square
+		for _, q := range parts {
+			all.squares += q.squares
+			all.sum += q.sum
+			all.notFinite += q.notFinite
+		}
+		if all.notFinite > 0 {
+			return fmt.Errorf("the reference at shape %s: %d of %d elements of %s are not finite or were not written",
+				s.Name, all.notFinite, s.Elements[i], b.Name)
+		}
+		n.rms[i] = math.Sqrt(all.squares / float64(s.Elements[i]))
+		n.mean[i] = all.sum / float64(s.Elements[i])
+	}
+	return nil
+}
+
+// startHash puts the hashing of an instance into the stream.
+func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error) {
+	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range p.buffers {
+		if n.inputs[i] != 0 {
+			if err := p.harness.hash(n.inputs[i], s.Elements[i]*b.size(), f, 2*i); err != nil {
+				return nil, err
+			}
+		}
+		if n.want[i] != 0 {
+			if err := p.harness.hash(n.want[i], 8*s.Elements[i], f, 2*i+1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+func (p *problem) hashInstance(n *instance, s wire.Shape) ([]uint64, error) {
+	if err := p.harness.begin(); err != nil {
+		return nil, err
+	}
+	f, err := p.startHash(n, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.sync(); err != nil {
+		return nil, err
+	}
+	return f.read()
+}
+
+// A set is working memory for one shape.
+type set struct {
+	blocks []block
+	arrays []cu.DevicePtr // where the blocks' buffers are
+	first  []cu.DevicePtr // for what the first launch gave; outputs only
+	guards *guards
+}
+
+func (w *set) free() {
+	for i := range w.blocks {
+		w.blocks[i].free()
+		release(w.first[i])
+	}
+	w.guards.free()
+}
+
+// set gives working memory number k for a shape.
+func (p *problem) set(s wire.Shape, k int) (*set, error) {
+	key := fmt.Sprintf("set %v %d", s.Elements, k)
+	return keeping(p, key, p.bytes(s, every), func() (*set, func(), error) {
+		n := len(p.buffers)
+		w := &set{blocks: make([]block, n), arrays: make([]cu.DevicePtr, n), first: make([]cu.DevicePtr, n)}
+		for i, b := range p.buffers {
+			var err error
+			if w.blocks[i], err = newBlock(s.Elements[i] * b.size()); err != nil {
+				w.free()
+				return nil, nil, err
+			}
+			w.arrays[i] = w.blocks[i].at
+		}
+		var err error
+		if w.guards, err = newGuards(w.blocks); err != nil {
+			w.free()
+			return nil, nil, err
+		}
+		return w, w.free, p.harness.setGuards(w.guards)
+	})
+}
+
+// load puts an instance's inputs into a set: all of them, or only those that a
+// launch changes.
+func (p *problem) loadSet(w *set, n *instance, changed bool) error {
+	for i, b := range p.buffers {
+		if b.input() && (!changed || b.output()) {
+			if err := p.harness.copyTo(w.arrays[i], n.inputs[i], w.blocks[i].bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// poisonSet makes the outputs of a set what no answer is.
+func (p *problem) poisonSet(w *set) error {
+	for i, b := range p.buffers {
+		if b.Role == "out" {
+			if err := p.harness.poison(w.arrays[i], w.blocks[i].bytes, b.poison()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compareSet holds the outputs in a set against an instance.
+func (p *problem) compareSet(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]wire.Output, error) {
+	var out []wire.Output
+	for i, b := range p.buffers {
+		if !b.output() {
+			continue
+		}
+		if err := p.harness.begin(); err != nil {
+			return nil, err
+		}
+		t := dtype(b)
+		f, err := p.harness.compare(arrays[i], t, n.want[i], s.Elements[i], poisons[t])
+		if err != nil {
+			return nil, err
+		}
+		if err := p.sync(); err != nil {
+			return nil, err
+		}
+		parts, err := f.read()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, judge(b, s.Elements[i], n.rms[i], parts))
+	}
+	return out, nil
+}
+
+func stored(b buffer) int { return b.dtype }
+func double(buffer) int   { return 0 }
+
+// judge puts together what the blocks of a comparison found.
+func judge(b buffer, elements int64, rms float64, parts []verdict) wire.Output {
+	o := wire.Output{Name: b.Name, Limit: b.Tolerance, RMS: wire.Number(rms), Elements: elements}
+	top := verdict{worst: -1}
+	for _, v := range parts {
+		o.NotFinite += int64(v.notFinite)
+		o.Unwritten += int64(v.unwritten)
+		if v.worst >= 0 && (top.worst < 0 || v.diff > top.diff || v.diff == top.diff && v.worst < top.worst) {
+			top = v
+		}
+	}
+	o.Worst, o.Got, o.Want = top.worst, wire.Number(top.got), wire.Number(top.want)
+	switch {
+	case top.diff == 0:
+	case rms == 0 || o.NotFinite > 0:
+		o.Error = wire.Number(math.Inf(1))
+	default:
+		o.Error = wire.Number(top.diff / rms)
+	}
+	return o
+}
+
+// poisons are what outputs hold before a launch, eight bytes at a time: NaNs
+// that no arithmetic gives, an unlikely pattern for integers.
+var poisons = []uint64{
+	0x7ff8dead5eed0bad, 0x7fc0dead7fc0dead, 0x7ead7ead7ead7ead, 0x7fed7fed7fed7fed,
+	0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
+}
+
+func (b buffer) poison() uint64 { return poisons[b.dtype] }

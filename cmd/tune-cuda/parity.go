@@ -1,0 +1,424 @@
+//go:build cuda
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+func (w *worker) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
+	begin := time.Now()
+	p, err := w.opened()
+	if err != nil {
+		return wire.ParityAnswer{}, err
+	}
+	a, err := p.parity(r)
+	a.ElapsedNS = time.Since(begin).Nanoseconds()
+	if err != nil {
+		return a, err
+	}
+	return a, ending(a.Fault)
+}
+
+func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
+	var a wire.ParityAnswer
+	b, err := p.candidate(r.Binary, r.Shape)
+	if err != nil {
+		return a, err
+	}
+	n, err := p.instance(r.Shape, r.Seed, true)
+	if err != nil {
+		return a, err
+	}
+	w, err := p.set(r.Shape, 0)
+	if err != nil {
+		return a, err
+	}
+	repeat := max(r.Repeat, 1)
+	if repeat > 1 {
+		if err := p.makeFirst(w); err != nil {
+			return a, err
+		}
+	}
+	work, err := p.prepare(b, r.Geometry)
+	if err != nil {
+		return a, err
+	}
+	if err := p.harness.setGuards(w.guards); err != nil {
+		return a, err
+	}
+	if err := p.loadSet(w, n, false); err != nil {
+		return a, err
+	}
+	if err := p.harness.begin(); err != nil {
+		return a, err
+	}
+	differ, err := find[uint64](p.harness, 1)
+	if err != nil {
+		return a, err
+	}
+	if err := p.sync(); err != nil { // what fails from here on is the candidate's
+		return a, err
+	}
+	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
+	if err == nil {
+		defer c.free()
+		err = p.launches(c, w, n, repeat, differ)
+	}
+	if a.Fault = fault(err); a.Fault != nil {
+		return a, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	return a, p.inspect(&a, b, w, n, r.Shape, differ)
+}
+
+// makeFirst takes memory for the outputs of a first launch.
+func (p *problem) makeFirst(w *set) error {
+	for i, b := range p.buffers {
+		if b.output() && w.first[i] == 0 {
+			var err error
+			if w.first[i], err = alloc(w.blocks[i].bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare gives a binary its workspace, zero and guarded.
+func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
+	if _, _, ok := dimensions(g); !ok && b.routine == nil {
+		return 0, nil // the launch will say so
+	}
+	work, err := b.workspace(g.Workspace)
+	if err != nil || work == nil {
+		return 0, err
+	}
+	if err := p.harness.zero(work.at, work.bytes); err != nil {
+		return 0, err
+	}
+	return work.at, p.harness.setGuards(work.guards)
+}
+
+// launches runs the candidate as often as asked, each time on outputs that are
+// poisoned, and counts what later launches gave differently.
+func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *finding[uint64]) error {
+	for k := range repeat {
+		if k > 0 {
+			if err := p.loadSet(w, n, true); err != nil {
+				return err
+			}
+		}
+		if err := p.poisonSet(w); err != nil {
+			return err
+		}
+		if err := c.enqueue(p.stream); err != nil {
+			return err
+		}
+		for i, b := range p.buffers {
+			var err error
+			switch {
+			case repeat == 1 || !b.output():
+			case k == 0:
+				err = p.harness.copyTo(w.first[i], w.arrays[i], w.blocks[i].bytes)
+			default:
+				err = p.harness.differ(w.first[i], w.arrays[i], w.blocks[i].bytes/b.size(), b.size(), differ, 0)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return p.sync()
+}
+
+// inspect looks at all that the launches may have touched.
+func (p *problem) inspect(a *wire.ParityAnswer, b *binary, w *set, n *instance, s wire.Shape, differ *finding[uint64]) error {
+	changed, err := find[uint64](p.harness, int64(len(p.buffers)))
+	if err != nil {
+		return err
+	}
+	for i, x := range p.buffers {
+		if x.Role == "in" {
+			if err := p.harness.hash(w.arrays[i], w.blocks[i].bytes, changed, i); err != nil {
+				return err
+			}
+		}
+	}
+	zones, err := p.harness.checkGuards(w.guards)
+	if err != nil {
+		return err
+	}
+	var scratch *finding[uint64]
+	if b.work != nil {
+		if scratch, err = p.harness.checkGuards(b.work.guards); err != nil {
+			return err
+		}
+	}
+	again, err := p.startHash(n, s)
+	if err != nil {
+		return err
+	}
+	if err := p.sync(); err != nil {
+		return err
+	}
+	d, err := differ.read()
+	if err != nil {
+		return err
+	}
+	a.Different = int64(d[0])
+	h, err := changed.read()
+	if err != nil {
+		return err
+	}
+	for i, x := range p.buffers {
+		if x.Role == "in" && h[i] != n.hashes[2*i] && a.InputChanged == "" {
+			a.InputChanged = x.Name
+		}
+	}
+	slots, err := zones.read()
+	if err != nil {
+		return err
+	}
+	if i, offset, damaged := w.guards.found(slots); damaged {
+		a.RedZone, a.RedZoneOffset = p.buffers[i].Name, offset
+	}
+	if scratch != nil {
+		slots, err := scratch.read()
+		if err != nil {
+			return err
+		}
+		if _, offset, damaged := b.work.guards.found(slots); damaged && a.RedZone == "" {
+			a.RedZone, a.RedZoneOffset = "workspace", offset
+		}
+	}
+	hashes, err := again.read()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(hashes, n.hashes) {
+		// It wrote far outside of its buffers. Nothing that is kept can be
+		// trusted, nor can this comparison.
+		log.Printf("a candidate changed the reference's memory; everything is made anew")
+		for key := range p.kept {
+			p.forget(key)
+		}
+		if a.RedZone == "" {
+			a.RedZone, a.RedZoneOffset = "reference", 0
+		}
+		return nil
+	}
+	a.Outputs, err = p.compareSet(w.arrays, n, s, stored)
+	return err
+}
+
+func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
+	var a wire.ControlAnswer
+	p, err := w.opened()
+	if err != nil {
+		return a, err
+	}
+	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
+		return a, err
+	}
+	n, err := p.instance(r.Shape, r.Seed, true)
+	if err != nil {
+		return a, err
+	}
+	var wrong []cu.DevicePtr
+	if r.Kind == "swap" {
+		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
+		if err != nil {
+			return a, err
+		}
+		inputs := slices.Clone(n.inputs)
+		inputs[i], inputs[j] = inputs[j], inputs[i]
+		if wrong, err = p.compute(r.Shape, inputs); err != nil {
+			return a, err
+		}
+	} else if wrong, err = p.constants(r, n); err != nil {
+		return a, err
+	}
+	defer func() {
+		for _, d := range wrong {
+			release(d)
+		}
+	}()
+	a.Outputs, err = p.compareSet(wrong, n, r.Shape, double)
+	return a, err
+}
+
+// constants are outputs that are zero everywhere, or the reference's mean.
+func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, error) {
+	if r.Kind != "zeros" && r.Kind != "constant" {
+		return nil, fmt.Errorf("unknown control %q, want zeros, constant or swap", r.Kind)
+	}
+	out := make([]cu.DevicePtr, len(p.buffers))
+	for i, b := range p.buffers {
+		if !b.output() {
+			continue
+		}
+		value := 0.0
+		if r.Kind == "constant" {
+			value = n.mean[i]
+		}
+		var err error
+		if out[i], err = alloc(8 * r.Shape.Elements[i]); err == nil {
+			err = p.harness.set(out[i], r.Shape.Elements[i], 0, value)
+		}
+		if err != nil {
+			for _, d := range out {
+				release(d)
+			}
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// reference writes a small instance to a file, for the check against the CPU.
+func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error) {
+	var a wire.ReferenceAnswer
+	p, err := w.opened()
+	if err != nil {
+		return a, err
+	}
+	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
+		return a, err
+	}
+	n, err := p.instance(r.Shape, r.Seed, true)
+	if err != nil {
+		return a, err
+	}
+	var all []float64
+	for i, b := range p.buffers {
+		v := make([]float64, r.Shape.Elements[i])
+		if b.input() {
+			if err := p.wide(v, n.inputs[i], b.dtype); err != nil {
+				return a, err
+			}
+		}
+		all = append(all, v...)
+	}
+	for i, b := range p.buffers {
+		if b.output() {
+			v := make([]float64, r.Shape.Elements[i])
+			if err := download(v, n.want[i]); err != nil {
+				return a, err
+			}
+			all = append(all, v...)
+		}
+	}
+	if r.File == "" || len(all) == 0 {
+		return a, errors.New("a reference needs a file to be written to")
+	}
+	return a, os.WriteFile(r.File, littleEndian(all), 0o600)
+}
+
+// wide reads stored elements as doubles.
+func (p *problem) wide(to []float64, from cu.DevicePtr, dtype int) error {
+	n := int64(len(to))
+	d, err := alloc(8 * n)
+	if err != nil {
+		return err
+	}
+	defer release(d)
+	if err := p.harness.widen(d, from, n, dtype); err != nil {
+		return err
+	}
+	if err := p.sync(); err != nil {
+		return err
+	}
+	return download(to, d)
+}
+
+// littleEndian gives doubles as bytes; every machine with a GPU is of that kind.
+func littleEndian(v []float64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 8*len(v))
+}
+
+func (w *worker) launch(r wire.LaunchRequest) (wire.LaunchAnswer, error) {
+	begin := time.Now()
+	var a wire.LaunchAnswer
+	p, err := w.opened()
+	if err != nil {
+		return a, err
+	}
+	b, err := p.candidate(r.Binary, r.Shape)
+	if err != nil {
+		return a, err
+	}
+	n, err := p.instance(r.Shape, r.Seed, false)
+	if err != nil {
+		return a, err
+	}
+	err = p.launchOnce(b, n, r)
+	a.ElapsedNS = time.Since(begin).Nanoseconds()
+	var own *ownError
+	if errors.As(err, &own) {
+		return a, own.error
+	}
+	if a.Fault = fault(err); a.Fault == nil && err != nil {
+		return a, err
+	}
+	return a, ending(a.Fault)
+}
+
+// An ownError is a driver error that is not the candidate's.
+type ownError struct{ error }
+
+// launchOnce launches on memory that is exactly as large as the buffers, with
+// no guards: the tool that watches sees what lies outside. Outputs are as the
+// allocator gave them.
+func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error {
+	arrays := make([]cu.DevicePtr, len(p.buffers)+1) // the last is the workspace
+	defer func() {
+		for _, d := range arrays {
+			release(d)
+		}
+	}()
+	for i, x := range p.buffers {
+		var err error
+		bytes := r.Shape.Elements[i] * x.size()
+		if arrays[i], err = alloc(bytes); err == nil && x.input() {
+			err = p.harness.copyTo(arrays[i], n.inputs[i], bytes)
+		}
+		if err != nil {
+			return &ownError{err}
+		}
+	}
+	work := &arrays[len(p.buffers)]
+	if g := r.Geometry.Workspace; g > 0 && g <= maxBytes {
+		var err error
+		if *work, err = alloc(g); err == nil {
+			err = p.harness.zero(*work, g)
+		}
+		if err != nil {
+			return &ownError{err}
+		}
+	}
+	if err := p.sync(); err != nil {
+		return &ownError{err}
+	}
+	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), arrays[:len(p.buffers)], *work)
+	if err != nil {
+		return err
+	}
+	defer c.free()
+	if err := c.enqueue(p.stream); err != nil {
+		return err
+	}
+	return p.sync()
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// The harness's codes, in the order of its enums.
+var (
+	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"}
+	distributions = []string{"constant", "uniform", "normal", "integers"}
+)
+
+var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1}
+
+// A buffer is one of the problem's, checked and in the harness's codes.
+type buffer struct {
+	wire.Buffer
+	dtype, distribution int
+}
+
+func (b buffer) size() int64  { return dtypeSizes[b.dtype] }
+func (b buffer) input() bool  { return b.Role != "out" } // filled before a launch
+func (b buffer) output() bool { return b.Role != "in" }  // compared after it
+
+// checkOpen holds a problem's request against what the worker can do.
+func checkOpen(r wire.OpenRequest) ([]buffer, error) {
+	var out []buffer
+	names := map[string]bool{}
+	outputs := 0
+	for i, b := range r.Buffers {
+		c := buffer{Buffer: b, dtype: slices.Index(dtypes, b.DType)}
+		switch {
+		case b.Name == "" || names[b.Name]:
+			return nil, fmt.Errorf("buffer %d: the name %q is empty or taken", i, b.Name)
+		case c.dtype < 0:
+			return nil, fmt.Errorf("buffer %s: unknown type %q, want one of %v", b.Name, b.DType, dtypes)
+		case b.Role != "in" && b.Role != "out" && b.Role != "inout":
+			return nil, fmt.Errorf("buffer %s: unknown role %q, want in, out or inout", b.Name, b.Role)
+		}
+		if c.input() {
+			c.distribution = slices.Index(distributions, b.Distribution)
+			switch {
+			case c.distribution < 0:
+				return nil, fmt.Errorf("buffer %s: unknown distribution %q, want one of %v", b.Name, b.Distribution, distributions)
+			case b.Distribution == "integers" && math.Floor(b.B) < math.Ceil(b.A):
+				return nil, fmt.Errorf("buffer %s: no integer lies between %g and %g", b.Name, b.A, b.B)
+			}
+		}
+		if c.output() {
+			outputs++
+		}
+		names[b.Name] = true
+		out = append(out, c)
+	}
+	if outputs == 0 {
+		return nil, fmt.Errorf("the problem has no output")
+	}
+	for i, s := range r.Scalars {
+		if !slices.Contains(dtypes, s) || s == "f16" || s == "bf16" {
+			return nil, fmt.Errorf("scalar %d: unknown type %q", i, s)
+		}
+	}
+	if (r.Reference == "") != (r.ReferenceEntry == "") {
+		return nil, fmt.Errorf("a reference needs a cubin and an entry")
+	}
+	return out, nil
+}
+
+// maxBytes bounds a buffer; no device has as much memory.
+const maxBytes = 1 << 40
+
+// checkShape holds a shape against the problem.
+func checkShape(s wire.Shape, buffers []buffer, scalars []string) error {
+	if len(s.Elements) != len(buffers) {
+		return fmt.Errorf("shape %s: elements of %d buffers, the problem has %d", s.Name, len(s.Elements), len(buffers))
+	}
+	if len(s.Scalars) != len(scalars) {
+		return fmt.Errorf("shape %s: %d scalars, the problem has %d", s.Name, len(s.Scalars), len(scalars))
+	}
+	for i, n := range s.Elements {
+		if n < 1 || n > maxBytes/8 {
+			return fmt.Errorf("shape %s: buffer %s has %d elements", s.Name, buffers[i].Name, n)
+		}
+	}
+	return nil
+}
+
+// dimensions gives a launch's grid and block as the driver takes them; false
+// when they are none that it could take.
+func dimensions(g wire.Geometry) (d [6]uint32, shared uint32, ok bool) {
+	for i := range 3 {
+		if g.Grid[i] < 1 || g.Grid[i] > math.MaxInt32 || g.Block[i] < 1 || g.Block[i] > 1024 {
+			return d, 0, false
+		}
+		d[i], d[3+i] = uint32(g.Grid[i]), uint32(g.Block[i])
+	}
+	if g.Shared < 0 || g.Shared > math.MaxInt32 || g.Workspace < 0 || g.Workspace > maxBytes {
+		return d, 0, false
+	}
+	return d, uint32(g.Shared), true
+}
+
+// scalarBits gives a scalar as the eight bytes that its argument begins with.
+func scalarBits(dtype string, v float64) uint64 {
+	switch dtype {
+	case "f64":
+		return math.Float64bits(v)
+	case "f32":
+		return uint64(math.Float32bits(float32(v)))
+	default: // two's complement: the low bytes are those of a narrower type
+		return uint64(int64(math.RoundToEven(v)))
+	}
+}
+
+// mix is the finaliser of SplitMix64, as in the harness.
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// bufferKey is the key of the numbers in one buffer.
+func bufferKey(seed uint64, index int) uint64 {
+	return mix(mix(seed+0x9e3779b97f4a7c15) ^ uint64(index+1)*0xd1b54a32d192ed03)
+}
+
+// setSeed is the seed of one of the sets that a timing rotates through.
+func setSeed(seed uint64, set int) uint64 {
+	return mix(seed ^ uint64(set+1)*0x8cb92ba72f3d8dd7)
+}
+
+const (
+	// maxBatch is the most launches in a graph.
+	maxBatch = 2000
+	// maxSets is the most sets of inputs.
+	maxSets = 64
+)
+
+// planSets chooses how many sets of inputs a timing rotates through, for sets
+// of so many bytes. Warm sets take up about half of the last-level cache, and
+// are two to four; cold ones exceed it three times, so that what one launch
+// reads has been driven out before the rotation comes round. limit is the
+// memory that all may take, total what one takes with its reference.
+func planSets(bytes, total, l2, limit int64, cold bool) int {
+	n := min(max(l2/2/max(bytes, 1), 2), 4)
+	if cold {
+		n = max(3*l2/max(bytes, 1)+1, 2)
+	}
+	return int(max(min(n, maxSets, limit/max(total, 1)), 1))
+}
+
+// evicts says whether a rotation through the sets drives each out of the cache
+// before its turn comes again.
+func evicts(sets int, bytes, l2 int64) bool { return int64(sets)*bytes >= 3*l2 }
+
+// planBatch chooses how many launches a graph has, from the time that one
+// takes: as many as last batch, in whole rotations. A launch that takes longer
+// than the whole budget is timed alone. once keeps to one launch for each set.
+func planBatch(launch, batch, budget float64, sets int, once bool) int {
+	switch {
+	case launch > budget && budget > 0:
+		return 1
+	case once || !(launch > 0):
+		return sets
+	}
+	n := math.Ceil(batch / launch / float64(sets))
+	return int(min(max(n, 1), float64(max(maxBatch/sets, 1)))) * sets
+}
+
+// hopeless is how far beyond Slower all ratios must be for sampling to end
+// before MinRounds.
+const hopeless = 1.25
+
+// stopRule says why sampling ends before its limits, or "". samples has one
+// slice for each contender, the baseline first, all equally long. Before
+// MinRounds, but not before three, only what is hopeless is ended.
+func stopRule(r wire.TimeRequest, samples [][]float64) string {
+	n := len(samples[0])
+	if n < 3 {
+		return ""
+	}
+	early := n < r.MinRounds
+	precise := r.Precision > 0 && !early
+	for i, s := range samples {
+		if i == 0 && len(samples) > 1 {
+			continue
+		}
+		ratios := slices.Clone(s)
+		if i > 0 {
+			for k := range ratios {
+				ratios[k] /= samples[0][k]
+			}
+		}
+		slices.Sort(ratios)
+		low, mid, high := evaluator.Quantile(ratios, 0.25), evaluator.Quantile(ratios, 0.5), evaluator.Quantile(ratios, 0.75)
+		if len(samples) == 2 && r.Slower > 0 && (!early && low > r.Slower || ratios[0] > hopeless*r.Slower) {
+			return "slower"
+		}
+		precise = precise && (high-low)/mid/math.Sqrt(float64(n)) < r.Precision
+	}
+	if precise {
+		return "precise"
+	}
+	return ""
+}
+
+// order draws the order of the contenders in one round.
+func order(seed uint64, round, contenders int) []int {
+	return rand.New(rand.NewPCG(seed, uint64(round))).Perm(contenders)
+}
+
+// tensorFLOPs are the operations that one multiprocessor's tensor cores finish
+// in a cycle, for 16-bit types without sparsity; 0 where it is not known. They
+// are those of NVIDIA's architecture whitepapers.
+func tensorFLOPs(capability int) float64 {
+	switch capability {
+	case 80, 87:
+		return 2048
+	case 86, 89, 120:
+		return 1024
+	case 90:
+		return 4096
+	case 100, 103:
+		return 8192
+	}
+	return 0
+}
+
+// laneFLOPs are those of the ordinary single precision pipe.
+func laneFLOPs(capability int) float64 {
+	if capability == 80 {
+		return 2 * 64
+	}
+	return 2 * 128
+}
+
+// doubleFLOPs are those of double precision, on tensor cores where they have
+// it; 0 where the measured value will do.
+func doubleFLOPs(capability int) float64 {
+	switch capability {
+	case 80:
+		return 2 * 64
+	case 90:
+		return 2 * 128
+	}
+	return 0
+}
+
+// checkGEMM holds a problem against what cublas:gemm computes.
+func checkGEMM(buffers []buffer, scalars []string) error {
+	if len(buffers) != 3 || len(scalars) != 0 {
+		return errors.New("it wants the buffers A, B and C and no scalars")
+	}
+	for i, role := range []string{"in", "in", "out"} {
+		if b := buffers[i]; b.DType != "f16" || b.Role != role {
+			return fmt.Errorf("buffer %s is %s, %s; it wants f16, %s", b.Name, b.DType, b.Role, role)
+		}
+	}
+	return nil
+}
+
+// blasVersion reads cuBLAS's number: 120803 is 12.8.3.
+func blasVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
+
+// swapped finds the two inputs that a control exchanges.
+func swapped(buffers []buffer, s wire.Shape, names []string) (int, int, error) {
+	if len(names) != 2 {
+		return 0, 0, fmt.Errorf("the control swap names %d buffers, want 2", len(names))
+	}
+	var at [2]int
+	for k, name := range names {
+		at[k] = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == name })
+		if at[k] < 0 || !buffers[at[k]].input() {
+			return 0, 0, fmt.Errorf("the control swap: %q is no input", name)
+		}
+	}
+	i, j := at[0], at[1]
+	if s.Elements[i] != s.Elements[j] {
+		return 0, 0, fmt.Errorf("the control swap: at shape %s, %s has %d elements and %s has %d",
+			s.Name, names[0], s.Elements[i], names[1], s.Elements[j])
+	}
+	return i, j, nil
+}
+
+// ceilings completes what was measured with what the architecture can do at its
+// highest clock: a floor under a time must be one that nothing gets below, and
+// the instructions that measure here do not reach it on every device. What was
+// measured stays, under "measured-" names.
+func ceilings(peaks map[string]float64, d wire.Device) {
+	cycles := float64(d.SMs) * float64(d.ClockKHz) * 1e3
+	for name, perCycle := range map[string]float64{
+		"f32": laneFLOPs(d.Capability), "f64": doubleFLOPs(d.Capability),
+		"tensor-f16": tensorFLOPs(d.Capability), "tensor-bf16": tensorFLOPs(d.Capability),
+	} {
+		if measured, ok := peaks[name]; ok {
+			peaks["measured-"+name] = measured
+			peaks[name] = max(measured, perCycle*cycles)
+		}
+	}
+}

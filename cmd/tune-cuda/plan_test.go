@@ -1,0 +1,319 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+func open() wire.OpenRequest {
+	return wire.OpenRequest{
+		Harness: "harness.cubin",
+		Buffers: []wire.Buffer{
+			{Name: "A", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+			{Name: "B", DType: "i32", Role: "inout", Distribution: "integers", A: -3, B: 3},
+			{Name: "C", DType: "f16", Role: "out", Tolerance: 1e-3},
+		},
+		Scalars: []string{"f32"},
+	}
+}
+
+func TestCheckOpen(t *testing.T) {
+	buffers, err := checkOpen(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := buffers[1]; b.size() != 4 || !b.input() || !b.output() || distributions[b.distribution] != "integers" {
+		t.Errorf("buffer B: %+v", b)
+	}
+	for say, change := range map[string]func(*wire.OpenRequest){
+		"name":             func(r *wire.OpenRequest) { r.Buffers[1].Name = "A" },
+		"unknown type":     func(r *wire.OpenRequest) { r.Buffers[0].DType = "f8" },
+		"unknown role":     func(r *wire.OpenRequest) { r.Buffers[0].Role = "output" },
+		"distribution":     func(r *wire.OpenRequest) { r.Buffers[0].Distribution = "" },
+		"no integer":       func(r *wire.OpenRequest) { r.Buffers[1].A, r.Buffers[1].B = 0.2, 0.8 },
+		"no output":        func(r *wire.OpenRequest) { r.Buffers = r.Buffers[:1] },
+		"scalar 0":         func(r *wire.OpenRequest) { r.Scalars[0] = "f16" },
+		"cubin and an ent": func(r *wire.OpenRequest) { r.ReferenceEntry = "reference" },
+	} {
+		r := open()
+		change(&r)
+		if _, err := checkOpen(r); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("want an error that says %q, got %v", say, err)
+		}
+	}
+}
+
+func TestCheckShape(t *testing.T) {
+	buffers, err := checkOpen(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := wire.Shape{Elements: []int64{4, 4, 4}, Scalars: []float64{1}}
+	if err := checkShape(good, buffers, []string{"f32"}); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []wire.Shape{
+		{Elements: []int64{4, 4}, Scalars: []float64{1}},
+		{Elements: []int64{4, 4, 0}, Scalars: []float64{1}},
+		{Elements: []int64{4, 4, math.MaxInt64}, Scalars: []float64{1}},
+		{Elements: []int64{4, 4, 4}},
+	} {
+		if err := checkShape(bad, buffers, []string{"f32"}); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+func TestDimensions(t *testing.T) {
+	good := wire.Geometry{Grid: [3]int64{3, 2, 1}, Block: [3]int64{128, 1, 1}, Shared: 227 << 10}
+	if d, shared, ok := dimensions(good); !ok || d != [6]uint32{3, 2, 1, 128, 1, 1} || shared != 227<<10 {
+		t.Errorf("%v %d %v", d, shared, ok)
+	}
+	for _, change := range []func(*wire.Geometry){
+		func(g *wire.Geometry) { g.Grid[1] = 0 },
+		func(g *wire.Geometry) { g.Grid[0] = 1 << 32 },
+		func(g *wire.Geometry) { g.Block[0] = -1 },
+		func(g *wire.Geometry) { g.Block[2] = 1 << 33 },
+		func(g *wire.Geometry) { g.Shared = -1 },
+		func(g *wire.Geometry) { g.Workspace = 1 << 50 },
+	} {
+		g := good
+		change(&g)
+		if _, _, ok := dimensions(g); ok {
+			t.Errorf("%+v was taken", g)
+		}
+	}
+}
+
+func TestScalarBits(t *testing.T) {
+	for _, c := range []struct {
+		dtype string
+		v     float64
+		want  uint64
+	}{
+		{"f64", 0.1, 0x3fb999999999999a},
+		{"f32", 0.1, 0x3dcccccd},
+		{"i32", -2, math.MaxUint64 - 1}, // the low four bytes are -2
+		{"u8", 200, 200},
+		{"i64", 1 << 40, 1 << 40},
+	} {
+		if got := scalarBits(c.dtype, c.v); got != c.want {
+			t.Errorf("%s %g: %#x, want %#x", c.dtype, c.v, got, c.want)
+		}
+	}
+}
+
+// Streams of different seeds, buffers and sets must not be the same.
+func TestKeysDiffer(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(50) {
+		for k := range 20 {
+			seen[bufferKey(seed, k)] = true
+			seen[bufferKey(setSeed(seed, k), 0)] = true
+		}
+	}
+	if len(seen) != 2000 {
+		t.Errorf("%d keys, want 2000", len(seen))
+	}
+}
+
+func TestPlanSets(t *testing.T) {
+	const mb, l2, all = 1 << 20, 60 << 20, 64 << 30
+	for _, c := range []struct {
+		bytes, limit int64
+		cold         bool
+		want         int
+	}{
+		{mb, all, false, 4},
+		{10 * mb, all, false, 3},
+		{100 * mb, all, false, 2},      // at least two
+		{100 * mb, 150 * mb, false, 1}, // unless memory is short
+		{10 * mb, all, true, 19},       // more than three times the cache
+		{200 * mb, all, true, 2},       //
+		{mb, all, true, maxSets},       // too small to drive each other out
+		{10 * mb, 100 * mb, true, 10},  // short of memory
+		{100, all, false, 4},
+		{0, all, true, maxSets},
+	} {
+		if got := planSets(c.bytes, c.bytes, l2, c.limit, c.cold); got != c.want {
+			t.Errorf("%d bytes, cold %v: %d sets, want %d", c.bytes, c.cold, got, c.want)
+		}
+	}
+	if !evicts(19, 10*mb, l2) || evicts(maxSets, mb, l2) {
+		t.Error("what drives data out of the cache is not told from what does not")
+	}
+}
+
+func TestPlanBatch(t *testing.T) {
+	for _, c := range []struct {
+		launch, batch, budget float64
+		sets                  int
+		once                  bool
+		want                  int
+	}{
+		{10e3, 500e3, 1e9, 4, false, 52}, // whole rotations
+		{1, 500e3, 1e9, 4, false, 2000},  // no more than the most
+		{1, 500e3, 1e9, 64, false, 1984}, //
+		{700e3, 500e3, 1e9, 3, false, 3}, // every set at least
+		{2e9, 500e3, 1e9, 3, false, 1},   // longer than the budget
+		{10e3, 500e3, 1e9, 64, true, 64}, // once for each set
+		{0, 500e3, 1e9, 4, false, 4},     // not known
+		{math.Inf(1), 1, 0, 4, false, 4}, // no budget
+		{100e3, 50e6, 1e9, 3000, false, 3000},
+	} {
+		if got := planBatch(c.launch, c.batch, c.budget, c.sets, c.once); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestStopRule(t *testing.T) {
+	steady := func(v float64, n int) []float64 { return slices.Repeat([]float64{v}, n) }
+	noisy := []float64{1, 2, 1, 2, 1, 2, 1, 2}
+	r := wire.TimeRequest{Precision: 0.01, Slower: 1.2}
+	for _, c := range []struct {
+		name    string
+		samples [][]float64
+		want    string
+	}{
+		{"too few", [][]float64{steady(1, 2), steady(1, 2)}, ""},
+		{"steady", [][]float64{steady(1, 3), steady(1.1, 3)}, "precise"},
+		{"alone", [][]float64{steady(1, 3)}, "precise"},
+		{"alone, noisy", [][]float64{noisy}, ""},
+		{"noise that both share", [][]float64{noisy, noisy}, "precise"},
+		{"noise of one", [][]float64{steady(1, 8), noisy}, ""},
+		{"slower", [][]float64{steady(1, 8), {1.3, 1.9, 1.3, 1.9, 1.3, 1.9, 1.3, 1.9}}, "slower"},
+		{"no faster than slower", [][]float64{steady(1, 8), {1.1, 1.9, 1.1, 1.9, 1.1, 1.9, 1.1, 1.9}}, ""},
+		{"three, one noisy", [][]float64{steady(1, 8), steady(9, 8), noisy}, ""},
+		{"three", [][]float64{steady(1, 8), steady(9, 8), steady(2, 8)}, "precise"},
+	} {
+		if got := stopRule(r, c.samples); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	r.MinRounds = 6
+	for _, c := range []struct {
+		ratio float64
+		n     int
+		want  string
+	}{
+		{1.1, 3, ""}, // steady, and too early
+		{1.3, 3, ""}, // slower, and not hopeless
+		{1.6, 3, "slower"},
+		{1.6, 2, ""},
+		{1.3, 6, "slower"},
+		{1.1, 6, "precise"},
+	} {
+		if got := stopRule(r, [][]float64{steady(1, c.n), steady(c.ratio, c.n)}); got != c.want {
+			t.Errorf("%d rounds at %g: %q, want %q", c.n, c.ratio, got, c.want)
+		}
+	}
+	if got := stopRule(wire.TimeRequest{}, [][]float64{steady(1, 9), steady(5, 9)}); got != "" {
+		t.Errorf("with neither rule: %q", got)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	first := map[int]int{}
+	for round := range 200 {
+		o := order(3, round, 4)
+		if s := slices.Sorted(slices.Values(o)); !slices.Equal(s, []int{0, 1, 2, 3}) {
+			t.Fatalf("round %d: %v", round, o)
+		}
+		if !slices.Equal(o, order(3, round, 4)) {
+			t.Fatal("the same seed gives another order")
+		}
+		first[o[0]]++
+	}
+	for i := range 4 {
+		if first[i] < 25 {
+			t.Errorf("contender %d is first in %d of 200 rounds", i, first[i])
+		}
+	}
+}
+
+func TestCeilings(t *testing.T) {
+	h200 := wire.Device{Capability: 90, SMs: 132, ClockKHz: 1_980_000}
+	p := map[string]float64{"tensor-f16": 6e14, "f32": 9e13, "copy": 4e12}
+	ceilings(p, h200)
+	if v := p["tensor-f16"]; math.Abs(v-1.0705e15) > 1e12 {
+		t.Errorf("tensor-f16: %g", v)
+	}
+	if p["f32"] != 9e13 || p["measured-f32"] != 9e13 || p["measured-tensor-f16"] != 6e14 {
+		t.Errorf("%v: what was measured is lost or lowered", p)
+	}
+	if _, ok := p["measured-copy"]; ok || p["copy"] != 4e12 {
+		t.Errorf("copy is as measured: %v", p)
+	}
+	unknown := map[string]float64{"tensor-f16": 1}
+	ceilings(unknown, wire.Device{Capability: 75, SMs: 40, ClockKHz: 1_500_000})
+	if unknown["tensor-f16"] != 1 {
+		t.Errorf("a figure was made up: %v", unknown)
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	parents := map[int]int{10: 1, 11: 10, 12: 10, 13: 12, 20: 1, 21: 20}
+	parent := func(p int) int { return parents[p] }
+	for _, c := range []struct {
+		pids []int
+		want int
+	}{
+		{[]int{11}, 0},
+		{[]int{11, 12, 13}, 0}, // evotune's other workers, and one behind a tool
+		{[]int{11, 21}, 1},
+		{[]int{11, 20, 21, 99}, 3},
+		{[]int{21}, 0}, // numbers of another namespace
+		{nil, 0},
+	} {
+		if got := strangers(c.pids, 11, parent); got != c.want {
+			t.Errorf("%v: %d strangers, want %d", c.pids, got, c.want)
+		}
+	}
+}
+
+func TestSwapped(t *testing.T) {
+	buffers, err := checkOpen(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Elements: []int64{4, 4, 4}}
+	if i, j, err := swapped(buffers, s, []string{"B", "A"}); i != 1 || j != 0 || err != nil {
+		t.Errorf("%d %d %v", i, j, err)
+	}
+	for _, names := range [][]string{{"A"}, {"A", "C"}, {"A", "none"}} {
+		if _, _, err := swapped(buffers, s, names); err == nil {
+			t.Errorf("%v was taken", names)
+		}
+	}
+	s.Elements[0] = 5
+	if _, _, err := swapped(buffers, s, []string{"A", "B"}); err == nil {
+		t.Error("inputs of different sizes were exchanged")
+	}
+}
+
+func TestCheckGEMM(t *testing.T) {
+	r := open()
+	if buffers, _ := checkOpen(r); checkGEMM(buffers, nil) == nil {
+		t.Error("an i32 input was taken")
+	}
+	r.Buffers[1] = r.Buffers[0]
+	r.Buffers[1].Name = "B"
+	buffers, err := checkOpen(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkGEMM(buffers, nil); err != nil {
+		t.Error(err)
+	}
+	if checkGEMM(buffers, []string{"f32"}) == nil {
+		t.Error("a scalar was taken")
+	}
+	if v := blasVersion(120803); v != "12.8.3" {
+		t.Errorf("version %s", v)
+	}
+}

@@ -1,0 +1,486 @@
+//go:build cuda
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// A worker holds one device and, once it is opened, one problem.
+type worker struct {
+	device  *device
+	problem *problem
+}
+
+// A problem is what an open request set up.
+type problem struct {
+	*device
+	harness   *harness
+	buffers   []buffer
+	scalars   []string
+	reference *binary // nil without one
+	binaries  map[string]*binary
+
+	// kept are instances and sets, by their keys.
+	kept    map[string]*keep
+	held    int64 // bytes of all that is kept
+	budget  int64 // how much may be
+	request uint64
+}
+
+// A keep is something in device memory that lasts longer than a request.
+type keep struct {
+	value any
+	bytes int64
+	used  uint64 // the request that used it last
+	free  func()
+}
+
+func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
+	if w.problem != nil {
+		w.problem.close()
+		w.problem = nil
+	}
+	buffers, err := checkOpen(r)
+	if err != nil {
+		return wire.OpenAnswer{}, err
+	}
+	p := &problem{
+		device: w.device, buffers: buffers, scalars: r.Scalars,
+		binaries: map[string]*binary{}, kept: map[string]*keep{},
+	}
+	if p.harness, err = w.device.loadHarness(r.Harness); err != nil {
+		return wire.OpenAnswer{}, err
+	}
+	if r.Reference != "" {
+		if p.reference, err = loadCubin(r.Reference, r.ReferenceEntry); err != nil {
+			p.close()
+			return wire.OpenAnswer{}, fmt.Errorf("reference: %w", err)
+		}
+	}
+	free, _, err := cu.MemInfo()
+	if err != nil {
+		p.close()
+		return wire.OpenAnswer{}, check("cuMemGetInfo", err)
+	}
+	p.budget = free / 2
+	w.problem = p
+	return wire.OpenAnswer{}, nil
+}
+
+func (p *problem) close() {
+	for _, b := range p.binaries {
+		b.free()
+	}
+	for _, k := range p.kept {
+		k.free()
+	}
+	p.reference.free()
+	p.harness.free()
+}
+
+// opened begins a request on the open problem.
+func (w *worker) opened() (*problem, error) {
+	if w.problem == nil {
+		return nil, errors.New("no problem is open")
+	}
+	w.problem.request++
+	return w.problem, nil
+}
+
+// keeping returns what is kept under a key, or makes it. Bytes is an estimate
+// made before; what was used least lately is given up for it, but nothing that
+// this request has used.
+func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(), error)) (T, error) {
+	if k := p.kept[key]; k != nil {
+		k.used = p.request
+		return k.value.(T), nil
+	}
+	p.evict(bytes)
+	v, free, err := make()
+	var e *driverError
+	if errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY" && p.evict(math.MaxInt64/2) {
+		v, free, err = make()
+	}
+	if err != nil {
+		if free != nil {
+			free()
+		}
+		var none T
+		return none, err
+	}
+	p.kept[key] = &keep{value: v, bytes: bytes, used: p.request, free: free}
+	p.held += bytes
+	return v, nil
+}
+
+// evict makes room for so many bytes, as far as it can; it says whether it gave
+// anything up.
+func (p *problem) evict(bytes int64) bool {
+	any := false
+	for p.held+bytes > p.budget {
+		oldest, found := "", false
+		for _, key := range slices.Sorted(maps.Keys(p.kept)) {
+			if p.kept[key].used < p.request && (!found || p.kept[key].used < p.kept[oldest].used) {
+				oldest, found = key, true
+			}
+		}
+		if !found {
+			break
+		}
+		p.forget(oldest)
+		any = true
+	}
+	return any
+}
+
+func (p *problem) forget(key string) {
+	k := p.kept[key]
+	k.free()
+	p.held -= k.bytes
+	delete(p.kept, key)
+}
+
+// alloc takes device memory.
+func alloc(bytes int64) (cu.DevicePtr, error) {
+	d, err := cu.MemAlloc(max(bytes, 1))
+	return d, check("cuMemAlloc", err)
+}
+
+func release(d cu.DevicePtr) {
+	if d != 0 {
+		_ = cu.MemFree(d)
+	}
+}
+
+// A block is memory with guards around it.
+type block struct {
+	base, at cu.DevicePtr
+	bytes    int64
+}
+
+// A guard is as long at both ends of a buffer. Blocks begin at multiples of it,
+// and so do buffers.
+const guardBytes = 4096
+
+// newBlock takes memory whose end, to the byte, is where the guard begins.
+func newBlock(bytes int64) (block, error) {
+	base, err := alloc(bytes + 2*guardBytes)
+	return block{base, base + guardBytes, bytes}, err
+}
+
+func (b block) free() { release(b.base) }
+
+// A guard is as in the harness.
+type guard struct {
+	at     cu.DevicePtr
+	bytes  int64
+	offset int64
+	slot   int64
+}
+
+// guards are those of some blocks, listed in device memory.
+type guards struct {
+	list  []guard
+	table cu.DevicePtr
+}
+
+func newGuards(blocks []block) (*guards, error) {
+	g := &guards{}
+	for _, b := range blocks {
+		n := int64(len(g.list))
+		g.list = append(g.list,
+			guard{b.base, guardBytes, -guardBytes, n},
+			guard{b.at + cu.DevicePtr(b.bytes), guardBytes, b.bytes, n + 1})
+	}
+	var err error
+	if g.table, err = alloc(int64(len(g.list)) * int64(unsafe.Sizeof(guard{}))); err != nil {
+		return nil, err
+	}
+	if err := upload(g.table, g.list); err != nil {
+		release(g.table)
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *guards) free() {
+	if g != nil {
+		release(g.table)
+	}
+}
+
+// found reads what a check of the guards left: the block and the offset of the
+// first change.
+func (g *guards) found(slots []uint64) (index int, offset int64, damaged bool) {
+	for i, v := range slots[:len(g.list)] {
+		if v != 0 {
+			return i / 2, g.list[i].offset + (guardFar - int64(v)), true
+		}
+	}
+	return 0, 0, false
+}
+
+// guardFar is the harness's FAR.
+const guardFar = 1 << 30
+
+// upload returns when the data are there: the driver's own copy may return
+// before, and streams that do not wait for the default one would not see them.
+func upload[T any](to cu.DevicePtr, from []T) error {
+	n := int64(len(from)) * int64(unsafe.Sizeof(from[0]))
+	if err := check("cuMemcpyHtoD", cu.MemcpyHtoD(to, unsafe.Pointer(&from[0]), n)); err != nil {
+		return err
+	}
+	return check("cuCtxSynchronize", cu.Synchronize())
+}
+
+// download wants the work that makes the data to be done already.
+
+func download[T any](to []T, from cu.DevicePtr) error {
+	n := int64(len(to)) * int64(unsafe.Sizeof(to[0]))
+	return check("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(&to[0]), from, n))
+}
+
+// A binary is a loaded candidate, baseline or reference.
+type binary struct {
+	entry   string
+	module  cu.Module
+	kernel  cu.Function
+	answer  wire.LoadAnswer
+	shared  uint32   // dynamic shared memory opted in to
+	routine *routine // instead of a module
+	work    *workspace
+	graphs  map[string]graph
+}
+
+// A workspace is a binary's scratch memory.
+type workspace struct {
+	block
+	guards *guards
+}
+
+func (b *binary) free() {
+	if b == nil {
+		return
+	}
+	b.dropGraphs()
+	b.dropWorkspace()
+	if b.routine != nil {
+		b.routine.free()
+		return
+	}
+	_ = b.module.Unload()
+}
+
+func (b *binary) dropGraphs() {
+	for _, g := range b.graphs {
+		g.free()
+	}
+	b.graphs = nil
+}
+
+func (b *binary) dropWorkspace() {
+	if b.work != nil {
+		b.work.guards.free()
+		b.work.free()
+		b.work = nil
+	}
+}
+
+// workspace gives the binary scratch memory of a size; zeroed is for the
+// caller. A new one makes graphs void that knew the old one.
+func (b *binary) workspace(bytes int64) (*workspace, error) {
+	if b.work == nil && bytes == 0 || b.work != nil && b.work.bytes == bytes {
+		return b.work, nil
+	}
+	b.dropGraphs()
+	b.dropWorkspace()
+	if bytes == 0 {
+		return nil, nil
+	}
+	m, err := newBlock(bytes)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuards([]block{m})
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	b.work = &workspace{m, g}
+	return b.work, nil
+}
+
+// loadCubin loads a file's kernel.
+func loadCubin(file, entry string) (*binary, error) {
+	image, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	b := &binary{entry: entry}
+	if b.module, err = cu.LoadData(string(image)); err != nil {
+		return nil, check("cuModuleLoadData", err)
+	}
+	if b.kernel, err = b.module.Function(entry); err != nil {
+		_ = b.module.Unload()
+		return nil, fmt.Errorf("entry %s: %w", entry, check("cuModuleGetFunction", err))
+	}
+	for _, a := range []struct {
+		is cu.FunctionAttribute
+		to func(int)
+	}{
+		{cu.NumRegs, func(v int) { b.answer.Registers = v }},
+		{cu.LocalSizeBytes, func(v int) { b.answer.LocalBytes = int64(v) }},
+		{cu.SharedSizeBytes, func(v int) { b.answer.SharedBytes = int64(v) }},
+		{cu.ConstSizeBytes, func(v int) { b.answer.ConstBytes = int64(v) }},
+		{cu.FnMaxThreadsPerBlock, func(v int) { b.answer.MaxThreads = v }},
+	} {
+		v, err := b.kernel.Attribute(a.is)
+		if err != nil {
+			_ = b.module.Unload()
+			return nil, check("cuFuncGetAttribute", err)
+		}
+		a.to(v)
+	}
+	return b, nil
+}
+
+func (w *worker) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
+	p, err := w.opened()
+	if err != nil {
+		return wire.LoadAnswer{}, err
+	}
+	if r.Name == "" {
+		return wire.LoadAnswer{}, errors.New("a binary needs a name")
+	}
+	p.drop(r.Name)
+	var b *binary
+	if r.Routine != "" {
+		b, err = p.loadRoutine(r.Routine)
+	} else {
+		b, err = loadCubin(r.Cubin, r.Entry)
+	}
+	if f := fault(err); f != nil {
+		return wire.LoadAnswer{Fault: f}, ending(f)
+	}
+	if err != nil {
+		return wire.LoadAnswer{}, err
+	}
+	p.binaries[r.Name] = b
+	return b.answer, nil
+}
+
+func (p *problem) drop(name string) {
+	p.binaries[name].free()
+	delete(p.binaries, name)
+}
+
+func (w *worker) unload(r wire.UnloadRequest) (wire.UnloadAnswer, error) {
+	p, err := w.opened()
+	if err != nil {
+		return wire.UnloadAnswer{}, err
+	}
+	if p.binaries[r.Name] == nil {
+		return wire.UnloadAnswer{}, fmt.Errorf("no binary %q is loaded", r.Name)
+	}
+	p.drop(r.Name)
+	return wire.UnloadAnswer{}, nil
+}
+
+// A call is a binary's launch with all its arguments.
+type call struct {
+	*binary
+	d      [6]uint32
+	bytes  uint32 // dynamic shared memory
+	args   pack
+	dims   []int64
+	arrays []cu.DevicePtr
+}
+
+// newCall prepares a launch. The error may be a candidate's fault.
+func newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays []cu.DevicePtr, work cu.DevicePtr) (*call, error) {
+	c := &call{binary: b, dims: s.Dims, arrays: arrays}
+	if b.routine != nil {
+		return c, b.routine.check(s)
+	}
+	var ok bool
+	if c.d, c.bytes, ok = dimensions(g); !ok {
+		return nil, newDriverError("cuLaunchKernel", 1) // what the driver says of such a launch
+	}
+	if c.bytes > b.shared {
+		if err := allowShared(b.kernel, c.bytes); err != nil {
+			return nil, err
+		}
+		b.shared = c.bytes
+	}
+	var values []uint64
+	for _, d := range s.Dims {
+		values = append(values, uint64(d))
+	}
+	for _, a := range arrays {
+		values = append(values, uint64(a))
+	}
+	values = append(values, scalars...)
+	// The driver takes as many as the entry has. One that has a workspace gets
+	// it when it needs none of it, too.
+	values = append(values, uint64(work))
+	c.args = newPack(values...)
+	return c, nil
+}
+
+// enqueue puts the launch into the stream.
+func (c *call) enqueue(s cu.Stream) error {
+	if c.routine != nil {
+		return c.routine.enqueue(c.dims, c.arrays)
+	}
+	return launchKernel(c.kernel, c.d, c.bytes, s, c.args)
+}
+
+func (c *call) free() {
+	if c != nil && c.args.at != nil {
+		c.args.free()
+	}
+}
+
+// scalarValues are a shape's scalars as arguments.
+func (p *problem) scalarValues(s wire.Shape, double bool) []uint64 {
+	out := make([]uint64, len(s.Scalars))
+	for i, v := range s.Scalars {
+		t := p.scalars[i]
+		if double {
+			t = "f64"
+		}
+		out[i] = scalarBits(t, v)
+	}
+	return out
+}
+
+// candidate finds what a request names.
+func (p *problem) candidate(name string, s wire.Shape) (*binary, error) {
+	b := p.binaries[name]
+	if b == nil {
+		return nil, fmt.Errorf("no binary %q is loaded", name)
+	}
+	return b, checkShape(s, p.buffers, p.scalars)
+}
+
+// worst is the output of two comparisons that is further off.
+func worst(a, b wire.Output) wire.Output {
+	w := a
+	if cmp.Compare(float64(b.Error), float64(a.Error)) > 0 {
+		w = b
+	}
+	w.NotFinite, w.Unwritten = max(a.NotFinite, b.NotFinite), max(a.Unwritten, b.Unwritten)
+	return w
+}

@@ -1,0 +1,538 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A bench is the CUDA backend at work on one plan.
+type bench struct {
+	options    Options
+	plan       evaluator.Plan
+	log        *slog.Logger
+	launcher   *process.Launcher
+	cache      *cache.Cache
+	scratch    string
+	problem    *problem
+	toolkit    *toolkit
+	compiler   compiler
+	disasm     *disassembler
+	tools      []evaluator.Tool
+	sanitizers []*sanitizer
+	gpus       []*gpu
+	workerPath string
+	limits     map[string]any
+	desc       evaluator.Description
+	base       string // the part of every key that is the bench's
+	serial     atomic.Int64
+	compiling  *semaphore.Weighted
+
+	baselines map[*shapeData]*candidate
+	// parityTime is what one comparison of the baseline takes, by shape.
+	parityTime map[*shapeData]time.Duration
+
+	peaksMu sync.Mutex
+	peaks   map[string]float64
+
+	stages       stageCounts
+	compileQueue atomic.Int64
+	opened       time.Time
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	calls  sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+}
+
+var _ evaluator.Bench = (*bench)(nil)
+
+// A candidate is what Binary.Handle holds.
+type candidate struct {
+	name    string // in the worker
+	src     kernels.Rendered
+	out     compiled
+	path    string // of the cubin
+	routine string // of a vendor's library, instead of a cubin
+	hash    string
+	// geometry, by shape; shapes that it cannot compute are in unsupported.
+	geometry    map[*shapeData]wire.Geometry
+	unsupported map[*shapeData]string
+}
+
+func (c *candidate) load() wire.LoadRequest {
+	if c.routine != "" {
+		return wire.LoadRequest{Name: c.name, Routine: c.routine}
+	}
+	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: c.src.Entry}
+}
+
+func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *bench, err error) {
+	o := b.options
+	q, err := newProblem(plan)
+	if err != nil {
+		return nil, err
+	}
+	for _, im := range plan.Implementations {
+		if im.Backend != "cuda" {
+			return nil, fmt.Errorf("implementation %s is for the backend %q, not for \"cuda\"", im.Name, im.Backend)
+		}
+	}
+	if len(plan.Implementations) == 0 {
+		return nil, fmt.Errorf("kernel %s: no implementation for CUDA was chosen", plan.Definition.Name)
+	}
+	c, err := openCache(o)
+	if err != nil {
+		return nil, err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h := &bench{
+		options: o, plan: plan, log: o.Logger, launcher: process.NewLauncher(), cache: c, problem: q,
+		ctx: life, cancel: cancel,
+	}
+	h.init()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	if h.scratch, err = c.Scratch(); err != nil {
+		return nil, err
+	}
+	if h.workerPath, err = findWorker(o.Worker); err != nil {
+		return nil, err
+	}
+	h.toolkit = findToolkit(ctx, o, h.launcher)
+	devices, err := h.findDevices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.remember(devices[0])
+	h.limits = limitsOf(devices[0])
+	for _, im := range plan.Implementations {
+		if _, err := architecture(im.Target, devices[0].Capability, nil); err != nil {
+			return nil, fmt.Errorf("implementation %s: %w", im.Name, err)
+		}
+	}
+	if err := h.findCompiler(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.buildHarness(ctx, devices[0]); err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		h.gpus = append(h.gpus, h.newGPU(d))
+	}
+	h.findTools(ctx)
+	h.proveSanitizers(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h.describe()
+	if err := h.prepare(ctx); err != nil {
+		return nil, err
+	}
+	h.desc.Device.Peaks = maps.Clone(h.peaks)
+	h.opened = time.Now()
+	for _, g := range h.gpus {
+		g.gate.reset()
+		g.measured.Store(0)
+	}
+	return h, nil
+}
+
+func (h *bench) init() {
+	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
+	h.baselines = map[*shapeData]*candidate{}
+}
+
+func openCache(o Options) (*cache.Cache, error) {
+	dir := o.CacheDir
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("no folder for the cache: %w: set cache-dir", err)
+		}
+		dir = filepath.Join(user, "evotune")
+	}
+	return cache.New(dir, o.CacheSize)
+}
+
+func (h *bench) newGPU(d wire.Device) *gpu {
+	g := &gpu{device: d, gate: newGate(), tools: map[string]*pool{}}
+	g.parity = h.newPool(g, "parity", h.options.ParityWorkers)
+	// The gate lets in one at a time; all others wait there, where they are seen.
+	g.timing = h.newPool(g, "timing", 1<<20)
+	g.timing.alone = true
+	return g
+}
+
+// findCompiler chooses the compiler.
+func (h *bench) findCompiler(ctx context.Context) error {
+	o := h.options
+	timeout := max(o.Timeout, time.Minute)
+	if o.compiler != nil {
+		h.compiler = o.compiler
+		return nil
+	}
+	var failed error
+	if o.Compiler != compilerNVCC {
+		rtc, err := newNVRTC(ctx, h.toolkit, h.launcher, timeout)
+		if err == nil {
+			h.compiler = rtc
+			return nil
+		}
+		if o.Compiler == compilerNVRTC {
+			return err
+		}
+		failed = err
+	}
+	n, err := newNVCC(ctx, h.toolkit, h.launcher, h.cache, timeout)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed != nil {
+		h.log.Warn("NVRTC does not work here, and nvcc compiles instead, which takes about twice as long", "reason", failed)
+		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + printable(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
+	}
+	h.compiler = n
+	return nil
+}
+
+// enter counts a call and ties its context to the bench's life.
+func (h *bench) enter(ctx context.Context) (context.Context, func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, nil, evaluator.ErrBenchClosed
+	}
+	h.calls.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(h.ctx, func() { cancel(evaluator.ErrBenchClosed) })
+	return ctx, func() { stop(); cancel(nil); h.calls.Done() }, nil
+}
+
+// Describe implements [evaluator.Bench]. The peaks are those that were known
+// when the bench was opened.
+func (h *bench) Describe() evaluator.Description { return h.desc }
+
+func (h *bench) describe() {
+	d := evaluator.Description{
+		Backend: "cuda", Device: describeDevice(h.devices()), Kernel: h.plan.Definition.Name,
+		Compiler: h.compiler.version(), Tools: h.tools, Harness: harnessVersion,
+	}
+	for _, im := range h.plan.Implementations {
+		d.Implementations = append(d.Implementations, im.Name)
+	}
+	for _, s := range h.plan.Tune {
+		d.Shapes = append(d.Shapes, s.Name)
+	}
+	for _, s := range h.plan.Verify {
+		d.Verified = append(d.Verified, s.Name)
+	}
+	h.desc = d
+	parts := []string{
+		harnessVersion, cache.Key(HarnessSource), d.Device.Fingerprint, h.compiler.identity(), h.plan.Definition.Hash,
+		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants),
+	}
+	for _, s := range h.problem.shapes() {
+		parts = append(parts, s.shape.Name, fmt.Sprint(s.wire.Dims))
+	}
+	for _, s := range h.sanitizers {
+		parts = append(parts, s.name, s.version)
+	}
+	h.base = cache.Key(parts...)
+}
+
+func (h *bench) devices() []wire.Device {
+	var list []wire.Device
+	for _, g := range h.gpus {
+		list = append(list, g.device)
+	}
+	return list
+}
+
+// Close implements [evaluator.Bench].
+func (h *bench) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+	var done sync.WaitGroup
+	for _, g := range h.gpus {
+		for _, p := range g.pools() {
+			done.Go(p.close)
+		}
+	}
+	done.Wait()
+	h.calls.Wait()
+	for _, g := range h.gpus {
+		g.gate.close()
+		for _, p := range g.pools() {
+			p.close() // what was started meanwhile
+		}
+	}
+	if h.compiler != nil {
+		h.compiler.close()
+	}
+	h.launcher.Close()
+	if h.scratch != "" {
+		return os.RemoveAll(h.scratch)
+	}
+	return nil
+}
+
+func (g *gpu) pools() []*pool {
+	list := []*pool{g.parity, g.timing}
+	for _, p := range g.tools {
+		list = append(list, p)
+	}
+	return list
+}
+
+// Compile implements [evaluator.Bench].
+func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Binary, evaluator.Outcome, error) {
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return evaluator.Binary{}, evaluator.Outcome{}, err
+	}
+	defer leave()
+	defer h.stages.enter(evaluator.StageCompile)()
+	c, outcome, err := h.compile(ctx, src)
+	if c == nil {
+		return evaluator.Binary{}, outcome, err
+	}
+	parts := []string{h.base, src.Hash, c.hash}
+	for _, d := range h.problem.tune {
+		if b := h.baselines[d]; b != nil {
+			parts = append(parts, b.hash)
+		}
+	}
+	return evaluator.Binary{Hash: c.hash, Key: cache.Key(parts...), Handle: c}, outcome, err
+}
+
+// wmmaTrap is what nvcc says where it compiles WMMA on a local array to a trap.
+const wmmaTrap = "cannot perform wmma load or store on local memory"
+
+func (h *bench) compile(ctx context.Context, src kernels.Rendered) (*candidate, evaluator.Outcome, error) {
+	c := &candidate{
+		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src,
+		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
+	}
+	if out := h.geometries(c); out.Verdict != "" {
+		return nil, out, nil
+	}
+	im := src.Implementation
+	arch, err := architecture(im.Target, h.gpus[0].device.Capability, h.compiler.architectures())
+	if err != nil {
+		return nil, evaluator.Outcome{}, fmt.Errorf("implementation %s: %w", im.Name, err)
+	}
+	files := maps.Clone(src.Files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[kernels.HeaderFile] = src.Header
+	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch}
+	out, err := h.build(ctx, u)
+	var no *refused
+	if errors.As(err, &no) && no.crash {
+		u.plain = true
+		out, err = h.build(ctx, u)
+	}
+	if errors.As(err, &no) {
+		return nil, evaluator.Outcome{
+			Verdict: evaluator.Compile, Reason: no.summary,
+			Evidence: []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Failed, Detail: no.log}},
+		}, nil
+	}
+	if err != nil {
+		return nil, evaluator.Outcome{}, err
+	}
+	c.out = out
+	evidence := []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Passed, Detail: out.Log}}
+	for line := range strings.Lines(out.Log) {
+		blocks := strings.Contains(strings.ToLower(line), wmmaTrap)
+		for _, re := range im.Blocking {
+			blocks = blocks || re.MatchString(line)
+		}
+		if blocks {
+			reason := "a diagnostic that blocks: " + printable(line)
+			return nil, evaluator.Outcome{
+				Verdict: evaluator.Compile, Reason: reason,
+				Evidence: append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Failed, Detail: reason}),
+			}, nil
+		}
+	}
+	evidence = append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Passed})
+	if c.hash, err = codeHash(out.Cubin, h.launchText(c)); err != nil {
+		return nil, evaluator.Outcome{}, fmt.Errorf("reading the compiler's output: %w", err)
+	}
+	c.path = filepath.Join(h.scratch, c.name+".cubin")
+	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
+		return nil, evaluator.Outcome{}, err
+	}
+	// Workers read the file for as long as somebody holds the candidate.
+	runtime.AddCleanup(c, remove, c.path)
+	evidence = append(evidence, evaluator.Evidence{Check: "binary", Outcome: evaluator.Passed, Value: float64(len(out.Cubin)), Unit: "bytes", Detail: c.hash})
+	return c, evaluator.Outcome{Evidence: evidence}, nil
+}
+
+// candidateSource is what is compiled: the declaration first, so that a wrong
+// signature does not compile, then the template's text with its own lines.
+func candidateSource(src kernels.Rendered) string {
+	return "#include \"" + kernels.HeaderFile + "\"\n#line 1 \"" + sourceFile + "\"\n" + src.Source
+}
+
+// geometries computes the launch at every shape that the candidate can
+// compute.
+func (h *bench) geometries(c *candidate) evaluator.Outcome {
+	im := c.src.Implementation
+	for _, d := range h.problem.shapes() {
+		if err := im.Supports(c.src.Genome, d.shape, h.limits); err != nil && !d.tuned {
+			c.unsupported[d] = err.Error()
+			continue
+		}
+		geo, err := im.Geometry(c.src.Genome, d.shape)
+		if err != nil {
+			return evaluator.Outcome{Verdict: evaluator.Render, Reason: err.Error(), Evidence: []evaluator.Evidence{{
+				Check: "launch geometry", Outcome: evaluator.Failed, Detail: err.Error(),
+			}}}
+		}
+		c.geometry[d] = geometry(geo)
+	}
+	return evaluator.Outcome{}
+}
+
+// launchText names the launch at every shape.
+func (h *bench) launchText(c *candidate) string {
+	var s strings.Builder
+	for _, d := range h.problem.shapes() {
+		if why := c.unsupported[d]; why != "" {
+			fmt.Fprintf(&s, "%s: none\n", d.shape.Name)
+			continue
+		}
+		fmt.Fprintf(&s, "%s: %v\n", d.shape.Name, c.geometry[d])
+	}
+	return s.String()
+}
+
+// build compiles, or takes the result from the cache.
+func (h *bench) build(ctx context.Context, u unit) (compiled, error) {
+	key := u.key(h.compiler.identity())
+	var out compiled
+	if cubin, ok := h.cache.Get("cubins", key, &out); ok {
+		out.Cubin = cubin
+		return out, nil
+	}
+	if err := h.acquireCore(ctx); err != nil {
+		return out, err
+	}
+	defer h.compiling.Release(1)
+	out, err := h.compiler.compile(ctx, u)
+	if err != nil {
+		return out, err
+	}
+	// A full disk costs the next run some time, and this one nothing.
+	_ = h.cache.Put("cubins", key, out.Cubin, out)
+	return out, nil
+}
+
+// acquireCore waits for a core to compile or disassemble on.
+func (h *bench) acquireCore(ctx context.Context) error {
+	h.compileQueue.Add(1)
+	defer h.compileQueue.Add(-1)
+	return h.compiling.Acquire(ctx, 1)
+}
+
+func handle(bin evaluator.Binary) (*candidate, error) {
+	c, ok := bin.Handle.(*candidate)
+	if !ok {
+		return nil, errors.New("the binary was not made by this bench")
+	}
+	return c, nil
+}
+
+// stage enters a call of a stage for a binary.
+func (h *bench) stage(ctx context.Context, stage evaluator.Stage, bin evaluator.Binary) (context.Context, *candidate, func(), error) {
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := handle(bin)
+	if err != nil {
+		leave()
+		return nil, nil, nil, err
+	}
+	out := h.stages.enter(stage)
+	return ctx, c, func() { out(); leave() }, nil
+}
+
+// A failure is a candidate's own fault, met while it ran.
+type failure struct {
+	verdict evaluator.Verdict
+	reason  string
+	detail  string
+}
+
+func (f *failure) Error() string { return f.reason }
+
+// blame makes a candidate's failure out of how a worker ended with it, and
+// leaves errors of the machine as they are. Of a worker that died without a
+// word it is called only when that has happened twice.
+func blame(err error) error {
+	var late *timeoutError
+	var died *workerError
+	switch {
+	case errors.As(err, &late):
+		return &failure{evaluator.Timeout, late.Error(), ""}
+	case errors.As(err, &died):
+		return &failure{evaluator.Launch, "the process that ran it died, twice: " + died.reason, died.stderr}
+	}
+	return err
+}
+
+// outcome turns a candidate's failure into an outcome; other errors stay.
+func outcome(err error, evidence []evaluator.Evidence, check string) (evaluator.Outcome, error) {
+	var f *failure
+	if !errors.As(err, &f) {
+		return evaluator.Outcome{Evidence: evidence}, err
+	}
+	detail := f.reason
+	if text := strings.TrimSpace(f.detail); text != "" {
+		detail += "\n" + text
+	}
+	return evaluator.Outcome{
+		Verdict: f.verdict, Reason: check + ": " + f.reason,
+		Evidence: append(evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Detail: detail}),
+	}, nil
+}
+
+func launchFailure(f *wire.Fault) *failure {
+	verdict := evaluator.Launch
+	if f.Name == "CUDA_ERROR_LAUNCH_TIMEOUT" {
+		verdict = evaluator.Timeout
+	}
+	return &failure{verdict, faultText(f), ""}
+}

@@ -1,0 +1,171 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator/internal/cache"
+)
+
+// A unit is what a compiler is given: the source, the files that it may
+// include, and flags that nvcc understands.
+type unit struct {
+	source string
+	files  map[string]string
+	flags  []string
+	arch   string // "sm_90"
+	// plain leaves out the information on lines: NVIDIA's compilers have been
+	// seen to crash while they made it.
+	plain bool
+}
+
+// common are the flags of every compilation. The information on lines costs no
+// instruction and gives the sanitizers' reports their places.
+func (u unit) common() []string {
+	flags := []string{"-DNDEBUG"}
+	std := func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "std") }
+	if !slices.ContainsFunc(u.flags, std) {
+		flags = append(flags, "-std=c++17")
+	}
+	if !u.plain {
+		flags = append(flags, "-lineinfo")
+	}
+	return flags
+}
+
+// key identifies what a compiler makes of it.
+func (u unit) key(compiler string) string {
+	parts := []string{"cubin 1", compiler, u.arch, strconv.FormatBool(u.plain), u.source, strconv.Itoa(len(u.flags))}
+	parts = append(parts, u.flags...)
+	for _, name := range slices.Sorted(maps.Keys(u.files)) {
+		parts = append(parts, name, u.files[name])
+	}
+	return cache.Key(parts...)
+}
+
+// compiled is what came out.
+type compiled struct {
+	Cubin []byte `json:"-"`
+	Log   string `json:"log,omitempty"`
+}
+
+// A refused is a compiler's refusal of a candidate.
+type refused struct {
+	summary, log string
+	// crash says that the compiler did not refuse, but crash.
+	crash bool
+}
+
+func (e *refused) Error() string { return e.summary }
+
+// A compiler makes cubins. It is safe for concurrent use.
+type compiler interface {
+	// compile makes a cubin. The error is a *refused when it is the source's
+	// fault.
+	compile(ctx context.Context, u unit) (compiled, error)
+	// version is for people; identity all that the output depends on besides
+	// the unit.
+	version() string
+	identity() string
+	// architectures lists what it can compile for, as 90 for sm_90; empty when
+	// it does not tell.
+	architectures() []int
+	close()
+}
+
+// firstError picks the line of a compiler's log that says what is wrong.
+func firstError(log string) string {
+	for _, marker := range []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"} {
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, marker) {
+				return printable(line)
+			}
+		}
+	}
+	for line := range strings.Lines(log) {
+		if s := printable(line); s != "" {
+			return s
+		}
+	}
+	return "the compiler failed and did not say why"
+}
+
+// rtcFlags turns flags of nvcc into those of NVRTC: it always optimises, has
+// no host compiler, and wants the values of options behind an equals sign.
+func rtcFlags(flags []string) []string {
+	var out []string
+	for i := 0; i < len(flags); i++ {
+		f := flags[i]
+		name, value, joined := strings.Cut(f, "=")
+		takes := func() string {
+			if joined {
+				return value
+			}
+			if i+1 < len(flags) {
+				i++
+				return flags[i]
+			}
+			return ""
+		}
+		switch name {
+		case "-O0", "-O1", "-O2", "-O3", "-O", "--optimize", "-I.":
+		case "-Xcompiler", "--compiler-options":
+			takes()
+		case "-Xptxas", "--ptxas-options":
+			for v := range strings.SplitSeq(takes(), ",") {
+				out = append(out, "--ptxas-options="+v)
+			}
+		case "-maxrregcount", "--maxrregcount", "-std", "--std", "-arch", "--gpu-architecture":
+			out = append(out, name+"="+takes())
+		case "-D", "-U", "-I", "-include":
+			v := takes()
+			if name == "-include" {
+				out = append(out, "--pre-include="+v)
+				continue
+			}
+			out = append(out, name+v)
+		default:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// architecture chooses what to compile for: the target of an implementation on
+// a device. The plain target "sm_80" is a least, and the device's own
+// architecture the best that runs on it; "sm_90a" is for one device alone.
+func architecture(target string, capability int, known []int) (string, error) {
+	number, special := strings.CutPrefix(target, "sm_")
+	exact := strings.TrimRight(number, "af")
+	least, err := strconv.Atoi(exact)
+	if !special || err != nil {
+		return "", fmt.Errorf("the target %q is no architecture of CUDA, such as \"sm_80\" or \"sm_90a\"", target)
+	}
+	if exact != number {
+		if least != capability {
+			return "", fmt.Errorf("the target %s runs on devices of capability %d.%d alone, and this one has %d.%d", target, least/10, least%10, capability/10, capability%10)
+		}
+		return target, nil
+	}
+	if least > capability {
+		return "", fmt.Errorf("the target %s needs a device of capability %d.%d, and this one has %d.%d", target, least/10, least%10, capability/10, capability%10)
+	}
+	best := 0
+	for _, a := range known {
+		// A cubin runs on later devices of the same generation alone.
+		if a <= capability && a >= least && a/10 == capability/10 {
+			best = max(best, a)
+		}
+	}
+	switch {
+	case len(known) == 0:
+		best = capability
+	case best == 0:
+		return "", fmt.Errorf("the compiler knows no architecture for a device of capability %d.%d and the target %s: use a newer CUDA toolkit", capability/10, capability%10, target)
+	}
+	return "sm_" + strconv.Itoa(best), nil
+}

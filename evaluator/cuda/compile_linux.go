@@ -1,0 +1,111 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+const (
+	// compilerLog bounds what is kept of a compiler's text.
+	compilerLog = 256 << 10
+	// compilerMemory bounds the address space of nvcc's processes: a candidate
+	// that unrolls without end must not take the machine with it.
+	compilerMemory = 16 << 30
+)
+
+// nvcc is the compiler driver, one process after another.
+type nvcc struct {
+	path     string
+	text     string // its version
+	archs    []int
+	launcher *process.Launcher
+	cache    *cache.Cache
+	timeout  time.Duration
+}
+
+func newNVCC(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Cache, timeout time.Duration) (*nvcc, error) {
+	if t.nvcc == "" {
+		return nil, fmt.Errorf("%w: nvcc was not found: install NVIDIA's CUDA toolkit, or name its nvcc", ErrNoCompiler)
+	}
+	n := &nvcc{path: t.nvcc, launcher: l, cache: c, timeout: timeout}
+	var err error
+	if n.text, err = t.version(ctx, l, t.nvcc); err != nil {
+		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, t.nvcc, err)
+	}
+	// Where an nvcc is too old to tell, it says so when it compiles.
+	list, err := l.Run(ctx, process.Command{Path: t.nvcc, Args: []string{"--list-gpu-code"}, Timeout: 30 * time.Second, Output: 16 << 10})
+	if err == nil {
+		for word := range strings.FieldsSeq(string(list)) {
+			if a, err := strconv.Atoi(strings.TrimPrefix(word, "sm_")); err == nil {
+				n.archs = append(n.archs, a)
+			}
+		}
+	}
+	return n, nil
+}
+
+func (n *nvcc) version() string      { return "nvcc: " + n.text }
+func (n *nvcc) identity() string     { return cache.Key("nvcc 1", n.path, n.text) }
+func (n *nvcc) architectures() []int { return n.archs }
+func (n *nvcc) close()               {}
+
+func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
+	dir, err := n.cache.Scratch()
+	if err != nil {
+		return compiled{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	files := maps.Clone(u.files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[sourceFile] = u.source
+	for name, text := range files {
+		local := filepath.FromSlash(name)
+		if !filepath.IsLocal(local) {
+			return compiled{}, fmt.Errorf("a file of the candidate is named %q", name)
+		}
+		path := filepath.Join(dir, local)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return compiled{}, err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return compiled{}, err
+		}
+	}
+	args := slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.flags, []string{"-o", "out.cubin", sourceFile})
+	text, err := n.launcher.Run(ctx, process.Command{Path: n.path, Args: args, Dir: dir, Timeout: n.timeout, Memory: compilerMemory, Output: compilerLog})
+	out := compiled{Log: string(text)}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case errors.Is(err, process.ErrTimeout):
+		return out, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: out.Log}
+	case errors.As(err, &exit) && strings.Contains(out.Log, "Segmentation fault"):
+		return out, &refused{"the compiler crashes on it", out.Log, true}
+	case errors.As(err, &exit):
+		return out, &refused{summary: firstError(out.Log), log: out.Log}
+	case err != nil:
+		return out, fmt.Errorf("running %s: %w", n.path, err)
+	}
+	if out.Cubin, err = os.ReadFile(filepath.Join(dir, "out.cubin")); err != nil {
+		return out, fmt.Errorf("the compiler's output: %w", err)
+	}
+	return out, nil
+}
+
+// sourceFile is the name of a candidate's source in diagnostics.
+const sourceFile = "kernel.cu"

@@ -1,0 +1,104 @@
+//go:build linux
+
+package cuda_test
+
+import (
+	"log/slog"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// workerVariable names the worker to the tests that need a GPU. The test's
+// binary may be made elsewhere (go test -c) and run in this folder.
+const workerVariable = "EVOTUNE_CUDA_WORKER"
+
+// gpuBackend makes a backend on the GPU, or skips.
+func gpuBackend(tb testing.TB, o cuda.Options) *cuda.Backend {
+	tb.Helper()
+	if o.Worker = os.Getenv(workerVariable); o.Worker == "" {
+		tb.Skipf("%s does not name a worker: nothing is run on a GPU", workerVariable)
+	}
+	if testing.Verbose() {
+		o.Logger = slog.New(slog.NewTextHandler(tb.Output(), nil))
+	}
+	b, err := cuda.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := b.Available(tb.Context()); err != nil {
+		tb.Skipf("no GPU can be used: %v", err)
+	}
+	return b
+}
+
+// TestConformance runs the suite that every backend passes, the zoo for GPUs
+// included.
+func TestConformance(t *testing.T) {
+	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
+	gpuBackend(t, o)
+	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := backendtest.LoadCases("../testdata/zoo-cuda/verdicts.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(def)
+	space, err := def.Space(def.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inmate := func(kernel string, salt int) genome.Genome {
+		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	backendtest.Run(t, backendtest.Harness{
+		New: func(tb testing.TB) evaluator.Evaluator {
+			tb.Helper()
+			h, err := gpuBackend(tb, o).Open(tb.Context(), plan)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return evaluator.NewOrdeal(h, plan)
+		},
+		Honest:   func(n int) genome.Genome { return inmate("honest", n) },
+		Twin:     inmate("honest-twin", 0),
+		Slow:     inmate("honest-slow", 0),
+		Zoo:      cases,
+		Faulty:   func(c backendtest.Case, n int) genome.Genome { return inmate(c.Kernel, n) },
+		Hang:     "infinite-loop",
+		Mixed:    []string{"infinite-loop", "illegal-address", "never-written", "write-past-end", "shared-race", "syntax-error", "trap", "deadlock"},
+		SameCode: 1.5,
+		Grace:    10 * time.Second, // a GPU takes a while to get rid of a kernel
+		Keeps:    16 + runtime.NumCPU() + 16,
+	})
+}
+
+func planOf(def *kernels.Definition) evaluator.Plan {
+	p := def.ProblemOn("cuda")
+	return evaluator.Plan{
+		Definition: def, Implementations: def.Implementations, Seed: 1,
+		Tune: p.ShapesFor(kernels.Tune), Verify: p.ShapesFor(kernels.Verify), Sanitize: p.ShapesFor(kernels.Sanitize)[0],
+	}
+}
+
+// TestDoctor prints what was found of CUDA, which is read by people.
+func TestDoctor(t *testing.T) {
+	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir()})
+	for _, tool := range b.Doctor(t.Context()) {
+		t.Logf("%-18s %s %s %s", tool.Name, tool.Version, tool.Path, tool.Missing)
+	}
+	t.Logf("limits: %v", b.Limits())
+}

@@ -1,0 +1,227 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// harnessVersion changes whenever results of an older harness must not be
+// compared with newer ones.
+const harnessVersion = "cuda/1"
+
+// Errors of the backend, for errors.Is.
+var (
+	// ErrUnsupported is returned on systems that the backend does not know.
+	ErrUnsupported = errors.New("the CUDA backend needs Linux on x86-64 or 64-bit ARM")
+	// ErrOptions is returned by New for options that make no sense.
+	ErrOptions = errors.New("bad option of the CUDA backend")
+	// ErrWorker is returned when the worker is missing, or does not find a GPU.
+	ErrWorker = errors.New("no GPU worker")
+	// ErrNoCompiler is returned when neither NVRTC nor nvcc works.
+	ErrNoCompiler = errors.New("no CUDA compiler")
+	// ErrDevices is returned when the chosen GPUs are not alike.
+	ErrDevices = errors.New("the GPUs differ")
+	// ErrControl is returned by Open when a negative control passes the
+	// definition's tolerance.
+	ErrControl = errors.New("negative control passes")
+	// ErrBaseline is returned by Open when the baseline fails the ordeal.
+	ErrBaseline = errors.New("the baseline fails")
+	// ErrReference is returned by Open when the reference on the device cannot
+	// be built or run, or disagrees with the one on the CPU.
+	ErrReference = errors.New("the reference fails")
+)
+
+// Options configure the CUDA backend. The zero value is a good default.
+type Options struct {
+	// Worker is the path of tune-cuda. Empty means the one beside this
+	// executable, else the one on the PATH.
+	Worker string
+	// Devices names the GPUs by index or UUID; "all" alone means all. They must
+	// be of one model. Empty means the first.
+	Devices []string
+	// Compiler is "auto", "nvrtc" or "nvcc". Empty means "auto": NVRTC where it
+	// works, else nvcc.
+	Compiler string
+	// NVCC is the path of nvcc. Empty means the one on the PATH, else that of
+	// /usr/local/cuda.
+	NVCC string
+	// NVRTC is the path of libnvrtc.so. Empty means that of the toolkit, else
+	// one of a Python package, else the one the linker finds.
+	NVRTC string
+	// Sanitizers lists the tools of compute-sanitizer to run, of "memcheck",
+	// "racecheck", "synccheck" and "initcheck". Empty means all that work here;
+	// "none" alone means none.
+	Sanitizers []string
+	// SanitizeWorkers is the number of processes under each tool and GPU, and
+	// twice as many under racecheck, the slowest. Zero means 2.
+	SanitizeWorkers int
+	// ParityWorkers is the number of processes for parity on each GPU. Zero
+	// means 2.
+	ParityWorkers int
+	// CompileWorkers is how many candidates are compiled or disassembled at
+	// once. Zero means one per core.
+	CompileWorkers int
+	// Timeout is how long a candidate may take for one request. Zero means 30
+	// seconds.
+	Timeout time.Duration
+	// CacheDir is where binaries and measured peaks are kept. Empty means
+	// evotune in the user's cache folder.
+	CacheDir string
+	// CacheSize bounds that folder, in bytes. Zero means 2 GiB; a negative
+	// value sets no bound.
+	CacheSize int64
+	// Samples bounds the rounds of samples per shape. Zero means 20.
+	Samples int
+	// SampleTime bounds the time spent on sampling one candidate at one shape;
+	// at least six rounds are taken. Zero means 50 ms.
+	SampleTime time.Duration
+	// FinalsSamples is the number of rounds of the finals. Zero means 30.
+	FinalsSamples int
+	// Profile runs Nsight Compute over the finalists where it works.
+	Profile bool
+	// Logger gets what happens inside. Nil discards it.
+	Logger *slog.Logger
+
+	// For tests: a compiler that stands in for the real ones, and what is added
+	// to the environment of workers.
+	compiler  compiler
+	workerEnv []string
+}
+
+// The tools of compute-sanitizer.
+const (
+	memcheck  = "memcheck"
+	racecheck = "racecheck"
+	synccheck = "synccheck"
+	initcheck = "initcheck"
+)
+
+func sanitizers() []string { return []string{memcheck, racecheck, synccheck, initcheck} }
+
+// The values of Options.Compiler.
+const (
+	compilerAuto  = "auto"
+	compilerNVRTC = "nvrtc"
+	compilerNVCC  = "nvcc"
+)
+
+// Backend runs kernels on the GPUs of this machine.
+type Backend struct {
+	options Options
+
+	mu     sync.Mutex
+	device *wire.Device // the first GPU, once a worker has told of it
+}
+
+var _ evaluator.Backend = (*Backend)(nil)
+
+// New returns the CUDA backend. It looks for nothing yet: Open and Doctor do.
+func New(o Options) (*Backend, error) {
+	for _, s := range o.Sanitizers {
+		if slices.Contains(sanitizers(), s) || s == "none" && len(o.Sanitizers) == 1 {
+			continue
+		}
+		return nil, fmt.Errorf("%w: no sanitizer is called %q: there are %s, and \"none\" alone", ErrOptions, s, strings.Join(sanitizers(), ", "))
+	}
+	switch o.Compiler {
+	case "":
+		o.Compiler = compilerAuto
+	case compilerAuto, compilerNVRTC, compilerNVCC:
+	default:
+		return nil, fmt.Errorf("%w: the compiler %q is none of auto, nvrtc and nvcc", ErrOptions, o.Compiler)
+	}
+	if o.Timeout < 0 || o.Samples < 0 || o.SampleTime < 0 || o.FinalsSamples < 0 ||
+		o.SanitizeWorkers < 0 || o.ParityWorkers < 0 || o.CompileWorkers < 0 {
+		return nil, fmt.Errorf("%w: a duration or a count is negative", ErrOptions)
+	}
+	setDefault(&o.Timeout, 30*time.Second)
+	setDefault(&o.CacheSize, 2<<30)
+	setDefault(&o.Samples, 20)
+	setDefault(&o.SampleTime, 50*time.Millisecond)
+	setDefault(&o.FinalsSamples, 30)
+	setDefault(&o.SanitizeWorkers, 2)
+	setDefault(&o.ParityWorkers, 2)
+	setDefault(&o.CompileWorkers, runtime.NumCPU())
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Backend{options: o}, nil
+}
+
+func setDefault[T comparable](to *T, value T) {
+	var zero T
+	if *to == zero {
+		*to = value
+	}
+}
+
+// Name implements [evaluator.Backend].
+func (b *Backend) Name() string { return "cuda" }
+
+// Doctor implements [evaluator.Backend].
+func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor(ctx) }
+
+// Open implements [evaluator.Backend].
+func (b *Backend) Open(ctx context.Context, plan evaluator.Plan) (evaluator.Bench, error) {
+	h, err := b.open(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Available says why the backend cannot be used here; nil when a worker has
+// found a GPU.
+func (b *Backend) Available(ctx context.Context) error {
+	_, err := b.probe(ctx)
+	return err
+}
+
+// Limits describes the first of the GPUs by the names that definitions may use
+// in constraints; see [kernels.Limits]. It is nil when no worker finds one.
+func (b *Backend) Limits() map[string]any {
+	d, err := b.probe(context.Background())
+	if err != nil {
+		return nil
+	}
+	return limitsOf(d)
+}
+
+func limitsOf(d wire.Device) map[string]any {
+	return map[string]any{
+		"device_cores":            int64(d.SMs),
+		"device_l2_bytes":         d.L2Bytes,
+		"device_l3_bytes":         int64(0),
+		"device_line_bytes":       int64(128),
+		"device_capability":       int64(d.Capability),
+		"device_warp":             int64(32),
+		"device_max_threads":      int64(1024),
+		"device_max_shared_bytes": d.SharedOptin,
+		"device_registers":        int64(d.RegistersSM),
+	}
+}
+
+// printable makes one harmless line of text that something else has written.
+func printable(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return ' '
+		}
+		return r
+	}, s)), " ")
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

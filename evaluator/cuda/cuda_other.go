@@ -1,0 +1,23 @@
+//go:build !linux
+
+package cuda
+
+import (
+	"context"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+func (b *Backend) doctor(context.Context) []evaluator.Tool {
+	return []evaluator.Tool{{Name: "linux", Missing: ErrUnsupported.Error() + ": no candidate can be run here"}}
+}
+
+func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Bench, error) {
+	return nil, ErrUnsupported
+}
+
+func (b *Backend) probe(context.Context) (wire.Device, error) { return wire.Device{}, ErrUnsupported }
+
+// CompileServerMain does nothing on this system.
+func CompileServerMain() {}

@@ -1,0 +1,192 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+// workerName is the program that needs the driver.
+const workerName = "tune-cuda"
+
+// findWorker resolves Options.Worker.
+func findWorker(option string) (string, error) {
+	if option != "" {
+		path, err := exec.LookPath(option)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s: %w", ErrWorker, option, err)
+		}
+		return filepath.Abs(path)
+	}
+	if self, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), workerName)); err == nil {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath(workerName); err == nil {
+		return filepath.Abs(path)
+	}
+	return "", fmt.Errorf("%w: %s is neither beside this program nor on the PATH: build it with `go build -tags cuda ./cmd/%s`", ErrWorker, workerName, workerName)
+}
+
+// askHello asks a worker for a device: the first, or that with an index or
+// UUID.
+func askHello(ctx context.Context, l *process.Launcher, path, device string, env []string) (wire.Device, error) {
+	w, err := startWorker(ctx, l, workerSpec{path: path, uuid: device, env: env})
+	if err != nil {
+		return wire.Device{}, fmt.Errorf("%w: %w", ErrWorker, err)
+	}
+	defer w.quit(5 * time.Second)
+	return w.hello.Device, nil
+}
+
+// visible lists the GPUs that this process may use, as CUDA_VISIBLE_DEVICES
+// does; empty means that nobody has restricted them.
+func visible() []string {
+	v := os.Getenv("CUDA_VISIBLE_DEVICES")
+	if v == "" {
+		return nil
+	}
+	var list []string
+	for d := range strings.SplitSeq(v, ",") {
+		list = append(list, strings.TrimSpace(d))
+	}
+	return list
+}
+
+// chosen turns Options.Devices into what CUDA_VISIBLE_DEVICES takes, one entry
+// for each GPU; "" is the first.
+func chosen(devices []string) (list []string, all bool, err error) {
+	mine := visible()
+	switch {
+	case len(devices) == 0:
+		if len(mine) > 0 {
+			return mine[:1], false, nil
+		}
+		return []string{""}, false, nil
+	case len(devices) == 1 && devices[0] == "all":
+		if len(mine) > 0 {
+			return mine, true, nil
+		}
+		// The driver lists those that it has, and perhaps some that this
+		// process may not use.
+		found, _ := filepath.Glob("/proc/driver/nvidia/gpus/*")
+		for i := range max(len(found), 1) {
+			list = append(list, strconv.Itoa(i))
+		}
+		return list, true, nil
+	}
+	for _, d := range devices {
+		i, err := strconv.Atoi(d)
+		switch {
+		case err != nil && !strings.HasPrefix(d, "GPU-") && !strings.HasPrefix(d, "MIG-"):
+			return nil, false, fmt.Errorf("%w: the device %q is neither an index, nor a UUID (GPU-...), nor \"all\"", ErrOptions, d)
+		case err == nil && len(mine) > 0 && (i < 0 || i >= len(mine)):
+			return nil, false, fmt.Errorf("%w: there is no device %d: CUDA_VISIBLE_DEVICES names %d", ErrOptions, i, len(mine))
+		case err == nil && len(mine) > 0:
+			d = mine[i]
+		}
+		list = append(list, d)
+	}
+	return list, false, nil
+}
+
+// findDevices asks for every GPU that was chosen. They must be alike.
+func (h *bench) findDevices(ctx context.Context) ([]wire.Device, error) {
+	list, all, err := chosen(h.options.Devices)
+	if err != nil {
+		return nil, err
+	}
+	var devices []wire.Device
+	for _, d := range list {
+		dev, err := askHello(ctx, h.launcher, h.workerPath, d, h.options.workerEnv)
+		if err != nil && all && len(devices) > 0 {
+			h.log.Warn("a GPU cannot be used", "device", d, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(devices, func(o wire.Device) bool { return o.UUID == dev.UUID }) {
+			continue
+		}
+		devices = append(devices, dev)
+	}
+	first := devices[0]
+	for _, d := range devices[1:] {
+		if d.Name != first.Name || d.Capability != first.Capability || d.SMs != first.SMs || d.MemoryBytes>>30 != first.MemoryBytes>>30 {
+			return nil, fmt.Errorf("%w: %s (%s) and %s (%s): times on them cannot be compared; choose GPUs of one model", ErrDevices, first.Name, first.UUID, d.Name, d.UUID)
+		}
+	}
+	return devices, nil
+}
+
+// probe asks for the first GPU once.
+func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.device != nil {
+		return *b.device, nil
+	}
+	path, err := findWorker(b.options.Worker)
+	if err != nil {
+		return wire.Device{}, err
+	}
+	list, _, err := chosen(b.options.Devices)
+	if err != nil {
+		return wire.Device{}, err
+	}
+	l := process.NewLauncher()
+	defer l.Close()
+	d, err := askHello(ctx, l, path, list[0], b.options.workerEnv)
+	if err == nil {
+		b.device = &d
+	}
+	return d, err
+}
+
+func (b *Backend) remember(d wire.Device) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.device = &d
+}
+
+// describeDevice says what results depend on. The fingerprint holds what
+// changes how fast code runs; which of several equal GPUs it was does not.
+func describeDevice(devices []wire.Device) evaluator.Device {
+	d := devices[0]
+	capability := fmt.Sprintf("%d.%d", d.Capability/10, d.Capability%10)
+	driver := d.DriverString
+	if driver == "" {
+		driver = fmt.Sprintf("CUDA %d.%d", d.CUDADriver/1000, d.CUDADriver%1000/10)
+	}
+	memory := fmt.Sprintf("%d MiB", d.MemoryBytes>>20)
+	var uuids []string
+	for _, d := range devices {
+		uuids = append(uuids, d.UUID)
+	}
+	facts := map[string]string{
+		"capability": capability, "driver": driver, "memory": memory, "gpus": strconv.Itoa(len(devices)),
+		"uuid": strings.Join(uuids, " "), "multiprocessors": strconv.Itoa(d.SMs),
+		"l2": fmt.Sprintf("%d KiB", d.L2Bytes>>10), "cuda": fmt.Sprintf("%d.%d", d.CUDADriver/1000, d.CUDADriver%1000/10),
+		"clock": fmt.Sprintf("%d MHz", d.ClockKHz/1000), "nvml": "works",
+	}
+	if d.NVML != "" {
+		facts["nvml"] = "not there: " + d.NVML
+	}
+	return evaluator.Device{
+		Name: d.Name, Kind: "cuda", Facts: facts,
+		Fingerprint: cache.Key("cuda 1", d.Name, capability, driver, memory, strconv.Itoa(d.SMs), strconv.FormatInt(d.L2Bytes, 10))[:16],
+	}
+}

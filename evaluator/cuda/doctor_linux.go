@@ -1,0 +1,164 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+// findTools looks for the tools of inspection and profiling; those of
+// sanitizing are proven elsewhere.
+func (h *bench) findTools(ctx context.Context) {
+	t := h.toolkit
+	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()})
+	version := func(path string) string {
+		v, _ := t.version(ctx, h.launcher, path) // one that does not run is found out when it is used
+		return v
+	}
+	tool := func(name, path, missing string) {
+		e := evaluator.Tool{Name: name, Path: path}
+		if path == "" {
+			e.Missing = missing
+		} else {
+			e.Version = version(path)
+		}
+		h.tools = append(h.tools, e)
+	}
+	h.disasm = t.disassembler(version)
+	path := ""
+	if h.disasm != nil {
+		path = h.disasm.path
+	}
+	tool("disassembler", path, "instructions are not counted, and what definitions require or forbid of the binary is not checked; cuobjdump and nvdisasm come with NVIDIA's CUDA toolkit")
+	tool("ncu", t.ncu, "finalists are not profiled; Nsight Compute comes with NVIDIA's CUDA toolkit")
+}
+
+// doctor looks for every tool without a plan.
+func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
+	dir, err := os.MkdirTemp("", "evotune-doctor-")
+	if err != nil {
+		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
+	}
+	defer remove(dir)
+	c, err := cache.New(filepath.Join(dir, "cache"), 0)
+	if err != nil {
+		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
+	}
+	o := b.options
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := &bench{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
+	defer h.launcher.Close()
+	h.init()
+	h.toolkit = findToolkit(ctx, o, h.launcher)
+	t := h.toolkit
+
+	var tools []evaluator.Tool
+	add := func(name, path, version, missing string) {
+		tools = append(tools, evaluator.Tool{Name: name, Path: path, Version: version, Missing: missing})
+	}
+	program := func(name, path, missing string) {
+		if path == "" {
+			add(name, "", "", missing)
+			return
+		}
+		v, err := t.version(ctx, h.launcher, path)
+		if err != nil {
+			add(name, path, "", "it does not run ("+printable(err.Error())+"): "+missing)
+			return
+		}
+		add(name, path, v, "")
+	}
+	const toolkitHint = "it comes with NVIDIA's CUDA toolkit (developer.nvidia.com/cuda-downloads; on Debian apt-get install nvidia-cuda-toolkit)"
+	program("nvcc", t.nvcc, "candidates are compiled by NVRTC alone; "+toolkitHint)
+	rtc, err := newNVRTC(ctx, t, h.launcher, max(o.Timeout, time.Minute))
+	if err != nil {
+		add("nvrtc", "", "", "nvcc compiles, which takes about twice as long: "+printable(err.Error()))
+	} else {
+		add("nvrtc", rtc.library, rtc.version(), "")
+		h.compiler = rtc
+		defer rtc.close()
+	}
+	if h.compiler == nil {
+		if n, err := newNVCC(ctx, t, h.launcher, c, max(o.Timeout, time.Minute)); err == nil {
+			h.compiler = n
+		}
+	}
+	if o.compiler != nil {
+		h.compiler = o.compiler
+	}
+	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
+	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
+	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)
+	program("ncu", t.ncu, "finalists are not profiled; Nsight Compute comes with NVIDIA's CUDA toolkit")
+	if path := cublas(t); path != "" {
+		add("cublas", path, "", "")
+	} else {
+		add("cublas", "", "", "kernels whose baseline is a routine of cuBLAS cannot be tuned; "+toolkitHint)
+	}
+
+	path, err := findWorker(o.Worker)
+	if err != nil {
+		add("worker", "", "", "nothing runs on a GPU: "+err.Error())
+		return tools
+	}
+	h.workerPath = path
+	devices, err := h.findDevices(ctx)
+	if err != nil {
+		add("worker", path, "", "nothing runs on a GPU: "+printable(err.Error()))
+		return tools
+	}
+	d := devices[0]
+	b.remember(d)
+	add("worker", path, fmt.Sprintf("protocol %d", wire.Version), "")
+	facts := describeDevice(devices)
+	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"]), "")
+	if d.NVML == "" {
+		add("nvml", "", "works", "")
+	} else {
+		add("nvml", "", "", "clocks, power and temperature are not recorded: "+d.NVML)
+	}
+	if h.compiler == nil {
+		add("compute-sanitizer", t.sanitizer, "", "not tried without a compiler")
+		return tools
+	}
+	h.gpus = []*gpu{h.newGPU(d)}
+	h.limits = limitsOf(d)
+	if err := h.buildTrialHarness(ctx, d); err != nil {
+		add("harness", "", "", printable(err.Error()))
+		return tools
+	}
+	h.proveSanitizers(ctx)
+	for _, g := range h.gpus {
+		for _, p := range g.pools() {
+			p.close()
+		}
+	}
+	return append(tools, h.tools...)
+}
+
+// cublas finds the library where the worker will look for it, and beside the
+// toolkit.
+func cublas(t *toolkit) string {
+	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/cuda/lib64"}
+	for _, l := range t.libraries {
+		dirs = append(dirs, filepath.Dir(l))
+	}
+	for _, d := range dirs {
+		found, _ := filepath.Glob(filepath.Join(d, "libcublas.so*"))
+		for _, f := range found {
+			if !strings.Contains(f, "Lt") {
+				return f
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,436 @@
+//go:build linux
+
+package cuda
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// fakeVariable makes the test's binary a worker that has no GPU and does what
+// the candidates say.
+const fakeVariable = "EVOTUNE_FAKE_WORKER"
+
+func killOne(pid int) { _ = unix.Kill(pid, unix.SIGKILL) }
+
+// fakeCompiler makes cubins that hold their source.
+type fakeCompiler struct{}
+
+func (fakeCompiler) version() string      { return "the compiler of the tests" }
+func (fakeCompiler) identity() string     { return "fake" }
+func (fakeCompiler) architectures() []int { return []int{80, 90} }
+func (fakeCompiler) close()               {}
+
+var globalEntry = regexp.MustCompile(`__global__ void (\w+)\(`)
+
+func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
+	stack := 0
+	log := ""
+	switch {
+	case strings.Contains(u.source, "do: compile=error"):
+		return compiled{}, &refused{summary: "kernel.cu(1): error: the fake refuses", log: "kernel.cu(1): error: the fake refuses\n"}
+	case strings.Contains(u.source, "do: compile=block"):
+		log = "kernel.cu(1): warning: this must not be\n"
+	case strings.Contains(u.source, "do: compile=wmma"):
+		log = "ptxas warning : Cannot perform wmma load or store on local memory\n"
+	case strings.Contains(u.source, "do: compile=stack"):
+		stack = 24
+	}
+	var entries []string
+	for _, m := range globalEntry.FindAllStringSubmatch(u.source, -1) {
+		entries = append(entries, m[1])
+		log += fmt.Sprintf("ptxas info    : Compiling entry function '%s' for '%s'\nptxas info    : Function properties for %s\n"+
+			"    %d bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers, used 1 barriers, 1024 bytes smem\n", m[1], u.arch, m[1], stack)
+	}
+	if len(entries) == 0 {
+		entries = []string{"harness"}
+	}
+	return compiled{Cubin: fakeCubin(u.source, entries), Log: log}, nil
+}
+
+// fakeCubin is an ELF file with a section of code for every entry.
+func fakeCubin(text string, entries []string) []byte {
+	names := "\x00.shstrtab\x00"
+	sections := []elf.Section64{{}, {Name: 1, Type: uint32(elf.SHT_STRTAB)}}
+	var body bytes.Buffer
+	const headerSize = 64
+	for _, e := range entries {
+		sections = append(sections, elf.Section64{
+			Name: uint32(len(names)), Type: uint32(elf.SHT_PROGBITS), Off: uint64(headerSize + body.Len()), Size: uint64(len(text)),
+		})
+		names += ".text." + e + "\x00"
+		body.WriteString(text)
+	}
+	sections[1].Off, sections[1].Size = uint64(headerSize+body.Len()), uint64(len(names))
+	body.WriteString(names)
+	h := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: 190, Version: 1, Shoff: uint64(headerSize + body.Len()), Ehsize: headerSize,
+		Shentsize: 64, Shnum: uint16(len(sections)), Shstrndx: 1,
+	}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	var out bytes.Buffer
+	_ = binary.Write(&out, binary.LittleEndian, h) // a buffer takes everything
+	out.Write(body.Bytes())
+	_ = binary.Write(&out, binary.LittleEndian, sections)
+	return out.Bytes()
+}
+
+// A fake is the worker of the tests.
+type fake struct {
+	out        *os.File
+	tool       string
+	log        string
+	binaries   map[string]string // source by name
+	entries    map[string]string
+	candidates int
+}
+
+func fakeWorker() int {
+	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}}
+	f.report("========= COMPUTE-SANITIZER")
+	in := bufio.NewReader(os.Stdin)
+	for {
+		kind, body, err := wire.Read(in)
+		if err != nil {
+			return 0
+		}
+		answer, end := f.answer(kind, body)
+		if failure, ok := answer.(wire.Failure); ok {
+			kind = wire.Failed
+			end = end || failure.Fatal
+		}
+		if err := wire.Write(f.out, kind, answer); err != nil {
+			return 1
+		}
+		if end {
+			return 0
+		}
+	}
+}
+
+// report writes to the tool's log.
+func (f *fake) report(lines ...string) {
+	if f.log == "" {
+		return
+	}
+	file, err := os.OpenFile(f.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(file, strings.Join(lines, "\n"))
+	file.Close()
+}
+
+func into[T any](body []byte) T {
+	v, err := wire.Decode[T](body)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+var doing = regexp.MustCompile(`// do: (\S+)`)
+
+// do says what a binary wants done in a stage: "parity", "memcheck", "time".
+func (f *fake) do(binary, stage string) string {
+	m := doing.FindStringSubmatch(f.binaries[binary])
+	if m == nil {
+		return ""
+	}
+	do, ok := strings.CutPrefix(m[1], stage+"=")
+	if !ok {
+		return ""
+	}
+	return do
+}
+
+func (f *fake) source(binary string) string { return f.binaries[binary] }
+
+var (
+	fatal   = &wire.Fault{Call: "cuCtxSynchronize", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS", Fatal: true}
+	invalid = &wire.Fault{Call: "cuLaunchKernel", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}
+)
+
+// end does what no answer comes of.
+func (f *fake) end(do string) {
+	switch do {
+	case "hang":
+		time.Sleep(time.Hour)
+	case "die":
+		killOne(os.Getpid())
+		time.Sleep(time.Hour)
+	case "garbage":
+		fmt.Fprintln(f.out, "Segmentation fault, said a library to the wrong stream")
+		time.Sleep(10 * time.Millisecond)
+	case "otherkind":
+		_ = wire.Write(f.out, wire.Launch, wire.LaunchAnswer{})
+	}
+}
+
+// first says whether something happens for the first time.
+func first1(name string) bool {
+	f, err := os.OpenFile(filepath.Join(os.Getenv("EVOTUNE_FAKE_STATE"), name), os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+// apart notes when timed work and other work are under way together: both leave
+// a file while they are, and look for those of the others.
+func apart(kind wire.Kind) func() {
+	dir := os.Getenv("EVOTUNE_FAKE_APART")
+	mine, others := "shared-", "timed-"
+	switch kind {
+	case wire.Time:
+		mine, others = others, mine
+	case wire.Parity, wire.Launch:
+	default:
+		return func() {}
+	}
+	if dir == "" {
+		return func() {}
+	}
+	path := filepath.Join(dir, fmt.Sprint(mine, os.Getpid()))
+	_ = os.WriteFile(path, nil, 0o600)
+	look := func() {
+		found, _ := filepath.Glob(filepath.Join(dir, others+"*"))
+		for _, f := range found {
+			var pid int
+			if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(f), others), "%d", &pid); err == nil && unix.Kill(pid, 0) == nil {
+				_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("clash-", filepath.Base(path), "-", filepath.Base(f))), nil, 0o600)
+			}
+		}
+	}
+	look()
+	return func() {
+		look()
+		_ = os.Remove(path)
+	}
+}
+
+func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
+	defer apart(kind)()
+	switch kind {
+	case wire.Hello:
+		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" {
+			return wire.Failure{Error: "no device", Fatal: true}, true
+		}
+		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
+			Name: "Fake GPU", UUID: "GPU-fake", Capability: 90, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
+			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: 13000, DriverString: "580.0",
+		}}, false
+	case wire.Open:
+		f.binaries = map[string]string{}
+		return wire.OpenAnswer{}, false
+	case wire.Load:
+		r := into[wire.LoadRequest](body)
+		file, err := elf.Open(r.Cubin)
+		if err != nil {
+			return wire.Failure{Error: err.Error()}, false
+		}
+		defer file.Close()
+		section := file.Section(".text." + r.Entry)
+		if section == nil {
+			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuModuleGetFunction", Code: 500, Name: "CUDA_ERROR_NOT_FOUND"}}, false
+		}
+		text, err := section.Data()
+		if err != nil {
+			return wire.Failure{Error: err.Error()}, false
+		}
+		f.binaries[r.Name], f.entries[r.Name] = string(text), r.Entry
+		if f.do(r.Name, "load") == "fault" {
+			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuFuncSetAttribute", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}}, false
+		}
+		if strings.HasPrefix(r.Name, "candidate") {
+			f.candidates++
+		}
+		return wire.LoadAnswer{Registers: 32}, false
+	case wire.Unload:
+		delete(f.binaries, into[wire.UnloadRequest](body).Name)
+		return wire.UnloadAnswer{}, false
+	case wire.Parity:
+		return f.parity(into[wire.ParityRequest](body))
+	case wire.Control:
+		e := wire.Number(1)
+		if os.Getenv("EVOTUNE_FAKE_CONTROL") == "passes" {
+			e = 1e-6
+		}
+		return wire.ControlAnswer{Outputs: []wire.Output{{Name: "y", Error: e, Limit: 1e-5}}}, false
+	case wire.Reference:
+		r := into[wire.ReferenceRequest](body)
+		n := int(r.Shape.Elements[0])
+		var dump []byte
+		put := func(v float64) { dump = binary.LittleEndian.AppendUint64(dump, math.Float64bits(v)) }
+		for i := range n {
+			put(float64(i) / 7)
+		}
+		for range n {
+			put(0)
+		}
+		for i := range n {
+			v := 2 * (float64(i) / 7)
+			if os.Getenv("EVOTUNE_FAKE_REFERENCE") == "wrong" && i == n-1 {
+				v *= 1 + 1e-8
+			}
+			put(v)
+		}
+		if err := os.WriteFile(r.File, dump, 0o600); err != nil {
+			return wire.Failure{Error: err.Error()}, false
+		}
+		return wire.ReferenceAnswer{}, false
+	case wire.Launch:
+		return f.launch(into[wire.LaunchRequest](body))
+	case wire.Time:
+		return f.time(into[wire.TimeRequest](body))
+	case wire.Peaks:
+		return wire.PeaksAnswer{Peaks: map[string]float64{"f32": 1e12, "read": 1e12, "l2": 4e12}}, false
+	case wire.Telemetry:
+		return wire.TelemetryAnswer{}, false
+	case wire.Quit:
+		return wire.QuitAnswer{}, true
+	}
+	return wire.Failure{Error: "unknown kind " + string(kind)}, false
+}
+
+func (f *fake) parity(r wire.ParityRequest) (any, bool) {
+	do := f.do(r.Binary, "parity")
+	f.end(do)
+	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
+		f.end("die")
+	}
+	if strings.Contains(f.source(r.Binary), "do: slow") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	o := wire.Output{Name: "y", Error: 1e-7, Limit: 1e-5, RMS: 1, Elements: r.Shape.Elements[1]}
+	if os.Getenv("EVOTUNE_FAKE_BASELINE") == "wrong" {
+		do = "wrong"
+	}
+	a := wire.ParityAnswer{}
+	switch do {
+	case "wrong":
+		o.Error = 0.5
+	case "nan":
+		o.Error, o.NotFinite = wire.Number(math.NaN()), 3
+	case "unwritten":
+		o.Error, o.NotFinite, o.Unwritten = wire.Number(math.NaN()), 5, 5
+	case "redzone":
+		a.RedZone, a.RedZoneOffset = "y", 260
+	case "input":
+		a.InputChanged = "x"
+	case "different":
+		a.Different = 2
+	case "fault":
+		return wire.ParityAnswer{Fault: invalid}, false
+	case "fatal":
+		return wire.ParityAnswer{Fault: fatal}, true
+	case "refuse":
+		return wire.Failure{Error: "the fake has no memory"}, false
+	}
+	a.Outputs = []wire.Output{o}
+	return a, false
+}
+
+func (f *fake) launch(r wire.LaunchRequest) (any, bool) {
+	found := map[string]string{
+		memcheck:  "========= Invalid __global__ write of size 4 bytes",
+		racecheck: "========= Error: Race reported between Write access at 0x120 in fake and Read access at 0x150 in fake [1 hazards]",
+		synccheck: "========= Barrier error detected. Divergent thread(s) in warp.",
+		initcheck: "========= Uninitialized __global__ memory read of size 4 bytes",
+	}[f.tool]
+	details := []string{found, "=========     at 0x2d0 in fake", "=========     by thread (0,0,0) in block (0,0,0)", "========= "}
+	do := f.do(r.Binary, f.tool)
+	planted := f.entries[r.Binary] == f.tool && os.Getenv("EVOTUNE_FAKE_BLIND") != f.tool
+	late := os.Getenv("EVOTUNE_FAKE_LATE") == f.tool
+	switch {
+	case (planted || do == "report") && late:
+		// As a tool whose output lies in a buffer until the end.
+		return wire.LaunchAnswer{}, f.later(details)
+	case planted || do == "report":
+		f.report(details...)
+		return wire.LaunchAnswer{}, false
+	case do == "flood":
+		for range 200_000 {
+			f.report(details...)
+		}
+	case do == "late":
+		go func() {
+			time.Sleep(2 * time.Millisecond)
+			f.report(details...)
+		}()
+		time.Sleep(time.Millisecond)
+		return wire.LaunchAnswer{Fault: fatal}, false
+	case do == "noise":
+		f.report("========= ", "=========     Saved host backtrace up to driver entry point")
+	case do == "fatal":
+		return wire.LaunchAnswer{Fault: fatal}, true
+	}
+	f.end(do)
+	return wire.LaunchAnswer{ElapsedNS: 1000}, false
+}
+
+// later writes the report when the process is asked to end.
+func (f *fake) later(lines []string) bool {
+	_ = wire.Write(f.out, wire.Launch, wire.LaunchAnswer{ElapsedNS: 1000})
+	in := bufio.NewReader(os.Stdin)
+	if kind, _, err := wire.Read(in); err == nil && kind == wire.Quit {
+		f.report(lines...)
+		_ = wire.Write(f.out, wire.Quit, wire.QuitAnswer{})
+	}
+	os.Exit(0)
+	return true
+}
+
+func (f *fake) time(r wire.TimeRequest) (any, bool) {
+	// Twice the work takes twice the time.
+	a := wire.TimeAnswer{
+		GPUNS: 1_500_000, Stopped: "limit", Before: wire.State{SMClockMHz: 1980}, After: wire.State{SMClockMHz: 1965, PowerWatts: 300, Celsius: 40},
+	}
+	for _, c := range r.Contenders {
+		f.end(f.do(c.Binary, "time"))
+		t := wire.Timed{Batch: 100, Sets: 3, After: []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: r.Shape.Elements[1]}}}
+		ns, wall := 10_000.0, 10_100.0
+		switch do := f.do(c.Binary, "time"); {
+		case strings.Contains(f.source(c.Binary), "do: slow"):
+			ns, wall = 20_000, 20_100
+		case do == "fast", do == "faststart" && first1("faststart"):
+			ns, wall = 1, 1.01
+		case do == "clock":
+			wall = 15_000
+		case do == "after":
+			t.After[0].Error = 0.25
+		case do == "fatal":
+			a.Contenders = append(a.Contenders, wire.Timed{Fault: fatal})
+			for len(a.Contenders) < len(r.Contenders) {
+				a.Contenders = append(a.Contenders, wire.Timed{})
+			}
+			return a, true
+		}
+		for i := range max(r.MinRounds, 1) {
+			wobble := 1 + 0.001*float64((i*7)%5)
+			t.SamplesNS, t.WallNS = append(t.SamplesNS, ns*wobble), append(t.WallNS, wall*wobble)
+		}
+		for range r.Latencies {
+			t.LatencyNS = append(t.LatencyNS, 15_000)
+		}
+		a.Contenders = append(a.Contenders, t)
+	}
+	time.Sleep(2 * time.Millisecond)
+	return a, false
+}

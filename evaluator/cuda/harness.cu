@@ -1,0 +1,409 @@
+// The kernels that the GPU worker needs for itself: they make inputs, poison
+// outputs, set and check the guards around buffers, hash, compare with the
+// reference, and measure what the device can do. No candidate sees them.
+//
+// Everything here is deterministic: a value depends on the seed and the
+// element's index alone, and sums over blocks are finished on the host in a
+// fixed order. Structures and codes are those of cmd/tune-cuda.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define EXPORT extern "C" __global__ void
+
+enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8 };
+enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS };
+
+enum { THREADS = 256 }; // in every block of kernels that reduce
+
+static __device__ i64 first_index() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+static __device__ i64 stride() { return (i64)gridDim.x * blockDim.x; }
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+static __device__ u64 mix(u64 z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+// draw is number k of the stream: SplitMix64 with random access.
+static __device__ u64 draw(u64 key, u64 k) { return mix(key + (k + 1) * 0x9e3779b97f4a7c15ull); }
+
+// unit is in [0, 1).
+static __device__ double unit(u64 bits) { return (double)(bits >> 11) * 0x1p-53; }
+
+static __device__ double saturate(double x, double lo, double hi)
+{
+	return fmin(fmax(rint(x), lo), hi);
+}
+
+static __device__ void put(void *p, int t, i64 i, double x)
+{
+	switch (t) {
+	case F64: ((double *)p)[i] = x; break;
+	case F32: ((float *)p)[i] = (float)x; break;
+	case F16: ((__half *)p)[i] = __double2half(x); break;
+	case BF16: ((__nv_bfloat16 *)p)[i] = __double2bfloat16(x); break;
+	case I64: ((i64 *)p)[i] = __double2ll_rn(x); break;
+	case I32: ((int *)p)[i] = (int)saturate(x, -2147483648.0, 2147483647.0); break;
+	case I16: ((short *)p)[i] = (short)saturate(x, -32768, 32767); break;
+	case I8: ((signed char *)p)[i] = (signed char)saturate(x, -128, 127); break;
+	case U8: ((u8 *)p)[i] = (u8)saturate(x, 0, 255); break;
+	}
+}
+
+static __device__ double get(const void *p, int t, i64 i)
+{
+	switch (t) {
+	case F64: return ((const double *)p)[i];
+	case F32: return ((const float *)p)[i];
+	case F16: return __half2float(((const __half *)p)[i]);
+	case BF16: return __bfloat162float(((const __nv_bfloat16 *)p)[i]);
+	case I64: return (double)((const i64 *)p)[i];
+	case I32: return ((const int *)p)[i];
+	case I16: return ((const short *)p)[i];
+	case I8: return ((const signed char *)p)[i];
+	default: return ((const u8 *)p)[i];
+	}
+}
+
+static __device__ int size_of(int t)
+{
+	switch (t) {
+	case F64: case I64: return 8;
+	case F32: case I32: return 4;
+	case F16: case BF16: case I16: return 2;
+	default: return 1;
+	}
+}
+
+// bits reads an element as it lies in memory.
+static __device__ u64 bits(const void *p, int size, i64 i)
+{
+	switch (size) {
+	case 8: return ((const u64 *)p)[i];
+	case 4: return ((const u32 *)p)[i];
+	case 2: return ((const unsigned short *)p)[i];
+	default: return ((const u8 *)p)[i];
+	}
+}
+
+// fill makes the contents of an input. The seed is already that of the buffer.
+EXPORT evotune_fill(void *p, i64 n, int t, int distribution, double a, double b, u64 key)
+{
+	for (i64 i = first_index(); i < n; i += stride()) {
+		double x = a;
+		switch (distribution) {
+		case UNIFORM:
+			x = a + (b - a) * unit(draw(key, i));
+			break;
+		case NORMAL: { // Box and Muller, 1958; one of the pair is enough
+			double r = sqrt(-2 * log(1 - unit(draw(key, 2 * i))));
+			x = a + b * r * cospi(2 * unit(draw(key, 2 * i + 1)));
+			break;
+		}
+		case INTEGERS: { // both ends included
+			i64 lo = (i64)ceil(a), hi = (i64)floor(b);
+			x = (double)(lo + (i64)__umul64hi(draw(key, i), (u64)(hi - lo) + 1));
+			break;
+		}
+		}
+		put(p, t, i, x);
+	}
+}
+
+// widen gives the elements as they are stored, in double precision.
+EXPORT evotune_widen(double *out, const void *in, i64 n, int t)
+{
+	for (i64 i = first_index(); i < n; i += stride())
+		out[i] = get(in, t, i);
+}
+
+// narrow rounds doubles to the elements' type.
+EXPORT evotune_narrow(void *out, const double *in, i64 n, int t)
+{
+	for (i64 i = first_index(); i < n; i += stride())
+		put(out, t, i, in[i]);
+}
+
+// set puts one value everywhere.
+EXPORT evotune_set(void *out, i64 n, int t, double value)
+{
+	for (i64 i = first_index(); i < n; i += stride())
+		put(out, t, i, value);
+}
+
+static __device__ u8 byte_of(u64 pattern, i64 i) { return (u8)(pattern >> (8 * (i & 7))); }
+
+// poison repeats eight bytes over a buffer that begins at a multiple of eight.
+EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
+{
+	i64 words = bytes / 8;
+	for (i64 i = first_index(); i < words; i += stride())
+		((u64 *)p)[i] = pattern;
+	if (first_index() < bytes - 8 * words)
+		((u8 *)p)[8 * words + first_index()] = byte_of(pattern, first_index());
+}
+
+// A guard is a stretch of memory around a buffer that nobody may write to;
+// offset is where it begins as seen from the start of the buffer.
+struct guard {
+	u8 *at;
+	i64 bytes, offset;
+	i64 slot;
+};
+
+// Every byte of a guard depends on its place, so that no one value written
+// over it leaves it as it was.
+static __device__ u8 guard_byte(i64 i) { return (u8)(mix((u64)i) >> 13); }
+
+// One block for each guard.
+EXPORT evotune_guards_set(const guard *guards)
+{
+	guard g = guards[blockIdx.x];
+	for (i64 i = threadIdx.x; i < g.bytes; i += blockDim.x)
+		g.at[i] = guard_byte(g.offset + i);
+}
+
+enum { FAR = 1 << 30 };
+
+// guards_check leaves FAR minus the lowest position in the guard that was
+// changed; 0 where nothing was. The position counts from the guard's start.
+EXPORT evotune_guards_check(const guard *guards, u64 *results)
+{
+	guard g = guards[blockIdx.x];
+	for (i64 i = threadIdx.x; i < g.bytes; i += blockDim.x)
+		if (g.at[i] != guard_byte(g.offset + i))
+			atomicMax(results + g.slot, (u64)FAR - (u64)i);
+}
+
+// sum adds over a block of THREADS; the answer is in thread 0.
+static __device__ u64 sum(u64 v)
+{
+	__shared__ u64 part[THREADS];
+	part[threadIdx.x] = v;
+	__syncthreads();
+	for (int k = THREADS / 2; k > 0; k /= 2) {
+		if (threadIdx.x < k)
+			part[threadIdx.x] += part[threadIdx.x + k];
+		__syncthreads();
+	}
+	return part[0];
+}
+
+// hash adds a 64-bit hash of the buffer, which begins at a multiple of eight,
+// to the result. Order does not matter to a sum.
+EXPORT evotune_hash(const void *p, i64 bytes, u64 *result)
+{
+	u64 h = 0;
+	i64 words = bytes / 8;
+	for (i64 i = first_index(); i < words; i += stride())
+		h += mix(((const u64 *)p)[i] + mix((u64)i));
+	for (i64 i = 8 * words + first_index(); i < bytes; i += stride())
+		h += mix(((const u8 *)p)[i] + mix(~(u64)i));
+	h = sum(h);
+	if (threadIdx.x == 0)
+		atomicAdd(result, h);
+}
+
+// differ counts elements whose bits are not the same.
+EXPORT evotune_differ(const void *a, const void *b, i64 n, int size, u64 *result)
+{
+	u64 count = 0;
+	for (i64 i = first_index(); i < n; i += stride())
+		count += bits(a, size, i) != bits(b, size, i);
+	count = sum(count);
+	if (threadIdx.x == 0 && count > 0)
+		atomicAdd(result, count);
+}
+
+// A verdict is what one block found; the host takes the worst of all.
+struct verdict {
+	double diff, got, want; // where the difference is largest
+	i64 worst;              // -1 for a block without elements
+	u64 not_finite, unwritten;
+};
+
+static __device__ bool worse(const verdict &a, const verdict &b)
+{
+	if (a.worst < 0 || b.worst < 0)
+		return b.worst < 0 && a.worst >= 0;
+	return a.diff > b.diff || (a.diff == b.diff && a.worst < b.worst);
+}
+
+// compare holds an output against the reference. An element that is not finite
+// is infinitely wrong: the reference is finite everywhere. One that is wrong
+// and still holds the poison was not written.
+EXPORT evotune_compare(const void *got, int t, const double *want, i64 n, u64 poison, verdict *parts)
+{
+	__shared__ verdict part[THREADS];
+	verdict v = {0, 0, 0, -1, 0, 0};
+	int size = size_of(t);
+	for (i64 i = first_index(); i < n; i += stride()) {
+		verdict e = {0, get(got, t, i), want[i], i, 0, 0};
+		e.diff = fabs(e.got - e.want);
+		if (!isfinite(e.got)) {
+			v.not_finite++;
+			e.diff = __longlong_as_double(0x7ff0000000000000ll);
+		}
+		if (e.diff != 0) {
+			u64 held = poison;
+			if (size < 8)
+				held = poison >> (8 * ((i * size) & 7)) & ((1ull << (8 * size)) - 1);
+			v.unwritten += bits(got, size, i) == held;
+		}
+		if (worse(e, v)) {
+			e.not_finite = v.not_finite, e.unwritten = v.unwritten;
+			v = e;
+		}
+	}
+	part[threadIdx.x] = v;
+	__syncthreads();
+	for (int k = THREADS / 2; k > 0; k /= 2) {
+		if (threadIdx.x < k) {
+			verdict a = part[threadIdx.x], b = part[threadIdx.x + k];
+			verdict w = worse(b, a) ? b : a;
+			w.not_finite = a.not_finite + b.not_finite;
+			w.unwritten = a.unwritten + b.unwritten;
+			part[threadIdx.x] = w;
+		}
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+		parts[blockIdx.x] = part[0];
+}
+
+struct square {
+	double squares, sum;
+	u64 not_finite;
+};
+
+// squares adds up the reference and its squares, for its mean and its root mean
+// square.
+EXPORT evotune_squares(const double *v, i64 n, square *parts)
+{
+	__shared__ square part[THREADS];
+	square s = {0, 0, 0};
+	for (i64 i = first_index(); i < n; i += stride()) {
+		if (isfinite(v[i]))
+			s.squares += v[i] * v[i], s.sum += v[i];
+		else
+			s.not_finite++;
+	}
+	part[threadIdx.x] = s;
+	__syncthreads();
+	for (int k = THREADS / 2; k > 0; k /= 2) {
+		if (threadIdx.x < k) {
+			part[threadIdx.x].squares += part[threadIdx.x + k].squares;
+			part[threadIdx.x].sum += part[threadIdx.x + k].sum;
+			part[threadIdx.x].not_finite += part[threadIdx.x + k].not_finite;
+		}
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+		parts[blockIdx.x] = part[0];
+}
+
+// What follows measures the device. Each kernel keeps one pipe busy; the store
+// at the end never happens, which the compiler cannot know.
+
+enum { CHAINS = 8, UNROLL = 32 };
+
+template <class T> static __device__ void multiply_add(T *out, int rounds, T m)
+{
+	T x[CHAINS];
+	for (int c = 0; c < CHAINS; c++)
+		x[c] = threadIdx.x + c;
+	for (int r = 0; r < rounds; r++) {
+#pragma unroll
+		for (int u = 0; u < UNROLL; u++)
+#pragma unroll
+			for (int c = 0; c < CHAINS; c++)
+				x[c] = x[c] * m + m;
+	}
+	T s = 0;
+	for (int c = 0; c < CHAINS; c++)
+		s += x[c];
+	if (s == (T)-1)
+		*out = s;
+}
+
+// 2 * CHAINS * UNROLL operations for each thread and round.
+EXPORT evotune_peak_f32(float *out, int rounds, double m) { multiply_add<float>(out, rounds, (float)m); }
+EXPORT evotune_peak_f64(double *out, int rounds, double m) { multiply_add<double>(out, rounds, m); }
+
+#define MMA(type)                                                                                 \
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                   \
+	             "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                          \
+	             : "+f"(d[c][0]), "+f"(d[c][1]), "+f"(d[c][2]), "+f"(d[c][3])                     \
+	             : "r"(a), "r"(a), "r"(a), "r"(a), "r"(b), "r"(b))
+
+// CHAINS * UNROLL/4 times 16*8*16*2 operations for each warp and round.
+#define PEAK_MMA(name, type)                                                                      \
+	EXPORT name(float *out, int rounds, u32 a, u32 b)                                             \
+	{                                                                                             \
+		float d[CHAINS][4] = {};                                                                  \
+		for (int r = 0; r < rounds; r++) {                                                        \
+			_Pragma("unroll") for (int u = 0; u < UNROLL / 4; u++)                                \
+				_Pragma("unroll") for (int c = 0; c < CHAINS; c++) MMA(type);                     \
+		}                                                                                         \
+		float s = 0;                                                                              \
+		for (int c = 0; c < CHAINS; c++)                                                          \
+			s += d[c][0] + d[c][1] + d[c][2] + d[c][3];                                           \
+		if (s == -1)                                                                              \
+			*out = s;                                                                             \
+	}
+
+PEAK_MMA(evotune_peak_tensor_f16, "f16")
+PEAK_MMA(evotune_peak_tensor_bf16, "bf16")
+
+EXPORT evotune_peak_copy(uint4 *out, const uint4 *in, i64 n)
+{
+	i64 s = stride(), i = first_index();
+	for (; i + 3 * s < n; i += 4 * s) {
+		uint4 a = in[i], b = in[i + s], c = in[i + 2 * s], d = in[i + 3 * s];
+		out[i] = a, out[i + s] = b, out[i + 2 * s] = c, out[i + 3 * s] = d;
+	}
+	for (; i < n; i += s)
+		out[i] = in[i];
+}
+
+EXPORT evotune_peak_write(uint4 *out, i64 n, u32 v)
+{
+	for (i64 i = first_index(); i < n; i += stride())
+		out[i] = make_uint4(v, v, v, v);
+}
+
+static __device__ uint4 load_l2(const uint4 *p)
+{
+	uint4 v; // past the first level, so that repeated passes read the second
+	asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
+	             : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+	             : "l"(p));
+	return v;
+}
+
+EXPORT evotune_peak_read(const uint4 *in, i64 n, int passes, u32 *out)
+{
+	u32 x = 0;
+	for (int pass = 0; pass < passes; pass++) {
+		i64 s = stride(), i = first_index();
+		for (; i + 3 * s < n; i += 4 * s) {
+			uint4 a = load_l2(in + i), b = load_l2(in + i + s);
+			uint4 c = load_l2(in + i + 2 * s), d = load_l2(in + i + 3 * s);
+			x += a.x ^ a.y ^ a.z ^ a.w ^ b.x ^ b.y ^ b.z ^ b.w;
+			x += c.x ^ c.y ^ c.z ^ c.w ^ d.x ^ d.y ^ d.z ^ d.w;
+		}
+		for (; i < n; i += s) {
+			uint4 a = load_l2(in + i);
+			x += a.x ^ a.y ^ a.z ^ a.w;
+		}
+	}
+	if (x == 0x5eed1e55)
+		*out = x;
+}

@@ -1,0 +1,592 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+func TestMain(m *testing.M) {
+	CompileServerMain()
+	if os.Getenv(fakeVariable) != "" {
+		os.Exit(fakeWorker())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fakeKernel doubles its input; the gene DO says what the fake worker does when
+// it gets the candidate.
+const fakeKernel = `
+format = 1
+name = "fake"
+description = "twice its input"
+license = "Apache-2.0"
+
+[problem]
+dims = ["N"]
+operations = "N"
+bytes = "8*N"
+pipe = "f32"
+
+[problem.reference]
+source = "reference.c"
+entry = "reference"
+
+[problem.reference.cuda]
+source = "reference.cu"
+entry = "reference"
+grid = ["ceil(N/128)"]
+block = ["128"]
+
+[[problem.buffer]]
+name = "x"
+dtype = "f32"
+role = "in"
+shape = ["N"]
+data = "uniform(-1,1)"
+
+[[problem.buffer]]
+name = "y"
+dtype = "f32"
+role = "out"
+shape = ["N"]
+
+[[problem.shape]]
+name = "tuned"
+dims = { N = 4096 }
+use = "tune"
+
+[[problem.shape]]
+name = "odd"
+dims = { N = 1001 }
+use = "verify"
+
+[[problem.shape]]
+name = "tail"
+dims = { N = 37 }
+use = "verify"
+
+[[problem.shape]]
+name = "small"
+dims = { N = 64 }
+use = "sanitize"
+
+[problem.tolerance]
+f32 = 1e-5
+
+[[problem.control]]
+kind = "zeros"
+
+[[problem.control]]
+kind = "constant"
+
+[[implementation]]
+name = "fake"
+backend = "cuda"
+target = "sm_80"
+template = "fake.cu.tmpl"
+entry = "fake"
+blocking = ['this must not be']
+
+[[implementation.parameter]]
+name = "DO"
+values = [%s]
+
+[[implementation.parameter]]
+name = "SALT"
+range = [0, 99]
+
+[[implementation.parameter]]
+name = "BLOCK"
+values = [64, 128]
+
+[[implementation.constraint]]
+expr = "BLOCK == 64 or N != 37"
+why = "only blocks of 64 know what to do with a tail"
+
+[implementation.launch]
+grid = ["ceil(N/BLOCK)"]
+block = ["BLOCK"]
+
+[implementation.baseline]
+genome = { DO = "nothing", SALT = 0, BLOCK = 64 }
+
+[implementation.binary]
+max_stack = 0
+`
+
+// does lists what the fake worker can do.
+var does = []string{
+	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=redzone", "parity=input", "parity=different",
+	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
+	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
+	"racecheck=die", "time=fast", "time=clock", "time=after", "time=fatal", "time=hang", "time=die", "time=faststart",
+	"time=nosamples", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
+}
+
+func fakeDefinition(tb testing.TB) *kernels.Definition {
+	tb.Helper()
+	quoted := make([]string, len(does))
+	for i, d := range does {
+		quoted[i] = fmt.Sprintf("%q", d)
+	}
+	d, err := kernels.Load(fstest.MapFS{
+		"fake/kernel.toml":  {Data: fmt.Appendf(nil, fakeKernel, strings.Join(quoted, ", "))},
+		"fake/reference.c":  {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, const double *x, double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = 2 * x[i];\n}\n")},
+		"fake/reference.cu": {Data: []byte("extern \"C\" __global__ void reference(int64_t N, const double *x, double *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i];\n}\n")},
+		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n")},
+	}, "fake")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func fakePlan(tb testing.TB) evaluator.Plan {
+	tb.Helper()
+	d := fakeDefinition(tb)
+	plan := evaluator.Plan{Definition: d, Implementations: d.Implementations, Seed: 7}
+	plan.Tune = d.Problem.ShapesFor(kernels.Tune)
+	plan.Verify = d.Problem.ShapesFor(kernels.Verify)
+	plan.Sanitize = d.Problem.ShapesFor(kernels.Sanitize)[0]
+	return plan
+}
+
+func fakeGenome(tb testing.TB, do string, salt int) genome.Genome { return fakeBlock(tb, do, salt, 64) }
+
+func fakeBlock(tb testing.TB, do string, salt, block int) genome.Genome {
+	tb.Helper()
+	d := fakeDefinition(tb)
+	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g, err := space.FromMap(map[string]any{"DO": do, "SALT": salt, "BLOCK": block})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// sanitizerScript stands in for compute-sanitizer: it tells the fake worker
+// which tool it is under.
+const sanitizerScript = `#!/bin/sh
+if [ "$1" = --version ]; then echo "NVIDIA (R) Compute Sanitizer"; echo "Version 0.0 of the tests"; exit; fi
+while [ $# -gt 1 ]; do
+	case "$1" in
+	--tool) EVOTUNE_FAKE_TOOL=$2; shift;;
+	--log-file) EVOTUNE_FAKE_LOG=$2; shift;;
+	esac
+	shift
+done
+export EVOTUNE_FAKE_TOOL EVOTUNE_FAKE_LOG
+"$1"
+status=$?
+echo "========= ERROR SUMMARY: 0 errors" >> "$EVOTUNE_FAKE_LOG"
+exit $status
+`
+
+// fakeOptions are those of a backend with the fake worker.
+func fakeOptions(tb testing.TB, env ...string) Options {
+	tb.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bin := tb.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "compute-sanitizer"), []byte(sanitizerScript), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if t, ok := tb.(*testing.T); ok {
+		t.Setenv("PATH", bin+":/usr/bin:/bin")
+	}
+	return Options{
+		Worker: self, CacheDir: filepath.Join(tb.TempDir(), "cache"), Timeout: 1500 * time.Millisecond,
+		CompileWorkers: 2, SanitizeWorkers: 1, compiler: fakeCompiler{},
+		workerEnv: append([]string{fakeVariable + "=1", "EVOTUNE_FAKE_STATE=" + tb.TempDir()}, env...),
+	}
+}
+
+func openFake(tb testing.TB, o Options) (*bench, *evaluator.Ordeal) {
+	tb.Helper()
+	b, err := New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan := fakePlan(tb)
+	h, err := b.open(tb.Context(), plan)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ordeal := evaluator.NewOrdeal(h, plan)
+	tb.Cleanup(func() {
+		if err := ordeal.Close(); err != nil {
+			tb.Error(err)
+		}
+		if left := family(os.Getpid()); len(left) > 0 {
+			tb.Errorf("processes left behind: %v", left)
+		}
+	})
+	return h, ordeal
+}
+
+// family lists the living processes that come from one.
+func family(root int) (list []string) {
+	parents := map[string]string{}
+	names := map[string]string{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		text, err := os.ReadFile(filepath.Join(d, "stat"))
+		if err != nil {
+			continue
+		}
+		s := string(text)
+		fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+		if len(fields) > 1 && fields[0] != "Z" {
+			parents[filepath.Base(d)] = fields[1]
+			names[filepath.Base(d)] = s[:min(len(s), 40)]
+		}
+	}
+	for pid := range parents {
+		for p := parents[pid]; p != "" && p != "1"; p = parents[p] {
+			if p == fmt.Sprint(root) {
+				list = append(list, names[pid])
+				break
+			}
+		}
+	}
+	return list
+}
+
+func evaluate(tb testing.TB, ev evaluator.Evaluator, g genome.Genome) evaluator.Result {
+	tb.Helper()
+	r, err := ev.Evaluate(tb.Context(), g, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func findEvidence(r evaluator.Result, check string) (evaluator.Evidence, bool) {
+	for _, s := range r.Steps {
+		i := slices.IndexFunc(s.Evidence, func(e evaluator.Evidence) bool { return e.Check == check })
+		if i >= 0 {
+			return s.Evidence[i], true
+		}
+	}
+	return evaluator.Evidence{}, false
+}
+
+func TestVerdicts(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t))
+	if len(h.sanitizers) != 4 {
+		t.Fatalf("%d sanitizers work, want all: %+v", len(h.sanitizers), h.tools)
+	}
+	for _, c := range []struct {
+		do      string
+		verdict evaluator.Verdict
+		stage   evaluator.Stage
+		reason  string
+	}{
+		{"nothing", evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"compile=error", evaluator.Compile, evaluator.StageCompile, "error: the fake refuses"},
+		{"compile=block", evaluator.Compile, evaluator.StageCompile, "this must not be"},
+		{"compile=wmma", evaluator.Compile, evaluator.StageCompile, "Cannot perform wmma load or store on local memory"},
+		{"compile=stack", evaluator.Inspect, evaluator.StageInspect, "stack frame: 24 bytes per thread, allowed are 0"},
+		{"load=fault", evaluator.Launch, evaluator.StageParity, "load: cuFuncSetAttribute failed: invalid value"},
+		{"parity=wrong", evaluator.Parity, evaluator.StageParity, "parity small seed 1: output y: error 0.5"},
+		{"parity=nan", evaluator.Parity, evaluator.StageParity, "3 of 64 elements are not finite"},
+		{"parity=unwritten", evaluator.Parity, evaluator.StageParity, "5 of 64 elements were never written"},
+		{"parity=redzone", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
+		{"parity=input", evaluator.Parity, evaluator.StageParity, "input x was changed"},
+		{"parity=different", evaluator.Parity, evaluator.StageParity, "not the same answer twice: 2 elements"},
+		{"parity=fault", evaluator.Launch, evaluator.StageParity, "cuLaunchKernel failed: invalid value"},
+		{"parity=fatal", evaluator.Launch, evaluator.StageParity, "illegal address"},
+		{"parity=hang", evaluator.Timeout, evaluator.StageParity, "no answer within"},
+		{"parity=die", evaluator.Launch, evaluator.StageParity, "died, twice: the worker was killed by SIGKILL"},
+		{"parity=garbage", evaluator.Launch, evaluator.StageParity, "died, twice: not a message"},
+		{"parity=otherkind", evaluator.Launch, evaluator.StageParity, "answered a request for parity with launch"},
+		{"parity=refuse", evaluator.Infrastructure, evaluator.StageParity, "the fake has no memory"},
+		{"memcheck=report", evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: Invalid __global__ write of size 4 bytes"},
+		{"memcheck=flood", evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: Invalid __global__ write of size 4 bytes"},
+		{"memcheck=late", evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: Invalid __global__ write"},
+		{"memcheck=noise", evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"racecheck=report", evaluator.Sanitizer, evaluator.StageSanitize, "racecheck: Error: Race reported between Write access"},
+		{"synccheck=fatal", evaluator.Sanitizer, evaluator.StageSanitize, "synccheck: cuCtxSynchronize failed: illegal address"},
+		{"initcheck=hang", evaluator.Timeout, evaluator.StageSanitize, "initcheck: no answer within"},
+		{"racecheck=die", evaluator.Launch, evaluator.StageSanitize, "racecheck: the process that ran it died, twice"},
+		{"time=fast", evaluator.Implausible, evaluator.StageBenchmark, "below the physical floor"},
+		{"time=faststart", evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"time=clock", evaluator.Implausible, evaluator.StageBenchmark, "by the wall clock"},
+		{"time=after", evaluator.Parity, evaluator.StageBenchmark, "outputs after timing tuned: after timing: output y: error"},
+		{"time=fatal", evaluator.Launch, evaluator.StageBenchmark, "illegal address"},
+		{"time=hang", evaluator.Timeout, evaluator.StageBenchmark, "no answer within"},
+		{"time=die", evaluator.Launch, evaluator.StageBenchmark, "died, twice"},
+		{"worker=flaky", evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"slow", evaluator.Correct, evaluator.StageBenchmark, ""},
+	} {
+		t.Run(c.do, func(t *testing.T) {
+			r := evaluate(t, ev, fakeGenome(t, c.do, 1))
+			if r.Verdict != c.verdict || r.Stage != c.stage || !strings.Contains(r.Reason, c.reason) {
+				t.Errorf("%s at %s: %s\nwant %s at %s: ...%s", r.Verdict, r.Stage, r.Reason, c.verdict, c.stage, c.reason)
+			}
+			// Whatever it did, the next one finds everything in order.
+			if next := evaluate(t, ev, fakeGenome(t, "nothing", 2+slices.Index(does, c.do))); next.Verdict != evaluator.Correct {
+				t.Errorf("the honest candidate after it: %s at %s: %s", next.Verdict, next.Stage, next.Reason)
+			}
+		})
+	}
+}
+
+func TestCorrectHasEvidence(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t))
+	r := evaluate(t, ev, fakeBlock(t, "nothing", 3, 128))
+	if r.Verdict != evaluator.Correct {
+		t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	for check, want := range map[string]evaluator.Check{
+		"compiler": evaluator.Passed, "blocking diagnostics": evaluator.Passed, "registers": evaluator.Passed, "stack frame": evaluator.Passed,
+		"theoretical occupancy": evaluator.Passed,
+		"parity small seed 3":   evaluator.Passed, "parity odd seed 1": evaluator.Passed, "parity tuned seed 1": evaluator.Passed,
+		"parity tail": evaluator.NotRun, // blocks of 128 cannot
+		"memcheck":    evaluator.Passed, "racecheck": evaluator.Passed, "synccheck": evaluator.Passed, "initcheck": evaluator.Passed,
+		"floor tuned": evaluator.Passed, "clock tuned": evaluator.Passed, "outputs after timing tuned": evaluator.Passed,
+		"latency tuned": evaluator.Passed, "clocks tuned": evaluator.Passed,
+	} {
+		e, ok := findEvidence(r, check)
+		if !ok || e.Outcome != want {
+			t.Errorf("%s: %+v, want %s", check, e, want)
+		}
+	}
+	if e, _ := findEvidence(r, "parity odd seed 1"); e.Limit != 1e-5 || !(e.Value > 0 && e.Value < e.Limit) {
+		t.Errorf("parity's evidence %+v", e)
+	}
+	if len(r.Timings) != 1 || len(r.Timings[0].SamplesNS) == 0 || len(r.Timings[0].SamplesNS) != len(r.Timings[0].BaselineNS) {
+		t.Errorf("timings %+v", r.Timings)
+	}
+}
+
+// TestSameCode: the launch is part of what is timed, and comments are not.
+func TestSameCode(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t))
+	a := evaluate(t, ev, fakeBlock(t, "nothing", 5, 64))
+	b := evaluate(t, ev, fakeBlock(t, "nothing", 5, 128))
+	if a.Binary == b.Binary {
+		t.Error("two launches of one code have one hash")
+	}
+}
+
+// TestOutsideKill: a worker that somebody kills costs a retry and no verdict.
+func TestOutsideKill(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t))
+	for n := range 6 {
+		done := make(chan evaluator.Result)
+		go func() { done <- evaluate(t, ev, fakeGenome(t, "slow", 10+n)) }()
+		time.Sleep(time.Duration(20+40*n) * time.Millisecond)
+		g := h.gpus[0]
+		for _, p := range g.pools() {
+			p.mu.Lock()
+			for w := range p.all {
+				killOne(w.pid)
+			}
+			p.mu.Unlock()
+		}
+		if r := <-done; r.Verdict != evaluator.Correct {
+			t.Errorf("kill %d: %s at %s: %s", n, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+}
+
+func TestFinals(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t))
+	finals := func(do ...string) evaluator.Finals {
+		t.Helper()
+		var list []genome.Genome
+		for i, d := range do {
+			list = append(list, fakeGenome(t, d, 20+i))
+		}
+		f, err := ev.Finals(t.Context(), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := finals("slow", "nothing")
+	if f.Winner != 1 || f.VsRunnerUp == nil || !f.VsRunnerUp.Significant {
+		t.Errorf("slow against fast: %+v", f)
+	}
+	for i, e := range f.Entries {
+		if e.Verdict != evaluator.Correct || len(e.Timings) != 1 || len(e.HeldOut) != 2 {
+			t.Errorf("entry %d: %s %s, %d timings, %d held out", i, e.Verdict, e.Reason, len(e.Timings), len(e.HeldOut))
+		}
+		if n := len(e.Timings[0].SamplesNS); n < 30 {
+			t.Errorf("entry %d has %d samples", i, n)
+		}
+	}
+	for do, want := range map[string]evaluator.Verdict{
+		"time=fatal": evaluator.Launch, "time=after": evaluator.Parity, "time=die": evaluator.Launch, "time=fast": evaluator.Implausible,
+		"load=fault": evaluator.Launch,
+	} {
+		f := finals(do, "nothing")
+		if f.Winner != 1 || f.Entries[0].Verdict != want || f.Entries[1].Verdict != evaluator.Correct {
+			t.Errorf("%s: winner %d, %s: %s; the other %s %s", do, f.Winner, f.Entries[0].Verdict, f.Entries[0].Reason, f.Entries[1].Verdict, f.Entries[1].Reason)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		env  string
+		want error
+	}{
+		{"EVOTUNE_FAKE_CONTROL=passes", ErrControl},
+		{"EVOTUNE_FAKE_REFERENCE=wrong", ErrReference},
+		{"EVOTUNE_FAKE_BASELINE=wrong", ErrBaseline},
+		{"EVOTUNE_FAKE_HELLO=fails", ErrWorker},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			b, err := New(fakeOptions(t, c.env))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := b.Open(t.Context(), fakePlan(t))
+			if !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if err == nil {
+				_ = h.Close()
+			}
+			if left := family(os.Getpid()); len(left) > 0 {
+				t.Errorf("processes left behind: %v", left)
+			}
+		})
+	}
+}
+
+// TestToolThatFindsNothing: a tool that does not find what was planted for it
+// is missing, and its check is not run.
+func TestToolThatFindsNothing(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_BLIND=racecheck"))
+	if len(h.sanitizers) != 3 {
+		t.Fatalf("%d sanitizers work, want 3", len(h.sanitizers))
+	}
+	r := evaluate(t, ev, fakeGenome(t, "racecheck=report", 1))
+	if e, _ := findEvidence(r, "racecheck"); e.Outcome != evaluator.NotRun || e.Detail == "" {
+		t.Errorf("evidence %+v, want \"not run\" with the reason", e)
+	}
+}
+
+// TestToolThatReportsAtTheEnd: where reports come only when the process ends,
+// every candidate has a process of its own.
+func TestToolThatReportsAtTheEnd(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_LATE=memcheck"))
+	if i := slices.IndexFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == memcheck }); i < 0 || !h.sanitizers[i].late {
+		t.Fatalf("memcheck is not known to be late: %+v", h.tools)
+	}
+	if r := evaluate(t, ev, fakeGenome(t, "memcheck=report", 1)); r.Verdict != evaluator.Sanitizer {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	if r := evaluate(t, ev, fakeGenome(t, "nothing", 1)); r.Verdict != evaluator.Correct {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+}
+
+func TestCancelAndClose(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	begin := time.Now()
+	if _, err := ev.Evaluate(ctx, fakeGenome(t, "parity=hang", 9), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+	if d := time.Since(begin); d > 1200*time.Millisecond {
+		t.Errorf("it took %v to give up", d)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := ev.Evaluate(t.Context(), fakeGenome(t, "parity=hang", 8), 0)
+		done <- err
+	}()
+	time.Sleep(200 * time.Millisecond)
+	if err := ev.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("an evaluation survived Close")
+		}
+	case <-time.After(2 * time.Second):
+		t.Error("an evaluation is still under way after Close")
+	}
+}
+
+// TestManyAtOnce: many candidates, faulty ones among them, share the workers,
+// and timed work never meets other work.
+func TestManyAtOnce(t *testing.T) {
+	state := t.TempDir()
+	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_APART="+state))
+	faulty := []string{"nothing", "slow", "nothing", "parity=wrong", "nothing", "parity=fatal", "memcheck=report", "nothing", "time=fatal", "racecheck=report"}
+	begin := time.Now()
+	var wait sync.WaitGroup
+	const each = 5
+	for worker := range 8 {
+		wait.Go(func() {
+			for n := range each {
+				do := faulty[(worker+n*3)%len(faulty)]
+				r, err := ev.Evaluate(t.Context(), fakeGenome(t, do, 30+worker*each+n), 0)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				want := evaluator.Correct
+				switch {
+				case do == "parity=wrong":
+					want = evaluator.Parity
+				case strings.HasSuffix(do, "=fatal"):
+					want = evaluator.Launch
+				case strings.HasSuffix(do, "=report"):
+					want = evaluator.Sanitizer
+				}
+				if r.Verdict != want {
+					t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	g := h.gpus[0].gate
+	u := h.Usage()
+	t.Logf("%d candidates in %v: %d timed in %d phases, measuring %.1f%%, reserved %.1f%%",
+		8*each, time.Since(begin).Round(time.Millisecond), g.entries, g.phases, 100*u.Measuring, 100*u.Reserved)
+	if !(u.Measuring > 0 && u.Measuring <= u.Reserved && u.Reserved < 1) {
+		t.Errorf("usage %+v", u)
+	}
+	if g.phases >= g.entries {
+		t.Errorf("%d timings in %d phases: none came in together", g.entries, g.phases)
+	}
+	for stage, n := range u.Stages {
+		if n != 0 {
+			t.Errorf("%d candidates are still in %s", n, stage)
+		}
+	}
+	if clash, _ := filepath.Glob(filepath.Join(state, "clash-*")); len(clash) > 0 {
+		t.Errorf("timed work met other work: %v", clash)
+	}
+}

@@ -1,0 +1,337 @@
+package cuda
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+// serverVariable names the library to a child that is to compile.
+const serverVariable = "EVOTUNE_NVRTC_SERVER"
+
+// errNoServer says that children of this executable do not compile.
+var errNoServer = errors.New("this program does not call cuda.CompileServerMain at its start")
+
+// The messages between evotune and its compiling children, in gob.
+type (
+	serverHello struct {
+		Error         string
+		Major, Minor  int
+		Architectures []int
+	}
+	serverRequest struct {
+		Source  string
+		Headers map[string]string
+		Options []string
+	}
+	serverAnswer struct {
+		Error string // the library's name for what went wrong
+		Log   string
+		Cubin []byte
+	}
+)
+
+// CompileServerMain makes a process that evotune has started for it a server
+// that compiles with NVRTC, and does not return then. A program that opens the
+// CUDA backend calls it before all else: NVRTC may crash, or never end, and
+// compiles one source at a time in a process.
+func CompileServerMain() {
+	library := os.Getenv(serverVariable)
+	if library == "" {
+		return
+	}
+	// What the library prints must not come between the messages.
+	out, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		os.Exit(3)
+	}
+	if err := unix.Dup3(2, 1, 0); err != nil {
+		os.Exit(3)
+	}
+	if err := serve(library, os.Stdin, os.NewFile(uintptr(out), "answers")); err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// serve answers requests until there are no more.
+func serve(library string, in io.Reader, out io.Writer) error {
+	answers := gob.NewEncoder(out)
+	lib, err := loadNVRTC(library)
+	if err != nil {
+		return answers.Encode(serverHello{Error: err.Error()})
+	}
+	if err := answers.Encode(lib.hello); err != nil {
+		return err
+	}
+	requests := gob.NewDecoder(in)
+	for {
+		var r serverRequest
+		if err := requests.Decode(&r); err != nil {
+			return err
+		}
+		if err := answers.Encode(lib.compile(r)); err != nil {
+			return err
+		}
+	}
+}
+
+// A server is one compiling child.
+type server struct {
+	pid      int
+	in, out  *os.File
+	requests *gob.Encoder
+	answers  *gob.Decoder
+	stderr   *process.Log
+	exited   chan struct{}
+	hello    serverHello
+	// dir is where NVRTC puts its temporary files, which it leaves behind when
+	// it is killed.
+	dir string
+}
+
+func startServer(l *process.Launcher, library string) (*server, error) {
+	if os.Getenv(serverVariable) != "" {
+		return nil, errNoServer
+	}
+	var pipes [3][2]*os.File
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for _, p := range pipes[:i] {
+				_, _ = p[0].Close(), p[1].Close()
+			}
+			return nil, err
+		}
+		pipes[i] = [2]*os.File{r, w}
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{os.Args[0]}
+	dir, err := os.MkdirTemp("", "evotune-nvrtc-")
+	if err != nil {
+		for _, p := range pipes {
+			_, _ = p[0].Close(), p[1].Close()
+		}
+		return nil, err
+	}
+	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
+	err = l.Start(cmd)
+	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
+		_ = f.Close()
+	}
+	if err != nil {
+		for _, f := range []*os.File{pipes[0][1], pipes[1][0], pipes[2][0]} {
+			_ = f.Close()
+		}
+		_ = os.Remove(dir)
+		return nil, err
+	}
+	s := &server{
+		dir: dir,
+		pid: cmd.Process.Pid, in: pipes[0][1], out: pipes[1][0], stderr: process.NewLog(pipes[2][0], 16<<10),
+		requests: gob.NewEncoder(pipes[0][1]), answers: gob.NewDecoder(pipes[1][0]), exited: make(chan struct{}),
+	}
+	go func() {
+		_, _ = cmd.Process.Wait() // how it ended does not matter
+		close(s.exited)
+	}()
+	timer := time.AfterFunc(20*time.Second, func() { process.KillGroup(s.pid) })
+	err = s.answers.Decode(&s.hello)
+	timer.Stop()
+	if err != nil {
+		s.kill()
+		if text := firstLine(s.stderr.Text()); text != "" {
+			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, printable(text))
+		}
+		return nil, errNoServer
+	}
+	if s.hello.Error != "" {
+		s.kill()
+		return nil, errors.New(s.hello.Error)
+	}
+	return s, nil
+}
+
+func (s *server) kill() {
+	process.KillGroup(s.pid)
+	<-s.exited
+	_ = s.in.Close()
+	_ = s.out.Close()
+	s.stderr.Close()
+	_ = os.RemoveAll(s.dir)
+}
+
+// nvrtc compiles in children of this executable.
+type nvrtc struct {
+	library  string
+	includes []string
+	hello    serverHello
+	launcher *process.Launcher
+	timeout  time.Duration
+
+	mu     sync.Mutex
+	idle   []*server
+	closed bool
+}
+
+// newNVRTC proves the first library that works by compiling with it.
+func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time.Duration) (*nvrtc, error) {
+	if len(t.libraries) == 0 {
+		return nil, fmt.Errorf("%w: libnvrtc.so was not found: install NVIDIA's CUDA toolkit, or its Python package nvidia-cuda-nvrtc", ErrNoCompiler)
+	}
+	var failures []error
+	for _, library := range t.libraries {
+		s, err := startServer(l, library)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", library, err))
+			continue
+		}
+		n := &nvrtc{library: library, includes: t.includes, hello: s.hello, launcher: l, timeout: timeout, idle: []*server{s}}
+		arch := 80
+		if len(n.hello.Architectures) > 0 && !slices.Contains(n.hello.Architectures, arch) {
+			arch = slices.Max(n.hello.Architectures)
+		}
+		_, err = n.compile(ctx, unit{
+			source: "#include <cuda_fp16.h>\n#include <mma.h>\nextern \"C\" __global__ void trial(__half *x) { x[threadIdx.x] = __float2half(1.0f); }\n",
+			arch:   "sm_" + strconv.Itoa(arch),
+		})
+		if err != nil {
+			n.close()
+			failures = append(failures, fmt.Errorf("%s: %w", library, err))
+			continue
+		}
+		return n, nil
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoCompiler, errors.Join(failures...))
+}
+
+func (n *nvrtc) version() string {
+	return fmt.Sprintf("NVRTC %d.%d (%s)", n.hello.Major, n.hello.Minor, n.library)
+}
+
+func (n *nvrtc) identity() string {
+	return cache.Key("nvrtc 1", n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
+}
+
+func (n *nvrtc) architectures() []int { return n.hello.Architectures }
+
+// acquire takes an idle child or starts one.
+func (n *nvrtc) acquire() (*server, error) {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, evaluator.ErrBenchClosed
+	}
+	if k := len(n.idle); k > 0 {
+		s := n.idle[k-1]
+		n.idle = n.idle[:k-1]
+		n.mu.Unlock()
+		return s, nil
+	}
+	n.mu.Unlock()
+	return startServer(n.launcher, n.library)
+}
+
+func (n *nvrtc) release(s *server) {
+	n.mu.Lock()
+	if !n.closed {
+		n.idle = append(n.idle, s)
+		n.mu.Unlock()
+		return
+	}
+	n.mu.Unlock()
+	s.kill()
+}
+
+func (n *nvrtc) close() {
+	n.mu.Lock()
+	idle := n.idle
+	n.idle, n.closed = nil, true
+	n.mu.Unlock()
+	for _, s := range idle {
+		s.kill()
+	}
+}
+
+func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
+	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}
+	options = append(options, u.common()...)
+	for _, d := range n.includes {
+		options = append(options, "-I"+d)
+	}
+	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.flags)...)}
+	for try := 0; ; try++ {
+		s, err := n.acquire()
+		if err != nil {
+			return compiled{}, err
+		}
+		answer, err := s.ask(ctx, n.timeout, request)
+		if err == nil {
+			n.release(s)
+			out := compiled{Cubin: answer.Cubin, Log: answer.Log}
+			if answer.Error != "" {
+				if answer.Log == "" {
+					out.Log = answer.Error
+				}
+				return out, &refused{summary: firstError(out.Log), log: out.Log}
+			}
+			return out, nil
+		}
+		text := s.stderr.Text()
+		s.kill()
+		switch {
+		case ctx.Err() != nil:
+			return compiled{}, ctx.Err()
+		case errors.Is(err, process.ErrTimeout):
+			return compiled{}, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: text}
+		case try > 0:
+			return compiled{}, &refused{"the compiler crashes on it", text, true}
+		}
+		// Somebody may have killed the child: a source that crashes the
+		// compiler does so again.
+	}
+}
+
+// ask sends one request. After an error the child is of no more use.
+func (s *server) ask(ctx context.Context, timeout time.Duration, r serverRequest) (serverAnswer, error) {
+	var a serverAnswer
+	if err := ctx.Err(); err != nil {
+		return a, err
+	}
+	stop := context.AfterFunc(ctx, func() { process.KillGroup(s.pid) })
+	defer stop()
+	expired := make(chan struct{})
+	timer := time.AfterFunc(timeout, func() {
+		close(expired)
+		process.KillGroup(s.pid)
+	})
+	defer timer.Stop()
+	err := s.requests.Encode(r)
+	if err == nil {
+		err = s.answers.Decode(&a)
+	}
+	if err != nil {
+		select {
+		case <-expired:
+			return a, process.ErrTimeout
+		default:
+		}
+	}
+	return a, err
+}

@@ -1,0 +1,269 @@
+package cuda
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// TestGateKeepsApart: nobody shares while somebody is alone, and nobody is alone
+// with another; all come to their turn.
+func TestGateKeepsApart(t *testing.T) {
+	g := newGate()
+	g.patience, g.longest = 5*time.Millisecond, 10*time.Millisecond
+	defer g.close()
+	var sharing, alone, wrong atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 40 {
+		wait.Go(func() {
+			for range 25 {
+				if i%4 == 0 {
+					release, err := g.single(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if alone.Add(1) != 1 || sharing.Load() != 0 {
+						wrong.Add(1)
+					}
+					time.Sleep(50 * time.Microsecond)
+					alone.Add(-1)
+					release()
+					release() // again, harmlessly
+				} else {
+					release, err := g.share(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					sharing.Add(1)
+					if alone.Load() != 0 {
+						wrong.Add(1)
+					}
+					time.Sleep(100 * time.Microsecond)
+					sharing.Add(-1)
+					release()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%d times two were in who exclude each other", n)
+	}
+	if g.entries != 250 || g.phases == 0 || g.phases > g.entries/2 {
+		t.Errorf("%d entries in %d phases, want 250 in fewer than half as many", g.entries, g.phases)
+	}
+}
+
+// TestGateGivesUp: who stops waiting leaves no trace.
+func TestGateGivesUp(t *testing.T) {
+	g := newGate()
+	defer g.close()
+	share, err := g.share(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := g.single(ctx); err == nil {
+		t.Error("alone while another shares")
+	}
+	again, err := g.share(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+	share()
+	alone, err := g.single(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := g.share(ctx); err == nil {
+		t.Error("shared while another is alone")
+	}
+	alone()
+}
+
+func TestFaultLines(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		what string
+		kind faultKind
+	}{
+		{"========= COMPUTE-SANITIZER", "", faultNone},
+		{"=========", "", faultNone},
+		{"========= ", "", faultNone},
+		{"========= ERROR SUMMARY: 0 errors", "", faultNone},
+		{"========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", "", faultNone},
+		{"=========     at 0x2d0 in fake", "", faultNone},
+		{"========= Invalid __global__ write of size 4 bytes", "Invalid __global__ write of size 4 bytes", faultFound},
+		{"========= Error: Race reported between Write access at 0x120 in k and Read access at 0x150 in k [1 hazards]", "Error: Race reported between Write access", faultFound},
+		{"========= Warning: Race reported between Read access at 0x1 in k", "Warning: Race reported between Read access", faultFound},
+		{"========= Barrier error detected. Divergent thread(s) in warp.", "Barrier error detected. Divergent thread(s) in warp.", faultFound},
+		{"========= Uninitialized __global__ memory read of size 4 bytes", "Uninitialized __global__ memory read of size 4 bytes", faultFound},
+		{"========= ERROR SUMMARY: 12 errors", "ERROR SUMMARY: 12 errors", faultFound},
+		{"========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", faultFound},
+		{"========= Internal Sanitizer Error: something", "", faultBroken},
+		{"========= Error: process didn't terminate successfully", "", faultNone},
+		{"what the program wrote", "", faultNone},
+	} {
+		what, kind := readFault(c.line)
+		if kind != c.kind || c.kind == faultFound && what != c.what {
+			t.Errorf("%q: %q, kind %d; want %q, kind %d", c.line, what, kind, c.what, c.kind)
+		}
+	}
+	if got := firstFault([]string{"Program hit CUDA_ERROR_ASSERT", "Invalid read"}); got != "Invalid read" {
+		t.Errorf("the report that says most is %q", got)
+	}
+}
+
+func TestArchitecture(t *testing.T) {
+	for _, c := range []struct {
+		target     string
+		capability int
+		known      []int
+		want       string
+	}{
+		{"sm_80", 90, []int{50, 80, 86, 89, 90}, "sm_90"},
+		{"sm_80", 90, nil, "sm_90"},
+		{"sm_80", 89, []int{80, 86}, "sm_86"}, // a cubin of the same generation
+		{"sm_80", 80, []int{80, 90}, "sm_80"},
+		{"sm_90a", 90, []int{90}, "sm_90a"},
+		{"sm_90a", 100, []int{90, 100}, ""},
+		{"sm_90", 80, []int{80, 90}, ""},
+		{"sm_80", 120, []int{80, 90}, ""}, // the toolkit is too old
+		{"native", 90, nil, ""},
+	} {
+		got, err := architecture(c.target, c.capability, c.known)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s on %d with %v: %q, %v; want %q", c.target, c.capability, c.known, got, err, c.want)
+		}
+	}
+}
+
+func TestRTCFlags(t *testing.T) {
+	got := rtcFlags([]string{"-O3", "-Xcompiler", "-Wall", "--maxrregcount=64", "-Xptxas", "-dlcm=cg,-O2", "-use_fast_math", "-D", "X=1", "-DY", "-I."})
+	want := []string{"--maxrregcount=64", "--ptxas-options=-dlcm=cg", "--ptxas-options=-O2", "-use_fast_math", "-DX=1", "-DY"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestOccupancy(t *testing.T) {
+	// Worked out by hand for capability 9.0.
+	for _, c := range []struct {
+		threads, registers, shared int64
+		want                       float64
+		bound                      string
+	}{
+		{128, 32, 0, 1, "threads"},
+		{128, 128, 0, 0.25, "registers"},
+		{256, 32, 100 << 10, 0.25, "shared memory"},
+		{32, 16, 0, 0.5, "blocks"},
+		{1024, 64, 0, 0.5, "registers"},
+	} {
+		got, bound := occupancy(c.threads, c.registers, c.shared, 2048, 65536, 228<<10)
+		if got != c.want || bound != c.bound {
+			t.Errorf("%d threads, %d registers, %d bytes: %g bound by %s, want %g by %s", c.threads, c.registers, c.shared, got, bound, c.want, c.bound)
+		}
+	}
+}
+
+func TestClocks(t *testing.T) {
+	timed := func(event, wall float64, batch int) wire.Timed {
+		t := wire.Timed{Batch: batch}
+		for range 7 {
+			t.SamplesNS, t.WallNS = append(t.SamplesNS, event), append(t.WallNS, wall)
+		}
+		return t
+	}
+	for _, c := range []struct {
+		what  string
+		t     wire.Timed
+		wrong bool
+	}{
+		{"the same", timed(10e3, 10.1e3, 50), false},
+		{"one long launch", timed(1e6, 1.02e6, 1), false},
+		{"the cost of a batch", timed(10e3, 11e3, 50), false},
+		{"most of the work outside of the events", timed(38, 9e6, 1), true},
+		{"a tenth of it", timed(10e3, 12.5e3, 500), true},
+		{"more than there was", timed(12e3, 10e3, 50), true},
+		{"no wall clock", wire.Timed{Batch: 1, SamplesNS: []float64{1}}, true},
+	} {
+		if got := clocksDisagree(c.t); (got != "") != c.wrong {
+			t.Errorf("%s: %q, want a disagreement: %t", c.what, got, c.wrong)
+		}
+	}
+	// One sample that the host was late for is no lie.
+	late := timed(10e3, 10.1e3, 50)
+	late.WallNS[3] = 1e6
+	if got := clocksDisagree(late); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	for _, c := range []struct {
+		o    wire.Output
+		want string
+	}{
+		{wire.Output{Name: "y", Error: 1e-4, Limit: 1e-3}, ""},
+		{wire.Output{Name: "y", Error: 1e-3, Limit: 1e-3}, ""},
+		{wire.Output{Name: "y", Error: 2e-3, Limit: 1e-3}, "error 0.002"},
+		{wire.Output{Name: "y", Error: wire.Number(math.NaN()), Limit: 1e-3}, "error NaN"},
+		{wire.Output{Name: "y", Error: wire.Number(math.Inf(1)), Limit: 1e-3}, "error +Inf"},
+		{wire.Output{Name: "y", Error: 0, Limit: 1e-3, NotFinite: 2, Elements: 9}, "2 of 9 elements are not finite"},
+	} {
+		if got := compare(c.o); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
+		}
+	}
+	w := worst([]wire.Output{{Name: "a", Error: 0.5, Limit: 1}, {Name: "b", Error: 0.1, Limit: 0.1}, {Name: "c", Error: 0, Limit: 1}})
+	if w.Name != "b" {
+		t.Errorf("the worst is %s, want b", w.Name)
+	}
+	if w := worst([]wire.Output{{Name: "a", Error: 9, Limit: 1}, {Name: "b", Error: wire.Number(math.NaN()), Limit: 1}}); w.Name != "b" {
+		t.Errorf("the worst is %s, want what is no number", w.Name)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	text := `==PROF== Connected to process 12
+==PROF== Profiling "gemm" - 0: 0%....50%....100% - 3 passes
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","12","tune-cuda","127.0.0.1","gemm","1","7","(128, 1, 1)","(16, 16, 1)","0","9.0","Command line profiler metrics","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","12.50"
+"0","12","tune-cuda","127.0.0.1","gemm","1","7","(128, 1, 1)","(16, 16, 1)","0","9.0","Command line profiler metrics","l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum","","1,234"
+"0","12","tune-cuda","127.0.0.1","gemm","1","7","(128, 1, 1)","(16, 16, 1)","0","9.0","Command line profiler metrics","sm__warps_active.avg.pct_of_peak_sustained_active","%","n/a"
+`
+	found := map[string]evaluator.Evidence{}
+	for _, e := range readProfile(text) {
+		found[e.Check] = e
+	}
+	if e := found["DRAM throughput"]; e.Outcome != evaluator.Passed || e.Value != 12.5 || e.Unit != "%" {
+		t.Errorf("DRAM throughput %+v", e)
+	}
+	if e := found["shared memory bank conflicts"]; e.Value != 1234 {
+		t.Errorf("bank conflicts %+v", e)
+	}
+	for _, check := range []string{"achieved occupancy", "tensor pipe active"} {
+		if e := found[check]; e.Outcome != evaluator.NotRun || e.Detail == "" {
+			t.Errorf("%s was not measured, and says %+v", check, e)
+		}
+	}
+	for _, e := range readProfile("==ERROR== ERR_NVGPUCTRPERM - no permission\n") {
+		if e.Outcome != evaluator.NotRun || !strings.Contains(e.Detail, "ERR_NVGPUCTRPERM") {
+			t.Errorf("without permission: %+v", e)
+		}
+	}
+}

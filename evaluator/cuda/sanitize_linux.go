@@ -1,0 +1,378 @@
+package cuda
+
+import (
+	"context"
+	_ "embed" // for the planted faults
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+)
+
+// plantedSource holds one faulty kernel for each tool.
+//
+//go:embed planted.cu
+var plantedSource string
+
+// A sanitizer is one tool of compute-sanitizer that was found to work.
+type sanitizer struct {
+	name    string
+	path    string
+	version string
+	// delay is how long a report came after the answer that it belongs to,
+	// when a fault was planted.
+	delay time.Duration
+	// late says that reports are complete only when the process has ended:
+	// every candidate then costs one.
+	late bool
+}
+
+// command is the command line before the worker's.
+func (s *sanitizer) command(log string) []string {
+	c := []string{s.path, "--tool", s.name, "--log-file", log, "--print-limit", "100", "--launch-timeout", "60"}
+	if s.name == memcheck {
+		// A failed call of the driver is the worker's to tell of.
+		c = append(c, "--report-api-errors", "no")
+	}
+	return c
+}
+
+// settle is how long to wait for reports after an answer.
+func (s *sanitizer) settle() time.Duration { return 2 * s.delay }
+
+// proveSanitizers plants a fault for each tool and trusts those that find it.
+func (h *bench) proveSanitizers(ctx context.Context) {
+	version := ""
+	if h.toolkit.sanitizer != "" {
+		version, _ = h.toolkit.version(ctx, h.launcher, h.toolkit.sanitizer)
+	}
+	names := sanitizers()
+	tools := make([]evaluator.Tool, len(names))
+	proven := make([]*sanitizer, len(names))
+	var wait sync.WaitGroup
+	for i, name := range names {
+		tools[i] = evaluator.Tool{Name: name, Path: h.toolkit.sanitizer, Version: version}
+		switch {
+		case len(h.options.Sanitizers) > 0 && !slices.Contains(h.options.Sanitizers, name):
+			tools[i].Missing = "switched off by the options"
+		case h.toolkit.sanitizer == "":
+			tools[i].Missing = lost[name] + "; compute-sanitizer comes with NVIDIA's CUDA toolkit (apt-get install cuda-sanitizer-13-0, or nvidia-cuda-toolkit on Debian)"
+		default:
+			wait.Go(func() {
+				s := &sanitizer{name: name, path: h.toolkit.sanitizer, version: version}
+				if err := h.prove(ctx, s); err != nil {
+					tools[i].Missing = fmt.Sprintf("it does not work here (%s): %s", printable(err.Error()), lost[name])
+					h.log.Warn("sanitizer does not work", "tool", name, "error", err)
+					return
+				}
+				proven[i] = s
+			})
+		}
+	}
+	wait.Wait()
+	h.tools = append(h.tools, tools...)
+	for _, s := range proven {
+		if s == nil {
+			continue
+		}
+		h.sanitizers = append(h.sanitizers, s)
+		size := h.options.SanitizeWorkers
+		if s.name == racecheck {
+			size *= 2 // it is slower by far
+		}
+		for _, g := range h.gpus {
+			p := h.newPool(g, s.name, size)
+			p.tool = s
+			g.tools[s.name] = p
+		}
+	}
+}
+
+// lost says what is not looked for without a tool.
+var lost = map[string]string{
+	memcheck:  "reads and writes outside of buffers are found only where they change an answer or a red zone",
+	racecheck: "data races in shared memory are found only where they change an answer",
+	synccheck: "barriers that not all threads reach are found only where they hang",
+	initcheck: "reads of memory that was never written are found only where they change an answer",
+}
+
+// trialProblem is the problem that the planted faults get.
+func (h *bench) trialProblem() (open wire.OpenRequest, shape wire.Shape) {
+	open = wire.OpenRequest{
+		Harness: h.problem.open.Harness,
+		Buffers: []wire.Buffer{
+			{Name: "in", DType: "f32", Role: "in", Distribution: "uniform", A: 0, B: 1},
+			{Name: "out", DType: "f32", Role: "out", Tolerance: 1},
+		},
+	}
+	return open, wire.Shape{Name: "trial", Dims: []int64{256}, Elements: []int64{256, 256}}
+}
+
+// prove lets a tool look at a clean kernel and then at its own fault.
+func (h *bench) prove(ctx context.Context, s *sanitizer) error {
+	key := cache.Key("sanitizer 2", s.name, s.path, s.version, plantedSource, h.gpus[0].device.Name, h.gpus[0].device.DriverString,
+		h.compiler.identity(), HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
+	var known struct {
+		Delay time.Duration `json:"delay"`
+		Late  bool          `json:"late"`
+	}
+	if _, ok := h.cache.Get("sanitizers", key, &known); ok {
+		s.delay, s.late = known.Delay, known.Late
+		return nil
+	}
+	arch, err := architecture("sm_80", h.gpus[0].device.Capability, h.compiler.architectures())
+	if err != nil {
+		return err
+	}
+	out, err := h.build(ctx, unit{source: plantedSource, arch: arch})
+	if err != nil {
+		return fmt.Errorf("the planted faults: %w", err)
+	}
+	path := filepath.Join(h.scratch, "planted-"+s.name+".cubin")
+	if err := os.WriteFile(path, out.Cubin, 0o600); err != nil {
+		return err
+	}
+	open, shape := h.trialProblem()
+	w, err := h.startWorker(ctx, h.gpus[0].device.UUID, s, open)
+	if err != nil {
+		return err
+	}
+	defer w.kill()
+	for _, entry := range []string{"clean", s.name} {
+		var loaded wire.LoadAnswer
+		if err := w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: entry, Cubin: path, Entry: entry}, &loaded); err != nil {
+			return err
+		}
+		if loaded.Fault != nil {
+			return errors.New(faultText(loaded.Fault))
+		}
+		w.faults.mark()
+		r := wire.LaunchRequest{
+			Binary: entry, Shape: shape, Seed: 1,
+			Geometry: wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}},
+		}
+		var a wire.LaunchAnswer
+		err := w.call(ctx, h.options.Timeout, wire.Launch, r, &a)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		answered := time.Now()
+		if entry == "clean" {
+			switch {
+			case err != nil:
+				return fmt.Errorf("a kernel without a fault: %w", err)
+			case a.Fault != nil:
+				return fmt.Errorf("a kernel without a fault: %s", faultText(a.Fault))
+			}
+			time.Sleep(20 * time.Millisecond)
+			if found := w.faults.found(); len(found) > 0 {
+				return fmt.Errorf("it reports a fault where there is none: %s", firstFault(found))
+			}
+			continue
+		}
+		for len(w.faults.found()) == 0 && time.Since(answered) < time.Second {
+			time.Sleep(time.Millisecond)
+		}
+		if len(w.faults.found()) > 0 {
+			s.delay = time.Since(answered)
+			break
+		}
+		w.quit(20 * time.Second)
+		if len(w.faults.found()) == 0 {
+			return errors.New("it did not find the fault that was planted for it")
+		}
+		s.late = true
+		h.log.Warn("a sanitizer reports only when its process ends: every candidate needs one of its own", "tool", s.name)
+	}
+	known.Delay, known.Late = s.delay, s.late
+	// A full disk costs the next run some time, and this one nothing.
+	_ = h.cache.Put("sanitizers", key, nil, known)
+	return nil
+}
+
+// Sanitize implements [evaluator.Bench]: one launch at the sanitize shape under
+// each tool, all tools at once.
+func (h *bench) Sanitize(ctx context.Context, bin evaluator.Binary) (evaluator.Outcome, error) {
+	ctx, c, leave, err := h.stage(ctx, evaluator.StageSanitize, bin)
+	if err != nil {
+		return evaluator.Outcome{}, err
+	}
+	defer leave()
+	g, free := h.place()
+	defer free()
+	return h.sanitize(ctx, g, c)
+}
+
+func (h *bench) sanitize(ctx context.Context, g *gpu, c *candidate) (evaluator.Outcome, error) {
+	var all evaluator.Outcome
+	if why := c.unsupported[h.problem.sanitize]; why != "" {
+		for _, name := range sanitizers() {
+			all.Evidence = append(all.Evidence, evaluator.Evidence{Check: name, Outcome: evaluator.NotRun, Detail: why})
+		}
+		return all, nil
+	}
+	outcomes := make([]evaluator.Outcome, len(h.sanitizers))
+	work, gctx := errgroup.WithContext(ctx)
+	for i, s := range h.sanitizers {
+		work.Go(func() (err error) {
+			outcomes[i], err = h.sanitizeWith(gctx, g.tools[s.name], c)
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return evaluator.Outcome{}, err
+	}
+	for _, o := range outcomes {
+		all.Evidence = append(all.Evidence, o.Evidence...)
+		if all.Verdict == "" {
+			all.Verdict, all.Reason = o.Verdict, o.Reason
+		}
+	}
+	for _, t := range h.tools {
+		if t.Missing != "" && slices.Contains(sanitizers(), t.Name) {
+			all.Evidence = append(all.Evidence, evaluator.Evidence{Check: t.Name, Outcome: evaluator.NotRun, Detail: t.Missing})
+		}
+	}
+	return all, nil
+}
+
+func (h *bench) sanitizeWith(ctx context.Context, p *pool, c *candidate) (evaluator.Outcome, error) {
+	var elapsed time.Duration
+	err := p.run(ctx, func(w *worker) (err error) {
+		elapsed, err = h.sanitizedLaunch(ctx, w, p.tool, c)
+		return err
+	})
+	if err = blame(err); err != nil {
+		return outcome(err, nil, p.name)
+	}
+	return evaluator.Outcome{Evidence: []evaluator.Evidence{{
+		Check: p.name, Outcome: evaluator.Passed, Value: float64(elapsed.Milliseconds()), Unit: "ms",
+		Detail: "no fault in one launch at shape " + h.problem.sanitize.shape.Name,
+	}}}, nil
+}
+
+// sanitizedLaunch launches a candidate once under a tool. A fault ends the
+// process: what follows in it could not be told apart.
+func (h *bench) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate) (time.Duration, error) {
+	begin := time.Now()
+	w.faults.mark()
+	// The report is read while it is written: a faulty kernel can fill seconds
+	// with reports of what the first has told.
+	watched, stop := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		tick := time.NewTicker(3 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			if len(w.faults.found()) == 0 && w.faults.failed() == "" {
+				continue
+			}
+			select {
+			case <-ended:
+			case <-time.After(50 * time.Millisecond): // for the rest of the first report
+				stop(errFaultSeen)
+			}
+			return
+		}
+	})
+	fault, err := h.loadAndLaunch(watched, w, c)
+	close(ended)
+	watcher.Wait()
+	seen := errors.Is(context.Cause(watched), errFaultSeen) && ctx.Err() == nil
+	stop(nil)
+	if seen {
+		err = nil
+	}
+	if err != nil {
+		var died *workerError
+		if found := w.faults.found(); errors.As(err, &died) && len(found) > 0 {
+			return 0, h.sanitizerFailure(w, found, nil)
+		}
+		return 0, err
+	}
+	if s.late {
+		w.quit(20 * time.Second)
+	} else if !w.dead && len(w.faults.found()) == 0 {
+		time.Sleep(s.settle())
+	}
+	found := w.faults.found()
+	if text := w.faults.failed(); text != "" && len(found) == 0 && fault == nil {
+		w.kill()
+		w.dead = true
+		return 0, fmt.Errorf("%s failed: %s", s.name, text)
+	}
+	if fault == nil && len(found) == 0 {
+		h.unload(w, c)
+		return time.Since(begin), nil
+	}
+	if fault != nil && len(found) == 0 {
+		// The report follows the driver's word.
+		for wait := time.Now(); len(w.faults.found()) == 0 && time.Since(wait) < 200*time.Millisecond; {
+			time.Sleep(5 * time.Millisecond)
+		}
+		found = w.faults.found()
+	}
+	return 0, h.sanitizerFailure(w, found, fault)
+}
+
+var errFaultSeen = errors.New("the sanitizer has reported a fault")
+
+// sanitizerFailure ends the worker and makes the candidate's failure.
+func (h *bench) sanitizerFailure(w *worker, found []string, fault *wire.Fault) *failure {
+	text := w.faults.text()
+	w.dead = true
+	w.kill()
+	reason := firstFault(found)
+	if fault != nil {
+		if reason != "" {
+			reason += "; "
+		}
+		reason += faultText(fault)
+	}
+	if n := len(found); n > 1 {
+		reason += fmt.Sprintf(" (%d reports)", n)
+	}
+	return &failure{evaluator.Sanitizer, reason, text}
+}
+
+func (h *bench) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire.Fault, error) {
+	loaded, err := h.load(ctx, w, c)
+	if err != nil || loaded.Fault != nil {
+		return loaded.Fault, err
+	}
+	d := h.problem.sanitize
+	var a wire.LaunchAnswer
+	seed := h.problem.seedOf(0)
+	r := wire.LaunchRequest{Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed}
+	if err := w.call(ctx, h.options.Timeout, wire.Launch, r, &a); err != nil {
+		return nil, err
+	}
+	if a.Fault != nil && a.Fault.Fatal {
+		w.dead = true
+	}
+	return a.Fault, nil
+}
+
+// lateFaults is what a tool reported after the last candidate's mark.
+func (w *worker) lateFaults() string {
+	if w.faults == nil {
+		return ""
+	}
+	return strings.Join(w.faults.found(), "; ")
+}

@@ -1,0 +1,396 @@
+//go:build linux
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
+)
+
+// gemmSource is a kernel of the size that candidates have: WMMA, two stages in
+// shared memory.
+const gemmSource = `
+#include <cuda_fp16.h>
+#include <mma.h>
+using namespace nvcuda;
+enum { BM = 64, BN = 64, BK = 32, WM = 2, WN = 2, PAD = 8 };
+extern "C" __global__ void __launch_bounds__(WM * WN * 32) gemm(long M, long N, long K, const __half *A, const __half *B, __half *C)
+{
+	__shared__ __align__(16) __half sa[2][BM][BK + PAD];
+	__shared__ __align__(16) __half sb[2][BK][BN + PAD];
+	__shared__ float sc[BM][BN];
+	const int warp = threadIdx.x / 32, wm = warp / WN, wn = warp % WN;
+	const long row0 = (long)blockIdx.y * BM, col0 = (long)blockIdx.x * BN;
+	wmma::fragment<wmma::accumulator, 16, 16, 16, float> acc[BM / WM / 16][BN / WN / 16];
+	for (int i = 0; i < BM / WM / 16; i++)
+		for (int j = 0; j < BN / WN / 16; j++)
+			wmma::fill_fragment(acc[i][j], 0.0f);
+	auto load = [&](int s, long k0) {
+		for (int t = threadIdx.x * 8; t < BM * BK; t += blockDim.x * 8)
+			*(int4 *)&sa[s][t / BK][t % BK] = *(const int4 *)&A[(row0 + t / BK) * K + k0 + t % BK];
+		for (int t = threadIdx.x * 8; t < BK * BN; t += blockDim.x * 8)
+			*(int4 *)&sb[s][t / BN][t % BN] = *(const int4 *)&B[(k0 + t / BN) * N + col0 + t % BN];
+	};
+	load(0, 0);
+	__syncthreads();
+	for (long k0 = 0, s = 0; k0 < K; k0 += BK, s ^= 1) {
+		if (k0 + BK < K)
+			load(s ^ 1, k0 + BK);
+#pragma unroll
+		for (int kk = 0; kk < BK; kk += 16) {
+			wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa[BM / WM / 16];
+			wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> fb[BN / WN / 16];
+			for (int i = 0; i < BM / WM / 16; i++)
+				wmma::load_matrix_sync(fa[i], &sa[s][wm * (BM / WM) + i * 16][kk], BK + PAD);
+			for (int j = 0; j < BN / WN / 16; j++)
+				wmma::load_matrix_sync(fb[j], &sb[s][kk][wn * (BN / WN) + j * 16], BN + PAD);
+			for (int i = 0; i < BM / WM / 16; i++)
+				for (int j = 0; j < BN / WN / 16; j++)
+					wmma::mma_sync(acc[i][j], fa[i], fb[j], acc[i][j]);
+		}
+		__syncthreads();
+	}
+	for (int i = 0; i < BM / WM / 16; i++)
+		for (int j = 0; j < BN / WN / 16; j++)
+			wmma::store_matrix_sync(&sc[wm * (BM / WM) + i * 16][wn * (BN / WN) + j * 16], acc[i][j], BN, wmma::mem_row_major);
+	__syncthreads();
+	for (int t = threadIdx.x; t < BM * BN; t += blockDim.x)
+		C[(row0 + t / BN) * N + col0 + t % BN] = __float2half(sc[t / BN][t % BN]);
+}
+`
+
+// compilers gives the real compilers that work here.
+func compilers(tb testing.TB) (*process.Launcher, *toolkit, map[string]compiler) {
+	tb.Helper()
+	l := process.NewLauncher()
+	tb.Cleanup(l.Close)
+	c, err := cache.New(tb.TempDir(), 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t := findToolkit(tb.Context(), Options{}, l)
+	found := map[string]compiler{}
+	if n, err := newNVCC(tb.Context(), t, l, c, time.Minute); err == nil {
+		found["nvcc"] = n
+	} else {
+		tb.Logf("nvcc is not tried: %v", err)
+	}
+	if n, err := newNVRTC(tb.Context(), t, l, time.Minute); err == nil {
+		found["nvrtc"] = n
+		tb.Cleanup(n.close)
+	} else {
+		tb.Logf("NVRTC is not tried: %v", err)
+	}
+	if len(found) == 0 {
+		tb.Skip("no CUDA compiler here")
+	}
+	return l, t, found
+}
+
+func TestCompilers(t *testing.T) {
+	_, _, found := compilers(t)
+	for name, c := range found {
+		t.Run(name, func(t *testing.T) {
+			if archs := c.architectures(); !slices.Contains(archs, 80) || !slices.Contains(archs, 90) {
+				t.Errorf("architectures %v, want 80 and 90 among them", archs)
+			}
+			compile := func(source string, flags ...string) (compiled, error) {
+				return c.compile(t.Context(), unit{source: source, flags: flags, arch: "sm_90", files: map[string]string{
+					"sub/part.cuh": "#define PART 3\n",
+				}})
+			}
+			out, err := compile(gemmSource, "-O3", "--maxrregcount=128", "-use_fast_math", "-Xptxas", "-O3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r resources
+			r.readLog(out.Log, "gemm")
+			if err := r.readCubin(out.Cubin, "gemm"); err != nil {
+				t.Fatal(err)
+			}
+			if r.registers < 32 || r.registers > 128 || r.shared != 35840 || r.stack != 0 || !r.told || r.barriers != 1 {
+				t.Errorf("resources %+v\n%s", r, out.Log)
+			}
+			// The cubin alone says the same, but for what ptxas takes on sm_90
+			// for the system.
+			var alone resources
+			if err := alone.readCubin(out.Cubin, "gemm"); err != nil {
+				t.Fatal(err)
+			}
+			if alone.registers != r.registers || alone.stack != r.stack || alone.barriers != r.barriers || alone.told {
+				t.Errorf("the cubin alone says %+v, with the log %+v", alone, r)
+			}
+
+			first, err := codeHash(out.Cubin, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := compile("// another comment\n\n"+gemmSource, "-O3", "--maxrregcount=128", "-use_fast_math", "-Xptxas", "-O3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if second, err := codeHash(again.Cubin, "x"); err != nil || second != first {
+				t.Errorf("comments change the hash of the code: %s, %s, %v", first, second, err)
+			}
+			if other, err := codeHash(out.Cubin, "y"); err != nil || other == first {
+				t.Errorf("another launch has the same hash: %v", err)
+			}
+			changed, err := compile(strings.Replace(gemmSource, "0.0f", "1.0f", 1), "-O3", "--maxrregcount=128", "-use_fast_math")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, err := codeHash(changed.Cubin, "x"); err != nil || other == first {
+				t.Errorf("other code has the same hash: %v", err)
+			}
+
+			if out, err := compile("#include \"sub/part.cuh\"\nextern \"C\" __global__ void k(int *x) { x[PART] = NAMED; }\n", "-DNAMED=2"); err != nil {
+				t.Errorf("a file beside the source: %v\n%s", err, out.Log)
+			}
+			_, err = compile("extern \"C\" __global__ void k(int *x) { x[0] = nothing; }\n")
+			no := &refused{}
+			ok := errors.As(err, &no)
+			if !ok || !strings.Contains(no.summary, "nothing") || !strings.Contains(no.summary, sourceFile) {
+				t.Errorf("a source that is wrong: %v", err)
+			}
+			// Registers for so much are not there: some of it lives in memory.
+			spilled, err := compile(spillingSource, "--maxrregcount=32")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = resources{}
+			r.readLog(spilled.Log, "spills")
+			if r.spillStores == 0 || r.spillLoads == 0 || r.stack == 0 {
+				t.Errorf("resources of a kernel that spills: %+v\n%s", r, spilled.Log)
+			}
+		})
+	}
+}
+
+const spillingSource = `
+extern "C" __global__ void spills(float *x)
+{
+	float a[96];
+#pragma unroll
+	for (int i = 0; i < 96; i++)
+		a[i] = x[i * 32 + threadIdx.x];
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < 96; i++)
+		x[i * 32 + threadIdx.x] = a[95 - i] * a[i];
+}
+`
+
+// TestDisassembly counts the instructions of real binaries.
+func TestDisassembly(t *testing.T) {
+	l, kit, found := compilers(t)
+	disasm := kit.disassembler(func(string) string { return "" })
+	if disasm == nil {
+		t.Skip("neither cuobjdump nor nvdisasm is here")
+	}
+	for name, c := range found {
+		out, err := c.compile(t.Context(), unit{source: gemmSource, arch: "sm_90"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "k.cubin")
+		if err := os.WriteFile(path, out.Cubin, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		both := []*disassembler{disasm}
+		if kit.nvdisasm != "" {
+			both = append(both, (&toolkit{nvdisasm: kit.nvdisasm}).disassembler(func(string) string { return "" }))
+		}
+		var totals []int
+		for _, d := range both {
+			text, err := l.Run(t.Context(), process.Command{Path: d.path, Args: append(slices.Clone(d.args), path), Timeout: time.Minute, Output: disassemblyLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := countInstructions(string(text))
+			totals = append(totals, counts.total())
+			for _, stem := range []string{"HMMA", "LDSM", "BAR", "LDG", "STG", "EXIT"} {
+				if counts.family(stem) == 0 {
+					t.Errorf("%s, %s: no %s among %s", name, d.path, stem, counts.top(40))
+				}
+			}
+			if n := counts.family("LDL", "STL"); n != 0 {
+				t.Errorf("%s: %d local accesses", name, n)
+			}
+		}
+		if slices.Min(totals) != slices.Max(totals) || totals[0] < 100 {
+			t.Errorf("%s: the disassemblers count %v instructions", name, totals)
+		}
+	}
+}
+
+// TestCompilingChildren: a child that dies costs nothing, one that never
+// answers is ended, and many compile at once.
+func TestCompilingChildren(t *testing.T) {
+	_, _, found := compilers(t)
+	n, ok := found["nvrtc"].(*nvrtc)
+	if !ok {
+		t.Skip("NVRTC does not work here")
+	}
+	killOne(n.idle[0].pid)
+	small := unit{source: "extern \"C\" __global__ void k(int *x) { x[0] = 1; }\n", arch: "sm_80"}
+	if _, err := n.compile(t.Context(), small); err != nil {
+		t.Errorf("after its child was killed: %v", err)
+	}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			if _, err := n.compile(t.Context(), small); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+
+	n.timeout = time.Second
+	begin := time.Now()
+	_, err := n.compile(t.Context(), unit{source: endlessSource, arch: "sm_80"})
+	no := &refused{}
+	if !errors.As(err, &no) || !strings.Contains(no.summary, "did not end") {
+		t.Errorf("a source that takes for ever: %v after %v", err, time.Since(begin))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	n.timeout = time.Minute
+	if _, err := n.compile(ctx, unit{source: endlessSource, arch: "sm_80"}); ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := n.compile(t.Context(), small); err != nil {
+		t.Errorf("after all of that: %v", err)
+	}
+}
+
+// endlessSource keeps a compiler busy for minutes: templates that double.
+const endlessSource = `
+template <int N, int M> struct twice { static __device__ int f(int x) { return twice<N - 1, 2 * M>::f(x) + twice<N - 1, 2 * M + 1>::f(x * 3); } };
+template <int M> struct twice<0, M> { static __device__ int f(int x) { return x * M + x / (M + 1); } };
+extern "C" __global__ void k(int *x) { x[0] = twice<18, 0>::f(x[1]); }
+`
+
+// TestNoServerInChildren: a program that does not call CompileServerMain is not
+// started again and again.
+func TestNoServerInChildren(t *testing.T) {
+	if os.Getenv("EVOTUNE_TEST_NO_SERVER") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestNoServerInChildren$")
+		cmd.Env = append(os.Environ(), "EVOTUNE_TEST_NO_SERVER=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	t.Setenv(serverVariable, "/nonexistent")
+	if _, err := startServer(nil, "/nonexistent"); !errors.Is(err, errNoServer) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	_, _, found := compilers(b)
+	for name, c := range found {
+		b.Run(name, func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := c.compile(b.Context(), unit{source: gemmSource, arch: "sm_90"}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBuiltinKernels compiles the harness, and the reference and the baseline
+// of every built-in kernel for GPUs, as a bench does.
+func TestBuiltinKernels(t *testing.T) {
+	_, _, found := compilers(t)
+	names := []string{"nvcc", "nvrtc"}
+	if testing.Short() {
+		names = names[1:]
+	}
+	catalogue, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		c, ok := found[name]
+		if !ok {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			h := &bench{options: Options{CompileWorkers: 2}, compiler: c, problem: &problem{}, scratch: t.TempDir(), gpus: []*gpu{{device: wire.Device{Capability: 90}}}}
+			h.init()
+			if h.cache, err = cache.New(t.TempDir(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.buildTrialHarness(t.Context(), h.gpus[0].device); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.build(t.Context(), unit{source: plantedSource, arch: "sm_90"}); err != nil {
+				t.Fatal(logOf(err))
+			}
+			for _, kernel := range catalogue.Names() {
+				d, err := catalogue.Get(kernel)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d = d.On("cuda"); len(d.Implementations) == 0 {
+					continue
+				}
+				if d.Implementations = slices.DeleteFunc(d.Implementations, func(im *kernels.Implementation) bool {
+					_, err := architecture(im.Target, 90, c.architectures())
+					return err != nil || strings.TrimRight(im.Target, "af") != im.Target // which need a newer toolkit
+				}); len(d.Implementations) == 0 {
+					continue
+				}
+				tune := d.Problem.ShapesFor(kernels.Tune)[:1]
+				plan := evaluator.Plan{Definition: d, Implementations: d.Implementations, Tune: tune, Sanitize: d.Problem.ShapesFor(kernels.Sanitize)[0]}
+				if h.problem, err = newProblem(plan); err != nil {
+					t.Errorf("%s: %v", kernel, err)
+					continue
+				}
+				if err := h.buildHarness(t.Context(), h.gpus[0].device); err != nil {
+					t.Errorf("%s: %v", kernel, err)
+				}
+				for _, im := range d.Implementations {
+					space, err := d.Space([]*kernels.Implementation{im}, tune, nil)
+					if err != nil {
+						t.Logf("%s, %s: %v", kernel, im.Name, err)
+						continue
+					}
+					src, err := im.Render(space.Random(rand.New(rand.NewSource(1))))
+					if err != nil {
+						t.Errorf("%s, %s: %v", kernel, im.Name, err)
+						continue
+					}
+					cand, out, err := h.compile(t.Context(), src)
+					if err != nil || out.Verdict != "" {
+						t.Errorf("%s, %s: %v %s %s %v", kernel, im.Name, err, out.Verdict, out.Reason, out.Evidence)
+						continue
+					}
+					if _, err := h.inspect(t.Context(), cand); err != nil {
+						t.Errorf("%s, %s: %v", kernel, im.Name, err)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package cuda
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+// A toolkit is what was found of CUDA on this machine. Empty paths were not
+// found.
+type toolkit struct {
+	nvcc, ptxas         string
+	cuobjdump, nvdisasm string
+	sanitizer, ncu      string
+	// libraries are where libnvrtc.so may be, the best first.
+	libraries []string
+	// includes are the folders with cuda_fp16.h, the best first.
+	includes []string
+}
+
+// findToolkit looks where toolkits are installed: beside nvcc, in the usual
+// folders, in Python's packages, and where the linker looks.
+func findToolkit(ctx context.Context, o Options, l *process.Launcher) *toolkit {
+	t := &toolkit{}
+	roots := toolkitRoots(o)
+	bins := make([]string, 0, len(roots))
+	for _, r := range roots {
+		bins = append(bins, filepath.Join(r, "bin"), filepath.Join(r, "compute-sanitizer"))
+	}
+	if t.nvcc = o.NVCC; t.nvcc == "" {
+		t.nvcc = lookTool("nvcc", bins)
+	}
+	t.ptxas = lookTool("ptxas", bins)
+	t.cuobjdump, t.nvdisasm = lookTool("cuobjdump", bins), lookTool("nvdisasm", bins)
+	t.sanitizer, t.ncu = lookTool("compute-sanitizer", bins), lookTool("ncu", bins)
+	if t.ncu == "" {
+		if found, _ := filepath.Glob("/opt/nvidia/nsight-compute/*/ncu"); len(found) > 0 {
+			t.ncu = slices.Max(found)
+		}
+	}
+
+	if o.NVRTC != "" {
+		t.libraries = []string{o.NVRTC}
+	} else {
+		for _, r := range roots {
+			t.libraries = appendLibraries(t.libraries, filepath.Join(r, "lib64"), filepath.Join(r, "lib"))
+		}
+		for _, d := range pythonPackages() {
+			t.libraries = appendLibraries(t.libraries, filepath.Join(d, "lib"))
+		}
+		t.libraries = append(t.libraries, linkerLibraries(ctx, l)...)
+	}
+	var dirs []string
+	for _, lib := range t.libraries {
+		dirs = append(dirs, filepath.Join(filepath.Dir(lib), "..", "include"))
+	}
+	for _, r := range roots {
+		dirs = append(dirs, filepath.Join(r, "include"))
+	}
+	for _, d := range pythonPackages() {
+		dirs = append(dirs, filepath.Join(d, "include"))
+	}
+	for _, d := range append(dirs, "/usr/include") {
+		d = filepath.Clean(d)
+		if _, err := os.Stat(filepath.Join(d, "cuda_fp16.h")); err == nil && !slices.Contains(t.includes, d) {
+			t.includes = append(t.includes, d)
+		}
+	}
+	return t
+}
+
+// toolkitRoots lists the folders that may hold a toolkit.
+func toolkitRoots(o Options) []string {
+	var roots []string
+	add := func(dir string) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(roots, real) {
+			roots = append(roots, real)
+		}
+	}
+	if o.NVCC != "" {
+		add(filepath.Join(filepath.Dir(o.NVCC), ".."))
+	} else if path, err := exec.LookPath("nvcc"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		add(filepath.Join(filepath.Dir(path), ".."))
+	}
+	for _, v := range []string{"CUDA_HOME", "CUDA_PATH"} {
+		if d := os.Getenv(v); d != "" {
+			add(d)
+		}
+	}
+	add("/usr/local/cuda")
+	more, _ := filepath.Glob("/usr/local/cuda-*")
+	slices.Reverse(more)
+	for _, d := range more {
+		add(d)
+	}
+	return roots
+}
+
+// pythonPackages lists the folders of NVIDIA's Python packages.
+func pythonPackages() []string {
+	var sites []string
+	prefixes := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr", "/opt/conda"}
+	if home, err := os.UserHomeDir(); err == nil {
+		prefixes = append(prefixes, filepath.Join(home, ".local"))
+	}
+	for _, p := range prefixes {
+		if p == "" {
+			continue
+		}
+		for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages"} {
+			found, _ := filepath.Glob(filepath.Join(p, pattern, "nvidia", "cu*"))
+			slices.Reverse(found)
+			sites = append(sites, found...)
+		}
+	}
+	return sites
+}
+
+func appendLibraries(list []string, dirs ...string) []string {
+	for _, d := range dirs {
+		found, _ := filepath.Glob(filepath.Join(d, "libnvrtc.so*"))
+		found = slices.DeleteFunc(found, func(f string) bool { return strings.Contains(filepath.Base(f), "alt") })
+		if len(found) > 0 {
+			list = append(list, found[0])
+		}
+	}
+	return list
+}
+
+var linkerLine = regexp.MustCompile(`(?m)^\s*libnvrtc\.so[.\d]* .*=> (\S+)$`)
+
+// linkerLibraries asks the linker's cache.
+func linkerLibraries(ctx context.Context, l *process.Launcher) []string {
+	text, err := l.Run(ctx, process.Command{Path: lookTool("ldconfig", []string{"/sbin", "/usr/sbin"}), Args: []string{"-p"}, Timeout: 10 * time.Second, Output: 1 << 20})
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, m := range linkerLine.FindAllStringSubmatch(string(text), -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+// lookTool finds a program on the PATH or in one of the folders.
+func lookTool(name string, dirs []string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, d := range dirs {
+		if path, err := exec.LookPath(filepath.Join(d, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// version asks a tool for the line of its version that says most.
+func (t *toolkit) version(ctx context.Context, l *process.Launcher, path string) (string, error) {
+	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"--version"}, Timeout: 30 * time.Second, Output: 16 << 10})
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for _, line := range lines {
+		if strings.Contains(strings.ToLower(line), "release") || strings.Contains(line, "Version ") {
+			return printable(line), nil
+		}
+	}
+	return printable(lines[0]), nil
+}

@@ -1,0 +1,182 @@
+package wire_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+func reader(s string) *bufio.Reader { return bufio.NewReader(strings.NewReader(s)) }
+
+func TestMessagesArriveAsSent(t *testing.T) {
+	want := wire.TimeRequest{
+		Contenders: []wire.Contender{{Binary: "base", Geometry: wire.Geometry{
+			Grid: [3]int64{4, 2, 1}, Block: [3]int64{128, 1, 1}, Shared: 100 << 10, Workspace: 64,
+		}}},
+		Shape: wire.Shape{Name: "small", Dims: []int64{3, 5}, Elements: []int64{15, 15}, Scalars: []float64{0.5}},
+		Seed:  math.MaxUint64, BatchNS: 2e6, MinRounds: 3, MaxRounds: 9, Precision: 0.01,
+	}
+	var b bytes.Buffer
+	if err := wire.Write(&b, wire.Time, want); err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.Write(&b, wire.Quit, wire.QuitRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(iotest.OneByteReader(&b))
+	kind, body, err := wire.Read(r)
+	if err != nil || kind != wire.Time {
+		t.Fatalf("kind %q, %v; want %q", kind, err, wire.Time)
+	}
+	got, err := wire.Decode[wire.TimeRequest](body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the request changed on its way (-sent +got):\n%s", d)
+	}
+	if kind, _, err := wire.Read(r); kind != wire.Quit || err != nil {
+		t.Errorf("second message: kind %q, %v; want %q", kind, err, wire.Quit)
+	}
+	if _, _, err := wire.Read(r); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v, want io.EOF", err)
+	}
+}
+
+func TestNumbersThatAreNotFinite(t *testing.T) {
+	for _, f := range []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, -1.5e-300} {
+		var b bytes.Buffer
+		if err := wire.Write(&b, wire.Parity, wire.ParityAnswer{Outputs: []wire.Output{{Error: wire.Number(f)}}}); err != nil {
+			t.Fatal(err)
+		}
+		_, body, err := wire.Read(bufio.NewReader(&b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := wire.Decode[wire.ParityAnswer](body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := float64(a.Outputs[0].Error)
+		if got != f && !(math.IsNaN(got) && math.IsNaN(f)) {
+			t.Errorf("%v arrived as %v", f, got)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, in, say string
+		err           error
+	}{
+		{"nothing", "", "EOF", io.EOF},
+		{"text of a library", "Error in initialization, please refer to\n", "header", wire.ErrFormat},
+		{"text without an end", strings.Repeat("x", 100), "end of line", wire.ErrFormat},
+		{"another version", "evotune/2 hello 2\n{}\n", `version "2"`, wire.ErrFormat},
+		{"version with a sign", "evotune/+1 hello 2\n{}\n", "version", wire.ErrFormat},
+		{"unknown kind", "evotune/1 reboot 2\n{}\n", `unknown kind "reboot"`, wire.ErrFormat},
+		{"no length", "evotune/1 hello\n{}\n", "header", wire.ErrFormat},
+		{"length that is none", "evotune/1 hello two\n{}\n", `length "two"`, wire.ErrFormat},
+		{"negative length", "evotune/1 hello -2\n{}\n", `length "-2"`, wire.ErrFormat},
+		{"length with a zero before", "evotune/1 hello 02\n{}\n", `length "02"`, wire.ErrFormat},
+		{"length beyond the limit", fmt.Sprintf("evotune/1 hello %d\n{}\n", wire.MaxLength+1), "more than", wire.ErrFormat},
+		{"longer than said", "evotune/1 hello 2\n{} \n", "no newline", wire.ErrFormat},
+		{"not JSON", "evotune/1 hello 2\n{]\n", "not JSON", wire.ErrFormat},
+		{"cut in the header", "evotune/1 hel", "header", io.ErrUnexpectedEOF},
+		{"cut in the body", "evotune/1 hello 20\n{}", "2 of 20 bytes", io.ErrUnexpectedEOF},
+		{"cut before the newline", "evotune/1 hello 2\n{}", "2 of 2 bytes", io.ErrUnexpectedEOF},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kind, body, err := wire.Read(reader(c.in))
+			if !errors.Is(err, c.err) {
+				t.Fatalf("kind %q, body %q, error %v; want %v", kind, body, err, c.err)
+			}
+			if !strings.Contains(err.Error(), c.say) {
+				t.Errorf("error %q does not say %q", err, c.say)
+			}
+		})
+	}
+}
+
+func TestReadPassesOnErrorsOfTheStream(t *testing.T) {
+	broken := errors.New("broken pipe")
+	for _, s := range []string{"", "evotune/1 he", "evotune/1 hello 9\n{"} {
+		r := bufio.NewReader(io.MultiReader(strings.NewReader(s), iotest.ErrReader(broken)))
+		if _, _, err := wire.Read(r); !errors.Is(err, broken) {
+			t.Errorf("after %q: %v, want %v", s, err, broken)
+		}
+	}
+}
+
+func TestDecodeIsStrict(t *testing.T) {
+	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":1,"colour":"red"}`)); err == nil ||
+		!strings.Contains(err.Error(), "colour") {
+		t.Errorf("a field that does not exist: %v", err)
+	}
+	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":1}{}`)); err == nil {
+		t.Error("two values were taken for one")
+	}
+	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":"1"}`)); err == nil {
+		t.Error("a string was taken for a number")
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	if err := wire.Write(io.Discard, "reboot", wire.QuitRequest{}); err == nil {
+		t.Error("an unknown kind was sent")
+	}
+	if err := wire.Write(io.Discard, wire.Launch, wire.LaunchRequest{Shape: wire.Shape{Scalars: []float64{math.NaN()}}}); err == nil {
+		t.Error("a NaN was sent, which JSON does not have")
+	}
+	if err := wire.Write(io.Discard, wire.Failed, wire.Failure{Error: strings.Repeat("x", wire.MaxLength)}); err == nil {
+		t.Error("a message beyond the limit was sent")
+	}
+}
+
+// FuzzRead holds that what is read is either refused for a stated reason or
+// can be sent again and read as the same.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("evotune/1 hello 13\n{\"version\":1}\n"))
+	f.Add([]byte("evotune/1 failed 33\n{\"error\":\"no device\",\"fatal\":true}\n"))
+	f.Add([]byte("evotune/1 quit 2\n{}\nevotune/1 quit 2\n{}\n"))
+	f.Add([]byte("evotune/1 parity 99999999999999999999\n"))
+	f.Add([]byte("evotune/1 time 67108865\n{"))
+	f.Add([]byte("evotune/9 hello 2\n{}\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := bufio.NewReader(bytes.NewReader(in))
+		for {
+			kind, body, err := wire.Read(r)
+			if err != nil {
+				if !errors.Is(err, wire.ErrFormat) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Fatalf("an error of no known kind: %v", err)
+				}
+				return
+			}
+			message := fmt.Appendf(nil, "evotune/%d %s %d\n%s\n", wire.Version, kind, len(body), body)
+			if !bytes.Contains(in, message) {
+				t.Fatalf("read %s %q, which is not what was sent", kind, body)
+			}
+			if request, err := wire.Decode[wire.ParityRequest](body); err == nil {
+				var b bytes.Buffer
+				if err := wire.Write(&b, wire.Parity, request); err != nil {
+					t.Fatalf("what was decoded cannot be sent: %v", err)
+				}
+				if _, again, err := wire.Read(bufio.NewReader(&b)); err != nil {
+					t.Fatalf("what was sent cannot be read: %v", err)
+				} else if second, err := wire.Decode[wire.ParityRequest](again); err != nil || !cmp.Equal(request, second) {
+					t.Fatalf("decoded again: %v\n%s", err, cmp.Diff(request, second))
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// A Number is a float64 that survives JSON when it is not finite: NaN and the
+// infinities travel as the strings "NaN", "+Inf" and "-Inf".
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	switch f := float64(n); {
+	case math.IsNaN(f):
+		return []byte(`"NaN"`), nil
+	case math.IsInf(f, 1):
+		return []byte(`"+Inf"`), nil
+	case math.IsInf(f, -1):
+		return []byte(`"-Inf"`), nil
+	default:
+		return json.Marshal(f)
+	}
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case `"NaN"`:
+		*n = Number(math.NaN())
+	case `"+Inf"`:
+		*n = Number(math.Inf(1))
+	case `"-Inf"`:
+		*n = Number(math.Inf(-1))
+	default:
+		var f float64
+		if err := json.Unmarshal(b, &f); err != nil {
+			return fmt.Errorf("a number: %w", err)
+		}
+		*n = Number(f)
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+// Package wire is the protocol between evotune and its GPU worker, tune-cuda:
+// requests on the worker's standard input, answers on its standard output, one
+// answer for each request, in order.
+//
+// A message is one header line, "evotune/1 KIND LENGTH\n", LENGTH bytes of
+// JSON, and a newline. Kinds and lengths are checked on both sides. Times are
+// nanoseconds, sizes bytes.
+package wire
+
+// Version is the version of the protocol; both sides refuse another.
+const Version = 1
+
+// A Kind names what a message asks for. The answer to a request has the kind
+// of the request, or [Failed].
+type Kind string
+
+// The kinds.
+const (
+	Hello     Kind = "hello"     // HelloRequest, HelloAnswer
+	Open      Kind = "open"      // OpenRequest, OpenAnswer: begin a problem
+	Load      Kind = "load"      // LoadRequest, LoadAnswer: a binary
+	Unload    Kind = "unload"    // UnloadRequest, UnloadAnswer
+	Parity    Kind = "parity"    // ParityRequest, ParityAnswer
+	Control   Kind = "control"   // ControlRequest, ControlAnswer: a negative control
+	Reference Kind = "reference" // ReferenceRequest, ReferenceAnswer: data for the check against the CPU
+	Launch    Kind = "launch"    // LaunchRequest, LaunchAnswer: one launch, for sanitizers and profilers
+	Time      Kind = "time"      // TimeRequest, TimeAnswer
+	Peaks     Kind = "peaks"     // PeaksRequest, PeaksAnswer: the device's measured ceilings
+	Telemetry Kind = "telemetry" // TelemetryRequest, TelemetryAnswer
+	Quit      Kind = "quit"      // QuitRequest, QuitAnswer
+	Failed    Kind = "failed"    // Failure
+)
+
+// A Failure answers a request that could not be carried out because of the
+// worker, the machine or the request; what a candidate did wrong is told in
+// the ordinary answers as a [Fault].
+type Failure struct {
+	Error string `json:"error"`
+	// Fatal says that the process can do no more and ends.
+	Fatal bool `json:"fatal,omitempty"`
+}
+
+// A Fault is what the driver said of a candidate.
+type Fault struct {
+	// Call is the driver call that failed, as "cuLaunchKernel".
+	Call string `json:"call"`
+	// Code and Name are the driver's: 700, "CUDA_ERROR_ILLEGAL_ADDRESS".
+	Code int    `json:"code"`
+	Name string `json:"name"`
+	// Fatal says that the context is lost: the worker ends after this answer.
+	Fatal bool `json:"fatal,omitempty"`
+}
+
+// HelloRequest is the first message to a worker. The worker holds the first
+// device that it sees (CUDA_VISIBLE_DEVICES chooses it, by UUID).
+type HelloRequest struct {
+	Version int `json:"version"`
+}
+
+// HelloAnswer tells of worker and device.
+type HelloAnswer struct {
+	Version int    `json:"version"`
+	PID     int    `json:"pid"`
+	Device  Device `json:"device"`
+}
+
+// A Device is a GPU.
+type Device struct {
+	Name         string `json:"name"`
+	UUID         string `json:"uuid"` // "GPU-..."
+	Capability   int    `json:"capability"`
+	SMs          int    `json:"sms"`
+	L2Bytes      int64  `json:"l2_bytes"`
+	MemoryBytes  int64  `json:"memory_bytes"`
+	SharedOptin  int64  `json:"shared_optin_bytes"` // per block, with the opt-in
+	RegistersSM  int    `json:"registers_per_sm"`
+	ThreadsSM    int    `json:"threads_per_sm"`
+	ClockKHz     int    `json:"clock_khz"`
+	MemoryKHz    int    `json:"memory_clock_khz"`
+	BusBits      int    `json:"bus_bits"`
+	CUDADriver   int    `json:"cuda_driver"`    // 13000
+	DriverString string `json:"driver_version"` // NVML's "580.159.04"; "" without NVML
+	NVML         string `json:"nvml,omitempty"` // why NVML is not there; "" when it is
+	GraphLaunch  bool   `json:"graph_launch"`
+}
+
+// OpenRequest begins a problem; an earlier one is forgotten with all its
+// binaries and memory.
+type OpenRequest struct {
+	// Harness is the cubin of the harness's own kernels.
+	Harness string   `json:"harness"`
+	Buffers []Buffer `json:"buffers"`
+	// Scalars are the types of the scalars, after the buffers.
+	Scalars []string `json:"scalars,omitempty"`
+	// Reference computes every output in double precision: its entry gets the
+	// dimensions (int64), the buffers as double and the scalars as double.
+	Reference      string `json:"reference,omitempty"` // a cubin
+	ReferenceEntry string `json:"reference_entry,omitempty"`
+}
+
+// A Buffer is one array argument.
+type Buffer struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"` // f64 f32 f16 bf16 i64 i32 i16 i8 u8
+	Role  string `json:"role"`  // in, out, inout
+	// Data fills inputs: the distribution and its two parameters, as in
+	// kernels.Data.
+	Distribution string  `json:"distribution,omitempty"`
+	A            float64 `json:"a,omitempty"`
+	B            float64 `json:"b,omitempty"`
+	// Tolerance bounds max|output - reference| / RMS(reference).
+	Tolerance float64 `json:"tolerance,omitempty"`
+}
+
+// OpenAnswer is empty.
+type OpenAnswer struct{}
+
+// LoadRequest loads a binary under a name that later requests use.
+type LoadRequest struct {
+	Name string `json:"name"`
+	// Cubin is a file and Entry the kernel in it; or Routine names a vendor's
+	// routine ("cublas:gemm"), loaded at run time.
+	Cubin   string `json:"cubin,omitempty"`
+	Entry   string `json:"entry,omitempty"`
+	Routine string `json:"routine,omitempty"`
+}
+
+// LoadAnswer has the attributes that the driver gives for the entry.
+type LoadAnswer struct {
+	Fault       *Fault `json:"fault,omitempty"`
+	Registers   int    `json:"registers,omitempty"`
+	LocalBytes  int64  `json:"local_bytes,omitempty"` // per thread
+	SharedBytes int64  `json:"shared_bytes,omitempty"`
+	ConstBytes  int64  `json:"const_bytes,omitempty"`
+	MaxThreads  int    `json:"max_threads,omitempty"`
+	// Version is that of the vendor's library.
+	Version string `json:"version,omitempty"`
+}
+
+// UnloadRequest forgets a binary and frees its memory.
+type UnloadRequest struct {
+	Name string `json:"name"`
+}
+
+// UnloadAnswer is empty.
+type UnloadAnswer struct{}
+
+// A Geometry is how one binary is launched at one shape.
+type Geometry struct {
+	Grid   [3]int64 `json:"grid"`
+	Block  [3]int64 `json:"block"`
+	Shared int64    `json:"shared,omitempty"` // dynamic; above 48 KB is opted in
+	// Workspace is the size of the last argument, a scratch buffer that is
+	// zero before the first launch and is not touched between launches. With
+	// 0 the argument is null; an entry without one does not see it.
+	Workspace int64 `json:"workspace,omitempty"`
+}
+
+// A Shape is one instance of the problem.
+type Shape struct {
+	Name     string    `json:"name"`
+	Dims     []int64   `json:"dims"`
+	Elements []int64   `json:"elements"` // one entry per buffer
+	Scalars  []float64 `json:"scalars,omitempty"`
+	// Reference is the launch of the reference at this shape.
+	Reference Geometry `json:"reference"`
+}
+
+// ParityRequest compares a binary with the reference at one shape, on the
+// device. Inputs and reference are made once for a shape and seed and kept.
+type ParityRequest struct {
+	Binary   string   `json:"binary"`
+	Geometry Geometry `json:"geometry"`
+	Shape    Shape    `json:"shape"`
+	Seed     uint64   `json:"seed"`
+	// Repeat is the number of launches whose outputs must be the same bits.
+	Repeat int `json:"repeat"`
+	// TimeoutNS bounds the launches; the backend kills a worker that stays
+	// longer.
+	TimeoutNS int64 `json:"timeout_ns"`
+}
+
+// ParityAnswer is what the comparison saw.
+type ParityAnswer struct {
+	Fault   *Fault   `json:"fault,omitempty"`
+	Outputs []Output `json:"outputs,omitempty"`
+	// InputChanged names an input that the candidate wrote to.
+	InputChanged string `json:"input_changed,omitempty"`
+	// RedZone names a buffer outside whose bounds something was written, and
+	// where: the offset in bytes from the start of the buffer.
+	RedZone       string `json:"red_zone,omitempty"`
+	RedZoneOffset int64  `json:"red_zone_offset,omitempty"`
+	// Different counts elements that another launch gave other bits.
+	Different int64 `json:"different,omitempty"`
+	ElapsedNS int64 `json:"elapsed_ns"`
+}
+
+// An Output compares one output with the reference.
+type Output struct {
+	Name string `json:"name"`
+	// Error is max|output - reference| / RMS(reference), Limit the tolerance.
+	Error Number  `json:"error"`
+	Limit float64 `json:"limit"`
+	RMS   Number  `json:"rms"`
+	// Worst is where the error is largest, with both values there.
+	Worst int64  `json:"worst"`
+	Got   Number `json:"got"`
+	Want  Number `json:"want"`
+	// NotFinite counts elements that are NaN or infinite where the reference
+	// is finite; Unwritten those that are wrong and still hold the poison (of
+	// integers too, which are never not finite).
+	NotFinite int64 `json:"not_finite,omitempty"`
+	Unwritten int64 `json:"unwritten,omitempty"`
+	// Elements is the number of elements compared: all of them.
+	Elements int64 `json:"elements"`
+}
+
+// ControlRequest asks how wrong a wrong answer is: "zeros", "constant" or
+// "swap" with the two inputs that are exchanged.
+type ControlRequest struct {
+	Kind    string   `json:"kind"`
+	Buffers []string `json:"buffers,omitempty"`
+	Shape   Shape    `json:"shape"`
+	Seed    uint64   `json:"seed"`
+}
+
+// ControlAnswer compares the wrong answer with the reference.
+type ControlAnswer struct {
+	Outputs []Output `json:"outputs"`
+}
+
+// ReferenceRequest asks for the inputs (as double) and the outputs of the
+// device's reference at a small shape, so that the backend can check it
+// against the CPU's reference.
+type ReferenceRequest struct {
+	Shape Shape  `json:"shape"`
+	Seed  uint64 `json:"seed"`
+	// File is where the worker writes the buffers before and the outputs after,
+	// as little-endian doubles: all buffers in order (outputs as zero), then
+	// all outputs.
+	File string `json:"file"`
+}
+
+// ReferenceAnswer is empty.
+type ReferenceAnswer struct{}
+
+// LaunchRequest launches a binary once, on memory of its own that is exactly
+// as large as the buffers, inputs filled, outputs as the allocator gave them.
+type LaunchRequest struct {
+	Binary   string   `json:"binary"`
+	Geometry Geometry `json:"geometry"`
+	Shape    Shape    `json:"shape"`
+	Seed     uint64   `json:"seed"`
+}
+
+// LaunchAnswer says how the launch ended.
+type LaunchAnswer struct {
+	Fault     *Fault `json:"fault,omitempty"`
+	ElapsedNS int64  `json:"elapsed_ns"`
+}
+
+// TimeRequest times contenders at one shape, interleaved: in every round each
+// contender is timed once, in an order drawn from Seed. The first contender is
+// the baseline.
+type TimeRequest struct {
+	Contenders []Contender `json:"contenders"`
+	Shape      Shape       `json:"shape"`
+	Seed       uint64      `json:"seed"`
+	// Cold rotates the inputs past the last-level cache; else they rotate
+	// through a few sets that stay in it.
+	Cold bool `json:"cold,omitempty"`
+	// BatchNS is what one sample should take at least; the number of launches
+	// in a graph follows from it. A contender's first launches set it.
+	BatchNS int64 `json:"batch_ns"`
+	// Rounds are taken at least MinRounds and at most MaxRounds; between them
+	// sampling stops when BudgetNS is spent, or when the relative
+	// interquartile range of the ratios over the root of their number is below
+	// Precision ("precise"), or, with two contenders and Slower > 0, when the
+	// lower quartile of their ratios is above Slower ("slower"). Three rounds
+	// are enough when all ratios are far above it.
+	MinRounds int     `json:"min_rounds"`
+	MaxRounds int     `json:"max_rounds"`
+	BudgetNS  int64   `json:"budget_ns"`
+	Precision float64 `json:"precision,omitempty"`
+	Slower    float64 `json:"slower,omitempty"`
+	// Latencies is how many single launches are timed by the wall clock, from
+	// the call to the end of the synchronisation, after the rounds; none when
+	// those ended with "slower".
+	Latencies int `json:"latencies,omitempty"`
+}
+
+// A Contender is a loaded binary and its launch.
+type Contender struct {
+	Binary   string   `json:"binary"`
+	Geometry Geometry `json:"geometry"`
+}
+
+// TimeAnswer has the samples.
+type TimeAnswer struct {
+	Contenders []Timed `json:"contenders"`
+	// Stopped is "precise", "slower", "limit".
+	Stopped string `json:"stopped,omitempty"`
+	Before  State  `json:"before"`
+	After   State  `json:"after"`
+	// GPUNS is the time that the device spent in timed work, ElapsedNS what
+	// the request took.
+	GPUNS     int64 `json:"gpu_ns"`
+	ElapsedNS int64 `json:"elapsed_ns"`
+}
+
+// Timed is one contender's part.
+type Timed struct {
+	Fault *Fault `json:"fault,omitempty"`
+	// SamplesNS has one entry per round: nanoseconds per launch between
+	// events; WallNS the same graph by the wall clock, per launch, from the
+	// call to the end of the device's synchronisation.
+	SamplesNS []float64 `json:"samples_ns"`
+	WallNS    []float64 `json:"wall_ns"`
+	Batch     int       `json:"batch"`
+	// LatencyNS are single launches, when asked for.
+	LatencyNS []float64 `json:"latency_ns,omitempty"`
+	// After compares what the last timed launches left with the reference: the
+	// worst over all sets of inputs. Every set was poisoned before the last
+	// round.
+	After []Output `json:"after,omitempty"`
+	// Sets is the number of sets of inputs.
+	Sets int `json:"sets"`
+}
+
+// PeaksRequest asks for the ceilings of the device, measured now.
+type PeaksRequest struct {
+	Harness string `json:"harness"`
+}
+
+// PeaksAnswer has operations per second by pipe ("f32", "f64", "tensor-f16",
+// "tensor-bf16") and bytes per second ("copy", "read", "write", "l2").
+//
+// Bytes per second are as measured; a copy counts what it reads and what it
+// writes. Of operations, the larger of two is given: what was measured (on
+// tensor cores through mma.sync, which on sm_90 does not reach the peak), and
+// what the multiprocessors can do at their highest clock by NVIDIA's figures,
+// where the architecture is known. So no kernel can be faster. What was
+// measured alone is under "measured-f32" and so on.
+type PeaksAnswer struct {
+	Peaks map[string]float64 `json:"peaks"`
+}
+
+// TelemetryRequest is empty.
+type TelemetryRequest struct{}
+
+// TelemetryAnswer is the state of the device now.
+type TelemetryAnswer struct {
+	State State `json:"state"`
+}
+
+// A State is what NVML reads; zero fields were not read.
+type State struct {
+	SMClockMHz     int      `json:"sm_clock_mhz,omitempty"`
+	MemoryClockMHz int      `json:"memory_clock_mhz,omitempty"`
+	PowerWatts     float64  `json:"power_watts,omitempty"`
+	Celsius        int      `json:"celsius,omitempty"`
+	Throttle       []string `json:"throttle,omitempty"` // the reasons, but for idle
+	UsedBytes      int64    `json:"used_bytes,omitempty"`
+	// OtherProcesses counts processes on the device besides the worker's own
+	// family, when NVML tells.
+	OtherProcesses int `json:"other_processes,omitempty"`
+}
+
+// QuitRequest asks the worker to end.
+type QuitRequest struct{}
+
+// QuitAnswer is empty.
+type QuitAnswer struct{}

@@ -1,0 +1,307 @@
+package cuda
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/process"
+)
+
+// stderrLimit bounds the text that is kept of what a worker writes for people.
+const stderrLimit = 64 << 10
+
+// helloTimeout is how long a worker may take to start; under a tool of
+// compute-sanitizer, on a busy machine, that is seconds.
+const helloTimeout = time.Minute
+
+// A workerError says that a worker ended, or talked nonsense, in the middle of
+// a request: nobody knows whose fault it was.
+type workerError struct {
+	reason string
+	stderr string
+}
+
+func (e *workerError) Error() string {
+	if s := firstLine(e.stderr); s != "" {
+		return e.reason + ": " + printable(s)
+	}
+	return e.reason
+}
+
+// A timeoutError says that a worker did not answer and was killed.
+type timeoutError struct {
+	kind  wire.Kind
+	after time.Duration
+}
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.after) }
+
+// A refusal is a worker's Failure: the request could not be carried out.
+type refusal struct {
+	kind wire.Kind
+	wire.Failure
+}
+
+func (e *refusal) Error() string { return fmt.Sprintf("the worker's %s: %s", e.kind, e.Failure.Error) }
+
+// A worker is one process of tune-cuda. Its methods but for kill are for one
+// goroutine at a time.
+type worker struct {
+	pid    int
+	hello  wire.HelloAnswer
+	in     *os.File
+	out    *bufio.Reader
+	outEnd *os.File
+	stderr *process.Log
+	exited chan struct{}
+	state  *os.ProcessState
+
+	once sync.Once
+	gone chan struct{} // closed when nothing is left of it
+	// dead says that nothing more can be asked of it.
+	dead bool
+	// prepared holds the shapes and seeds whose inputs and reference it has.
+	prepared map[string]bool
+	// loaded counts the candidates that it has had.
+	loaded int
+	// faults is where a tool of compute-sanitizer writes what it finds.
+	faults *faultLog
+}
+
+// A workerSpec says how a worker is to be started.
+type workerSpec struct {
+	path    string
+	wrapper []string // command line before it
+	uuid    string   // of the GPU; "" for the first
+	dir     string
+	env     []string
+}
+
+// startWorker starts a worker and waits for its hello.
+func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*worker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	args := append(append([]string{}, spec.wrapper...), spec.path)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = spec.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "CUDA_CACHE_DISABLE=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+	if spec.dir != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+spec.dir)
+	}
+	if spec.uuid != "" {
+		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+spec.uuid)
+	}
+	cmd.Env = append(cmd.Env, spec.env...)
+	var pipes [3][2]*os.File
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for _, p := range pipes[:i] {
+				_, _ = p[0].Close(), p[1].Close()
+			}
+			return nil, fmt.Errorf("starting a worker: %w", err)
+		}
+		pipes[i] = [2]*os.File{r, w}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
+	err := l.Start(cmd)
+	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
+		_ = f.Close() // the child has its own
+	}
+	if err != nil {
+		for _, f := range []*os.File{pipes[0][1], pipes[1][0], pipes[2][0]} {
+			_ = f.Close()
+		}
+		return nil, fmt.Errorf("starting %s: %w", args[0], err)
+	}
+	w := &worker{
+		pid: cmd.Process.Pid, in: pipes[0][1], outEnd: pipes[1][0], out: bufio.NewReaderSize(pipes[1][0], 64<<10),
+		stderr: process.NewLog(pipes[2][0], stderrLimit), exited: make(chan struct{}), gone: make(chan struct{}),
+		prepared: map[string]bool{},
+	}
+	go func() {
+		// The exit status is in the state; an error of Wait adds nothing to it.
+		w.state, _ = cmd.Process.Wait()
+		close(w.exited)
+	}()
+	if err := w.call(ctx, helloTimeout, wire.Hello, wire.HelloRequest{Version: wire.Version}, &w.hello); err != nil {
+		w.kill()
+		return nil, fmt.Errorf("%s: %w", filepath.Base(spec.path), err)
+	}
+	if w.hello.Version != wire.Version {
+		w.kill()
+		return nil, fmt.Errorf("%s speaks version %d of the protocol, evotune version %d: use those of one release", spec.path, w.hello.Version, wire.Version)
+	}
+	return w, nil
+}
+
+// call asks one request and waits for its answer. After any error but a refusal
+// that is not fatal, the worker is dead. The error is a *workerError, a
+// *timeoutError, a *refusal or the context's.
+func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind, request, answer any) error {
+	if w.dead {
+		return &workerError{"it had ended before", w.stderr.Text()}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { process.KillGroup(w.pid) })
+	defer stop()
+	expired := make(chan struct{})
+	timer := time.AfterFunc(timeout, func() {
+		close(expired)
+		process.KillGroup(w.pid)
+	})
+	err := w.exchange(kind, request, answer)
+	timer.Stop()
+	if err == nil {
+		return nil
+	}
+	var refused *refusal
+	if errors.As(err, &refused) && !refused.Fatal {
+		return err
+	}
+	w.dead = true
+	select {
+	case <-expired:
+		w.kill()
+		return &timeoutError{kind, timeout}
+	default:
+	}
+	if ctx.Err() != nil {
+		w.kill()
+		return ctx.Err()
+	}
+	if refused != nil {
+		w.kill()
+		return err
+	}
+	reason := err.Error()
+	select {
+	case <-w.exited:
+		reason = endReason(w.state)
+	case <-time.After(2 * time.Second):
+	}
+	w.kill()
+	return &workerError{reason, w.stderr.Text()}
+}
+
+// exchange writes the request and reads the answer.
+func (w *worker) exchange(kind wire.Kind, request, answer any) error {
+	if err := wire.Write(w.in, kind, request); err != nil {
+		return fmt.Errorf("it takes no requests: %w", err)
+	}
+	got, body, err := wire.Read(w.out)
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it closed its output")
+	case err != nil:
+		return err
+	case got == wire.Failed:
+		f, err := wire.Decode[wire.Failure](body)
+		if err != nil {
+			return err
+		}
+		return &refusal{kind, f}
+	case got != kind:
+		return fmt.Errorf("it answered a request for %s with %s", kind, got)
+	}
+	return decode(body, answer)
+}
+
+func endReason(state *os.ProcessState) string {
+	if state == nil {
+		return "the worker ended"
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return "the worker ended: " + state.String()
+	case status.Signaled():
+		return "the worker was killed by " + unix.SignalName(status.Signal())
+	}
+	return fmt.Sprintf("the worker ended with status %d", status.ExitStatus())
+}
+
+// ended says that the process has ended.
+func (w *worker) ended() bool {
+	select {
+	case <-w.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// quit lets a worker end by itself, so that a tool around it can write its
+// summary, and then makes sure.
+func (w *worker) quit(timeout time.Duration) {
+	if !w.dead {
+		var a wire.QuitAnswer
+		_ = w.call(context.Background(), timeout, wire.Quit, wire.QuitRequest{}, &a)
+		select {
+		case <-w.exited:
+		case <-time.After(timeout):
+		}
+	}
+	w.kill()
+}
+
+// kill ends the process and all that came from it, and frees what evotune
+// holds of it. It may be called again, and by others.
+func (w *worker) kill() {
+	w.once.Do(func() {
+		process.KillGroup(w.pid)
+		<-w.exited
+		// A tool's child comes to us when the tool has ended.
+		for {
+			pid, err := unix.Wait4(-w.pid, nil, 0, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || pid <= 0 {
+				break
+			}
+		}
+		_ = w.in.Close()
+		_ = w.outEnd.Close()
+		w.stderr.Close()
+		if w.faults != nil {
+			w.faults.close()
+		}
+		close(w.gone)
+	})
+	<-w.gone
+}
+
+// faultText is what the driver said of a candidate, for people.
+func faultText(f *wire.Fault) string {
+	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(f.Name, "CUDA_ERROR_"), "_", " "))
+	return fmt.Sprintf("%s failed: %s (%s, %d)", f.Call, name, f.Name, f.Code)
+}
+
+// decode reads an answer. A field that its type does not have is an error.
+func decode(body []byte, answer any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(answer); err != nil {
+		return fmt.Errorf("its answer cannot be read: %w", err)
+	}
+	return nil
+}
