@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"text/template"
 
 	"github.com/evotune/evotune/genome"
@@ -22,9 +23,13 @@ type Definition struct {
 	Hash string `json:"hash"`
 	// Overrides is the folder of the kernel of the same name that this one
 	// stands in for; empty when there is none. Only a Catalogue sets it.
-	Overrides       string            `json:"overrides,omitempty"`
-	Problem         Problem           `json:"problem"`
-	Implementations []*Implementation `json:"implementations"`
+	Overrides string  `json:"overrides,omitempty"`
+	Problem   Problem `json:"problem"`
+	// Variants holds the problem as a backend has it where that differs from
+	// Problem: in types, shapes, costs or tolerance, never in dimensions or
+	// buffers.
+	Variants        map[string]*Problem `json:"variants,omitempty"`
+	Implementations []*Implementation   `json:"implementations"`
 
 	doc *document // kernel.toml, for the positions of what Lint finds
 }
@@ -116,18 +121,52 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 // A Launch is the launch geometry of a GPU kernel: expressions over the
 // dimensions and the parameters.
 type Launch struct {
-	Grid   []string `json:"grid"`   // up to three
-	Block  []string `json:"block"`  // up to three
-	Shared string   `json:"shared"` // bytes of dynamic shared memory; "" is none
+	Grid   []string `json:"grid"`             // up to three
+	Block  []string `json:"block"`            // up to three
+	Shared string   `json:"shared,omitempty"` // bytes of dynamic shared memory; "" is none
+	// Workspace is the size in bytes of a scratch buffer that the entry gets as
+	// its last argument, a void pointer; "" is none. It is zero before the
+	// first launch and not touched between launches.
+	Workspace string `json:"workspace,omitempty"`
 
-	grid, block []*expression
-	shared      *expression
+	grid, block       []*expression
+	shared, workspace *expression
 }
 
 // A Geometry is the launch geometry of one genome at one shape.
 type Geometry struct {
-	Grid, Block [3]int64
-	SharedBytes int64
+	Grid, Block    [3]int64
+	SharedBytes    int64
+	WorkspaceBytes int64
+}
+
+// at evaluates the geometry; with an error comes the expression that failed.
+func (l *Launch) at(env map[string]any) (Geometry, *expression, error) {
+	geo := Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
+	var failed *expression
+	var fault error
+	eval := func(e *expression, to *int64, what string, least int64) {
+		if e == nil || fault != nil {
+			return
+		}
+		n, err := e.prog.Int(env)
+		switch {
+		case err != nil:
+			failed, fault = e, fmt.Errorf("%s: %w", what, err)
+		case n < least:
+			failed, fault = e, fmt.Errorf("%s: %q gives %d, expected at least %d", what, e.src, n, least)
+		}
+		*to = n
+	}
+	for i, e := range l.grid {
+		eval(e, &geo.Grid[i], "grid", 1)
+	}
+	for i, e := range l.block {
+		eval(e, &geo.Block[i], "block", 1)
+	}
+	eval(l.shared, &geo.SharedBytes, "shared", 0)
+	eval(l.workspace, &geo.WorkspaceBytes, "workspace", 0)
+	return geo, failed, fault
 }
 
 // Binary holds requirements on the compiled code. A backend that cannot check
@@ -135,7 +174,7 @@ type Geometry struct {
 type Binary struct {
 	// Require lists patterns of mnemonics of which each must occur in the
 	// entry's code; Forbid those of which none may.
-	Require []*regexp.Regexp `json:"require,omitempty"`
+	Require []Requirement    `json:"require,omitempty"`
 	Forbid  []*regexp.Regexp `json:"forbid,omitempty"`
 	// MaxStack bounds the stack frame in bytes: of any function (CPU), of a
 	// thread (GPU). MaxRegisters bounds the registers of a thread and MaxSpill
@@ -143,6 +182,15 @@ type Binary struct {
 	MaxStack     *int64 `json:"max_stack,omitempty"`
 	MaxRegisters *int64 `json:"max_registers,omitempty"`
 	MaxSpill     *int64 `json:"max_spill,omitempty"`
+}
+
+// A Requirement is a pattern that some mnemonic of the entry's code must match.
+type Requirement struct {
+	Pattern *regexp.Regexp `json:"pattern"`
+	// When is a condition over the parameters; empty means always.
+	When string `json:"when,omitempty"`
+
+	when *expression
 }
 
 // A BaselineKind says what a baseline is.
@@ -159,7 +207,9 @@ const (
 // against.
 type Baseline struct {
 	Kind BaselineKind `json:"kind"`
-	// Genome gives every active parameter its value (BaselineGenome).
+	// Genome gives every active parameter its value (BaselineGenome). Where the
+	// parameter's values are integers and the one given is text, it is an
+	// expression over the dimensions; see [Baseline.At].
 	Genome map[string]any `json:"genome,omitempty"`
 	// Source and Flags are a C file with the entry's signature, and how to
 	// compile it (BaselineSource). The flags are no templates.
@@ -171,6 +221,20 @@ type Baseline struct {
 	Symbol  string `json:"symbol,omitempty"`
 
 	owner *Implementation
+	exprs map[string]*expression // of Genome
+}
+
+// At gives the values of the baseline's genome at a shape (BaselineGenome).
+func (b *Baseline) At(s Shape) (map[string]any, error) {
+	values := maps.Clone(b.Genome)
+	for name, e := range b.exprs {
+		n, err := e.prog.Int(s.env())
+		if err != nil {
+			return nil, b.owner.fail(e.at, "the baseline's %s at shape %s: %v", name, s.Name, err)
+		}
+		values[name] = n
+	}
+	return values, nil
 }
 
 // Implementation is the one that declares the baseline.
@@ -201,9 +265,62 @@ func (im *Implementation) Baseline() *Baseline {
 // Definition is the kernel that the implementation belongs to.
 func (im *Implementation) Definition() *Definition { return im.definition }
 
-// implementationGene is the gene by which a space over several implementations
+// ProblemOn is the problem as a backend has it.
+func (d *Definition) ProblemOn(backend string) *Problem {
+	if p := d.Variants[backend]; p != nil {
+		return p
+	}
+	return &d.Problem
+}
+
+// On gives the kernel as a backend has it: its problem and its implementations,
+// of which there may be none.
+func (d *Definition) On(backend string) *Definition {
+	c := *d
+	c.Problem, c.Variants, c.Implementations = *d.ProblemOn(backend), nil, nil
+	for _, im := range d.Implementations {
+		if im.Backend == backend {
+			c.Implementations = append(c.Implementations, im)
+		}
+	}
+	return &c
+}
+
+// Problem is the problem as the implementation's backend has it.
+func (im *Implementation) Problem() *Problem { return im.definition.ProblemOn(im.Backend) }
+
+// Supports says why the implementation, with a genome, cannot compute a shape:
+// the constraint over the dimensions that does not hold there. It is nil when
+// it can.
+func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]any) error {
+	env := s.env()
+	known, err := withDefaults(limits)
+	if err != nil {
+		return err
+	}
+	maps.Copy(env, known)
+	maps.Copy(env, g.Map())
+	for i, e := range im.checks {
+		dims := slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := s.Dims[n]; return ok })
+		active := !slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok })
+		if !dims || !active {
+			continue
+		}
+		ok, err := e.prog.Bool(env)
+		if err != nil {
+			return im.fail(e.at, "at shape %s: %v", s.Name, err)
+		}
+		if !ok {
+			c := im.Constraints[i]
+			return fmt.Errorf("at shape %s it breaks the constraint %s (%s)", s.Name, c.Expr, c.Why)
+		}
+	}
+	return nil
+}
+
+// ImplementationGene is the gene by which a space over several implementations
 // chooses among them.
-const implementationGene = "implementation"
+const ImplementationGene = "implementation"
 
 // Space is the space of one implementation, or of several, whose first gene
 // "implementation" then chooses among them. A constraint must hold for every
@@ -233,7 +350,7 @@ func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[s
 		for i, im := range impls {
 			alts[i] = genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints}
 		}
-		space, err = genome.NewUnion(implementationGene, alts, envs...)
+		space, err = genome.NewUnion(ImplementationGene, alts, envs...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", d.Name, err)
@@ -247,7 +364,7 @@ func (d *Definition) Implementation(g genome.Genome, impls []*Implementation) *I
 	if len(impls) == 1 {
 		return impls[0]
 	}
-	v, _ := g.Get(implementationGene)
+	v, _ := g.Get(ImplementationGene)
 	for _, im := range impls {
 		if v == genome.Str(im.Name) {
 			return im
@@ -277,37 +394,14 @@ const maxThreads = 1024
 // Geometry computes the launch geometry of a genome at a shape. It fails for
 // implementations without one.
 func (im *Implementation) Geometry(g genome.Genome, s Shape) (Geometry, error) {
-	geo := Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
 	if im.Launch == nil {
-		return geo, fmt.Errorf("implementation %s has no launch geometry", im.Name)
+		return Geometry{}, fmt.Errorf("implementation %s has no launch geometry", im.Name)
 	}
 	env := s.env()
 	maps.Copy(env, g.Map())
-	eval := func(e *expression, what string, least int64) (int64, error) {
-		n, err := e.prog.Int(env)
-		if err != nil {
-			return 0, im.fail(e.at, "%s: %v", what, err)
-		}
-		if n < least {
-			return 0, im.fail(e.at, "%s: %q gives %d for the genome %s at shape %s, expected at least %d", what, e.src, n, g, s.Name, least)
-		}
-		return n, nil
-	}
-	var err error
-	for i, e := range im.Launch.grid {
-		if geo.Grid[i], err = eval(e, "grid", 1); err != nil {
-			return geo, err
-		}
-	}
-	for i, e := range im.Launch.block {
-		if geo.Block[i], err = eval(e, "block", 1); err != nil {
-			return geo, err
-		}
-	}
-	if im.Launch.shared != nil {
-		if geo.SharedBytes, err = eval(im.Launch.shared, "shared", 0); err != nil {
-			return geo, err
-		}
+	geo, failed, err := im.Launch.at(env)
+	if err != nil {
+		return geo, im.fail(failed.at, "%v, for the genome %s at shape %s", err, g, s.Name)
 	}
 	return geo, nil
 }

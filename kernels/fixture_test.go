@@ -173,6 +173,7 @@ func folder(definition string) fstest.MapFS {
 		"k/tiled.c.tmpl": {Data: []byte(baseTemplate)},
 		"k/tile.h":       {Data: []byte("/* one() */\n")},
 		"k/reference.c":  {Data: []byte(reference)},
+		"k/reference.cu": {Data: []byte("__global__ void reference() {}\n")},
 		"k/baseline.c":   {Data: []byte("void plain(void);\n")},
 	}
 }

@@ -96,7 +96,7 @@ func checkDefinition(t *testing.T, d *kernels.Definition) {
 		if b == nil {
 			t.Fatalf("%s has no baseline", im.Name)
 		}
-		if _, err := im.RenderBaseline(); err != nil && !errors.Is(err, kernels.ErrRender) && !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := im.RenderBaseline(im.Problem().ShapesFor(kernels.Tune)[0]); err != nil && !errors.Is(err, kernels.ErrRender) && !errors.Is(err, errors.ErrUnsupported) {
 			t.Fatal(err)
 		}
 		values := 0

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"maps"
 	"math/bits"
 	"regexp"
@@ -47,7 +48,7 @@ func (l *loader) implementation(n *node) *Implementation {
 	for _, e := range t.texts("blocking") {
 		im.Blocking = append(im.Blocking, l.pattern(e))
 	}
-	l.binary(t, im)
+	l.binary(t, im, env)
 	l.launch(t, im, env)
 	if e := t.get("baseline", tableNode); e != nil && l.d.err == nil {
 		l.baseline(e, im)
@@ -91,7 +92,7 @@ func (l *loader) parameters(t table, im *Implementation, env, constants map[stri
 		switch {
 		case !identifier.MatchString(g.Name):
 			l.d.fail(e.at, "parameter %q: use letters, digits and _, not a digit first", g.Name)
-		case g.Name == implementationGene:
+		case g.Name == ImplementationGene:
 			l.d.fail(e.at, "parameter %q is the choice among implementations: choose another name", g.Name)
 		case slices.Contains(l.def.Problem.Dims, g.Name):
 			l.d.fail(e.at, "parameter %s has the name of a dimension: choose another", g.Name)
@@ -354,14 +355,37 @@ func (l *loader) templates(t table, im *Implementation) {
 	}
 }
 
-func (l *loader) binary(t table, im *Implementation) {
+// requirement reads a pattern, or a table with a pattern and a condition.
+func (l *loader) requirement(n *node, env map[string]any) Requirement {
+	switch n.kind {
+	case stringNode:
+		return Requirement{Pattern: l.pattern(n)}
+	case tableNode:
+		rt := l.d.table(n, "a requirement", "pattern", "when")
+		var r Requirement
+		if _, e := rt.needText("pattern", `'^HMMA'`); e != nil {
+			r.Pattern = l.pattern(e)
+		}
+		var e *node
+		if r.When, e = rt.needText("when", `"TENSOR_CORES"`); e != nil {
+			r.when = l.compile(e, env)
+		}
+		return r
+	}
+	l.d.fail(n.at, "a requirement is %s, expected a pattern or { pattern = '...', when = \"...\" }", n.kind)
+	return Requirement{}
+}
+
+func (l *loader) binary(t table, im *Implementation, env map[string]any) {
 	n := t.get("binary", tableNode)
 	if n == nil {
 		return
 	}
 	bt := l.d.table(n, "[implementation.binary]", "require", "forbid", "max_stack", "max_registers", "max_spill")
-	for _, e := range bt.texts("require") {
-		im.Binary.Require = append(im.Binary.Require, l.pattern(e))
+	if e := bt.get("require", arrayNode); e != nil {
+		for _, item := range e.items {
+			im.Binary.Require = append(im.Binary.Require, l.requirement(item, env))
+		}
 	}
 	for _, e := range bt.texts("forbid") {
 		im.Binary.Forbid = append(im.Binary.Forbid, l.pattern(e))
@@ -397,11 +421,24 @@ func (l *loader) launch(t table, im *Implementation, env map[string]any) {
 		l.d.fail(t.n.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
 		return
 	}
-	lt := l.d.table(n, "[implementation.launch]", "grid", "block", "shared")
+	lt := l.d.table(n, "[implementation.launch]", "grid", "block", "shared", "workspace")
 	names := maps.Clone(env)
 	for _, d := range l.def.Problem.Dims {
 		names[d] = 1
 	}
+	im.Launch = l.geometry(lt, names)
+	if text, e := lt.text("shared"); e != nil {
+		im.Launch.Shared = text
+		im.Launch.shared = l.compile(e, names)
+	}
+	if text, e := lt.text("workspace"); e != nil {
+		im.Launch.Workspace = text
+		im.Launch.workspace = l.compile(e, names)
+	}
+}
+
+// geometry reads grid and block.
+func (l *loader) geometry(lt table, names map[string]any) *Launch {
 	axes := func(key string) (src []string, out []*expression) {
 		e := lt.need(key, key+` = ["1"]`, arrayNode)
 		if e == nil {
@@ -417,13 +454,10 @@ func (l *loader) launch(t table, im *Implementation, env map[string]any) {
 		}
 		return strs(list), out
 	}
-	im.Launch = &Launch{}
-	im.Launch.Grid, im.Launch.grid = axes("grid")
-	im.Launch.Block, im.Launch.block = axes("block")
-	if text, e := lt.text("shared"); e != nil {
-		im.Launch.Shared = text
-		im.Launch.shared = l.compile(e, names)
-	}
+	out := &Launch{}
+	out.Grid, out.grid = axes("grid")
+	out.Block, out.block = axes("block")
+	return out
 }
 
 func (l *loader) baseline(n *node, im *Implementation) {
@@ -447,6 +481,8 @@ func (l *loader) baseline(n *node, im *Implementation) {
 		}
 	}
 	switch {
+	case n.children["source"] != nil && im.Backend != "cpu":
+		l.d.fail(n.children["source"].key, "a source has no launch geometry: give the %s backend a baseline with a genome or a library", im.Backend)
 	case n.children["source"] != nil:
 		b.Kind = BaselineSource
 		s, ok := l.source(t, "baseline.c")
@@ -488,10 +524,23 @@ func (l *loader) baselineGenome(t table, im *Implementation) {
 	if l.d.err != nil {
 		return
 	}
+	dims := map[string]any{}
+	for _, d := range l.def.Problem.Dims {
+		dims[d] = 1
+	}
+	im.baseline.exprs = map[string]*expression{}
 	values := map[string]any{}
 	for _, g := range im.Parameters {
 		v := n.children[g.Name]
 		if v == nil {
+			continue
+		}
+		if v.kind == stringNode && g.Values[0].Kind() == genome.KindInt {
+			values[g.Name] = v.str
+			im.baseline.exprs[g.Name] = l.compile(v, dims)
+			if l.d.err != nil {
+				return
+			}
 			continue
 		}
 		x, ok := v.value(g.Values[0].Kind())
@@ -509,7 +558,7 @@ func (l *loader) baselineGenome(t table, im *Implementation) {
 		values[g.Name] = x.Any()
 	}
 	im.baseline.Genome = values
-	if msg := im.refuse(values); msg != "" {
+	if msg := im.refuse(); msg != "" {
 		l.d.fail(n.at, "the baseline genome is not in the space: %s", msg)
 	}
 }
@@ -533,9 +582,19 @@ func (n *node) value(kind genome.Kind) (genome.Value, bool) {
 // refuse says why a baseline genome is not in the space of one of the tuned
 // shapes, or "". Spaces over the genome's own values alone are as good as the
 // whole one, and cost nothing.
-func (im *Implementation) refuse(values map[string]any) string {
-	genes := im.narrowed(values)
-	for _, s := range im.definition.Problem.ShapesFor(Tune) {
+func (im *Implementation) refuse() string {
+	for _, s := range im.Problem().ShapesFor(Tune) {
+		values, err := im.baseline.At(s)
+		if err != nil {
+			return err.Error()
+		}
+		for name := range im.baseline.exprs {
+			g := im.Parameters[slices.IndexFunc(im.Parameters, func(g genome.Gene) bool { return g.Name == name })]
+			if x, err := genome.ValueOf(values[name]); err != nil || !slices.Contains(g.Values, x) {
+				return fmt.Sprintf("at shape %s: %s gives %v, which is no value of %s", s.Name, im.baseline.exprs[name].src, values[name], name)
+			}
+		}
+		genes := im.narrowed(values)
 		env := s.env()
 		maps.Copy(env, defaultLimits())
 		free, err := genome.NewSpace(genes, nil, env)

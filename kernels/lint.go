@@ -44,7 +44,12 @@ const (
 // sorted by place. What needs a compiler is not looked at.
 func Lint(d *Definition, n int, rng *rand.Rand) []Finding {
 	l := &linter{d: d}
-	l.problem()
+	l.problem(&d.Problem, nil)
+	if list := lookup(d.doc.root, "problem", "variant"); list != nil {
+		for _, n := range list.items {
+			l.problem(d.Variants[n.children["backend"].str], n)
+		}
+	}
 	for _, im := range d.Implementations {
 		l.implementation(im, n, rng)
 	}
@@ -86,13 +91,19 @@ func lookup(n *node, path ...string) *node {
 	return n
 }
 
-func (l *linter) problem() {
-	p := &l.d.Problem
-	root := lookup(l.d.doc.root, "problem")
-	l.costs(p)
+// problem looks at the problem, or at the variant of it that a node declares.
+func (l *linter) problem(p *Problem, variant *node) {
+	// A variant has what it does not declare from the problem.
+	at := func(path ...string) *node {
+		if n := lookup(variant, path...); n != nil {
+			return n
+		}
+		return lookup(l.d.doc.root, append([]string{"problem"}, path...)...)
+	}
+	l.costs(p, at)
 	odd := false
 	for i, s := range p.Shapes {
-		n := lookup(root, "shape").items[i]
+		n := at("shape").items[i]
 		switch s.Use {
 		case Verify:
 			for _, v := range s.Dims {
@@ -118,7 +129,7 @@ func (l *linter) problem() {
 		}
 	}
 	if !odd {
-		l.at(lookup(root, "shape").items[0].key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
+		l.at(at("shape").items[0].key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
 	}
 	kinds := map[ControlKind]bool{}
 	for _, c := range p.Controls {
@@ -126,34 +137,39 @@ func (l *linter) problem() {
 	}
 	for _, k := range []ControlKind{Zeros, Mean} {
 		if !kinds[k] {
-			l.at(lookup(root, "control").items[0].key, "there is no control of kind %q: without it nothing shows that the tolerance refuses such an answer", string(k))
+			l.at(at("control").items[0].key, "there is no control of kind %q: without it nothing shows that the tolerance refuses such an answer", string(k))
 		}
 	}
-	for _, name := range lookup(root, "tolerance").names {
+	for _, name := range at("tolerance").names {
+		if n := lookup(variant, "tolerance"); variant != nil && (n == nil || n.children[name] == nil) {
+			continue // the problem's own
+		}
 		if !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
-			l.at(lookup(root, "tolerance", name).key, "no output has the type %s: remove its tolerance", name)
+			l.at(at("tolerance", name).key, "no output has the type %s: remove its tolerance", name)
 		} else if p.Tolerance[DType(name)] > 0.1 {
-			l.at(lookup(root, "tolerance", name).at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
+			l.at(at("tolerance", name).at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
 		}
 	}
 	if !declares(p.Reference.Text, p.Reference.Entry) {
-		l.at(lookup(root, "reference", "entry").at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
+		l.at(at("reference", "entry").at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
+	}
+	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {
+		l.at(at("reference", "cuda", "entry").at, "%s does not define %s: correct the entry", r.File, r.Entry)
 	}
 }
 
 // costs looks at operations and bytes, from which the least possible time of a
 // launch is computed: too large, and honest kernels would look impossible.
-func (l *linter) costs(p *Problem) {
-	root := lookup(l.d.doc.root, "problem")
+func (l *linter) costs(p *Problem, at func(path ...string) *node) {
 	for _, s := range p.Shapes {
 		bytes, _ := p.Bytes(s) // evaluated when loading
 		ops, _ := p.Operations(s)
 		if bytes <= 0 {
-			l.at(lookup(root, "bytes").at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
+			l.at(at("bytes").at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
 			return
 		}
 		if ops <= 0 && s.Use == Tune {
-			l.at(lookup(root, "operations").at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
+			l.at(at("operations").at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
 			return
 		}
 		moved := 0.0
@@ -166,7 +182,7 @@ func (l *linter) costs(p *Problem) {
 			moved += float64(n * times * b.DType.Size())
 		}
 		if bytes > moved {
-			l.at(lookup(root, "bytes").at, "at shape %s bytes gives %.6g, but the buffers, each moved once, have %.6g: count what has to move, not what a kernel happens to move", s.Name, bytes, moved)
+			l.at(at("bytes").at, "at shape %s bytes gives %.6g, but the buffers, each moved once, have %.6g: count what has to move, not what a kernel happens to move", s.Name, bytes, moved)
 			return
 		}
 	}
@@ -185,14 +201,14 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 		l.at(lookup(im.node, "baseline", "entry").at, "%s does not define %s: correct the entry", b.Source.File, b.Source.Entry)
 	}
 	if b := im.baseline; b != nil && b.Kind == BaselineGenome {
-		if _, err := im.RenderBaseline(); err != nil {
+		if _, err := im.RenderBaseline(im.Problem().ShapesFor(Tune)[0]); err != nil {
 			l.err(err)
 		}
 	}
 	seen := map[string]bool{}    // findings of the samples, each once
 	changed := map[string]bool{} // parameters that changed a candidate
 	tried := map[string]bool{}
-	for _, s := range l.d.Problem.ShapesFor(Tune) {
+	for _, s := range im.Problem().ShapesFor(Tune) {
 		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, nil)
 		if err != nil {
 			if !errors.Is(err, genome.ErrEmpty) || len(l.findings) == 0 {
@@ -301,7 +317,7 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 			l.at(u.at.at, "the flag %q has a space in it: each flag is one argument of the compiler", f)
 		}
 	}
-	for _, s := range l.d.Problem.Shapes {
+	for _, s := range im.Problem().Shapes {
 		if im.Launch == nil {
 			break
 		}
@@ -326,7 +342,7 @@ func (l *linter) constraints(im *Implementation) {
 	for i, c := range im.Constraints {
 		device := slices.ContainsFunc(im.checks[i].prog.Names(), func(n string) bool { return slices.Contains(limitNames(), n) })
 		excludes := device // what a limit excludes depends on the device
-		for _, s := range l.d.Problem.Shapes {
+		for _, s := range im.Problem().Shapes {
 			whole := free[s.Name]
 			if whole == nil {
 				var err error
@@ -366,7 +382,7 @@ func (l *linter) conditions(im *Implementation) {
 		if w == nil {
 			continue
 		}
-		s := l.d.Problem.ShapesFor(Tune)[0]
+		s := im.Problem().ShapesFor(Tune)[0]
 		whole, err := genome.NewSpace(im.Parameters, nil, l.env(s))
 		if err != nil || !whole.Exact() {
 			continue
@@ -400,6 +416,7 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 			note(e)
 		}
 		note(im.Launch.shared)
+		note(im.Launch.workspace)
 	}
 	all := false
 	for _, u := range append([]*unit{im.main}, im.flags...) {

@@ -350,7 +350,7 @@ func (l *loader) baselines() {
 }
 
 func (l *loader) problem(n *node) {
-	t := l.d.table(n, "[problem]", "dims", "operations", "bytes", "pipe", "reference", "shape", "buffer", "scalar", "tolerance", "control")
+	t := l.d.table(n, "[problem]", "dims", "operations", "bytes", "pipe", "cache", "reference", "shape", "buffer", "scalar", "tolerance", "control", "variant")
 	p := &l.def.Problem
 	names := map[string]*node{} // all parameters of the entry
 
@@ -381,24 +381,124 @@ func (l *loader) problem(n *node) {
 		l.d.fail(dims.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
 	}
 
-	var e *node
-	p.OperationsExpr, e = t.needText("operations", `"2*N"`)
-	p.operations = l.compileNumber(e, env)
-	p.BytesExpr, e = t.needText("bytes", `"8*N"`)
-	p.bytes = l.compileNumber(e, env)
-	p.Pipe, e = t.needText("pipe", `"f32"`)
-	l.oneOf(e, "pipe", pipes())
+	t.needText("operations", `"2*N"`)
+	t.needText("bytes", `"8*N"`)
+	t.needText("pipe", `"f32"`)
+	p.Cache = Warm
+	l.costs(t, p, env)
 
 	if r := t.need("reference", "a table [problem.reference] with source and entry", tableNode); r != nil {
-		rt := l.d.table(r, "[problem.reference]", "source", "entry")
+		rt := l.d.table(r, "[problem.reference]", "source", "entry", "cuda")
 		p.Reference, _ = l.source(rt, "reference.c")
+		l.deviceReference(rt, p, env)
 	}
 	l.buffers(t, env, names)
 	l.scalars(t, env, names)
-	l.shapes(t)
-	l.tolerance(t)
+	l.list(t, "shape", "problem.shape")
+	l.shapes(t, p)
+	t.need("tolerance", "a table [problem.tolerance] with a number for every type of output", tableNode)
+	l.tolerance(t, p, "[problem.tolerance]")
 	l.controls(t)
-	l.evaluate()
+	l.evaluate(p)
+	l.variants(t, env)
+}
+
+// costs reads what bounds the time of a launch, as far as it is given.
+func (l *loader) costs(t table, p *Problem, env map[string]any) {
+	if text, e := t.text("operations"); e != nil {
+		p.OperationsExpr, p.operations = text, l.compileNumber(e, env)
+	}
+	if text, e := t.text("bytes"); e != nil {
+		p.BytesExpr, p.bytes = text, l.compileNumber(e, env)
+	}
+	if text, e := t.text("pipe"); l.oneOf(e, "pipe", pipes()) {
+		p.Pipe = text
+	}
+	if text, e := t.text("cache"); l.oneOf(e, "cache", words([]Cache{Warm, Cold})) {
+		p.Cache = Cache(text)
+	}
+}
+
+// deviceReference reads the reference for GPUs.
+func (l *loader) deviceReference(t table, p *Problem, env map[string]any) {
+	n := t.get("cuda", tableNode)
+	if n == nil || l.d.err != nil {
+		return
+	}
+	rt := l.d.table(n, "[problem.reference.cuda]", "source", "entry", "grid", "block")
+	r := &DeviceReference{}
+	r.Source, _ = l.source(rt, "reference.cu")
+	r.Launch = *l.geometry(rt, env)
+	p.DeviceReference = r
+}
+
+// variants reads the problem as other backends have it.
+func (l *loader) variants(t table, env map[string]any) {
+	for _, n := range t.tables("variant") {
+		if l.d.err != nil {
+			return
+		}
+		vt := l.d.table(n, "[[problem.variant]]", "backend", "dtype", "operations", "bytes", "pipe", "cache", "shape", "tolerance")
+		text, e := vt.needText("backend", `"cuda"`)
+		if !l.oneOf(e, "backend", Backends()) {
+			return
+		}
+		if l.def.Variants[text] != nil {
+			l.d.fail(e.at, "there is a variant for the %s backend already: put both together", text)
+			return
+		}
+		p := l.def.Problem
+		p.Buffers = slices.Clone(p.Buffers)
+		l.costs(vt, &p, env)
+		l.dtypes(vt, &p)
+		if vt.n.children["shape"] != nil {
+			p.Shapes = nil
+			l.shapes(vt, &p)
+		}
+		l.tolerance(vt, &p, "[problem.variant.tolerance]")
+		l.evaluate(&p)
+		if l.def.Variants == nil {
+			l.def.Variants = map[string]*Problem{}
+		}
+		l.def.Variants[text] = &p
+	}
+}
+
+// dtypes gives buffers of a variant other types.
+func (l *loader) dtypes(t table, p *Problem) {
+	n := t.get("dtype", tableNode)
+	if n == nil || l.d.err != nil {
+		return
+	}
+	names := make([]string, len(p.Buffers))
+	for i, b := range p.Buffers {
+		names[i] = b.Name
+	}
+	l.d.table(n, "dtype of a variant", names...)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		e := n.children[b.Name]
+		switch {
+		case e == nil || l.d.err != nil:
+			continue
+		case e.kind != stringNode:
+			l.d.fail(e.at, "the dtype of %s is %s, expected a string", b.Name, e.kind)
+		case l.oneOf(e, "dtype", words(DTypes())):
+			if b.DType = DType(e.str); b.Role != Out {
+				l.data(e, b.Data.String(), b.DType) // whether the new type can hold it
+			}
+		}
+	}
+	for _, c := range p.Controls {
+		if c.Kind != Swapped || l.d.err != nil {
+			continue
+		}
+		a, _ := p.Buffer(c.Buffers[0])
+		b, _ := p.Buffer(c.Buffers[1])
+		if a.DType != b.DType {
+			l.d.fail(n.at, "a control swaps %s and %s, which are %s and %s here: only inputs of one type can be swapped", a.Name, b.Name, a.DType, b.DType)
+		}
+	}
 }
 
 // pipes lists the peaks that can bound a kernel.
@@ -585,10 +685,13 @@ func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
 	}
 }
 
-func (l *loader) shapes(t table) {
-	p := &l.def.Problem
+func (l *loader) shapes(t table, p *Problem) {
 	seen := map[string]*node{}
-	for _, n := range l.list(t, "shape", "problem.shape") {
+	list := t.tables("shape")
+	if len(list) > maxList {
+		l.d.fail(list[maxList].key, "there are %d shapes, at most %d", len(list), maxList)
+	}
+	for _, n := range list {
 		if l.d.err != nil {
 			return
 		}
@@ -636,26 +739,34 @@ func (l *loader) shapes(t table) {
 	}
 }
 
-func (l *loader) tolerance(t table) {
-	p := &l.def.Problem
-	n := t.need("tolerance", "a table [problem.tolerance] with a number for every type of output", tableNode)
-	if n == nil || l.d.err != nil {
+// tolerance reads the bounds on errors. Those of a variant are added to the
+// problem's.
+func (l *loader) tolerance(t table, p *Problem, header string) {
+	at := t.n.key
+	p.Tolerance = maps.Clone(p.Tolerance)
+	if p.Tolerance == nil {
+		p.Tolerance = map[DType]float64{}
+	}
+	n := t.get("tolerance", tableNode)
+	if l.d.err != nil {
 		return
 	}
-	l.d.table(n, "[problem.tolerance]", words(DTypes())...)
-	p.Tolerance = map[DType]float64{}
-	for _, name := range n.names {
-		v := n.children[name]
-		x, ok := v.number()
-		if !ok || x < 0 || x >= 1 {
-			l.d.fail(v.at, "the tolerance for %s must be a number from 0 to below 1, relative to the output's scale", name)
-			return
+	if n != nil {
+		at = n.key
+		l.d.table(n, header, words(DTypes())...)
+		for _, name := range n.names {
+			v := n.children[name]
+			x, ok := v.number()
+			if !ok || x < 0 || x >= 1 {
+				l.d.fail(v.at, "the tolerance for %s must be a number from 0 to below 1, relative to the output's scale", name)
+				return
+			}
+			p.Tolerance[DType(name)] = x
 		}
-		p.Tolerance[DType(name)] = x
 	}
 	for _, b := range p.Outputs() {
 		if _, ok := p.Tolerance[b.DType]; !ok {
-			l.d.fail(n.key, "[problem.tolerance] lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", b.DType, b.Name, b.DType)
+			l.d.fail(at, "%s lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", header, b.DType, b.Name, b.DType)
 			return
 		}
 	}
@@ -731,8 +842,7 @@ func (l *loader) swap(pair []*node) bool {
 
 // evaluate computes every expression of the problem at every shape, so that
 // the helpers of a loaded Problem do not fail later.
-func (l *loader) evaluate() {
-	p := &l.def.Problem
+func (l *loader) evaluate(p *Problem) {
 	for _, s := range p.Shapes {
 		if l.d.err != nil {
 			return
@@ -748,6 +858,12 @@ func (l *loader) evaluate() {
 		for _, b := range p.Buffers {
 			if _, err := p.Elements(b, s); err != nil {
 				l.d.fail(b.axes[0].at.at, "%v", err)
+				return
+			}
+		}
+		if p.DeviceReference != nil {
+			if _, at, err := p.DeviceReference.Launch.at(s.env()); err != nil {
+				l.d.fail(at.at.at, "at shape %s: %v", s.Name, err)
 				return
 			}
 		}

@@ -78,6 +78,8 @@ func TestManualIsComplete(t *testing.T) {
 		strings.Replace(base, "[[implementation.constraint]]", "[[implementation.constraint]]\nx = 1", 1),
 		strings.Replace(base, "[implementation.baseline]", "[implementation.baseline]\nx = 1", 1),
 		strings.Replace(base, "[implementation.binary]", "[implementation.binary]\nx = 1", 1),
+		strings.Replace(base+variant, "[[problem.variant]]", "[[problem.variant]]\nx = 1", 1),
+		strings.Replace(base+variant, "[problem.reference.cuda]", "[problem.reference.cuda]\nx = 1", 1),
 		strings.Replace(base+cuda, "[implementation.launch]", "[implementation.launch]\nx = 1", 1),
 	} {
 		_, err := kernels.Load(folder(f), "k")
@@ -91,7 +93,7 @@ func TestManualIsComplete(t *testing.T) {
 		for _, key := range strings.Split(keys, ", ") {
 			switch key {
 			case "problem", "reference", "shape", "buffer", "scalar", "tolerance", "control",
-				"implementation", "parameter", "constraint", "baseline", "launch", "binary":
+				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "binary":
 				key = "." + key
 				if strings.Contains(string(text), "["+key[1:]+"]") {
 					continue

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -180,12 +181,32 @@ type Scalar struct {
 	expr *expression
 }
 
-// A Source is a C file of the kernel's folder.
+// A Source is a C or CUDA file of the kernel's folder.
 type Source struct {
 	File  string `json:"file"`
 	Entry string `json:"entry"`
 	Text  string `json:"-"`
 }
+
+// A DeviceReference is the reference as a CUDA kernel: naive, in double
+// precision, and sharing no code with the candidates. Its entry gets what the
+// C reference gets.
+type DeviceReference struct {
+	Source
+	// Launch has expressions over the dimensions alone.
+	Launch Launch `json:"launch"`
+}
+
+// A Cache says what timed launches find in the last-level cache of a GPU.
+type Cache string
+
+// The states of the cache.
+const (
+	// Warm: inputs rotate through a few sets that stay in the cache.
+	Warm Cache = "warm"
+	// Cold: inputs rotate past the cache.
+	Cold Cache = "cold"
+)
 
 // A ControlKind is a way of being wrong.
 type ControlKind string
@@ -220,8 +241,12 @@ type Problem struct {
 	BytesExpr      string `json:"bytes"`
 	// Pipe names the peak that bounds the operations: "f32", "f64", ...,
 	// "tensor-f16", ...
-	Pipe      string `json:"pipe"`
+	Pipe string `json:"pipe"`
+	// Cache is what timed launches on a GPU find in its last-level cache.
+	Cache     Cache  `json:"cache"`
 	Reference Source `json:"reference"`
+	// DeviceReference is the reference for GPUs; nil when there is none.
+	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every
 	// output, by its type.
 	Tolerance map[DType]float64 `json:"tolerance"`
@@ -349,4 +374,17 @@ type expression struct {
 	src  string
 	at   *node
 	prog *genome.Expr
+}
+
+// ReferenceGeometry is the launch geometry of the device's reference at a
+// shape.
+func (p *Problem) ReferenceGeometry(s Shape) (Geometry, error) {
+	if p.DeviceReference == nil {
+		return Geometry{}, errors.New("the problem has no reference in CUDA: add [problem.reference.cuda] with source, entry, grid and block")
+	}
+	geo, at, err := p.DeviceReference.Launch.at(s.env())
+	if err != nil {
+		return geo, fmt.Errorf("reference at shape %s: %s: %w", s.Name, at.src, err)
+	}
+	return geo, nil
 }

@@ -21,6 +21,9 @@ const maxSource = 8 << 20
 // definition and the genome alone.
 type Rendered struct {
 	Implementation *Implementation
+	// Genome is what the template was filled with. Genes that the text does
+	// not show may still change the launch geometry.
+	Genome genome.Genome
 	// Entry is the function that the harness calls, in Source.
 	Entry string
 	// Source is the text to compile. Header declares the entry and must be
@@ -32,6 +35,8 @@ type Rendered struct {
 	Flags []string
 	// Threads is how many threads the candidate starts, itself included.
 	Threads int
+	// Require lists patterns of mnemonics that the entry's code must have.
+	Require []*regexp.Regexp
 	// Hash is the SHA-256 (hex) over all of the above.
 	Hash string
 }
@@ -149,8 +154,8 @@ func (im *Implementation) missing(key string) string {
 // *Error with the file and line of the template, and wraps ErrRender.
 func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	genes := g.Map()
-	delete(genes, implementationGene)
-	r := Rendered{Implementation: im, Entry: im.Entry, Files: maps.Clone(im.files), Header: Header(&im.definition.Problem, im)}
+	delete(genes, ImplementationGene)
+	r := Rendered{Implementation: im, Genome: g, Entry: im.Entry, Files: maps.Clone(im.files), Header: Header(im.Problem(), im)}
 	var err error
 	if r.Source, err = im.execute(im.main, genes); err != nil {
 		return Rendered{}, err
@@ -167,31 +172,63 @@ func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	if r.Threads, err = im.Threads(g); err != nil {
 		return Rendered{}, err
 	}
+	for _, q := range im.Binary.Require {
+		holds := q.when == nil
+		if !holds {
+			// A condition over a parameter that the genome lacks does not hold.
+			env := maps.Clone(genes)
+			lacks := slices.ContainsFunc(q.when.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok })
+			if !lacks {
+				if holds, err = q.when.prog.Bool(env); err != nil {
+					return Rendered{}, im.fail(q.when.at, "require: %v", err)
+				}
+			}
+		}
+		if holds {
+			r.Require = append(r.Require, q.Pattern)
+		}
+	}
 	r.Hash = r.hash()
 	return r, nil
 }
 
 // RenderBaseline gives the baseline of the problem on the implementation's
-// backend, like a candidate. A baseline that is a routine of a library has no
-// source: the error wraps errors.ErrUnsupported.
-func (im *Implementation) RenderBaseline() (Rendered, error) {
+// backend at some shapes, at least one, like a candidate. A baseline that is a
+// routine of a library has no source: the error wraps errors.ErrUnsupported.
+func (im *Implementation) RenderBaseline(shapes ...Shape) (Rendered, error) {
 	b := im.Baseline()
 	switch b.Kind {
 	case BaselineSource:
 		r := Rendered{
 			Implementation: b.owner, Entry: b.Source.Entry, Source: b.Source.Text, Files: maps.Clone(b.owner.files),
-			Header: header(&im.definition.Problem, im.Backend, b.Source.Entry), Flags: slices.Clone(b.Flags), Threads: 1,
+			Header: header(im.Problem(), b.owner, b.Source.Entry), Flags: slices.Clone(b.Flags), Threads: 1,
 		}
 		r.Hash = r.hash()
 		return r, nil
 	case BaselineLibrary:
 		return Rendered{}, fmt.Errorf("the baseline %s is compiled already: %w", b, errors.ErrUnsupported)
 	}
-	space, err := genome.NewSpace(b.owner.narrowed(b.Genome), nil)
+	if len(shapes) == 0 {
+		return Rendered{}, fmt.Errorf("baseline of %s: no shape was chosen", b.owner.Name)
+	}
+	values, err := b.At(shapes[0])
+	if err != nil {
+		return Rendered{}, err
+	}
+	for _, s := range shapes[1:] {
+		other, err := b.At(s)
+		if err != nil {
+			return Rendered{}, err
+		}
+		if !maps.Equal(values, other) {
+			return Rendered{}, fmt.Errorf("baseline of %s: it differs between the shapes %s and %s: tune them one at a time", b.owner.Name, shapes[0].Name, s.Name)
+		}
+	}
+	space, err := genome.NewSpace(b.owner.narrowed(values), nil)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("baseline of %s: %w", b.owner.Name, err)
 	}
-	g, err := space.FromMap(b.Genome)
+	g, err := space.FromMap(values)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("baseline of %s: %w", b.owner.Name, err)
 	}

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files in testdata/gold
 func spaceOf(tb testing.TB, im *kernels.Implementation) *genome.Space {
 	tb.Helper()
 	d := im.Definition()
-	space, err := d.Space([]*kernels.Implementation{im}, d.Problem.ShapesFor(kernels.Tune)[:1], nil)
+	space, err := d.Space([]*kernels.Implementation{im}, im.Problem().ShapesFor(kernels.Tune)[:1], nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,6 +48,7 @@ func TestRender(t *testing.T) {
 	}
 	want := kernels.Rendered{
 		Implementation: im,
+		Genome:         g,
 		Entry:          "product",
 		Source: `#include "tile.h"
 #define TILE 8
@@ -65,7 +66,11 @@ void product(int64_t M, int64_t N, int64_t K, const float *A, const float *B, co
 		Threads: 2,
 		Hash:    r.Hash,
 	}
-	if diff := cmp.Diff(want, r, cmp.Comparer(func(a, b *kernels.Implementation) bool { return a == b })); diff != "" {
+	if len(r.Require) != 1 || r.Require[0].String() != "mul" {
+		t.Errorf("required is %v", r.Require)
+	}
+	r.Require = nil
+	if diff := cmp.Diff(want, r, cmp.Comparer(func(a, b *kernels.Implementation) bool { return a == b }), cmp.Comparer(func(a, b genome.Genome) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	again, err := im.Render(g)
@@ -106,7 +111,7 @@ func TestRenderedHash(t *testing.T) {
 
 func TestRenderBaseline(t *testing.T) {
 	d := mustLoad(t, folder(base))
-	r, err := d.Implementations[0].RenderBaseline()
+	r, err := d.Implementations[0].RenderBaseline(d.Problem.Shapes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +121,7 @@ func TestRenderBaseline(t *testing.T) {
 	const genomeLine = `genome = { TILE = 4, ROWS = 2, OPTIMIZE = "-O2", FAST = false, SCALE = 1, THREADS = 1 }`
 
 	d = mustLoad(t, folder(change(t, genomeLine, "source = \"baseline.c\"\nentry = \"plain\"\nflags = [\"-O1\"]")))
-	r, err = d.Implementations[0].RenderBaseline()
+	r, err = d.Implementations[0].RenderBaseline(d.Problem.Shapes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +137,7 @@ func TestRenderBaseline(t *testing.T) {
 	if b.Kind != kernels.BaselineLibrary || b.Library != "libblas.so.3" || b.Symbol != "cblas_sgemm" || b.String() != "cblas_sgemm of libblas.so.3" {
 		t.Errorf("the library: %+v", b)
 	}
-	if _, err = d.Implementations[0].RenderBaseline(); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err = d.Implementations[0].RenderBaseline(d.Problem.Shapes[0]); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a library renders: %v", err)
 	}
 }
@@ -222,7 +227,7 @@ func renderText(tb testing.TB, template string) (string, error) {
 	tb.Helper()
 	fsys := folder(base)
 	fsys["k/tiled.c.tmpl"].Data = []byte(template)
-	r, err := mustLoad(tb, fsys).Implementations[0].RenderBaseline()
+	r, err := mustLoad(tb, fsys).Implementations[0].RenderBaseline(mustLoad(tb, fsys).Problem.Shapes[0])
 	return r.Source, err
 }
 
@@ -272,7 +277,7 @@ func TestGeometry(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("geometry = %+v, %v; want %+v", got, err, want)
 	}
-	const wantErr = `k/kernel.toml:159:30: grid: "N - 60" gives -51 for the genome TILE=8,ROWS=2,THREADS=1 at shape odd, expected at least 1`
+	const wantErr = `k/kernel.toml:159:30: grid: "N - 60" gives -51, expected at least 1, for the genome TILE=8,ROWS=2,THREADS=1 at shape odd`
 	if _, err := im.Geometry(g, d.Problem.Shapes[2]); err == nil || filepath.ToSlash(err.Error()) != wantErr || !errors.Is(err, kernels.ErrRender) {
 		t.Errorf("got  %v\nwant %s", err, wantErr)
 	}
@@ -368,7 +373,7 @@ func golden(t *testing.T, name string, im *kernels.Implementation, space *genome
 			encoding = "" // the baseline belongs to another implementation
 			break
 		}
-		r, err = im.RenderBaseline()
+		r, err = im.RenderBaseline(im.Problem().ShapesFor(kernels.Tune)[0])
 	case parseErr != nil && !*update:
 		t.Fatalf("%s: %v; run the test with -update", name, parseErr)
 	default:
@@ -398,4 +403,9 @@ func golden(t *testing.T, name string, im *kernels.Implementation, space *genome
 	if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func mustGenome(tb testing.TB, im *kernels.Implementation) genome.Genome {
+	tb.Helper()
+	return spaceOf(tb, im).Random(rand.New(rand.NewSource(1)))
 }
