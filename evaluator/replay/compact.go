@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -30,17 +32,36 @@ import (
 // Constraints are Python expressions. "fields" may be missing; "params" comes
 // before "configs". Other keys are an error, so that a misspelt one is seen.
 
+// "details", the last key if it is there, has what other forms tell and this one
+// has no place for; docs/tables.md describes it:
+//
+//	"details": {"kerneltuner": {...}, "t4": {...}, "t1": {...}, "unrecorded": "absent",
+//	  "configs": [{"times": [...], "compile_time": ..., ...}, {"verdict": "compile", ...}, ...]}
+
 // A format reads tables of one kind of file.
 type format struct {
 	name string
-	// mark is a key of the top-level object that only this format has.
-	mark string
-	read func(text []byte, name string) (*Table, error)
+	// mark is a key of the top-level object that only this format has; hint is
+	// one that comes before it, in case the file ends there.
+	mark, hint string
+	read       func(text []byte, name string, description *t1Input) (*Table, error)
 }
+
+const (
+	compactForm     = "compact"
+	t4Form          = "t4"
+	t1Form          = "t1"
+	kernelTunerForm = "kerneltuner"
+)
 
 // formats are those that Read tells apart, by the keys of the top-level object.
 var formats = []format{
-	{"compact", "configs", readCompact},
+	{compactForm, "configs", "params", readCompact},
+	{t4Form, "results", "metadata", readT4},
+	{kernelTunerForm, "cache", "device_name", readKernelTuner},
+	{t1Form, "ConfigurationSpace", "General", func([]byte, string, *t1Input) (*Table, error) {
+		return nil, fail(0, "a T1 description has no results: it goes beside a file that has some")
+	}},
 }
 
 // Read reads a table from a stream, gzipped or not. name stands for the file in
@@ -50,12 +71,13 @@ func Read(r io.Reader, name string) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, err)
 	}
-	t, err := decode(text, name)
-	if err == nil {
-		err = t.verify()
-	}
+	t, err := decode(text, name, nil)
 	if err != nil {
 		return nil, locate(text, name, err)
+	}
+	t.file = name
+	if err := t.prove(text); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
@@ -83,44 +105,55 @@ func plain(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// decode finds the format.
-func decode(text []byte, name string) (*Table, error) {
-	for _, f := range formats {
-		if hasKey(text, f.mark) {
-			return f.read(text, name)
+// decode finds the format, by the first key that only one of them has.
+func decode(text []byte, name string, description *t1Input) (*Table, error) {
+	// Not valid JSON, or an object without a key that we know: the reader of the
+	// first format knows how to say what is missing and where.
+	found := formats[0]
+	hinted := false
+	for key := range keys(text) {
+		if i := slices.IndexFunc(formats, func(f format) bool { return f.mark == key }); i >= 0 {
+			found = formats[i]
+			break
+		}
+		if i := slices.IndexFunc(formats, func(f format) bool { return f.hint == key }); i >= 0 && !hinted {
+			found, hinted = formats[i], true
 		}
 	}
-	// Not valid JSON, or an object without the key that we need: the reader of
-	// the first format knows how to say what is missing and where.
-	return formats[0].read(text, name)
+	t, err := found.read(text, name, description)
+	if err != nil {
+		return nil, err
+	}
+	t.form = found.name
+	return t, nil
 }
 
-// hasKey looks for a key of the top-level object, up to the first fault.
-func hasKey(text []byte, key string) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return false
+// keys gives the keys of the top-level object, up to the first fault.
+func keys(text []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		d := json.NewDecoder(bytes.NewReader(text))
+		if t, err := d.Token(); err != nil || t != json.Delim('{') {
+			return
+		}
+		for d.More() {
+			t, err := d.Token()
+			key, ok := t.(string)
+			if err != nil || !ok || !yield(key) {
+				return
+			}
+			var skip json.RawMessage
+			if d.Decode(&skip) != nil {
+				return
+			}
+		}
 	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return false
-		}
-		if t == key {
-			return true
-		}
-		var skip json.RawMessage
-		if d.Decode(&skip) != nil {
-			return false
-		}
-	}
-	return false
 }
 
 // A positionError is a fault at a byte of the text.
 type positionError struct {
 	offset int64
 	msg    string
+	cut    bool // the text ends too early
 }
 
 func (e *positionError) Error() string { return e.msg }
@@ -176,13 +209,13 @@ func (r *reader) here() int64 {
 
 // fail makes a fault at the given place.
 func fail(at int64, msg string, args ...any) error {
-	return &positionError{at, fmt.Sprintf(msg, args...)}
+	return &positionError{offset: at, msg: fmt.Sprintf(msg, args...)}
 }
 
 // broken turns an error of the JSON decoder into a fault.
 func (r *reader) broken(at int64, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fail(int64(len(r.text)), "the file ends too early")
+		return &positionError{offset: int64(len(r.text)), msg: "the file ends too early", cut: true}
 	}
 	return fail(at, "%v", err)
 }
@@ -269,7 +302,10 @@ func (r *reader) number(what string) (x float64, ok bool, at int64, err error) {
 	return x, true, at, nil
 }
 
-func readCompact(text []byte, name string) (*Table, error) {
+func readCompact(text []byte, name string, description *t1Input) (*Table, error) {
+	if description != nil {
+		return nil, fail(0, "the compact form has constraints of its own: no T1 description goes with it")
+	}
 	r := newReader(text)
 	if err := r.delim('{', "a recorded space"); err != nil {
 		return nil, err
@@ -279,6 +315,7 @@ func readCompact(text []byte, name string) (*Table, error) {
 		params        []param
 		rules         []rule
 		rows          []row
+		more          details
 		seen          = map[string]bool{}
 	)
 	for r.d.More() {
@@ -307,6 +344,11 @@ func readCompact(text []byte, name string) (*Table, error) {
 				return nil, fail(at, `"params" must come before "configs"`)
 			}
 			rows, err = r.configs(params)
+		case "details":
+			if rows == nil {
+				return nil, fail(at, `"configs" must come before "details"`)
+			}
+			more, err = r.details(params, rows)
 		default:
 			err = fail(at, "unknown key %q", key)
 		}
@@ -331,7 +373,123 @@ func readCompact(text []byte, name string) (*Table, error) {
 	if space == "" {
 		space = name
 	}
-	return newTable(space, device, digest(text), params, rules, rows)
+	t, err := newTable(space, device, digest(text), params, rules, rows)
+	if err != nil {
+		return nil, err
+	}
+	t.head, t.records, t.listed = more.head, more.records, more.absent
+	return t, nil
+}
+
+// details are what the compact form keeps for others.
+type details struct {
+	head    head
+	records []record
+	absent  bool // what is not recorded is not in the space
+}
+
+// details reads the last key; rows get their verdicts.
+func (r *reader) details(params []param, rows []row) (details, error) {
+	var d details
+	if err := r.delim('{', "details"); err != nil {
+		return d, err
+	}
+	for r.d.More() {
+		at := r.here()
+		key, err := r.str("a key")
+		if err != nil {
+			return d, err
+		}
+		switch key {
+		case kernelTunerForm:
+			if d.head.kernelTuner, err = r.object(key); err == nil {
+				err = checkKernelTunerRest(d.head.kernelTuner)
+			}
+		case t4Form:
+			if d.head.t4, err = r.object(key); err == nil {
+				err = checkT4Head(d.head.t4)
+			}
+		case t1Form:
+			d.head.t1, err = r.object(key)
+		case "unrecorded":
+			d.absent, err = r.unrecorded()
+		case "configs":
+			d.records, err = r.records(params, rows)
+		default:
+			return d, fail(at, "unknown key %q in the details", key)
+		}
+		if err != nil {
+			return d, placed(at, key, err)
+		}
+	}
+	return d, r.delim('}', "details")
+}
+
+// unrecorded reads what is thought of configurations that the constraints allow
+// and that are not recorded: "absent" from the space, or "infeasible".
+func (r *reader) unrecorded() (absent bool, err error) {
+	at := r.here()
+	s, err := r.str("unrecorded")
+	if err == nil && s != "absent" && s != "infeasible" {
+		err = fail(at, `unrecorded is %s: expected "absent" or "infeasible"`, show(json.Token(s)))
+	}
+	return s == "absent", err
+}
+
+// placed gives a fault without a place the one of the key that it is under.
+func placed(at int64, key string, err error) error {
+	var p *positionError
+	if errors.As(err, &p) {
+		return err
+	}
+	return fail(at, "%s: %v", key, err)
+}
+
+// records reads what is told of each row.
+func (r *reader) records(params []param, rows []row) ([]record, error) {
+	at := r.here()
+	records := make([]record, 0, len(rows))
+	err := r.list("the configurations' details", func(i int) error {
+		at := r.here()
+		what := fmt.Sprintf("details of configuration %d", i+1)
+		entry, err := r.object(what)
+		if err != nil {
+			return err
+		}
+		if i >= len(rows) {
+			return fail(at, "details of more than the %d configurations", len(rows))
+		}
+		w := &rows[i]
+		if key := entry.has("time", "__error__", "cost_s"); key != "" {
+			return fail(at, "%s: key %q is not expected here", what, key)
+		}
+		if raw := entry.raw("verdict"); raw != nil {
+			verdict := verdictOf(scalar(raw))
+			if verdict == "" || w.failed == "" {
+				return fail(at, "%s: the verdict %s is not that of a configuration that failed", what, oneLine(string(raw)))
+			}
+			w.failed = verdict
+		}
+		rec, err := newRecord(entry, params)
+		if err != nil {
+			return fail(at, "%s: %v", what, err)
+		}
+		if stages(rec) != nil {
+			cost := w.costS
+			if err := w.setCost(rec, nil); err != nil {
+				return fail(at, "%s: %v", what, err)
+			}
+			if math.Abs(w.costS-cost) > 1e-9*cost {
+				return fail(at, "%s: compile, verification and benchmark sum to %g s; its cost is %g s", what, w.costS, cost)
+			}
+		}
+		records = append(records, rec)
+		return nil
+	})
+	if err == nil && len(records) != len(rows) {
+		err = fail(at, "details of %d configurations; there are %d", len(records), len(rows))
+	}
+	return records, err
 }
 
 // params reads [["name", [values]], ...].
@@ -353,30 +511,11 @@ func (r *reader) params() ([]param, error) {
 			return fail(at, "parameter %s is there twice", name)
 		}
 		names[name] = true
-		p := param{name: name}
-		at = r.here()
-		seen := map[genome.Value]bool{}
-		if err := r.list("the values of "+name, func(int) error {
-			t, at, err := r.token()
-			if err != nil {
-				return err
-			}
-			v, err := genome.ValueOf(t)
-			if err != nil {
-				return fail(at, "parameter %s: %v", name, err)
-			}
-			if seen[v] {
-				return fail(at, "parameter %s has the value %s twice", name, v)
-			}
-			seen[v] = true
-			p.values = append(p.values, v)
-			return nil
-		}); err != nil {
+		values, err := r.values(name)
+		if err != nil {
 			return err
 		}
-		if len(p.values) == 0 {
-			return fail(at, "parameter %s has no values", name)
-		}
+		p := param{name, values}
 		params = append(params, p)
 		return r.delim(']', what)
 	})
@@ -387,6 +526,33 @@ func (r *reader) params() ([]param, error) {
 		return nil, fail(at, "%v", err)
 	}
 	return params, nil
+}
+
+// values reads the values of a parameter.
+func (r *reader) values(name string) ([]genome.Value, error) {
+	at := r.here()
+	var values []genome.Value
+	seen := map[genome.Value]bool{}
+	err := r.list("the values of "+name, func(int) error {
+		t, at, err := r.token()
+		if err != nil {
+			return err
+		}
+		v, err := genome.ValueOf(t)
+		if err != nil {
+			return fail(at, "parameter %s: %v", name, err)
+		}
+		if seen[v] {
+			return fail(at, "parameter %s has the value %s twice", name, v)
+		}
+		seen[v] = true
+		values = append(values, v)
+		return nil
+	})
+	if err == nil && len(values) == 0 {
+		err = fail(at, "parameter %s has no values", name)
+	}
+	return values, err
 }
 
 func (r *reader) rules() ([]rule, error) {
@@ -494,13 +660,14 @@ const maxCost = 100 * 365 * 24 * 3600
 // Encode writes the table in the compact form, one configuration per line. Read
 // gives back an equal table.
 func (t *Table) Encode(w io.Writer) error {
+	more, err := t.details()
+	if err != nil {
+		return err
+	}
 	b := bufio.NewWriter(w)
 	text := func(v any) string {
-		var s strings.Builder
-		e := json.NewEncoder(&s)
-		e.SetEscapeHTML(false) // constraints are full of < and >
-		_ = e.Encode(v)        // strings, integers and values always have a JSON form
-		return strings.TrimSuffix(s.String(), "\n")
+		s, _ := compactJSON(v) // strings, integers and values always have a JSON form
+		return string(s)
 	}
 	fmt.Fprintf(b, "{\"name\":%s,\"device\":%s,\n\"params\":[", text(t.name), text(t.device))
 	for i, p := range t.params {
@@ -518,8 +685,51 @@ func (t *Table) Encode(w io.Writer) error {
 		}
 		fmt.Fprintf(b, "%s\n[%s,%s,%s]", comma(i), text(t.digits(r.rank)), time, number(r.costS))
 	}
-	fmt.Fprint(b, "]}\n")
+	fmt.Fprint(b, "]")
+	if more != nil {
+		fmt.Fprint(b, ",\n\"details\":")
+		if err := writeJSON(b, more); err != nil {
+			return err
+		}
+	}
+	fmt.Fprint(b, "}\n")
 	return b.Flush()
+}
+
+// details are what the compact form has no other place for; nil without any.
+func (t *Table) details() (object, error) {
+	var more object
+	for _, h := range []struct {
+		key  string
+		head object
+	}{{kernelTunerForm, t.head.kernelTuner}, {t4Form, t.head.t4}, {t1Form, t.head.t1}} {
+		if len(h.head) > 0 {
+			more = more.with(h.key, h.head)
+		}
+	}
+	if t.listed {
+		whole, err := t.whole()
+		if err != nil {
+			return nil, err
+		}
+		if !whole {
+			more = more.with("unrecorded", "absent")
+		}
+	}
+	empty := true
+	entries := make([]object, len(t.rows))
+	for i, w := range t.rows {
+		entries[i] = object{}
+		if w.failed != "" && w.failed != evaluator.Launch {
+			entries[i] = entries[i].with("verdict", w.failed)
+		}
+		entries[i] = append(entries[i], t.record(i)...)
+		empty = empty && len(entries[i]) == 0
+	}
+	if !empty {
+		more = more.with("configs", entries)
+	}
+	return more, nil
 }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

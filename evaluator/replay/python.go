@@ -2,14 +2,15 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // translate turns a Python expression, as recorded spaces have them, into one
 // of this project's. It knows numbers, strings, names, True and False,
 // parentheses, "or", "and", "not", comparisons (chained ones, "in" and "not
-// in" with a list or tuple), + - * / // % and **. Attributes, calls, lambdas and the like are
-// refused. Everything is put in parentheses, so that the two languages'
+// in" with a list or tuple), + - * / // % and **, "x if c else y", and calls of
+// a few functions. Attributes, other calls, lambdas and the like are refused. Everything is put in parentheses, so that the two languages'
 // precedence does not matter. The remainder of negative numbers, where the two
 // languages differ, does not occur in sizes and counts.
 func translate(source string) (string, error) {
@@ -17,7 +18,7 @@ func translate(source string) (string, error) {
 	if err := p.next(); err != nil {
 		return "", err
 	}
-	out, err := p.or()
+	out, err := p.ternary()
 	if err != nil {
 		return "", err
 	}
@@ -158,6 +159,35 @@ again:
 		goto again
 	}
 	return left, nil
+}
+
+// ternary parses "x if c else y".
+func (p *python) ternary() (string, error) {
+	then, err := p.or()
+	if err != nil {
+		return "", err
+	}
+	if ok, err := p.accept("if"); err != nil || !ok {
+		return then, err
+	}
+	if err := p.enter(); err != nil {
+		return "", err
+	}
+	defer p.leave()
+	condition, err := p.or()
+	if err != nil {
+		return "", err
+	}
+	if ok, err := p.accept("else"); err != nil {
+		return "", err
+	} else if !ok {
+		return "", p.unexpected()
+	}
+	otherwise, err := p.ternary()
+	if err != nil {
+		return "", err
+	}
+	return "(" + condition + " ? " + then + " : " + otherwise + ")", nil
 }
 
 func (p *python) or() (string, error)  { return p.binary(p.and, "or") }
@@ -330,7 +360,10 @@ func (p *python) atom() (string, error) {
 				}
 			}
 		}
-		return token, p.next()
+		if err := p.next(); err != nil || !p.is("(") || !slices.Contains(pyFunctions, token) {
+			return token, err
+		}
+		return p.call(token)
 	case pySymbol:
 		if token != "(" {
 			break
@@ -342,7 +375,7 @@ func (p *python) atom() (string, error) {
 		if err := p.next(); err != nil {
 			return "", err
 		}
-		x, err := p.or()
+		x, err := p.ternary()
 		if err != nil {
 			return "", err
 		}
@@ -352,6 +385,34 @@ func (p *python) atom() (string, error) {
 		return "(" + x + ")", p.next()
 	}
 	return "", p.unexpected()
+}
+
+// pyFunctions are the functions that both languages have.
+var pyFunctions = []string{"abs", "int", "float", "min", "max", "ceil", "floor"}
+
+// call parses the arguments of a function.
+func (p *python) call(name string) (string, error) {
+	if err := p.enter(); err != nil {
+		return "", err
+	}
+	defer p.leave()
+	if err := p.next(); err != nil {
+		return "", err
+	}
+	var args []string
+	for !p.is(")") {
+		x, err := p.ternary()
+		if err != nil {
+			return "", err
+		}
+		args = append(args, x)
+		if ok, err := p.accept(","); err != nil {
+			return "", err
+		} else if !ok && !p.is(")") {
+			return "", p.unexpected()
+		}
+	}
+	return name + "(" + strings.Join(args, ", ") + ")", p.next()
 }
 
 // maxDepth bounds the nesting, so that no input can exhaust the stack.

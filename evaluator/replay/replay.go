@@ -13,9 +13,14 @@
 //   - correct, with the recorded time as the only sample. The baseline is the
 //     median of all recorded times, so that a fitness below 1 means "better
 //     than half of the space";
-//   - launch, for a configuration that is recorded as failed (tables say that
-//     it failed, not why);
+//   - the verdict with which it failed, for a configuration that is recorded as
+//     failed; launch, where the table's form does not say how;
 //   - infeasible, for a genome that is not recorded.
+//
+// Tables come in three forms: evotune's own, the T4 format and cache files of
+// Kernel Tuner. [Table.Write] writes each in any of them, and nothing is lost
+// between them; docs/tables.md says what goes where. A [Recording] makes a table of
+// what was measured, [Examine] says what one holds.
 //
 // # Caveats
 //
@@ -31,6 +36,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -167,7 +173,7 @@ func (e *Evaluator) result(g genome.Genome) evaluator.Result {
 		return r
 	}
 	r.Source, r.Binary = r.Key, r.Key
-	r.Cost = time.Duration(w.costS * float64(time.Second))
+	r.Cost = time.Duration(math.Round(w.costS * float64(time.Second)))
 	if w.failed != "" {
 		r.Verdict = w.failed
 		r.Reason = "recorded as failed"

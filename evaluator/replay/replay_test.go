@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/genome"
 )
 
@@ -33,33 +32,6 @@ func pick(tb testing.TB, e *Evaluator, encoding string) genome.Genome {
 		tb.Fatal(err)
 	}
 	return g
-}
-
-func TestConformance(t *testing.T) {
-	table := Synthetic(1000)
-	space, err := table.Space()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Honest candidates are the recorded ones that did not fail.
-	var honest []genome.Genome
-	for g := range space.All() {
-		if w, ok := table.lookup(space, g); ok && w.failed == "" {
-			honest = append(honest, g)
-		}
-	}
-	backendtest.Run(t, backendtest.Harness{
-		New: func(tb testing.TB) evaluator.Evaluator {
-			e, err := New(table, Options{Latency: time.Millisecond})
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return e
-		},
-		Honest:     func(n int) genome.Genome { return honest[n%len(honest)] },
-		Stages:     []evaluator.Stage{evaluator.StageBenchmark},
-		Repeatable: true,
-	})
 }
 
 func TestEvaluate(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,17 +27,37 @@ const maxBytes = 1 << 30
 // use.
 type Table struct {
 	name   string
+	file   string // the file that it was read from
+	form   string // that it was read from; compact for what was made here
 	device string
 	hash   string // SHA-256 (hex) of what was read
 	params []param
 	rules  []rule
 	rows   []row
 	byRank map[uint64]int32 // rank of the value indexes -> row
-	median float64          // of the recorded times, in milliseconds; 0 without any
+	// records has what else is told of each row; nil where there is nothing.
+	records []record
+	head    head
+	notices []string
+	median  float64 // of the recorded times, in milliseconds; 0 without any
+	// listed: the file's form has no place for constraints, or holds a sample; the
+	// space is what is recorded, where the constraints allow more.
+	listed bool
 
-	once  sync.Once
-	space *genome.Space
-	err   error
+	once    sync.Once
+	space   *genome.Space
+	outside int     // rows that failed as infeasible, and that the constraints do forbid
+	allowed float64 // genomes that the constraints allow
+	err     error
+}
+
+// A head is what files tell beside parameters, constraints and configurations, and
+// what only their own form has a place for. Each form keeps what the others
+// tell, so that it is there when it is written in theirs.
+type head struct {
+	kernelTuner object // of a cache file: problem_size, objective, ...
+	t4          object // of a file of results: metadata, ...
+	t1          object // a whole T1 description
 }
 
 // A param is one tunable parameter.
@@ -65,23 +86,80 @@ type row struct {
 // Load reads a table from a file, gzipped or not. Every error is one line that
 // names the file, and the line and column where the content is at fault.
 func Load(path string) (*Table, error) {
+	return LoadDescribed(path, "")
+}
+
+// LoadDescribed is Load for a file of results in a form that tells no
+// constraints, which a T1 description tells: T4 or Kernel Tuner's. The
+// parameters, the order and the values of the description count. With an empty
+// description it is Load.
+func LoadDescribed(path, description string) (*Table, error) {
+	t, text, err := unproven(path, description)
+	if err == nil {
+		err = t.prove(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// unproven reads a table without proving that its constraints allow what it records.
+func unproven(path, description string) (*Table, []byte, error) {
+	var t1 *t1Input
+	if description != "" {
+		text, err := slurp(description)
+		if err == nil {
+			t1, err = readT1(text, filepath.Base(description))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	text, err := slurp(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := filepath.Base(path)
+	t, err := decode(text, name, t1)
+	if err != nil {
+		return nil, nil, locate(text, name, err)
+	}
+	t.file = name
+	return t, text, nil
+}
+
+// slurp reads a whole file, decompressed.
+func slurp(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	defer f.Close()
-	return Read(f, filepath.Base(path))
+	text, err := plain(f)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %s: %w: %w", filepath.Base(path), ErrFormat, err)
+	}
+	return text, nil
+}
+
+// prove proves every configuration valid; text is that of the file.
+func (t *Table) prove(text []byte) error {
+	if _, err := t.Space(); err != nil {
+		return locate(text, t.file, err)
+	}
+	return nil
 }
 
 // newTable checks what all formats have in common. The rows' ranks are known
 // to be in range.
 func newTable(name, device, hash string, params []param, rules []rule, rows []row) (*Table, error) {
-	t := &Table{name: name, device: device, hash: hash, params: params, rules: rules, rows: rows}
+	t := &Table{name: name, form: compactForm, device: device, hash: hash, params: params, rules: rules, rows: rows}
 	t.byRank = make(map[uint64]int32, len(rows))
 	times := make([]float64, 0, len(rows))
 	for i, r := range rows {
 		if _, twice := t.byRank[r.rank]; twice {
-			return nil, &positionError{r.offset, fmt.Sprintf("configuration %s is there twice", t.format(r.rank))}
+			return nil, &positionError{offset: r.offset, msg: fmt.Sprintf("configuration %s is there twice", t.format(r.rank))}
 		}
 		t.byRank[r.rank] = int32(i)
 		if r.failed == "" {
@@ -141,11 +219,35 @@ func (t *Table) format(rank uint64) string {
 // Name is the name of the recorded space.
 func (t *Table) Name() string { return t.name }
 
+// Form names the form that it was read from; see [Forms].
+func (t *Table) Form() string { return t.form }
+
+// Notices tell, a line each, what the reader of a damaged file has to know: how
+// much of the file of an interrupted run was there.
+func (t *Table) Notices() []string { return slices.Clone(t.notices) }
+
+// record has what else is told of a row.
+func (t *Table) record(i int) record {
+	if t.records == nil {
+		return nil
+	}
+	return t.records[i]
+}
+
 // Device is the device that it was recorded on; it may be empty.
 func (t *Table) Device() string { return t.device }
 
 // Hash is the SHA-256 (hex) over the content of the table.
 func (t *Table) Hash() string { return t.hash }
+
+// Constraints are those of the table as it has them, in Python.
+func (t *Table) Constraints() []string {
+	out := make([]string, len(t.rules))
+	for i, r := range t.rules {
+		out[i] = r.source
+	}
+	return out
+}
 
 // Len is the number of recorded configurations, failed ones included.
 func (t *Table) Len() int { return len(t.rows) }
@@ -165,8 +267,11 @@ func (t *Table) Failed() int {
 // whose values are all numbers are ordinal. Every recorded configuration is
 // valid in it; an error names the first that is not.
 //
-// A constraint that the recorder did not write down leaves genomes that are
-// valid and not recorded; see [Table.Complete].
+// Where the constraints allow more than is recorded, the compact form has
+// genomes that are valid and not recorded; see [Table.Complete]. In the other
+// forms, which often come without constraints, the space is what is recorded; a
+// file can say otherwise, as docs/tables.md tells. What is recorded as infeasible
+// may be outside.
 func (t *Table) Space() (*genome.Space, error) {
 	t.once.Do(func() { t.space, t.err = t.newSpace() })
 	return t.space, t.err
@@ -179,10 +284,19 @@ func (t *Table) Complete() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return s.Size() == float64(len(t.rows)), nil
+	return s.Size() == float64(len(t.rows)-t.outside), nil
 }
 
-func (t *Table) newSpace() (*genome.Space, error) {
+// whole says whether the constraints allow no more than what is recorded.
+func (t *Table) whole() (bool, error) {
+	if _, err := t.Space(); err != nil { // counts what is outside
+		return false, err
+	}
+	return t.allowed == float64(len(t.rows)-t.outside), nil
+}
+
+// declared is the space of the parameters and the constraints, recorded or not.
+func (t *Table) declared() (*genome.Space, error) {
 	genes := make([]genome.Gene, len(t.params))
 	for i, p := range t.params {
 		genes[i] = genome.Gene{Name: p.name, Values: p.values, Ordinal: ordinal(p.values)}
@@ -198,18 +312,45 @@ func (t *Table) newSpace() (*genome.Space, error) {
 	return s, nil
 }
 
-// verify proves that every recorded configuration is valid.
-func (t *Table) verify() error {
-	s, err := t.Space()
+func (t *Table) newSpace() (*genome.Space, error) {
+	s, err := t.declared()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, r := range t.rows {
-		if _, err := s.FromMap(t.assignment(r.rank)); err != nil {
-			return &positionError{r.offset, fmt.Sprintf("configuration %s: %v", t.format(r.rank), err)}
+	t.allowed = s.Size()
+	var rows [][]int // that the constraints allow
+	for i, err := range t.forbidden(s) {
+		switch {
+		case err == nil:
+			rows = append(rows, t.digits(t.rows[i].rank))
+		case t.rows[i].failed == evaluator.Infeasible:
+			t.outside++ // file and constraints agree
+		default:
+			return nil, err
 		}
 	}
-	return nil
+	if !t.listed || s.Size() == float64(len(rows)) {
+		return s, nil
+	}
+	if s, err = genome.NewListed(s.Genes(), rows); err != nil {
+		return nil, fmt.Errorf("replay: space of %s: %w", t.name, err)
+	}
+	return s, nil
+}
+
+// forbidden gives, for each row, why a space does not have it; nil if it has.
+func (t *Table) forbidden(s *genome.Space) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		for i, r := range t.rows {
+			var why error
+			if _, err := s.FromMap(t.assignment(r.rank)); err != nil {
+				why = &positionError{offset: r.offset, msg: fmt.Sprintf("configuration %s: %v", t.format(r.rank), err)}
+			}
+			if !yield(i, why) {
+				return
+			}
+		}
+	}
 }
 
 // ordinal says whether the values are numbers in ascending or descending

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/evotune/evotune/genome"
@@ -180,7 +181,7 @@ func TestSynthetic(t *testing.T) {
 		if table.Len() < n {
 			t.Errorf("Synthetic(%d) has %d configurations", n, table.Len())
 		}
-		if err := table.verify(); err != nil {
+		if _, err := table.Space(); err != nil {
 			t.Error(err)
 		}
 		if ok, err := table.Complete(); !ok || err != nil {
@@ -204,6 +205,9 @@ func TestTranslate(t *testing.T) {
 		"m == 'x' or m == \"y\"":         `((m == "x") or (m == "y"))`,
 		"True or False":                  "(true or false)",
 		"a - b - c > .5e-3":              "(((a - b) - c) > .5e-3)",
+		"max(a, b, 2) < 3":               "(max(a, b, 2) < 3)",
+		"a if b else c if d else 1":      "(b ? a : (d ? c : 1))",
+		"(8 if a == 1 else b) * 2 < 9":   "(((((a == 1) ? 8 : b)) * 2) < 9)",
 	} {
 		got, err := translate(source)
 		if err != nil || got != want {
@@ -214,8 +218,11 @@ func TestTranslate(t *testing.T) {
 		"":                        "column 1: the expression ends too early",
 		"a ==":                    "column 5: the expression ends too early",
 		"a = 1":                   `column 3: '=' is not known here`,
-		"max(a, b) < 3":           `column 4: "(" is not expected here`,
-		"a if b else c":           `column 3: "if" is not expected here`,
+		"len(a, b) < 3":           `column 4: "(" is not expected here`,
+		"max(a b) < 3":            `column 7: "b" is not expected here`,
+		"a if b":                  `column 7: the expression ends too early`,
+		"a if b or c, 1":          `column 12: "," is not expected here`,
+		"if a":                    `column 1: "if" is not known here`,
 		"lambda a: a":             `column 1: "lambda" is not known here`,
 		"a.b > 1":                 `column 2: '.' is not known here`,
 		"0x10 > a":                `column 1: "0x10" is not a decimal number`,
@@ -252,6 +259,10 @@ func TestTranslatedValues(t *testing.T) {
 		"a in (1, 7) and b not in [1, 7]": true,
 		"f * 2 == 1":                      true,
 		"a * f // 1 == 3":                 true,
+		"min(a, b) + max(a, b) == 9":      true,
+		"int(a / b) == 3":                 true,
+		"(1 if a > b else 0) == 1":        true,
+		"a > 9 if a < b else b == 2":      true,
 	} {
 		expr, err := translate(source)
 		if err != nil {
@@ -324,6 +335,15 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"params":[["a",[1]]],"configs":[[[0],1,0]]}`))
 	f.Add([]byte(`{"params":[["a",["x",1.5,true]]],"constraints":["a in [1,'x'] or 1<a<2"],"configs":[[[0],null,0]]}`))
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
+	f.Add([]byte(foreignCache))
+	f.Add([]byte(foreignT4))
+	for _, form := range holding {
+		var b bytes.Buffer
+		if err := recorded(f).Write(form, &b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		table, err := Read(bytes.NewReader(data), "fuzz")
 		if err != nil {
@@ -332,16 +352,58 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
+		// What can be read is written in every form, or refused in one line, and is
+		// the same when it comes back. A file that was changed by hand may say in a
+		// roundabout way what T4 has a place for; once through it, all is in place.
 		var b bytes.Buffer
-		if err := table.Encode(&b); err != nil {
-			t.Fatal(err)
+		if table.Write(t4Form, &b) == nil {
+			table = through(t, table, t4Form)
 		}
-		back, err := Read(&b, "again")
-		if err != nil {
-			t.Fatalf("what was written cannot be read: %v", err)
+		want := content(t, table)
+		for _, form := range holding {
+			var b bytes.Buffer
+			if err := table.Write(form, &b); errors.Is(err, ErrNoPlace) {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			back, err := Read(&b, "again")
+			if err != nil {
+				t.Fatalf("what was written as %s cannot be read: %v", form, err)
+			}
+			if diff := cmp.Diff(want, content(t, back)); diff != "" {
+				t.Errorf("through %s:\n%s", form, diff)
+			}
 		}
-		if back.Len() != table.Len() || back.Failed() != table.Failed() {
-			t.Errorf("%d rows became %d", table.Len(), back.Len())
+		if _, err := table.summary(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzDescription: whatever the bytes beside results, an answer or one line.
+func FuzzDescription(f *testing.F) {
+	var b bytes.Buffer
+	if err := recorded(f).Write(t1Form, &b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte(`{"ConfigurationSpace": {"TuningParameters": [{"Name": "bx", "Values": "[16, 32]"}, {"Name": "mode", "Values": ["a", "b"]}], "Conditions": [{"Expression": "bx > 1"}]}}`))
+	f.Add([]byte(`{"ConfigurationSpace": {"TuningParameters": [{"Name": "bx", "Values": "["}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		t1, err := readT1(data, "fuzz")
+		if err == nil {
+			var table *Table
+			if table, err = decode([]byte(foreignT4), "file", t1); err == nil {
+				if _, err := table.Space(); err == nil {
+					lossless(t, table)
+				}
+				return
+			}
+			err = locate([]byte(foreignT4), "file", err)
+		}
+		if !errors.Is(err, ErrFormat) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q", err)
 		}
 	})
 }

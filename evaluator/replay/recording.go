@@ -1,0 +1,372 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+)
+
+// A Recording is what was measured of a space, to be written as a table that
+// this package reads back and that other programs know.
+type Recording struct {
+	// Name is the problem's, Entry the function that is called.
+	Name  string
+	Entry string
+	// Device is the name of the device, Backend what ran the candidates.
+	Device  string
+	Backend string
+	// Shapes are the names of the tuned shapes; with several of them a time is
+	// the geometric mean of theirs. Size holds the dimensions of the first.
+	Shapes []string
+	Size   []int64
+	// Started is when the measuring began, Version that of evotune.
+	Started time.Time
+	Version string
+	// Space is what was measured, whole or in part, and Rules are its
+	// constraints in Python, as [Declaration.Rules] gives them.
+	Space *genome.Space
+	Rules []string
+	// Specification is the T1 format's description of the kernel; nil writes
+	// the least that the format asks for.
+	Specification *Specification
+	Trials        []Trial
+}
+
+// A Trial is one configuration of a Recording.
+type Trial struct {
+	Genome genome.Genome
+	// At is when the result was there.
+	At     time.Time
+	Result evaluator.Result
+}
+
+// A Form is one of the forms in which a Recording can be written.
+type Form struct {
+	// Name is what people call it, File what its files' names end in.
+	Name string
+	File string
+	// Holds says in a few words what it is, with its units.
+	Holds string
+	write func(*Table, io.Writer) error
+}
+
+// forms are in the order of the documentation.
+var forms = []Form{
+	{compactForm, ".json", "evotune's own: milliseconds, and seconds of cost", (*Table).Encode},
+	{t4Form, ".t4.json", "the results format of the auto-tuning community: milliseconds", (*Table).writeT4},
+	{t1Form, ".t1.json", "the input format that describes the space to other tuners; no results", (*Table).writeT1},
+	{kernelTunerForm, ".cache.json", "a cache file of Kernel Tuner: milliseconds", (*Table).writeKernelTuner},
+}
+
+// Forms lists the forms.
+func Forms() []Form { return slices.Clone(forms) }
+
+// FormNames lists their names.
+func FormNames() []string {
+	names := make([]string, len(forms))
+	for i, f := range forms {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Write writes the recording in the form of that name. In the forms that record
+// what others measure, a sample is a space of its own.
+func (r *Recording) Write(form string, w io.Writer) error {
+	t, err := r.Table()
+	if err != nil { // what cannot be read back is not written
+		return err
+	}
+	t.listed = form != compactForm
+	return t.Write(form, w)
+}
+
+// ErrNoPlace is wrapped where a form cannot hold a table.
+var ErrNoPlace = errors.New("no place for")
+
+// Write writes the table in the form of that name. What the form has no place
+// for is kept under further keys, which other programs pass over; T1 alone has
+// no results at all.
+func (t *Table) Write(form string, w io.Writer) error {
+	for _, f := range forms {
+		if f.Name == form {
+			return f.write(t, w)
+		}
+	}
+	return fmt.Errorf("replay: no form is called %q: there are %s", form, strings.Join(FormNames(), ", "))
+}
+
+// recorded are the trials that a table can have: those for which the machine,
+// not the candidate, failed tell nothing of the configuration.
+func (r *Recording) recorded() []Trial {
+	return slices.DeleteFunc(slices.Clone(r.Trials), func(t Trial) bool { return t.Result.Verdict == evaluator.Infrastructure })
+}
+
+// Table makes the table that the recording's files hold. An error says which
+// trial breaks which rule.
+func (r *Recording) Table() (*Table, error) {
+	genes := r.Space.Genes()
+	params := make([]param, len(genes))
+	for i, g := range genes {
+		params[i] = param{name: g.Name, values: g.Values}
+	}
+	if _, err := radix(params); err != nil {
+		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
+	}
+	rules := make([]rule, len(r.Rules))
+	for i, source := range r.Rules {
+		expr, err := translate(source)
+		if err != nil {
+			return nil, fmt.Errorf("replay: %s: constraint %q: %w", r.Name, source, err)
+		}
+		rules[i] = rule{source, expr}
+	}
+	var rows []row
+	var records []record
+	for _, t := range r.recorded() {
+		w := row{costS: t.Result.Cost.Seconds()}
+		rec, err := r.record(t)
+		if err != nil {
+			return nil, fmt.Errorf("replay: %s: %s: %w", r.Name, t.Genome, err)
+		}
+		if err := w.setCost(rec, nil); err != nil {
+			return nil, fmt.Errorf("replay: %s: %s: %w", r.Name, t.Genome, err)
+		}
+		for i, k := range r.indices(t.Genome) {
+			w.rank = w.rank*uint64(len(params[i].values)) + uint64(k)
+		}
+		if t.Result.Verdict == evaluator.Correct {
+			w.timeMS = timeMS(t.Result)
+		} else {
+			w.failed = t.Result.Verdict
+		}
+		rows = append(rows, w)
+		records = append(records, rec)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("replay: %s: nothing was recorded", r.Name)
+	}
+	t, err := newTable(r.Name, r.Device, "", params, rules, rows)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
+	}
+	t.records = records
+	if t.head, err = r.head(t); err != nil {
+		return nil, err
+	}
+	if _, err := t.Space(); err != nil {
+		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
+	}
+	var text bytes.Buffer
+	if err := t.Encode(&text); err != nil {
+		return nil, err
+	}
+	t.hash = digest(text.Bytes())
+	return t, nil
+}
+
+// indices gives the place of every gene's value: the first where it does not
+// exist.
+func (r *Recording) indices(g genome.Genome) []int {
+	ix := r.Space.Indices(g)
+	for i, k := range ix {
+		ix[i] = max(k, 0)
+	}
+	return ix
+}
+
+// record is what is told of a trial beside its time and verdict.
+func (r *Recording) record(t Trial) (record, error) {
+	var entry, units object
+	add := func(key string, value any, unit string) {
+		entry = entry.with(key, value)
+		if unit != "" {
+			units = units.with(key, unit)
+		}
+	}
+	if len(t.Result.Steps) > 0 {
+		s := spentMS(t.Result)
+		entry = entry.with("compile_time", s.compile).with("verification_time", s.verify).
+			with("benchmark_time", s.benchmark).with("strategy_time", 0).with("framework_time", s.framework)
+	}
+	if len(t.Result.Timings) == 1 {
+		entry = entry.with("times", samplesMS(t.Result.Timings[0]))
+	} else {
+		for _, shape := range t.Result.Timings {
+			add("times at "+shape.Shape, samplesMS(shape), "ms")
+		}
+	}
+	entry = entry.with("timestamp", t.At.UTC().Format(time.RFC3339Nano))
+	if t.Result.Verdict == evaluator.Correct {
+		_, baseline := evaluator.MedianTimes(t.Result.Timings)
+		add("baseline_time", baseline/nsPerMS, "ms")
+		add("ratio", t.Result.Fitness, "")
+	}
+	add("genome", t.Genome.String(), "")
+	if t.Result.Reason != "" {
+		add("reason", t.Result.Reason, "")
+	}
+	if len(units) > 0 {
+		entry = entry.with("units", units)
+	}
+	entry, err := rawObject(entry)
+	if err != nil {
+		return nil, err
+	}
+	return newRecord(entry, nil)
+}
+
+// head is what is told of the whole, each in the form that has a place for it.
+func (r *Recording) head(t *Table) (h head, err error) {
+	size := any(r.Size)
+	if r.Size == nil {
+		size = strings.Join(r.Shapes, ",")
+	}
+	if h.kernelTuner, err = rawObject(object{}.with("problem_size", size)); err != nil {
+		return h, err
+	}
+	var metadata object
+	if r.Backend == "cuda" {
+		metadata = metadata.with("compute_api", "CUDA")
+	}
+	metadata = metadata.with("autotuner", "evotune").with("autotuner_version", r.Version).
+		with("timestamp", r.Started.UTC().Format(time.RFC3339Nano)).with("shapes", r.Shapes)
+	if h.t4, err = rawObject(object{}.with("metadata", metadata)); err != nil {
+		return h, err
+	}
+	if h.t1, err = t.describe(r.Entry, r.Specification); err != nil && !errors.Is(err, errLiteral) {
+		return h, err
+	}
+	return h, nil
+}
+
+// timeMS is the geometric mean over the shapes of the median times.
+func timeMS(r evaluator.Result) float64 {
+	ns, _ := evaluator.MedianTimes(r.Timings)
+	return ns / nsPerMS
+}
+
+// samplesMS are the samples of one shape.
+func samplesMS(t evaluator.Timing) []float64 {
+	out := make([]float64, len(t.SamplesNS))
+	for i, ns := range t.SamplesNS {
+		out[i] = ns / nsPerMS
+	}
+	return out
+}
+
+// spent splits what a trial cost, in milliseconds; framework is what no stage
+// took.
+type spent struct{ compile, verify, benchmark, framework float64 }
+
+func spentMS(r evaluator.Result) spent {
+	var s spent
+	for _, step := range r.Steps {
+		ms := float64(step.Elapsed) / float64(time.Millisecond)
+		switch step.Stage {
+		case evaluator.StageRender, evaluator.StageCompile, evaluator.StageInspect:
+			s.compile += ms
+		case evaluator.StageParity, evaluator.StageSanitize:
+			s.verify += ms
+		case evaluator.StageBenchmark:
+			s.benchmark += ms
+		}
+	}
+	cost := float64(r.Cost) / float64(time.Millisecond)
+	s.framework = max(0, cost-s.compile-s.verify-s.benchmark)
+	return s
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		key, err := compactJSON(m.key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := compactJSON(m.value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.key, err)
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// compactJSON encodes without escaping < and >, of which constraints are full.
+func compactJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
+
+// writeJSON writes the object with one line for each of its members, and one
+// for each element of a member that is a list of objects or an object of them.
+func writeJSON(w io.Writer, o object) error {
+	var b bytes.Buffer
+	line := func(prefix string, v any) error {
+		text, err := compactJSON(v)
+		b.WriteString(prefix)
+		b.Write(text)
+		return err
+	}
+	b.WriteByte('{')
+	for i, m := range o {
+		b.WriteString(comma(i) + "\n")
+		if err := line("", m.key); err != nil {
+			return err
+		}
+		b.WriteByte(':')
+		switch value := m.value.(type) {
+		case []object:
+			b.WriteByte('[')
+			for k, x := range value {
+				if err := line(comma(k)+"\n", x); err != nil {
+					return err
+				}
+			}
+			b.WriteString("\n]")
+		case lines:
+			b.WriteByte('{')
+			for k, x := range value {
+				if err := line(comma(k)+"\n", x.key); err != nil {
+					return err
+				}
+				if err := line(":", x.value); err != nil {
+					return err
+				}
+			}
+			b.WriteString("}\n") // Kernel Tuner looks for a closing brace on a line of its own
+		default:
+			if err := line("", value); err != nil {
+				return err
+			}
+		}
+	}
+	s := strings.TrimSuffix(b.String(), "\n") + "\n}"
+	_, err := io.WriteString(w, s)
+	return err
+}
+
+// lines is an object that is written with one line for each member.
+type lines object

@@ -1,0 +1,435 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// A Declaration is a space as it was declared: what [genome.NewSpace], or
+// [genome.NewUnion] for several alternatives, was given.
+type Declaration struct {
+	// Choice is the gene that chooses among the alternatives; empty when there
+	// is one only.
+	Choice       string
+	Alternatives []genome.Alternative
+	Envs         []map[string]any
+}
+
+// Rules writes the constraints of a declared space as recorded tables have
+// them: in Python, over the genes of space alone, constants put in for their
+// names. A gene that does not exist in a genome has its first value there,
+// which rules of their own say; so every valid genome is one configuration that
+// satisfies the rules, and the other way round.
+//
+// What cannot be said in Python is left out and named in the second result:
+// a table without it has configurations that are allowed and not recorded.
+func (d Declaration) Rules(space *genome.Space) (rules []string, left []string) {
+	w := &ruleWriter{d: d, first: map[string]genome.Value{}, seen: map[string]bool{}}
+	for _, g := range space.Genes() {
+		w.first[g.Name] = g.Values[0]
+		w.order = append(w.order, g)
+	}
+	for _, a := range d.Alternatives {
+		w.alternative(a)
+	}
+	return w.rules, w.left
+}
+
+// Python writes an expression over the genes of the first alternative in Python,
+// with the constants of the first Env.
+func (d Declaration) Python(src string) (string, error) {
+	w := &ruleWriter{d: d}
+	genes := map[string]genome.Gene{}
+	for _, g := range d.Alternatives[0].Genes {
+		genes[g.Name] = g
+	}
+	text, _, err := w.python(src, w.envs()[0], genes)
+	return text, err
+}
+
+type ruleWriter struct {
+	d     Declaration
+	order []genome.Gene
+	first map[string]genome.Value
+	rules []string
+	left  []string
+	seen  map[string]bool
+}
+
+// add takes a rule that holds when any of its parts does. Empty parts are left
+// out.
+func (w *ruleWriter) add(parts ...string) {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	rule := strings.Join(parts, " or ")
+	if w.seen[rule] {
+		return
+	}
+	w.seen[rule] = true
+	if _, err := translate(rule); err != nil { // a text with quotes in it
+		w.left = append(w.left, fmt.Sprintf("%s: %v", rule, err))
+		return
+	}
+	w.rules = append(w.rules, rule)
+}
+
+// alternative writes what holds when an alternative is chosen.
+func (w *ruleWriter) alternative(a genome.Alternative) {
+	elsewhere := "" // holds when another alternative is chosen
+	if w.d.Choice != "" {
+		elsewhere = fmt.Sprintf("%s != %s", w.d.Choice, pythonValue(genome.Str(a.Name)))
+	}
+	genes := map[string]genome.Gene{}
+	for _, g := range a.Genes {
+		genes[g.Name] = g
+	}
+	active := map[string]string{} // by gene, where it exists; "" is everywhere
+	var where func(name string, depth int) (string, error)
+	where = func(name string, depth int) (string, error) {
+		if text, ok := active[name]; ok {
+			return text, nil
+		}
+		g := genes[name]
+		if g.When == "" || depth > len(genes) {
+			return "", nil
+		}
+		var any []string
+		for _, env := range w.envs() {
+			text, names, err := w.python(g.When, env, genes)
+			if err != nil {
+				return "", fmt.Errorf("%s exists when %s: %w", name, g.When, err)
+			}
+			all := []string{text}
+			for _, n := range names {
+				outer, err := where(n, depth+1)
+				if err != nil {
+					return "", err
+				}
+				if outer != "" {
+					all = append(all, outer)
+				}
+			}
+			if text := bracket(all, " and "); !slices.Contains(any, text) {
+				any = append(any, text)
+			}
+		}
+		active[name] = bracket(any, " or ")
+		return active[name], nil
+	}
+
+	for _, g := range w.order {
+		mine, ok := genes[g.Name]
+		if g.Name == w.d.Choice {
+			continue
+		}
+		first := fmt.Sprintf("%s == %s", g.Name, pythonValue(g.Values[0]))
+		if !ok {
+			w.add(elsewhere, first)
+			continue
+		}
+		text, err := where(g.Name, 0)
+		if err != nil {
+			w.left = append(w.left, err.Error())
+			continue
+		}
+		if text != "" {
+			w.add(elsewhere, text, first)
+		}
+		if own := w.own(g, mine); own != "" {
+			w.add(elsewhere, negated(text), own)
+		}
+	}
+	for _, c := range a.Constraints {
+		for _, env := range w.envs() {
+			text, names, err := w.python(c.Expr, env, genes)
+			if err != nil {
+				w.left = append(w.left, fmt.Sprintf("%s: %v", c.Expr, err))
+				break
+			}
+			if len(names) == 0 {
+				continue // over constants alone: it holds, or there would be no genome
+			}
+			parts := []string{elsewhere}
+			for _, n := range names {
+				outer, err := where(n, 0)
+				if err != nil {
+					parts = nil // its gene's condition was reported
+					break
+				}
+				parts = append(parts, negated(outer))
+			}
+			if parts != nil {
+				w.add(append(parts, text)...)
+			}
+		}
+	}
+}
+
+// own restricts a gene of a union to the values that one alternative has.
+func (w *ruleWriter) own(all, mine genome.Gene) string {
+	var values []string
+	for _, v := range all.Values {
+		if slices.ContainsFunc(mine.Values, func(m genome.Value) bool { return same(m, v) }) {
+			values = append(values, pythonValue(v))
+		}
+	}
+	if len(values) == len(all.Values) {
+		return ""
+	}
+	return fmt.Sprintf("%s in [%s]", all.Name, strings.Join(values, ", "))
+}
+
+// same compares values across integers and floats.
+func same(a, b genome.Value) bool {
+	x, okX := a.Number()
+	y, okY := b.Number()
+	return a == b || okX && okY && x == y
+}
+
+func (w *ruleWriter) envs() []map[string]any {
+	if len(w.d.Envs) == 0 {
+		return []map[string]any{nil}
+	}
+	return w.d.Envs
+}
+
+func bracket(parts []string, operator string) string {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return "(" + strings.Join(parts, operator) + ")"
+}
+
+func negated(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "not (" + text + ")"
+}
+
+// errNotPython is the root of what an expression has that Python, as far as
+// this package knows it, has not.
+var errNotPython = errors.New("cannot be said in Python here")
+
+// python translates an expression of this project, env's constants put in. It
+// gives the genes that the expression names, too. In parentheses where needed.
+func (w *ruleWriter) python(src string, env map[string]any, genes map[string]genome.Gene) (text string, names []string, err error) {
+	tree, err := parser.Parse(src)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %q", errNotPython, src) // the space was compiled from it, so it parses
+	}
+	p := &pythonWriter{env: env, choice: w.d.Choice, genes: genes, names: map[string]bool{}}
+	text, err = p.node(tree.Node)
+	return text, slices.Sorted(maps.Keys(p.names)), err
+}
+
+type pythonWriter struct {
+	env    map[string]any
+	choice string
+	genes  map[string]genome.Gene
+	names  map[string]bool
+}
+
+// pythonOperators are the operators by what expr-lang calls them.
+var pythonOperators = map[string]string{
+	"or": "or", "||": "or", "and": "and", "&&": "and", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
+	"+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "**": "**", "^": "**",
+}
+
+// longestRange is how many integers "x in 1..8" may stand for.
+const longestRange = 64
+
+func (p *pythonWriter) node(n ast.Node) (string, error) {
+	switch n := n.(type) {
+	case *ast.IntegerNode:
+		return pythonValue(genome.Int(int64(n.Value))), nil
+	case *ast.FloatNode:
+		return pythonValue(genome.Float(n.Value)), nil
+	case *ast.BoolNode:
+		return pythonValue(genome.Bool(n.Value)), nil
+	case *ast.StringNode:
+		return p.text(n.Value)
+	case *ast.IdentifierNode:
+		return p.name(n.Value)
+	case *ast.UnaryNode:
+		x, err := p.node(n.Node)
+		switch n.Operator {
+		case "!", "not":
+			return "(not " + x + ")", err
+		case "-", "+":
+			return "(" + n.Operator + x + ")", err
+		}
+	case *ast.ConditionalNode:
+		parts, err := p.nodes(n.Exp1, n.Cond, n.Exp2)
+		if err != nil {
+			return "", err
+		}
+		return "(" + parts[0] + " if " + parts[1] + " else " + parts[2] + ")", nil
+	case *ast.ArrayNode:
+		parts, err := p.nodes(n.Nodes...)
+		return "[" + strings.Join(parts, ", ") + "]", err
+	case *ast.BinaryNode:
+		return p.binary(n)
+	case *ast.BuiltinNode:
+		return p.call(n.Name, n.Arguments)
+	case *ast.CallNode:
+		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
+			return p.call(id.Value, n.Arguments)
+		}
+	}
+	return "", fmt.Errorf("%w: %s", errNotPython, n)
+}
+
+func (p *pythonWriter) nodes(list ...ast.Node) ([]string, error) {
+	out := make([]string, len(list))
+	for i, n := range list {
+		var err error
+		if out[i], err = p.node(n); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (p *pythonWriter) text(s string) (string, error) {
+	if strings.ContainsAny(s, "\\\"'\n") {
+		return "", fmt.Errorf("%w: the text %q", errNotPython, s)
+	}
+	return pythonValue(genome.Str(s)), nil
+}
+
+func (p *pythonWriter) name(name string) (string, error) {
+	if name == p.choice {
+		p.names[name] = true
+		return name, nil
+	}
+	if _, ok := p.genes[name]; ok {
+		p.names[name] = true
+		return name, nil
+	}
+	constant, ok := p.env[name]
+	if !ok {
+		return "", fmt.Errorf("%w: the name %s", errNotPython, name)
+	}
+	v, err := genome.ValueOf(constant)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s is %v", errNotPython, name, constant)
+	}
+	if s, ok := v.Any().(string); ok {
+		return p.text(s)
+	}
+	return pythonValue(v), nil
+}
+
+func (p *pythonWriter) binary(n *ast.BinaryNode) (string, error) {
+	left, err := p.node(n.Left)
+	if err != nil {
+		return "", err
+	}
+	if n.Operator == "in" || n.Operator == "not in" {
+		right := n.Right
+		if r, ok := right.(*ast.BinaryNode); ok && r.Operator == ".." {
+			right, err = p.span(r)
+			if err != nil {
+				return "", err
+			}
+		}
+		if _, ok := right.(*ast.ArrayNode); !ok {
+			return "", fmt.Errorf("%w: %s", errNotPython, n)
+		}
+		list, err := p.node(right)
+		return "(" + left + " " + n.Operator + " " + list + ")", err
+	}
+	operator, ok := pythonOperators[n.Operator]
+	if !ok {
+		return "", fmt.Errorf("%w: the operator %s", errNotPython, n.Operator)
+	}
+	right, err := p.node(n.Right)
+	return "(" + left + " " + operator + " " + right + ")", err
+}
+
+// span lists the integers of a range.
+func (p *pythonWriter) span(r *ast.BinaryNode) (ast.Node, error) {
+	end := func(n ast.Node) (int64, bool) {
+		text, err := p.node(n)
+		if err != nil {
+			return 0, false
+		}
+		i, err := strconv.ParseInt(strings.Trim(text, "()"), 10, 64)
+		return i, err == nil
+	}
+	from, ok1 := end(r.Left)
+	to, ok2 := end(r.Right)
+	if !ok1 || !ok2 || to-from >= longestRange {
+		return nil, fmt.Errorf("%w: the range %s", errNotPython, r)
+	}
+	list := &ast.ArrayNode{}
+	for i := from; i <= to; i++ {
+		list.Nodes = append(list.Nodes, &ast.IntegerNode{Value: int(i)})
+	}
+	return list, nil
+}
+
+func (p *pythonWriter) call(name string, args []ast.Node) (string, error) {
+	parts, err := p.nodes(args...)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case name == "floor" && len(parts) == 1:
+		return "(" + parts[0] + " // 1)", nil
+	case name == "ceil" && len(parts) == 1:
+		return "(-(-" + parts[0] + " // 1))", nil
+	case (name == "min" || name == "max") && len(parts) > 1, (name == "abs" || name == "int" || name == "float") && len(parts) == 1:
+		return name + "(" + strings.Join(parts, ", ") + ")", nil
+	}
+	return "", fmt.Errorf("%w: the function %s", errNotPython, name)
+}
+
+// pythonValue writes a value as Python does.
+func pythonValue(v genome.Value) string {
+	switch x := v.Any().(type) {
+	case bool:
+		if x {
+			return "True"
+		}
+		return "False"
+	case int64:
+		if x < 0 {
+			return "(" + strconv.FormatInt(x, 10) + ")"
+		}
+		return strconv.FormatInt(x, 10)
+	case float64:
+		s := pythonFloat(x)
+		if x < 0 {
+			return "(" + s + ")"
+		}
+		return s
+	case string:
+		return "'" + x + "'"
+	}
+	return "None"
+}
+
+// pythonFloat writes a float as Python's repr does: with an exponent below 1e-4
+// and from 1e16 on.
+func pythonFloat(x float64) string {
+	s := strconv.FormatFloat(x, 'e', -1, 64)
+	exponent, _ := strconv.Atoi(s[strings.IndexByte(s, 'e')+1:])
+	if x != 0 && (exponent < -4 || exponent >= 16) {
+		return s
+	}
+	s = strconv.FormatFloat(x, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
