@@ -112,6 +112,7 @@ func Run(ctx context.Context, p Problem, cfg Config, o Options) (Finished, error
 		problem: p, cfg: cfg, opts: o,
 		verdicts: map[evaluator.Verdict]int{},
 		arrived:  map[int]evaluator.Result{},
+		origins:  map[genome.Genome]string{},
 		start:    time.Now(),
 	}
 	if err := r.open(); err != nil {
@@ -147,11 +148,12 @@ type runner struct {
 	notes  []Event       // to be announced once the buffer is durable
 
 	candidates []candidate
-	known      []search.Known // of an older search's log
-	offset     int            // index of the strategy's proposal 0
-	told       int            // results 0..told-1 were told
-	queue      []int          // proposed, not handed to a worker
-	running    int            // handed to a worker, not arrived
+	known      []search.Known           // of an older search's log
+	origins    map[genome.Genome]string // stored candidates that Config.Start was taken from
+	offset     int                      // index of the strategy's proposal 0
+	told       int                      // results 0..told-1 were told
+	queue      []int                    // proposed, not handed to a worker
+	running    int                      // handed to a worker, not arrived
 	arrived    map[int]evaluator.Result
 	verdicts   map[evaluator.Verdict]int
 	best       int // index into candidates, or -1
@@ -160,6 +162,11 @@ type runner struct {
 	reason     string // why proposing has stopped; "" while it goes on
 	interrupt  bool
 	exhausted  bool
+
+	// How the search went, noted when it came to rest.
+	rested    bool
+	perMinute float64
+	usage     *evaluator.Usage
 }
 
 // open makes the strategy and reads the past.
@@ -182,7 +189,11 @@ func (r *runner) open() error {
 			return err
 		}
 	}
-	s, err := search.New(r.cfg.Strategy, r.problem.Space, search.Options{Seed: r.cfg.Seed, Known: r.known})
+	start, err := r.starts()
+	if err != nil {
+		return err
+	}
+	s, err := search.New(r.cfg.Strategy, r.problem.Space, search.Options{Seed: r.cfg.Seed, Known: r.known, Start: start})
 	if err != nil {
 		return err
 	}
@@ -275,6 +286,7 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 	if r.interrupt {
 		return r.finish(r.stopped("interrupted"), nil)
 	}
+	r.rest()
 	best, err := r.finals(ctx)
 	if err != nil {
 		if interrupted() {
@@ -380,6 +392,9 @@ func (r *runner) accept(p search.Proposal) error {
 		id: CandidateID(r.cfg.ID, p.Genome), genome: p.Genome, operator: p.Operator,
 		parents: r.parentIDs(p.Parents),
 	}
+	if from := r.origins[p.Genome]; from != "" {
+		c.parents = []string{from}
+	}
 	r.candidates = append(r.candidates, c)
 	if i < len(r.past.asked) {
 		if logged := r.past.asked[i]; logged.Genome != p.Genome.String() || logged.Operator != p.Operator {
@@ -423,7 +438,7 @@ func (r *runner) tell(res evaluator.Result) error {
 	c.verdict, c.binary = res.Verdict, res.Binary
 	if res.Verdict == evaluator.Correct {
 		c.fitness = res.Fitness
-		c.median, c.baseline = medians(res.Timings)
+		c.median, c.baseline = evaluator.MedianTimes(res.Timings)
 	}
 	r.strategy.Tell(i-r.offset, c.outcome(res.Cost))
 	r.told++
@@ -553,11 +568,27 @@ func (r *runner) finish(f Finished, cause error) (Finished, error) {
 	return f, cause
 }
 
+// rest notes, once, how the search went before anything else begins.
+func (r *runner) rest() {
+	if r.rested {
+		return
+	}
+	r.rested = true
+	if d := time.Since(r.start); d > 0 {
+		r.perMinute = float64(r.evaluated()-r.past.told) / d.Minutes()
+	}
+	if u, ok := evaluator.UsageOf(r.problem.Evaluator); ok {
+		u.Stages, u.Waiting = nil, nil // nothing is under way
+		r.usage = &u
+	}
+}
+
 func (r *runner) summary() Finished {
+	r.rest()
 	p := r.progress()
 	return Finished{
 		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best,
-		Reason: r.reason, Elapsed: p.Elapsed,
+		PerMinute: r.perMinute, Usage: r.usage, Reason: r.reason, Elapsed: p.Elapsed,
 	}
 }
 
@@ -612,16 +643,4 @@ func (c *candidate) take(t *store.Told) {
 // outcome is what the search is told.
 func (c *candidate) outcome(cost time.Duration) search.Outcome {
 	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.fitness, Cost: cost}
-}
-
-// medians gives the geometric means over shapes of the median times.
-func medians(ts []evaluator.Timing) (candidate, baseline float64) {
-	if len(ts) == 0 {
-		return 0, 0
-	}
-	var c, b []float64
-	for _, t := range ts {
-		c, b = append(c, t.MedianNS), append(b, t.BaselineMedianNS)
-	}
-	return evaluator.GeometricMean(c), evaluator.GeometricMean(b)
 }

@@ -468,6 +468,16 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
+	switch {
+	case len(events) > 0:
+		if err := json.Unmarshal(events[0].Started.Config, &cfg); err != nil {
+			return err
+		}
+	default: // what an earlier campaign found, if the store has one
+		if cfg.Start, err = campaign.WarmStart(s, p, cfg, dims, 5); err != nil {
+			return err
+		}
+	}
 	out := json.NewEncoder(os.Stdout)
 	sum, err := campaign.Run(context.Background(), p, cfg, campaign.Options{
 		Workers: 4, Log: s, Past: events,
@@ -491,16 +501,44 @@ func TestKill9(t *testing.T) {
 	if testing.Short() {
 		kills = 8
 	}
+	t.Run("cold", func(t *testing.T) { testKill9(t, kills, false) })
+	t.Run("warm", func(t *testing.T) { testKill9(t, max(8, kills/4), true) })
+}
+
+func testKill9(t *testing.T, kills int, warm bool) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewSource(seed))
 
 	dir := t.TempDir()
 	path := filepath.Join(dir, "killed.db")
+	cfg := config(400)
+	calm := openStore(t, filepath.Join(dir, "calm.db"))
+	if warm {
+		first := config(60)
+		first.ID, first.Seed = "first-1", 3
+		killed := openStore(t, path)
+		for _, s := range []*store.Store{killed, calm} {
+			if _, err := campaign.Run(t.Context(), problem(t, 0), first, campaign.Options{Workers: 4, Log: s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := killed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if cfg.Start, err = campaign.WarmStart(calm, problem(t, 0), cfg, dims, 5); err != nil || len(cfg.Start) < 3 {
+			t.Fatal(cfg.Start, err)
+		}
+	}
 	acked := map[string]bool{}
 	complete := false
+	// How soon a child has something to lose depends on the machine, and on
+	// whether the test looks for races.
+	start := untilFirst(t, filepath.Join(dir, "start.db"))
 	for range kills {
-		complete = runChild(t, path, acked, time.Duration(10+rng.Intn(60))*time.Millisecond) || complete
+		after := start*3/4 + time.Duration(rng.Int63n(int64(start+60*time.Millisecond)))
+		complete = runChild(t, path, acked, after) || complete
 	}
 	t.Logf("%d evaluations acknowledged over %d kills", len(acked), kills)
 	if len(acked) == 0 {
@@ -519,13 +557,34 @@ func TestKill9(t *testing.T) {
 	if r, err := s.Check(); err != nil || !r.OK() {
 		t.Errorf("check: %v %v", r, err)
 	}
-	calm := openStore(t, filepath.Join(dir, "calm.db"))
-	if _, err := campaign.Run(t.Context(), problem(t, 0), config(400), campaign.Options{Workers: 4, Log: calm}); err != nil {
+	if _, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{Workers: 4, Log: calm}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(lineage(t, calm, "test-1"), lineage(t, s, "test-1")); diff != "" {
 		t.Fatalf("kills changed the lineage (-calm +killed):\n%s", diff)
 	}
+}
+
+// untilFirst is how long a child takes to its first acknowledged evaluation.
+func untilFirst(t *testing.T, path string) time.Duration {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childStore+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !bufio.NewScanner(out).Scan() {
+		t.Error("the child said nothing")
+	}
+	took := time.Since(begin)
+	cmd.Process.Kill() //nolint:errcheck // it may have ended
+	_ = cmd.Wait()     // killed
+	return took
 }
 
 // runChild runs a child and kills it after d, or lets it end if d is 0. It

@@ -33,6 +33,10 @@ type Config struct {
 	// Finalists is how many candidates are measured again at the end. Zero
 	// means DefaultFinalists; negative means that there are no finals.
 	Finalists int `json:"finalists"`
+	// Start are genomes that are proposed before all others, by the operator
+	// "warm" and with the stored candidates that they were taken from as parents,
+	// which the log must have. See WarmStart.
+	Start []Start `json:"start,omitempty"`
 	// Budget ends the search.
 	Budget Budget `json:"budget"`
 	// Extra belongs to the caller: what it needs to open the same evaluator

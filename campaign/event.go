@@ -89,6 +89,11 @@ type Finished struct {
 	Evaluated int                       `json:"evaluated"`
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"`
+	// PerMinute is the rate of evaluations of this process, the finals left out.
+	PerMinute float64 `json:"per_minute,omitempty"`
+	// Usage says how busy the devices were until the finals, where the
+	// evaluator can tell.
+	Usage *evaluator.Usage `json:"usage,omitempty"`
 	// Reason says what ended the campaign; Complete is false when it was
 	// interrupted and can be resumed.
 	Reason   string        `json:"-"`

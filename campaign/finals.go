@@ -43,7 +43,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if res.Winner >= 0 {
 		w := res.Entries[res.Winner]
 		best = &Best{Candidate: ids[res.Winner], Genome: genomes[res.Winner], Speedup: 1 / w.Fitness}
-		best.MedianNS, best.BaselineNS = medians(w.Timings)
+		best.MedianNS, best.BaselineNS = evaluator.MedianTimes(w.Timings)
 		best.Significant = res.VsBaseline != nil && res.VsBaseline.Significant && res.VsBaseline.Ratio < 1
 		logged.Winner, logged.Fitness = best.Candidate, w.Fitness
 		logged.MedianNS, logged.BaselineNS, logged.Significant = best.MedianNS, best.BaselineNS, best.Significant

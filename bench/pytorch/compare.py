@@ -1,0 +1,565 @@
+#!/usr/bin/env python3
+"""Compares winners of evotune with PyTorch's operators.
+
+A winner and every way that PyTorch has to compute the same are checked against
+a float64 reference, then timed in one process on the same inputs: each as a
+CUDA graph of many launches, so that the host's time per call counts for nobody,
+and in interleaved rounds of random order, so that clocks and temperature are
+the same for all. A backend that PyTorch refuses for a shape is listed with its
+reason.
+
+    compare.py [--json FILE] WINNER...      a winner.json, or a folder that holds some
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+
+try:
+    import torch
+except ImportError:  # the parts that need no GPU can still be tested
+    torch = None
+
+
+# The largest |output - reference| over the root mean square of the reference
+# that is taken for right, where a winner says nothing of its own.
+TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-10}
+
+CTYPES = {
+    "f64": ctypes.c_double,
+    "f32": ctypes.c_float,
+    "i64": ctypes.c_int64,
+    "i32": ctypes.c_int32,
+}
+
+
+def torch_type(name):
+    return {
+        "f64": torch.float64,
+        "f32": torch.float32,
+        "f16": torch.float16,
+        "bf16": torch.bfloat16,
+        "i64": torch.int64,
+        "i32": torch.int32,
+        "i8": torch.int8,
+        "u8": torch.uint8,
+    }[name]
+
+
+class Unavailable(Exception):
+    """Why a contender cannot take part."""
+
+
+# --- The winner's kernel ------------------------------------------------------
+
+
+class Driver:
+    """What is needed of libcuda, in the context that torch made current."""
+
+    MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    LOCAL, REGISTERS = 3, 4
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libcuda.so.1")
+
+    def __call__(self, name, *args):
+        code = getattr(self.lib, name)(*args)
+        if code:
+            text = ctypes.c_char_p()
+            self.lib.cuGetErrorName(code, ctypes.byref(text))
+            raise RuntimeError(f"{name}: {(text.value or b'error %d' % code).decode()}")
+
+
+def pack(winner, pointers, workspace=None):
+    """The arguments of the entry: dimensions, buffers, scalars, workspace."""
+    args = [ctypes.c_int64(winner["dims"][d]) for d in winner["dims_order"]]
+    args += [ctypes.c_void_p(pointers[b["name"]]) for b in winner["buffers"]]
+    for s in winner.get("scalars") or []:
+        value = float(s["value"]) if s["dtype"][0] == "f" else int(s["value"])
+        args.append(CTYPES[s["dtype"]](value))
+    if workspace is not None:
+        args.append(ctypes.c_void_p(workspace))
+    return args
+
+
+def include_folders():
+    """Folders that may hold cuda_fp16.h and its like."""
+    folders = [pathlib.Path(os.environ[v]) / "include" for v in ("CUDA_HOME", "CUDA_PATH") if v in os.environ]
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        folders.append(pathlib.Path(nvcc).resolve().parent.parent / "include")
+    folders.append(pathlib.Path("/usr/local/cuda/include"))
+    for entry in map(pathlib.Path, sys.path):
+        folders += sorted(entry.glob("nvidia/*/include"))
+    # cccl has the headers of the standard library for code without a host
+    more = [f / "cccl" for f in folders]
+    return [str(f) for f in folders + more if f.is_dir()]
+
+
+def source_text(folder, winner):
+    """The source, after the generated header where that lies beside it."""
+    text = (folder / winner["source"]).read_text()
+    header = folder / "evotune_kernel.h"
+    if header.exists() and header.name not in text:
+        text = f'#include "{header.name}"\n' + text
+    return text
+
+
+def compile_nvrtc(text, name, options):
+    from cuda.bindings import nvrtc
+
+    def check(result):
+        code, *rest = result
+        if int(code):
+            raise RuntimeError(f"NVRTC: {code}")
+        return rest[0] if rest else None
+
+    program = check(nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], []))
+    arguments = [o.encode() for o in options]
+    code = nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)[0]
+    if int(code):
+        log = b" " * check(nvrtc.nvrtcGetProgramLogSize(program))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise RuntimeError("NVRTC: " + log.decode(errors="replace").strip("\0 \n"))
+    cubin = b" " * check(nvrtc.nvrtcGetCUBINSize(program))
+    check(nvrtc.nvrtcGetCUBIN(program, cubin))
+    return cubin
+
+
+def compile_nvcc(text, folder, options):
+    with tempfile.TemporaryDirectory() as at:
+        source, out = pathlib.Path(at, "winner.cu"), pathlib.Path(at, "winner.cubin")
+        source.write_text(text)
+        done = subprocess.run(["nvcc", "-cubin", f"-I{folder}", *options, str(source), "-o", str(out)], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError("nvcc: " + done.stderr.strip())
+        return out.read_bytes()
+
+
+def binary(folder, winner, recompile):
+    """The winner's machine code and where it is from."""
+    cubin = winner.get("cubin")
+    if cubin and (folder / cubin).exists() and not recompile:
+        return (folder / cubin).read_bytes(), cubin
+    if not winner.get("source"):
+        raise RuntimeError("it has neither a cubin nor a source")
+    major, minor = torch.cuda.get_device_capability()
+    arch = f"sm_{major}{minor}" + ("a" if str(winner.get("target", "")).endswith("a") else "")
+    flags = [f for f in winner.get("flags") or [] if f]
+    text = source_text(folder, winner)
+    try:
+        options = [f"--gpu-architecture={arch}", f"-I{folder}", *(f"-I{i}" for i in include_folders()),
+                   *(f for f in flags if not f.startswith("-O"))]  # NVRTC always optimises
+        return compile_nvrtc(text, winner["source"], options), "NVRTC"
+    except ImportError:
+        return compile_nvcc(text, folder, [f"-arch={arch}", *flags]), "nvcc"
+
+
+class Kernel:
+    """A winner, ready to be launched on the current stream."""
+
+    def __init__(self, folder, winner, recompile=False):
+        self.winner, self.driver = winner, Driver()
+        code, self.origin = binary(folder, winner, recompile)
+        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.driver("cuModuleLoadData", ctypes.byref(module), code)
+        self.driver("cuModuleGetFunction", ctypes.byref(self.function), module, winner["entry"].encode())
+        if winner["shared"] > 48 << 10:
+            self.driver("cuFuncSetAttribute", self.function, Driver.MAX_DYNAMIC_SHARED, winner["shared"])
+        self.workspace = None
+        if winner.get("workspace"):
+            self.workspace = torch.zeros(winner["workspace"], dtype=torch.uint8, device="cuda")
+
+    def attribute(self, which):
+        n = ctypes.c_int()
+        self.driver("cuFuncGetAttribute", ctypes.byref(n), which, self.function)
+        return n.value
+
+    def launch(self, tensors):
+        w = self.winner
+        # An entry has the argument wherever its implementation has a workspace,
+        # also where a genome needs none of it; one too many is not looked at.
+        at = self.workspace.data_ptr() if self.workspace is not None else 0
+        args = pack(w, {n: t.data_ptr() for n, t in tensors.items()}, at)
+        pointers = (ctypes.c_void_p * len(args))(*(ctypes.cast(ctypes.pointer(a), ctypes.c_void_p) for a in args))
+        axes = [ctypes.c_uint(n) for key in ("grid", "block") for n in (list(w[key]) + [1, 1])[:3]]
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self.driver("cuLaunchKernel", self.function, *axes, ctypes.c_uint(w["shared"]), stream, pointers, None)
+
+
+# --- What PyTorch has -----------------------------------------------------------
+#
+# For each kernel a function of the dimensions, the scalars and the tensors by
+# name. It gives the reference in float64 and the operators by name: each a
+# function of the tensors that gives the output.
+
+
+def attention(dims, scalars, t):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    shape = [dims[d] for d in "BHSD"]
+    causal = bool(dims.get("CAUSAL", 0))
+    scale = scalars.get("scale", 1 / math.sqrt(dims["D"]))
+
+    def sdpa(t):
+        q, k, v = (t[n].view(shape) for n in "QKV")
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+
+    def forced(backend):
+        def f(t):
+            with sdpa_kernel(backend):
+                return sdpa(t)
+
+        return f
+
+    q, k, v = (t[n].view(-1, dims["S"], dims["D"]) for n in "QKV")
+    out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    for head in range(q.shape[0]):  # one head at a time: scores in float64 are large
+        scores = q[head].double() @ k[head].double().T * scale
+        if causal:
+            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+        out[head] = torch.softmax(scores, dim=-1) @ v[head].double()
+    operators = {"SDPA (PyTorch's choice)": sdpa}
+    for name, backend in (
+        ("SDPA flash", SDPBackend.FLASH_ATTENTION),
+        ("SDPA cuDNN", SDPBackend.CUDNN_ATTENTION),
+        ("SDPA efficient", SDPBackend.EFFICIENT_ATTENTION),
+        ("SDPA math", SDPBackend.MATH),
+    ):
+        operators[name] = forced(backend)
+    return out, operators
+
+
+def gemm(dims, scalars, t):
+    m, n, k = (dims[d] for d in "MNK")
+
+    def matmul(t):
+        return torch.matmul(t["A"].view(m, k), t["B"].view(k, n))
+
+    return t["A"].view(m, k).double() @ t["B"].view(k, n).double(), {"matmul": matmul}
+
+
+def table(dims):
+    return dims["ROWS"], dims.get("COLS", dims.get("COLUMNS"))
+
+
+def softmax(dims, scalars, t):
+    def f(t):
+        return torch.softmax(t["X"].view(table(dims)), dim=-1)
+
+    return torch.softmax(t["X"].view(table(dims)).double(), dim=-1), {"softmax": f}
+
+
+def layernorm(dims, scalars, t):
+    columns, eps = table(dims)[1:], scalars["eps"]
+
+    def f(t):
+        return torch.nn.functional.layer_norm(t["X"].view(table(dims)), columns, t["G"], t["B"], eps)
+
+    x = t["X"].view(table(dims)).double()
+    out = (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt() * t["G"].double() + t["B"].double()
+    return out, {"layer_norm": f}
+
+
+def rmsnorm(dims, scalars, t):
+    columns, eps = table(dims)[1:], scalars["eps"]
+
+    def f(t):
+        return torch.nn.functional.rms_norm(t["X"].view(table(dims)), columns, t["W"], eps)
+
+    x = t["X"].view(table(dims)).double()
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * t["W"].double(), {"rms_norm": f}
+
+
+def reduce(dims, scalars, t):
+    def f(t):
+        return torch.sum(t["X"].view(table(dims)), dim=-1)
+
+    return t["X"].view(table(dims)).double().sum(-1), {"sum": f}
+
+
+def transpose(dims, scalars, t):
+    def f(t):
+        return t["X"].view(table(dims)).t().contiguous()
+
+    return t["X"].view(table(dims)).t().double(), {"t().contiguous()": f}
+
+
+OPERATORS = {
+    "attention": attention,
+    "gemm": gemm,
+    "layernorm": layernorm,
+    "reduce": reduce,
+    "rmsnorm": rmsnorm,
+    "sgemm": gemm,
+    "softmax": softmax,
+    "transpose": transpose,
+}
+
+
+# --- Checks and clocks ----------------------------------------------------------
+
+
+def error(out, reference):
+    """max |out - reference| / RMS(reference); infinite where it is not a number."""
+    out, reference = out.reshape(-1).double(), reference.reshape(-1)
+    if out.numel() != reference.numel():
+        return math.inf
+    worst = (out - reference).abs().max().item()
+    scale = reference.square().mean().sqrt().item()
+    return worst / scale if math.isfinite(worst) and scale > 0 else math.inf
+
+
+def fresh(winner, seed):
+    """Tensors by name: inputs drawn from a normal distribution, outputs NaN."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    tensors = {}
+    for b in winner["buffers"]:
+        kind = torch_type(b["dtype"])
+        if b["role"] == "out":
+            t = torch.full((b["elements"],), math.nan, device="cuda").to(kind)
+        else:
+            t = torch.randn(b["elements"], device="cuda", generator=generator).to(kind)
+        tensors[b["name"]] = t
+    return tensors
+
+
+class Contender:
+    def __init__(self, name, call):
+        self.name, self.call = name, call
+        self.error = self.reason = self.graph = None
+        self.samples = []  # microseconds per launch
+
+
+def first_line(e):
+    return (str(e).strip() or type(e).__name__).splitlines()[0][:160]
+
+
+def check(contender, tensors, reference, tolerance):
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            out = contender.call(tensors)
+            torch.cuda.synchronize()
+    except Exception as e:
+        # PyTorch warns why it refuses a backend, and then raises a summary.
+        why = [first_line(w.message) for w in said if "not " in str(w.message)]
+        raise Unavailable(" / ".join(why[:2]) or first_line(e)) from e
+    contender.error = error(out, reference)
+    if not contender.error <= tolerance:
+        raise Unavailable(f"wrong: its error is {contender.error:.2e}, above {tolerance:.2e}")
+
+
+def capture(contender, sets, launches):
+    """A graph of launches, which go round the sets of tensors."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for t in sets:
+            contender.call(t)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(launches):
+            contender.call(sets[i % len(sets)])
+    return graph
+
+
+def replay(graph):
+    """Microseconds."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3
+
+
+def measure(contenders, sets, rounds, batch_us, seed):
+    """Fills the samples, all contenders once a round."""
+    launches = {}
+    for c in list(contenders):
+        try:
+            probe = capture(c, sets, len(sets))
+            replay(probe)
+            once = min(replay(probe) for _ in range(3)) / len(sets)
+            n = max(1, min(2000, round(batch_us / once)))
+            launches[c] = n + -n % len(sets)
+            c.graph = capture(c, sets, launches[c])
+            replay(c.graph)
+        except Exception as e:
+            c.reason = "no graph: " + first_line(e)
+            contenders.remove(c)
+    order = random.Random(seed)
+    for _ in range(rounds):
+        order.shuffle(contenders)
+        for c in contenders:
+            c.samples.append(replay(c.graph) / launches[c])
+
+
+def quartiles(samples):
+    if len(samples) < 2:
+        return samples[0], samples[0], samples[0]
+    return tuple(statistics.quantiles(samples, n=4, method="inclusive"))
+
+
+def compare(folder, winner, options):
+    dims, kernel = winner["dims"], winner["kernel"]
+    if kernel not in OPERATORS:
+        raise Unavailable(f"no operator of PyTorch is known for {kernel}; there are {', '.join(sorted(OPERATORS))}")
+    scalars = {s["name"]: float(s["value"]) for s in winner.get("scalars") or []}
+    outputs = [b for b in winner["buffers"] if b["role"] != "in"]
+    if len(outputs) != 1 or outputs[0]["role"] != "out":
+        raise Unavailable("only kernels with one output can be compared")
+    output, kind = outputs[0]["name"], outputs[0]["dtype"]
+    tolerance = winner.get("tolerance") or TOLERANCE[kind]
+
+    compiled = Kernel(folder, winner, options.recompile)
+
+    def run_winner(tensors):
+        compiled.launch(tensors)
+        return tensors[output]
+
+    sets = [fresh(winner, options.seed + i) for i in range(options.sets)]
+    reference, operators = OPERATORS[kernel](dims, scalars, sets[0])
+    before = {n: t.clone() for n, t in sets[0].items() if n != output}
+    ours = Contender("evotune", run_winner)
+    contenders = [ours] + [Contender(n, f) for n, f in operators.items()]
+    for c in contenders:
+        try:
+            check(c, sets[0], reference, tolerance)
+        except Unavailable as e:
+            c.reason = str(e)
+            if c is ours:
+                raise Unavailable(f"the winner did not pass: {e}") from e
+    changed = [n for n, t in before.items() if not torch.equal(t, sets[0][n])]
+    if changed:
+        raise Unavailable(f"inputs were changed: {', '.join(changed)}")
+
+    timed = [c for c in contenders if c.reason is None]
+    measure(timed, sets, options.rounds, options.batch_us, options.seed)
+    if not ours.samples:
+        raise Unavailable(f"the winner was not timed: {ours.reason}")
+
+    # Right at first is not enough: what the timed launches leave is looked at, too.
+    sets[0][output].fill_(math.nan)
+    ours.graph.replay()
+    torch.cuda.synchronize()
+    ours.error = max(ours.error, error(sets[0][output], reference))
+    if not ours.error <= tolerance:
+        raise Unavailable(f"the winner's answer is wrong after timing: {ours.error:.2e}")
+
+    rows = []
+    for c in contenders:
+        row = {"name": c.name, "error": c.error if c.error is not None and math.isfinite(c.error) else None}
+        if c.samples:
+            row["q1_us"], row["median_us"], row["q3_us"] = quartiles(c.samples)
+            # how many times as long as the winner, round by round
+            row["times_winner"] = statistics.median(a / b for a, b in zip(c.samples, ours.samples))
+            row["samples_us"] = c.samples
+        else:
+            row["not_available"] = c.reason
+        rows.append(row)
+    return {
+        "kernel": kernel,
+        "shape": winner["shape"],
+        "dims": dims,
+        "genome": winner.get("genome"),
+        "code": compiled.origin,
+        "registers": compiled.attribute(Driver.REGISTERS),
+        "local_bytes": compiled.attribute(Driver.LOCAL),
+        "tolerance": tolerance,
+        "sets": options.sets,
+        "contenders": rows,
+    }
+
+
+# --- The command ----------------------------------------------------------------
+
+
+def show(result, out=sys.stdout):
+    print(f"\n{result['kernel']} {result['shape']}  ({result['code']}, {result['registers']} registers)", file=out)
+    print(f"  {'':26} {'median us':>10} {'q1':>9} {'q3':>9} {'x winner':>9} {'error':>9}", file=out)
+    for row in sorted(result["contenders"], key=lambda r: r.get("median_us", math.inf)):
+        if "median_us" not in row:
+            print(f"  {row['name']:26} not available: {row['not_available']}", file=out)
+            continue
+        print(
+            f"  {row['name']:26} {row['median_us']:10.2f} {row['q1_us']:9.2f} {row['q3_us']:9.2f} {row['times_winner']:9.3f} {row['error']:9.1e}",
+            file=out,
+        )
+
+
+def winners(paths):
+    for path in map(pathlib.Path, paths):
+        if path.is_dir():
+            found = sorted(path.rglob("winner.json"))
+            if not found:
+                raise SystemExit(f"{path}: no winner.json in it")
+            yield from found
+        else:
+            yield path
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("winner", nargs="+", help="a winner.json, or a folder that holds some")
+    parser.add_argument("--json", metavar="FILE", help="write everything, samples included, to FILE")
+    parser.add_argument("--rounds", type=int, default=40, help="samples of each contender (40)")
+    parser.add_argument("--batch-us", type=float, default=2000, help="what one sample should take, in microseconds (2000)")
+    parser.add_argument("--sets", type=int, default=3, help="sets of inputs that the launches go round (3)")
+    parser.add_argument("--seed", type=int, default=1, help="for inputs and the order of rounds (1)")
+    parser.add_argument("--recompile", action="store_true", help="compile the source even where there is a cubin")
+    options = parser.parse_args(argv)
+    if torch is None or not torch.cuda.is_available():
+        print("compare.py needs PyTorch and a GPU that it can use", file=sys.stderr)
+        return 2
+    if min(options.rounds, options.sets) < 1:
+        parser.error("--rounds and --sets must be at least 1")
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+    results, failed = [], 0
+    for path in winners(options.winner):
+        torch.cuda.synchronize()
+        try:
+            winner = json.loads(path.read_text())
+            result = compare(path.parent, winner, options)
+        except (Unavailable, RuntimeError, OSError, ValueError, KeyError) as e:
+            failed += 1
+            text = f"missing {e}" if isinstance(e, KeyError) else str(e)
+            print(f"\n{path}: not compared: {text}", file=sys.stderr)
+            results.append({"file": str(path), "not_compared": text})
+            continue
+        result["file"] = str(path)
+        results.append(result)
+        show(result)
+        torch.cuda.empty_cache()
+    if options.json:
+        about = {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            "rounds": options.rounds,
+            "batch_us": options.batch_us,
+            "sets": options.sets,
+            "seed": options.seed,
+            "results": results,
+        }
+        pathlib.Path(options.json).write_text(json.dumps(about, indent=1) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,383 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/store"
+)
+
+// EvidenceFormat is the format of evidence.json. The number grows when a
+// reader of the older one would misunderstand; fields may be added without.
+const EvidenceFormat = "evotune-evidence/1"
+
+// MaxAncestors bounds the lineage that evidence tells, in candidates.
+const MaxAncestors = 200
+
+// A Subject is what evidence is made of: what the store holds of a candidate.
+type Subject struct {
+	// Candidate and Campaign have their payloads.
+	Candidate store.Candidate
+	Campaign  store.Campaign
+	// Finals is the comparison that the candidate was in, with its Detail; nil
+	// when there was none.
+	Finals *store.Finals
+	// Lineage is the candidate with its ancestors.
+	Lineage *store.Node
+	// Source is what was rebuilt.
+	Source Source
+	// By names the evotune that wrote this, and Store the file it read.
+	By, Store string
+	Made      time.Time
+}
+
+// Evidence is evidence.json.
+type Evidence struct {
+	Format string    `json:"format"`
+	Made   time.Time `json:"made"`
+	By     string    `json:"by"`
+
+	Candidate string         `json:"candidate"`
+	Campaign  string         `json:"campaign"`
+	Index     int            `json:"index"`
+	Kernel    string         `json:"kernel"`
+	Shapes    []string       `json:"shapes"`
+	Genome    map[string]any `json:"genome"`
+	Encoding  string         `json:"encoding"`
+	Operator  string         `json:"operator"`
+	Parents   []string       `json:"parents,omitempty"`
+	AskedAt   time.Time      `json:"asked_at"`
+	ToldAt    time.Time      `json:"told_at,omitzero"`
+
+	// Summary is the result in one place: that of the finals where the
+	// candidate won them, that of the search otherwise.
+	Summary Summary `json:"summary"`
+	// Seed makes the data that the candidate saw.
+	Seed int64 `json:"seed"`
+	// Description says where and with what: device, facts, peaks, compiler,
+	// tools, harness, baseline.
+	Description evaluator.Description `json:"description"`
+	// Result is the stored result as it is, all samples included.
+	Result evaluator.Result `json:"result"`
+	// Parity, Sanitizers, Inspection and Profile are rows of Result.Steps, read
+	// for people.
+	Parity     []ParityRow          `json:"parity"`
+	Sanitizers []evaluator.Evidence `json:"sanitizers"`
+	Inspection []evaluator.Evidence `json:"inspection"`
+	Profile    []evaluator.Evidence `json:"profile"`
+	// Estimates has the ratios to the baseline, by shape, with intervals.
+	Estimates []ShapeEstimate `json:"estimates"`
+	Finals    *FinalsView     `json:"finals,omitempty"`
+	Source    Source          `json:"source"`
+	Lineage   Lineage         `json:"lineage"`
+	// NotRun lists everything that was not checked or not measured.
+	NotRun []string `json:"not_run"`
+	// Again are commands that make the figures again.
+	Again []string `json:"again"`
+}
+
+// A Summary is a result in short.
+type Summary struct {
+	Verdict string `json:"verdict"`
+	Stage   string `json:"stage,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// From says which measurement the figures are of: "finals" or "search".
+	From       string  `json:"from,omitempty"`
+	Speedup    float64 `json:"speedup,omitempty"`
+	MedianNS   float64 `json:"median_ns,omitempty"`
+	BaselineNS float64 `json:"baseline_ns,omitempty"`
+	// Significant says that finals found the speedup to be more than noise;
+	// Tested that there were finals to find it.
+	Tested      bool `json:"tested"`
+	Significant bool `json:"significant"`
+	Winner      bool `json:"winner"`
+}
+
+// A ParityRow is one comparison with the reference.
+type ParityRow struct {
+	Check   string          `json:"check"`
+	Shape   string          `json:"shape"`
+	Seed    string          `json:"seed,omitempty"`
+	Output  string          `json:"output,omitempty"`
+	Outcome evaluator.Check `json:"outcome"`
+	Error   float64         `json:"error"`
+	Limit   float64         `json:"limit,omitempty"`
+	Detail  string          `json:"detail,omitempty"`
+}
+
+// A ShapeEstimate is the time ratio to the baseline at one shape.
+type ShapeEstimate struct {
+	Shape string `json:"shape"`
+	// Of is "search", "finals" or "finals, held out".
+	Of string `json:"of"`
+	Estimate
+}
+
+// NewEvidence makes evidence of what the store holds. The error says that it
+// cannot be read.
+func NewEvidence(s Subject) (*Evidence, error) {
+	c := s.Candidate
+	e := &Evidence{
+		Format: EvidenceFormat, Made: s.Made.UTC().Truncate(time.Second), By: s.By,
+		Candidate: c.ID, Campaign: c.Campaign, Index: c.Asked.Index, Kernel: c.Kernel, Shapes: c.Shapes,
+		Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
+		Operator: c.Asked.Operator, Parents: c.Asked.Parents, AskedAt: c.AskedAt, ToldAt: c.ToldAt,
+		Seed: s.Campaign.Started.Seed, Source: s.Source, NotRun: []string{},
+		Parity: []ParityRow{}, Sanitizers: []evaluator.Evidence{}, Inspection: []evaluator.Evidence{},
+		Profile: []evaluator.Evidence{}, Estimates: []ShapeEstimate{},
+	}
+	if c.Told == nil {
+		return nil, fmt.Errorf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
+	}
+	if err := json.Unmarshal(c.Told.Detail, &e.Result); err != nil {
+		return nil, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+	}
+	if d := s.Campaign.Started.Description; len(d) > 0 {
+		if err := json.Unmarshal(d, &e.Description); err != nil {
+			return nil, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", c.Campaign, err)
+		}
+	}
+	var err error
+	if e.Finals, err = newFinals(s.Finals); err != nil {
+		return nil, fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	}
+	e.Lineage = newLineage(s.Lineage, MaxAncestors)
+	e.Summary = e.summary(c)
+	e.sort()
+	e.estimates()
+	e.notRun(c)
+	e.Again = []string{
+		"tune verify " + c.ID + storeFlag(s.Store),
+		"tune show " + c.ID + storeFlag(s.Store),
+		"tune evidence " + c.ID + storeFlag(s.Store) + " --out DIR",
+	}
+	return e, nil
+}
+
+func (e *Evidence) summary(c store.Candidate) Summary {
+	s := Summary{Verdict: string(e.Result.Verdict), Stage: string(e.Result.Stage), Reason: e.Result.Reason}
+	if t := c.Told; t.Fitness > 0 {
+		s.From, s.Speedup, s.MedianNS, s.BaselineNS = "search", 1/t.Fitness, t.MedianNS, t.BaselineNS
+	}
+	if e.Finals == nil {
+		return s
+	}
+	for _, f := range e.Finals.Entries {
+		if f.Candidate != e.Candidate {
+			continue
+		}
+		if f.Speedup > 0 {
+			s.From, s.Speedup = "finals", f.Speedup
+			s.MedianNS, s.BaselineNS = evaluator.MedianTimes(f.Timings)
+		}
+		s.Winner = e.Finals.Winner == e.Candidate
+		s.Tested = s.Winner && e.Finals.VsBaseline != nil
+		s.Significant = s.Tested && e.Finals.VsBaseline.Significant && e.Finals.VsBaseline.Ratio < 1
+		if f.Verdict != string(evaluator.Correct) {
+			s.Verdict, s.Stage, s.Reason = f.Verdict, "finals", f.Reason
+			s.From, s.Speedup, s.MedianNS, s.BaselineNS = "", 0, 0, 0
+		}
+	}
+	return s
+}
+
+// The checks of parity are called "parity SHAPE seed N", with the output after
+// it where there are several.
+var parityCheck = regexp.MustCompile(`^parity (\S+)(?: seed (\d+))?(?: (?:output )?(.+))?$`)
+
+// profileCheck recognises what a profiler measured.
+var profileCheck = regexp.MustCompile(`^(ncu|profile)\b`)
+
+// sort puts the stages' evidence where people look for it.
+func (e *Evidence) sort() {
+	for _, step := range e.Result.Steps {
+		for _, v := range step.Evidence {
+			switch {
+			case profileCheck.MatchString(v.Check):
+				e.Profile = append(e.Profile, v)
+			case step.Stage == evaluator.StageParity:
+				row := ParityRow{Check: v.Check, Outcome: v.Outcome, Error: v.Value, Limit: v.Limit, Detail: v.Detail}
+				if m := parityCheck.FindStringSubmatch(v.Check); m != nil {
+					row.Shape, row.Seed, row.Output = m[1], m[2], m[3]
+				}
+				e.Parity = append(e.Parity, row)
+			case step.Stage == evaluator.StageSanitize:
+				e.Sanitizers = append(e.Sanitizers, v)
+			case step.Stage == evaluator.StageInspect:
+				e.Inspection = append(e.Inspection, v)
+			}
+		}
+	}
+	// The finals profile what they measured.
+	if f := e.finalist(); f != nil {
+		e.Profile = append(e.Profile, f.Evidence...)
+	}
+}
+
+func (e *Evidence) estimates() {
+	add := func(of string, ts []evaluator.Timing) {
+		for _, t := range ts {
+			if est := bootstrap(t.Ratios()); est != nil {
+				e.Estimates = append(e.Estimates, ShapeEstimate{Shape: t.Shape, Of: of, Estimate: *est})
+			}
+		}
+	}
+	add("search", e.Result.Timings)
+	if f := e.finalist(); f != nil {
+		add("finals", f.Timings)
+		add("finals, held out", f.HeldOut)
+	}
+}
+
+// finalist is the candidate's own part in the finals, or nil.
+func (e *Evidence) finalist() *FinalistView {
+	if e.Finals == nil {
+		return nil
+	}
+	i := slices.IndexFunc(e.Finals.Entries, func(f FinalistView) bool { return f.Candidate == e.Candidate })
+	if i < 0 {
+		return nil
+	}
+	return &e.Finals.Entries[i]
+}
+
+// notRun lists what was not checked. "Not run" is never "passed".
+func (e *Evidence) notRun(c store.Candidate) {
+	for _, step := range e.Result.Steps {
+		if step.Outcome == evaluator.NotRun && len(step.Evidence) == 0 {
+			e.NotRun = append(e.NotRun, fmt.Sprintf("%s: the stage looked at nothing", step.Stage))
+		}
+		for _, v := range step.Evidence {
+			if v.Outcome == evaluator.NotRun {
+				e.NotRun = append(e.NotRun, colon(string(step.Stage)+": "+v.Check, v.Detail))
+			}
+		}
+	}
+	ended := false
+	for _, stage := range evaluator.Stages() {
+		switch _, reached := e.Result.Step(stage); {
+		case !reached && ended:
+			e.NotRun = append(e.NotRun, fmt.Sprintf("%s: not reached, the candidate ended in %s", stage, e.Result.Stage))
+		case !reached:
+			e.NotRun = append(e.NotRun, fmt.Sprintf("%s: the result has no such step", stage))
+		}
+		ended = ended || stage == e.Result.Stage
+	}
+	if len(e.Profile) == 0 {
+		e.NotRun = append(e.NotRun, "profile: not measured")
+	}
+	switch {
+	case e.Finals == nil && c.Finalist:
+		e.NotRun = append(e.NotRun, "finals: the candidate was in finals whose account could not be had; read the store while no campaign holds it")
+	case e.Finals == nil:
+		e.NotRun = append(e.NotRun, "finals: the candidate was in none, so its figures are of one measurement and no test was made")
+	}
+	if e.Source.Status != SourceRebuilt {
+		e.NotRun = append(e.NotRun, "source: "+e.Source.Why)
+	}
+}
+
+// A FinalsView is the last comparison of a campaign.
+type FinalsView struct {
+	Winner     string                `json:"winner,omitempty"`
+	Entries    []FinalistView        `json:"entries"`
+	VsBaseline *evaluator.Comparison `json:"vs_baseline,omitempty"`
+	VsRunnerUp *evaluator.Comparison `json:"vs_runner_up,omitempty"`
+	// RunnerUp is the second best, whom VsRunnerUp compares the winner with.
+	RunnerUp string `json:"runner_up,omitempty"`
+}
+
+// A FinalistView is one candidate of the finals.
+type FinalistView struct {
+	Candidate string             `json:"candidate"`
+	Genome    map[string]any     `json:"genome"`
+	Verdict   string             `json:"verdict"`
+	Reason    string             `json:"reason,omitempty"`
+	Fitness   float64            `json:"fitness,omitempty"`
+	Speedup   float64            `json:"speedup,omitempty"`
+	Interval  *Estimate          `json:"interval,omitempty"` // of the time ratio, over all tuned shapes
+	Timings   []evaluator.Timing `json:"timings,omitempty"`
+	HeldOut   []evaluator.Timing `json:"held_out,omitempty"`
+	// Evidence is what else the finals saw, such as a profile.
+	Evidence []evaluator.Evidence `json:"evidence,omitempty"`
+}
+
+// newFinals reads logged finals; nil when there are none.
+func newFinals(f *store.Finals) (*FinalsView, error) {
+	if f == nil || len(f.Detail) == 0 {
+		return nil, nil
+	}
+	// A genome is read as a map: it has no space here.
+	var d struct {
+		Entries []struct {
+			Genome   map[string]any       `json:"genome"`
+			Verdict  string               `json:"verdict"`
+			Reason   string               `json:"reason"`
+			Fitness  float64              `json:"fitness"`
+			Timings  []evaluator.Timing   `json:"timings"`
+			HeldOut  []evaluator.Timing   `json:"held_out"`
+			Evidence []evaluator.Evidence `json:"evidence"`
+		} `json:"entries"`
+		VsBaseline *evaluator.Comparison `json:"vs_baseline"`
+		VsRunnerUp *evaluator.Comparison `json:"vs_runner_up"`
+	}
+	if err := json.Unmarshal(f.Detail, &d); err != nil {
+		return nil, fmt.Errorf("the finals cannot be read: %w: run `tune check`", err)
+	}
+	if len(d.Entries) != len(f.Finalists) {
+		return nil, fmt.Errorf("the finals tell of %d candidates and name %d: run `tune check`", len(d.Entries), len(f.Finalists))
+	}
+	out := &FinalsView{Winner: f.Winner, VsBaseline: d.VsBaseline, VsRunnerUp: d.VsRunnerUp, Entries: []FinalistView{}}
+	second := 0.0
+	for i, e := range d.Entries {
+		v := FinalistView{
+			Candidate: f.Finalists[i], Genome: e.Genome, Verdict: e.Verdict, Reason: e.Reason,
+			Fitness: e.Fitness, Timings: e.Timings, HeldOut: e.HeldOut, Evidence: e.Evidence,
+		}
+		if e.Fitness > 0 {
+			v.Speedup = 1 / e.Fitness
+			v.Interval = bootstrap(evaluator.RoundRatios(e.Timings))
+			if v.Candidate != f.Winner && (second == 0 || e.Fitness < second) && d.VsRunnerUp != nil {
+				second, out.RunnerUp = e.Fitness, v.Candidate
+			}
+		}
+		out.Entries = append(out.Entries, v)
+	}
+	return out, nil
+}
+
+func storeFlag(store string) string {
+	if store == "" {
+		return ""
+	}
+	return " --store " + quote(store)
+}
+
+// quote makes one word for a shell.
+func quote(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// colon joins what and why.
+func colon(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}

@@ -1,0 +1,223 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// Whether a candidate's source could be had.
+const (
+	// SourceRebuilt: rendered again, and its hash is the recorded one.
+	SourceRebuilt = "rebuilt"
+	// SourceLeftOut: not the source that was judged, or none at all.
+	SourceLeftOut = "left out"
+)
+
+// A Source is what a candidate was compiled from.
+type Source struct {
+	Status string `json:"status"`
+	// Why says why it was left out, or what is to be known of it.
+	Why string `json:"why,omitempty"`
+	// Recorded is the hash in the result, Now that of what was rendered again:
+	// SHA-256 over source, header, entry, flags, threads and included files.
+	Recorded string `json:"recorded_hash,omitempty"`
+	Now      string `json:"rendered_hash,omitempty"`
+	// Definition is the hash of the kernel's folder when the campaign started,
+	// DefinitionNow that of today.
+	Definition     string   `json:"definition_hash,omitempty"`
+	DefinitionNow  string   `json:"definition_hash_now,omitempty"`
+	Implementation string   `json:"implementation,omitempty"`
+	Target         string   `json:"target,omitempty"`
+	Entry          string   `json:"entry,omitempty"`
+	Flags          []string `json:"flags,omitempty"`
+	Threads        int      `json:"threads,omitempty"`
+	// Files lists what lies in the folder source/.
+	Files []SourceFile `json:"files,omitempty"`
+	// Winners are the descriptions of how to launch a GPU kernel.
+	Winners []Winner `json:"winners,omitempty"`
+
+	whole string // winnerSource
+}
+
+// A SourceFile is one file of the source.
+type SourceFile struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	text   string
+}
+
+// LeftOut is a source that could not be had.
+func LeftOut(recorded, format string, args ...any) Source {
+	return Source{Status: SourceLeftOut, Recorded: recorded, Why: fmt.Sprintf(format, args...)}
+}
+
+// NewSource takes what was rendered again from the definition as it is now. It
+// is kept only if its hash is the recorded one. definition is the recorded
+// hash of the definition.
+func NewSource(r kernels.Rendered, recorded, definition string) Source {
+	im := r.Implementation
+	s := Source{Status: SourceLeftOut, Recorded: recorded, Now: r.Hash, Definition: definition, DefinitionNow: im.Definition().Hash}
+	changed := definition != "" && definition != s.DefinitionNow
+	switch {
+	case recorded == "":
+		s.Why = "no source was recorded with the result"
+		return s
+	case recorded != r.Hash && changed:
+		s.Why = fmt.Sprintf("the kernel %s has changed since (definition %.12s, now %.12s) and renders to another source (%.12s, now %.12s)", im.Definition().Name, definition, s.DefinitionNow, recorded, r.Hash)
+		return s
+	case recorded != r.Hash:
+		s.Why = fmt.Sprintf("rendered again it has another hash (%.12s, now %.12s): this evotune renders otherwise than the one that judged it", recorded, r.Hash)
+		return s
+	}
+	s.Status = SourceRebuilt
+	if changed {
+		s.Why = "the definition has changed since, but not what this candidate renders to"
+	}
+	s.Implementation, s.Target, s.Entry, s.Flags, s.Threads = im.Name, im.Target, r.Entry, r.Flags, r.Threads
+	s.add("kernel"+extension(im), r.Source)
+	s.add(kernels.HeaderFile, r.Header)
+	for _, name := range sortedKeys(r.Files) {
+		s.add(name, r.Files[name])
+	}
+	return s
+}
+
+func (s *Source) add(name, text string) {
+	sum := sha256.Sum256([]byte(text))
+	s.Files = append(s.Files, SourceFile{Name: name, SHA256: hex.EncodeToString(sum[:]), text: text})
+}
+
+func extension(im *kernels.Implementation) string {
+	if im.Backend == "cuda" {
+		return ".cu"
+	}
+	if e := path.Ext(strings.TrimSuffix(im.Template, ".tmpl")); e != "" {
+		return e
+	}
+	return ".c"
+}
+
+var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
+
+var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$`)
+
+// SetWinners describes the launches of a rebuilt GPU kernel at the tuned
+// shapes. For other sources it does nothing.
+func (s *Source) SetWinners(r kernels.Rendered, candidate string, shapes []kernels.Shape) error {
+	im := r.Implementation
+	if s.Status != SourceRebuilt || im.Backend != "cuda" {
+		return nil
+	}
+	p := im.Problem()
+	for _, shape := range shapes {
+		geo, err := im.Geometry(r.Genome, shape)
+		if err != nil {
+			return err
+		}
+		w := Winner{
+			Kernel: im.Definition().Name, Shape: shape.Name, Dims: shape.Dims, DimsOrder: p.Dims,
+			Source: winnerSource, Entry: r.Entry, Grid: geo.Grid, Block: geo.Block, Shared: geo.SharedBytes,
+			Workspace: geo.WorkspaceBytes, Buffers: []WinnerBuffer{}, Scalars: []WinnerScalar{},
+			Genome: r.Genome.String(), Flags: append([]string{}, r.Flags...), Target: im.Target,
+			Candidate: candidate,
+		}
+		for _, b := range p.Outputs() {
+			if limit := p.Tolerance[b.DType]; w.Tolerance == 0 || limit < w.Tolerance {
+				w.Tolerance = limit
+			}
+		}
+		for _, b := range p.Buffers {
+			n, err := p.Elements(b, shape)
+			if err != nil {
+				return err
+			}
+			w.Buffers = append(w.Buffers, WinnerBuffer{Name: b.Name, DType: string(b.DType), Role: string(b.Role), Elements: n})
+		}
+		values, err := p.ScalarValues(shape)
+		if err != nil {
+			return err
+		}
+		for i, sc := range p.Scalars {
+			w.Scalars = append(w.Scalars, WinnerScalar{Name: sc.Name, DType: string(sc.DType), Value: values[i]})
+		}
+		s.Winners = append(s.Winners, w)
+	}
+	s.whole = SelfContained(r)
+	return nil
+}
+
+// winnerSource is the file that a Winner names.
+const winnerSource = "winner.cu"
+
+// SelfContained is the source of a candidate in one file: the generated header
+// first, then the source, with the files beside it in the place where they are
+// included (each once).
+func SelfContained(r kernels.Rendered) string {
+	seen := map[string]bool{}
+	var inline func(text string) string
+	inline = func(text string) string {
+		return localInclude.ReplaceAllStringFunc(text, func(line string) string {
+			name := localInclude.FindStringSubmatch(line)[1]
+			if name == kernels.HeaderFile {
+				return "/* " + name + " is above */"
+			}
+			body, ok := r.Files[path.Clean(name)]
+			if !ok {
+				return line
+			}
+			if seen[path.Clean(name)] {
+				return "/* " + name + " is above */"
+			}
+			seen[path.Clean(name)] = true
+			body = pragmaOnce.ReplaceAllString(body, "")
+			return "/* begin " + name + " */\n" + strings.TrimRight(inline(body), "\n") + "\n/* end " + name + " */"
+		})
+	}
+	return r.Header + "\n" + inline(r.Source)
+}
+
+// A Winner says how to launch a GPU kernel at one shape: winner.json, which
+// programs that bring their own harness read.
+type Winner struct {
+	Kernel    string           `json:"kernel"`
+	Shape     string           `json:"shape"`
+	Dims      map[string]int64 `json:"dims"`
+	DimsOrder []string         `json:"dims_order"`
+	Source    string           `json:"source"`
+	Cubin     string           `json:"cubin"`
+	Entry     string           `json:"entry"`
+	Grid      [3]int64         `json:"grid"`
+	Block     [3]int64         `json:"block"`
+	Shared    int64            `json:"shared"`
+	Workspace int64            `json:"workspace"`
+	Buffers   []WinnerBuffer   `json:"buffers"`
+	Scalars   []WinnerScalar   `json:"scalars"`
+	Genome    string           `json:"genome"`
+	Flags     []string         `json:"flags"`
+	Target    string           `json:"target"`
+	Candidate string           `json:"candidate"`
+	// Tolerance bounds max|output - reference| / RMS(reference); of several
+	// outputs with tolerances of their own it is the least.
+	Tolerance float64 `json:"tolerance"`
+}
+
+// A WinnerBuffer is an array argument, in the order of the prototype.
+type WinnerBuffer struct {
+	Name     string `json:"name"`
+	DType    string `json:"dtype"`
+	Role     string `json:"role"`
+	Elements int64  `json:"elements"`
+}
+
+// A WinnerScalar is a number argument after the buffers.
+type WinnerScalar struct {
+	Name  string  `json:"name"`
+	DType string  `json:"dtype"`
+	Value float64 `json:"value"`
+}

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Makes the records of docs/evidence/: everything that the documentation says of
+# a GPU was measured by this script. It runs on a machine with an NVIDIA GPU,
+# CUDA and PyTorch, from the root of the repository, and needs no Go there: the
+# programs are built before, with
+#
+#   scripts/gpu-records.sh build          # into bin/, on a machine with Go and CUDA's headers
+#
+# and then
+#
+#   scripts/gpu-records.sh DIR STAGE...   # DIR gets the records; stages: see below
+#
+# Each stage ends with lines "RESULT ..." in DIR/results.txt. SCALE (default 1)
+# multiplies the time of the campaigns.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+
+build() {
+  mkdir -p bin
+  CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/tune ./cmd/tune &&
+    CGO_ENABLED=1 go build -tags cuda -ldflags '-s -w' -o bin/tune-cuda ./cmd/tune-cuda &&
+    CGO_ENABLED=0 go test -c -tags cuda -ldflags '-s -w' -o bin/cuda-smoke ./cmd/tune-cuda/gputest &&
+    CGO_ENABLED=0 go test -c -ldflags '-s -w' -o bin/cuda.test ./evaluator/cuda
+}
+if [ "${1:-}" = build ]; then build; exit; fi
+
+out=${1:?usage: scripts/gpu-records.sh build, or scripts/gpu-records.sh DIR STAGE...}
+shift
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+export PATH=$PATH:/usr/local/cuda/bin
+store=$out/records.db
+scale=${SCALE:-1}
+seconds() { echo "$(($1 * scale))s"; }
+say() { echo "RESULT $*" | tee -a "$out/results.txt"; }
+# best FILE: the candidate that a campaign's output ends with.
+best() { sed -n 's/^best: \([0-9a-f]*\) .*/\1/p' "$1" | tail -1; }
+# campaign NAME ARGS...: one campaign, its output in NAME.txt, its last lines as results.
+campaign() {
+  local name=$1
+  shift
+  bin/tune run "$@" --backend cuda --store "$store" >"$out/$name.txt" 2>"$out/$name.err"
+  local rc=$?
+  say "$name: status $rc; $(grep -h '^best: \|a minute)\|^device: ' "$out/$name.txt" | tr '\n' ' ')"
+}
+# winner NAME: the evidence of a campaign's winner, and PyTorch beside it.
+winner() {
+  local id
+  id=$(best "$out/$1.txt")
+  [ -n "$id" ] || { say "$1: no winner"; return; }
+  bin/tune evidence "$id" --store "$store" --out "$out/evidence-$1" --force >"$out/$1.evidence.txt" 2>&1 ||
+    say "$1: evidence failed: $(tail -1 "$out/$1.evidence.txt")"
+  timeout 120 python3 bench/pytorch/compare.py --json "$out/$1.pytorch.json" "$out/evidence-$1" >"$out/$1.pytorch.txt" 2>&1
+  sed -n 's/^  \(.*[0-9]\)$/\1/p' "$out/$1.pytorch.txt" | while read -r line; do say "$1 beside PyTorch: $line"; done
+}
+
+# environment: what was found.
+environment() {
+  bin/tune doctor --backend cuda >"$out/doctor.txt" 2>&1
+  nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader >>"$out/doctor.txt"
+  say "environment: $(grep -c '^ok' "$out/doctor.txt") tools ok, $(grep -c '^missing' "$out/doctor.txt") missing"
+}
+
+# smoke: every message of the worker's protocol, on the GPU.
+smoke() {
+  timeout 150 bin/cuda-smoke -test.timeout 140s -worker bin/tune-cuda -harness evaluator/cuda/harness.cu \
+    -kernels cmd/tune-cuda/gputest/testdata >"$out/smoke.txt" 2>&1
+  say "smoke: status $?; $(grep -a NothingGrows "$out/smoke.txt" | tail -1 | cut -c1-160)"
+}
+
+# zoo: the suite that every backend passes, with the kernels that are wrong on purpose.
+zoo() {
+  (cd evaluator/cuda && EVOTUNE_CUDA_WORKER=$root/bin/tune-cuda timeout 400 "$root/bin/cuda.test" -test.v -test.timeout 390s \
+    -test.run '^TestConformance$' >"$out/zoo.txt" 2>&1)
+  say "zoo: status $?; $(grep -ac '^ *--- PASS: TestConformance/zoo/' "$out/zoo.txt") cases right, $(grep -ac '^ *--- FAIL: TestConformance/zoo/' "$out/zoo.txt") wrong"
+}
+
+# attention: the campaign of the seed's shape, over both implementations, with
+# kill -9 of a worker and of tune itself in the middle.
+attention() {
+  local shape=2x8x512x64 log=$out/attention.jsonl t
+  t=$((${ATTENTION:-150} * scale))
+  nvidia-smi --query-gpu=timestamp,memory.used,utilization.gpu,clocks.sm,temperature.gpu --format=csv,noheader -l 2 >"$out/attention.memory.csv" &
+  local smi=$!
+  bin/tune run attention --backend cuda --shape $shape --time ${t}s --store "$store" --json >"$log" 2>"$out/attention.err" &
+  local tune=$!
+  sleep $((t / 4))
+  pkill -9 -o -f 'bin/tune-cuda' && say "attention: a worker was killed after $((t / 4)) s"
+  sleep $((t / 4))
+  kill -9 $tune
+  wait $tune 2>/dev/null
+  local told
+  told=$(grep -c '"event":"evaluated"' "$log")
+  say "attention: tune was killed after $((t / 2)) s, having announced $told evaluations"
+  sleep 2
+  say "attention: workers left behind: $(pgrep -c -f 'bin/tune-cuda')"
+  bin/tune check --store "$store" >"$out/attention.check1.txt" 2>&1
+  say "attention: check after the kill: status $?; $(tail -1 "$out/attention.check1.txt")"
+  local kept
+  kept=$(bin/tune list --store "$store" --json 2>/dev/null | grep -o '"evaluated": *[0-9]*' | tail -1 | grep -o '[0-9]*')
+  say "attention: the store holds $kept evaluations; lost: $((told > ${kept:-0} ? told - ${kept:-0} : 0))"
+  bin/tune resume --store "$store" >"$out/attention.txt" 2>>"$out/attention.err"
+  say "attention: resumed, status $?; $(grep -h '^best: \|a minute)\|^device: ' "$out/attention.txt" | tr '\n' ' ')"
+  bin/tune check --store "$store" >"$out/attention.check2.txt" 2>&1
+  say "attention: check at the end: status $?; $(tail -1 "$out/attention.check2.txt")"
+  kill $smi 2>/dev/null
+  say "attention: memory of the GPU in MiB, first, largest, last: $(cut -d, -f2 "$out/attention.memory.csv" | awk 'NR==8{f=$1} $1>m{m=$1} {l=$1} END{print f, m, l}')"
+  winner attention
+  bin/tune best attention --device H200 --shape $shape --store "$store" >"$out/attention.best.txt" 2>&1
+  say "attention: tune best: $(head -1 "$out/attention.best.txt")"
+  bin/tune report "$(bin/tune list --store "$store" --json | grep -o '"id": *"attention-[0-9a-f]*"' | head -1 | cut -d'"' -f4)" --store "$store" --out "$out/report-attention" --force >/dev/null 2>&1
+}
+
+# fault: every genome with the planted fault, of a campaign over the seed's space.
+fault() {
+  bin/tune run attention --backend cuda --implementation seed --shape 2x8x512x64 --time "$(seconds 30)" --store "$store" --json \
+    >"$out/fault.jsonl" 2>"$out/fault.err"
+  python3 - "$out/fault.jsonl" <<'PY' | while read -r line; do say "fault: $line"; done
+import collections, json, sys
+planted, rest = collections.Counter(), collections.Counter()
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    if e.get("event") != "evaluated":
+        continue
+    g = e["genome"]
+    where = planted if g.get("PATH") == "wmma" and g.get("Q_PLACE") == "registers" else rest
+    where[e["verdict"] + ("" if e["verdict"] == "correct" else ": " + e.get("reason", "")[:90])] += 1
+print("genomes with the planted fault:", sum(planted.values()), dict(planted))
+print("the others:", sum(rest.values()), {k: v for k, v in rest.items() if v > 1 or k == "correct"})
+PY
+}
+
+# shapes: attention at four further shapes.
+shapes() {
+  for s in ${SHAPES:-4x16x512x64 2x8x2048x64-causal 2x8x512x128 4x16x4096x128-causal}; do
+    campaign "attention-$s" attention --implementation mma --shape "$s" --time "$(seconds "${EACH:-25}")" --finalists 2
+    winner "attention-$s"
+  done
+}
+
+# gemm: 4096, beside cuBLAS.
+gemm() {
+  campaign gemm-4096 gemm --implementation mma --shape 4096 --time "$(seconds 60)" --finalists 2
+  winner gemm-4096
+}
+
+# rows: softmax, layernorm and rmsnorm at their three shapes.
+rows() {
+  for k in softmax layernorm rmsnorm; do
+    for s in 4096x1024 16384x4096 65536x1024; do
+      campaign "$k-$s" $k --shape $s --time "$(seconds "${ROWS:-12}")" --finalists 2
+      winner "$k-$s"
+    done
+  done
+}
+
+# pace: fully validated candidates a minute, all four sanitizers, on the WMMA
+# space at 2048, with an empty cache.
+pace() {
+  local cache
+  cache=$(mktemp -d)
+  campaign pace gemm --implementation wmma --shape 2048 --time "$(seconds 60)" --window 96 --finalists 1 --cache-dir "$cache"
+  rm -rf "$cache"
+}
+
+for stage in "$@"; do
+  begin=$SECONDS
+  "$stage"
+  echo "-- $stage took $((SECONDS - begin)) s"
+done
