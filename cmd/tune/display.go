@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -138,10 +140,35 @@ func startLines(s *campaign.Started) string {
 	for _, m := range missing {
 		fmt.Fprintln(&b, m)
 	}
+	if len(s.Config.Start) > 0 {
+		fmt.Fprintf(&b, "warm start: %s\n", warmText(s.Config.Start))
+	}
 	if s.Resumed > 0 {
 		fmt.Fprintf(&b, "resumed after %s and %s\n", plural(s.Resumed, "evaluation"), duration(s.Spent))
 	}
 	return b.String()
+}
+
+// warmText says in one line how many genomes a campaign began with, and where
+// they come from.
+func warmText(start []campaign.Start) string {
+	const shown = 3
+	n := map[string]int{}
+	var froms []campaign.Start // one of each campaign, in order
+	for _, s := range start {
+		if n[s.Campaign]++; n[s.Campaign] == 1 {
+			froms = append(froms, s)
+		}
+	}
+	var parts []string
+	for i, s := range froms {
+		if i == shown {
+			parts = append(parts, fmt.Sprintf("and %d more campaigns", len(froms)-shown))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s (%s, %s)", n[s.Campaign], s.Campaign, strings.Join(s.Shapes, " "), s.Device))
+	}
+	return plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
 }
 
 func budgetText(b campaign.Budget) string {
@@ -223,7 +250,14 @@ func comparison(c evaluator.Comparison) string {
 
 func finishedLines(f *campaign.Finished) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s in %s: %s\n", plural(f.Evaluated, "evaluation"), duration(f.Elapsed), verdictCounts(f.Verdicts))
+	fmt.Fprintf(&b, "\n%s in %s", plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
+	if f.PerMinute > 0 {
+		fmt.Fprintf(&b, " (%.0f a minute)", f.PerMinute)
+	}
+	fmt.Fprintf(&b, ": %s\n", verdictCounts(f.Verdicts))
+	if f.Usage != nil {
+		fmt.Fprintf(&b, "%s\n", usageLine(*f.Usage))
+	}
 	if f.Reason != "" {
 		fmt.Fprintf(&b, "ended by: %s\n", f.Reason)
 	}
@@ -232,11 +266,14 @@ func finishedLines(f *campaign.Finished) string {
 	} else {
 		best := f.Best
 		sure := "significant"
-		if !best.Significant {
+		switch {
+		case best.Significant:
+		case !f.Complete:
+			sure = "no finals yet"
+		case best.Speedup < 1:
+			sure = "no faster than the baseline"
+		default:
 			sure = "not significant"
-			if !f.Complete {
-				sure = "no finals yet"
-			}
 		}
 		fmt.Fprintf(&b, "best: %s  %s against %s baseline: %.3fx (%s)\n      %s\n", best.Candidate,
 			nanoseconds(best.MedianNS), nanoseconds(best.BaselineNS), best.Speedup, sure, best.Genome)
@@ -258,6 +295,8 @@ type livePrinter struct {
 	bars     []*mpb.Bar
 	total    *mpb.Bar
 
+	evaluator evaluator.Evaluator
+
 	mu      sync.Mutex
 	state   campaign.Progress
 	budget  campaign.Budget
@@ -267,8 +306,8 @@ type livePrinter struct {
 
 const barScale = 1000
 
-func newLivePrinter(w io.Writer, workers int) *livePrinter {
-	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers)}
+func newLivePrinter(w io.Writer, workers int, ev evaluator.Evaluator) *livePrinter {
+	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers), evaluator: ev}
 	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
 	p.text.w = cleanLine{p.progress}
 	return p
@@ -298,9 +337,50 @@ func (p *livePrinter) show(s *campaign.Started) {
 	p.bars = append(p.bars, p.total)
 	p.line(func() string { return p.bestLine() })
 	p.line(func() string { return verdictCounts(p.state.Verdicts) })
+	if _, ok := evaluator.UsageOf(p.evaluator); ok {
+		p.line(func() string { u, _ := evaluator.UsageOf(p.evaluator); return usageLine(u) })
+	}
+	if len(p.workers) > mostWorkerLines {
+		p.line(p.stages)
+		return
+	}
 	for i := range p.workers {
 		p.line(func() string { return fmt.Sprintf("worker %d  %s", i+1, p.workers[i]) })
 	}
+}
+
+// mostWorkerLines is how many workers have a line each; more are counted.
+const mostWorkerLines = 8
+
+// stages counts the workers in each stage.
+func (p *livePrinter) stages() string {
+	count := map[string]int{}
+	for _, w := range p.workers {
+		stage, _, _ := strings.Cut(w, " ")
+		count[stage]++
+	}
+	parts := []string{fmt.Sprintf("%d workers", len(p.workers))}
+	for _, s := range evaluator.Stages() {
+		if n := count[string(s)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", s, n))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// usageLine says how busy the devices are and who waits for what.
+func usageLine(u evaluator.Usage) string {
+	s := fmt.Sprintf("device: measuring %.1f%% of the time, kept free for it %.1f%%", 100*u.Measuring, 100*u.Reserved)
+	var waits []string
+	for _, what := range slices.Sorted(maps.Keys(u.Waiting)) {
+		if n := u.Waiting[what]; n > 0 {
+			waits = append(waits, fmt.Sprintf("%s %d", what, n))
+		}
+	}
+	if len(waits) > 0 {
+		s += "; waiting for: " + strings.Join(waits, ", ")
+	}
+	return s
 }
 
 func (p *livePrinter) line(text func() string) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -15,16 +17,12 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Say which tools were found and what each missing one costs",
 		Long: `Try every tool that the ordeal uses, say what was found, and what each missing one
 costs. A check whose tool is missing is reported as "not run" on every result.
+The tools are those of --backend; "auto" means those for the CPU, and those for
+a GPU where one can be used.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := a.cpuBackend()
-			var tools []evaluator.Tool
-			if err == nil {
-				tools = b.Doctor(cmd.Context())
-			} else {
-				tools = []evaluator.Tool{{Name: "C compiler", Missing: err.Error()}}
-			}
+			tools := a.tools(cmd.Context())
 			missing := 0
 			for _, t := range tools {
 				if t.Missing != "" {
@@ -55,5 +53,28 @@ costs. A check whose tool is missing is reported as "not run" on every result.
 		},
 	}
 	addSettings(cmd.Flags(), backendSettings)
+	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(runSettings), func(s setting) bool { return s.key != "backend" }))
 	return cmd
+}
+
+// tools asks the chosen backend for its tools; "auto" asks the CPU's, and the
+// GPU's where there is one.
+func (a *app) tools(ctx context.Context) []evaluator.Tool {
+	names := []string{a.v.GetString("backend")}
+	if names[0] == backendAuto {
+		names[0] = backendCPU
+		if a.gpu() == nil {
+			names = append(names, backendCUDA)
+		}
+	}
+	var tools []evaluator.Tool
+	for _, name := range names {
+		b, err := a.backend(name)
+		if err != nil {
+			tools = append(tools, evaluator.Tool{Name: name, Missing: err.Error()})
+			continue
+		}
+		tools = append(tools, b.Doctor(ctx)...)
+	}
+	return tools
 }

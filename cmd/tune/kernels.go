@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -57,8 +59,12 @@ func (a *app) listKernels() error {
 		for _, im := range d.Implementations {
 			r.Implementations = append(r.Implementations, im.Name+" ("+im.Backend+")")
 		}
-		for _, s := range d.Problem.ShapesFor(kernels.Tune) {
-			r.Shapes = append(r.Shapes, s.Name)
+		for _, im := range d.Implementations {
+			for _, s := range im.Problem().ShapesFor(kernels.Tune) {
+				if !slices.Contains(r.Shapes, s.Name) {
+					r.Shapes = append(r.Shapes, s.Name)
+				}
+			}
 		}
 		rows = append(rows, r)
 	}
@@ -110,6 +116,19 @@ func (a *app) showKernel(d *kernels.Definition) error {
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "kernel\t%s (%s, %.12s)\n\t%s\n", d.Name, d.Dir, d.Hash, d.Description)
+	for _, backend := range kernels.Backends() {
+		if on := d.On(backend); len(on.Implementations) > 0 {
+			if err := showOn(w, on, backend); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Flush()
+}
+
+// showOn shows a kernel as a backend has it.
+func showOn(w io.Writer, d *kernels.Definition, backend string) error {
+	fmt.Fprintf(w, "on\t%s\n", backend)
 	p := &d.Problem
 	for _, s := range p.Shapes {
 		ops, err := p.Operations(s)
@@ -148,7 +167,7 @@ func (a *app) showKernel(d *kernels.Definition) error {
 			fmt.Fprintf(w, "  gene\t%s\t%s\t%s\n", g.Name, strings.Join(vals, " "), when)
 		}
 	}
-	return w.Flush()
+	return nil
 }
 
 func (a *app) kernelsNewCommand() *cobra.Command {
@@ -215,11 +234,22 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 		texts = append(texts, f.String())
 	}
 	if !static && len(texts) == 0 {
-		more, err := a.lintRun(ctx, d, dir)
-		if err != nil {
-			return err
+		for _, backend := range kernels.Backends() {
+			if len(d.On(backend).Implementations) == 0 {
+				continue
+			}
+			if backend == backendCUDA {
+				if why := a.gpu(); why != nil {
+					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", backend, oneLine(why.Error()))
+					continue
+				}
+			}
+			more, err := a.lintRun(ctx, d, dir, backend)
+			if err != nil {
+				return err
+			}
+			texts = append(texts, more...)
 		}
-		texts = append(texts, more...)
 	}
 	if a.v.GetBool("json") {
 		if err := a.printJSON(texts); err != nil {
@@ -237,7 +267,7 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 // printSpaces prints how many genomes there are to choose from.
 func (a *app) printSpaces(d *kernels.Definition) error {
 	for _, im := range d.Implementations {
-		for _, s := range d.Problem.ShapesFor(kernels.Tune) {
+		for _, s := range im.Problem().ShapesFor(kernels.Tune) {
 			space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, nil)
 			if err != nil {
 				return err
@@ -263,16 +293,17 @@ func printFindings(w io.Writer, dir string, texts []string) {
 
 // lintRun is the half of the lint that needs a compiler. Opening the backend
 // proves the reference, the baseline and the tolerance.
-func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir string) ([]string, error) {
+func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend string) ([]string, error) {
 	var findings []string
 	where := filepath.Join(dir, "kernel.toml")
-	t := target{kernel: d.Name, dirs: []string{dir}, backend: backendCPU}
+	t := target{kernel: d.Name, dirs: []string{dir}, backend: backend}
 	if err := t.resolve(); err != nil {
 		return nil, badInput(err)
 	}
 	p, err := a.open(ctx, t, 1)
 	switch {
-	case errors.Is(err, cpu.ErrControl), errors.Is(err, cpu.ErrBaseline), errors.Is(err, cpu.ErrReference):
+	case errors.Is(err, cpu.ErrControl), errors.Is(err, cpu.ErrBaseline), errors.Is(err, cpu.ErrReference),
+		errors.Is(err, cuda.ErrControl), errors.Is(err, cuda.ErrBaseline), errors.Is(err, cuda.ErrReference):
 		return []string{fmt.Sprintf("%s: %s", where, oneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err

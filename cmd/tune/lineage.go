@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -21,6 +22,9 @@ func (a *app) lineageCommand() *cobra.Command {
 genes in which it differs from its child, as a graph for Graphviz (dot), or as
 JSON, nested through the ancestors. An ancestor that has been shown already is
 not shown again in text; JSON repeats it, as long as that is not too much.
+
+The parent of a candidate that was made by "warm" is one of an earlier campaign,
+with the shape and the device that it was measured for.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format dot | dot -Tsvg > lineage.svg",
 		Args:    cobra.ExactArgs(1),
@@ -33,11 +37,21 @@ not shown again in text; JSON repeats it, as long as that is not too much.
 				if err != nil {
 					return storeError(err)
 				}
+				where, err := elsewhere(r)
+				if err != nil {
+					return err
+				}
+				text := func(p *store.Node) string {
+					if p.Campaign == n.Campaign {
+						return nodeText(p)
+					}
+					return nodeText(p) + where(p.Candidate)
+				}
 				switch format {
 				case "text":
-					printTree(a.out, n)
+					printTree(a.out, n, text)
 				case "dot":
-					printDOT(a.out, n)
+					printDOT(a.out, n, text)
 				case "json":
 					return a.printJSON(nest(n))
 				default:
@@ -95,7 +109,7 @@ func nest(root *store.Node) lineageView {
 	return view(root)
 }
 
-func printTree(w io.Writer, n *store.Node) {
+func printTree(w io.Writer, n *store.Node, text func(*store.Node) string) {
 	seen := map[string]bool{}
 	var walk func(n, child *store.Node, first, rest string)
 	walk = func(n, child *store.Node, first, rest string) {
@@ -103,7 +117,7 @@ func printTree(w io.Writer, n *store.Node) {
 		if seen[n.ID] && len(n.Parents) > 0 {
 			again = "  (as above)"
 		}
-		fmt.Fprintf(w, "%s%s  %s%s\n", first, nodeText(n), difference(n, child), again)
+		fmt.Fprintf(w, "%s%s  %s%s\n", first, text(n), difference(n, child), again)
 		if seen[n.ID] {
 			return
 		}
@@ -125,7 +139,7 @@ func difference(n, child *store.Node) string {
 	if child == nil {
 		return n.Asked.Genome
 	}
-	was, now := decodeGenome(n.Asked.Genome), decodeGenome(child.Asked.Genome)
+	was, now := genome.Plain(n.Asked.Genome), genome.Plain(child.Asked.Genome)
 	var parts []string
 	for _, k := range sortedKeys(was) {
 		if v, ok := now[k]; !ok || v != was[k] {
@@ -151,7 +165,7 @@ func nodeText(n *store.Node) string {
 	return s + "  " + n.Told.Verdict
 }
 
-func printDOT(w io.Writer, n *store.Node) {
+func printDOT(w io.Writer, n *store.Node, text func(*store.Node) string) {
 	fmt.Fprintf(w, "digraph lineage {\n  rankdir=BT;\n  node [shape=box, fontname=\"monospace\"];\n")
 	seen := map[string]bool{}
 	var walk func(n *store.Node)
@@ -160,7 +174,7 @@ func printDOT(w io.Writer, n *store.Node) {
 			return
 		}
 		seen[n.ID] = true
-		fmt.Fprintf(w, "  %q [label=%q];\n", n.ID, strings.ReplaceAll(nodeText(n), "  ", "\n"))
+		fmt.Fprintf(w, "  %q [label=%q];\n", n.ID, strings.ReplaceAll(text(n), "  ", "\n"))
 		for _, p := range n.Parents {
 			fmt.Fprintf(w, "  %q -> %q;\n", n.ID, p.ID)
 			walk(p)

@@ -8,8 +8,11 @@ package main
 import (
 	"context"
 	"os"
+
+	"github.com/evotune/evotune/evaluator/cuda"
 )
 
 func main() {
+	cuda.CompileServerMain() // returns unless this process is to compile
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

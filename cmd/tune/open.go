@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
@@ -31,7 +34,12 @@ type target struct {
 	// the space, so a campaign records them.
 	limits map[string]any
 
-	table      *replay.Table
+	// gpu says why the CUDA backend cannot be used; nil when it can, or when
+	// nobody can tell.
+	gpu func() error
+
+	table *replay.Table
+	// definition is the kernel as the backend has it.
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
 }
@@ -39,6 +47,7 @@ type target struct {
 const (
 	backendAuto   = "auto"
 	backendCPU    = "cpu"
+	backendCUDA   = "cuda"
 	backendReplay = "replay"
 )
 
@@ -47,6 +56,7 @@ func (a *app) target(kernel string) target {
 	return target{
 		kernel: kernel, dirs: a.list("kernels"), backend: a.v.GetString("backend"),
 		shapes: a.list("shape"), implementations: a.list("implementation"),
+		gpu: a.gpu,
 	}
 }
 
@@ -132,13 +142,14 @@ func (t *target) resolve() error {
 		if err != nil {
 			return err
 		}
+		for _, n := range table.Notices() {
+			slog.Warn(n, "file", t.kernel)
+		}
 		t.table, t.hash, t.shapes = table, table.Hash(), []string{"recorded"}
 		return nil
-	case backendAuto:
-		t.backend = backendCPU
-	case backendCPU:
+	case backendAuto, backendCPU, backendCUDA:
 	default:
-		return fmt.Errorf("unknown backend %q: there are auto, cpu and replay", t.backend)
+		return fmt.Errorf("unknown backend %q: there are auto, cpu, cuda and replay", t.backend)
 	}
 	catalogue, err := kernels.Open(t.dirs...)
 	if err != nil {
@@ -152,7 +163,21 @@ func (t *target) resolve() error {
 		return err
 	}
 	t.hash = t.definition.Hash
+	var noGPU error
+	if t.backend == backendAuto {
+		// Whether there is a GPU is asked for kernels that run on one alone.
+		t.backend = backendCPU
+		if len(t.definition.On(backendCUDA).Implementations) > 0 && t.gpu != nil {
+			if noGPU = t.gpu(); noGPU == nil {
+				t.backend = backendCUDA
+			}
+		}
+	}
+	t.definition = t.definition.On(t.backend)
 	if err := t.choose(); err != nil {
+		if noGPU != nil && len(t.definition.Implementations) == 0 {
+			return fmt.Errorf("%w, and no GPU can be used: %w", err, noGPU)
+		}
 		return err
 	}
 	if len(t.shapes) == 0 {
@@ -203,6 +228,18 @@ func (t *target) tuned() ([]kernels.Shape, error) {
 	return out, nil
 }
 
+// dims gives the dimensions of a shape by its name; nil if it is not known.
+func (t *target) dims(shape string) map[string]int64 {
+	if t.definition == nil {
+		return nil
+	}
+	s, err := t.definition.Problem.Shape(shape)
+	if err != nil {
+		return nil
+	}
+	return s.Dims
+}
+
 // space is what is searched.
 func (t *target) space() (*genome.Space, error) {
 	if t.table != nil {
@@ -228,7 +265,7 @@ func (a *app) open(ctx context.Context, t target, seed int64) (campaign.Problem,
 	if err != nil {
 		return campaign.Problem{}, badInput(err)
 	}
-	backend, err := a.cpuBackend()
+	backend, err := a.backend(t.backend)
 	if err != nil {
 		return campaign.Problem{}, err
 	}
@@ -246,12 +283,73 @@ func (a *app) open(ctx context.Context, t target, seed int64) (campaign.Problem,
 			plan.Verify = append(plan.Verify, s)
 		}
 	}
-	plan.Sanitize = t.definition.Problem.ShapesFor(kernels.Sanitize)[0]
+	plan.Sanitize = t.sanitized(tune)
 	bench, err := backend.Open(ctx, plan)
 	if err != nil {
 		return campaign.Problem{}, err
 	}
 	return campaign.Problem{Space: space, Evaluator: evaluator.NewOrdeal(bench, plan)}, nil
+}
+
+// sanitized is the shape for the sanitizers: the first that candidates for the
+// tuned shapes can compute.
+func (t *target) sanitized(tune []kernels.Shape) kernels.Shape {
+	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
+	for _, s := range small {
+		if _, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.limits); err == nil {
+			return s
+		}
+	}
+	return small[0]
+}
+
+// A limitedBackend is a backend that tells of its device what constraints may
+// name.
+type limitedBackend interface {
+	evaluator.Backend
+	Limits() map[string]any
+}
+
+// backend makes the backend of a name from the settings.
+func (a *app) backend(name string) (limitedBackend, error) {
+	if name == backendCUDA {
+		return a.cudaBackend()
+	}
+	return a.cpuBackend()
+}
+
+// gpu says why the CUDA backend cannot be used.
+func (a *app) gpu() error {
+	b, err := a.cudaBackend()
+	if err != nil {
+		return err
+	}
+	return b.Available(context.Background())
+}
+
+// cudaBackend makes the CUDA backend from the settings, once.
+func (a *app) cudaBackend() (*cuda.Backend, error) {
+	if a.cuda != nil {
+		return a.cuda, nil
+	}
+	b, err := cuda.New(cuda.Options{
+		Worker:          a.v.GetString("cuda-worker"),
+		Devices:         a.list("cuda-devices"),
+		Compiler:        a.v.GetString("cuda-compiler"),
+		NVCC:            a.v.GetString("cuda-nvcc"),
+		NVRTC:           a.v.GetString("cuda-nvrtc"),
+		Sanitizers:      a.list("sanitizers"),
+		SanitizeWorkers: a.v.GetInt("cuda-sanitize-workers"),
+		ParityWorkers:   a.v.GetInt("cuda-parity-workers"),
+		CompileWorkers:  a.v.GetInt("cuda-compile-workers"),
+		Profile:         a.v.GetBool("cuda-profile"),
+		Timeout:         a.v.GetDuration("timeout"),
+		CacheDir:        a.v.GetString("cache-dir"),
+		CacheSize:       int64(a.v.GetInt("cache-size")) << 20,
+		Logger:          slog.Default(),
+	})
+	a.cuda = b
+	return b, err
 }
 
 // cpuBackend makes the CPU backend from the settings.

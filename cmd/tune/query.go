@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -87,7 +90,7 @@ type candidateView struct {
 func viewOf(c store.Candidate) candidateView {
 	v := candidateView{
 		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
-		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: decodeGenome(c.Asked.Genome),
+		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: genome.Plain(c.Asked.Genome),
 		Operator: c.Asked.Operator, ParentIDs: c.Asked.Parents, Verdict: "pending",
 		Finalist: c.Finalist, Proven: c.Proven,
 	}
@@ -108,6 +111,7 @@ func viewOf(c store.Candidate) candidateView {
 func (a *app) bestCommand() *cobra.Command {
 	var limit int
 	var shapes []string
+	var device string
 	var proven bool
 	cmd := &cobra.Command{
 		Use:   "best KERNEL",
@@ -117,11 +121,18 @@ marked "*" and with the figures of their finals, where they were measured again
 and tested; then the others. Both are ordered by the time relative to the
 baseline that was measured beside it.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
-		Example: "  tune best sgemm\n  tune best attention --at 2x8x512x64 --top 3 --json",
+		Example: "  tune best sgemm\n  tune best attention --device H200 --shape 2x8x512x64 --top 3",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReader(cmd, func(r server.Reader) error {
-				found, err := best(r, store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven})
+				q := store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven}
+				if device != "" {
+					var err error
+					if q.Device, err = deviceNamed(r, args[0], device); err != nil {
+						return err
+					}
+				}
+				found, err := best(r, q)
 				if err != nil {
 					return storeError(err)
 				}
@@ -150,9 +161,46 @@ baseline that was measured beside it.
 		},
 	}
 	cmd.Flags().IntVar(&limit, "top", 1, "how many")
-	cmd.Flags().StringArrayVar(&shapes, "at", nil, "tuned for exactly these shapes (repeatable; default: any)")
+	cmd.Flags().StringVar(&device, "device", "", "on this `DEVICE`: a part of its name, or the beginning of its fingerprint (default: any)")
+	cmd.Flags().StringArrayVar(&shapes, "shape", nil, "tuned for exactly these shapes (repeatable; default: any)")
 	cmd.Flags().BoolVar(&proven, "proven", false, "only winners of finals")
 	return cmd
+}
+
+// deviceNamed finds the fingerprint of the one device with results of a kernel
+// that a person means.
+func deviceNamed(r server.Reader, kernel, name string) (string, error) {
+	campaigns, err := r.Campaigns()
+	if err != nil {
+		return "", storeError(err)
+	}
+	known, meant := map[string]string{}, map[string]string{} // names by fingerprint
+	for _, c := range campaigns {
+		s := c.Started
+		if s.Kernel != kernel {
+			continue
+		}
+		known[s.Device] = s.Name
+		if strings.Contains(strings.ToLower(s.Name), strings.ToLower(name)) || strings.HasPrefix(s.Device, name) {
+			meant[s.Device] = s.Name
+		}
+	}
+	list := func(m map[string]string) string {
+		var out []string
+		for _, f := range slices.Sorted(maps.Keys(m)) {
+			out = append(out, fmt.Sprintf("%s (%s)", m[f], f))
+		}
+		return strings.Join(out, ", ")
+	}
+	switch {
+	case len(known) == 0:
+		return "", &exitError{exitNoCandidate, fmt.Errorf("no campaign of %q is in the store: see `tune list`", kernel)}
+	case len(meant) == 0:
+		return "", badInput(fmt.Errorf("no device of %s is called %q: there are %s", kernel, name, list(known)))
+	case len(meant) > 1:
+		return "", badInput(fmt.Errorf("%q may be any of %s: write the fingerprint", name, list(meant)))
+	}
+	return slices.Collect(maps.Keys(meant))[0], nil
 }
 
 // best puts the winners of finals first, the best of them leading: a single
@@ -209,7 +257,7 @@ rendered again from the kernel as it is now.
 				if source {
 					return a.showSource(r, c)
 				}
-				return a.showCandidate(c)
+				return a.showCandidate(r, c)
 			})
 		},
 	}
@@ -240,6 +288,10 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)
+	var cfg campaign.Config
+	if json.Unmarshal(s.Config, &cfg) == nil && len(cfg.Start) > 0 {
+		fmt.Fprintf(w, "warm start\t%s\n", warmText(cfg.Start))
+	}
 	fmt.Fprintf(w, "started\t%s\n", c.StartedAt.Local().Format(time.DateTime))
 	fmt.Fprintf(w, "evaluated\t%d\n", c.Evaluated)
 	verdicts := map[evaluator.Verdict]int{}
@@ -260,14 +312,13 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	return w.Flush()
 }
 
-func (a *app) showCandidate(c store.Candidate) error {
+func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	v := viewOf(c)
 	if c.Told != nil {
-		var r evaluator.Result
-		if err := json.Unmarshal(c.Told.Detail, &r); err != nil {
+		v.Result = &evaluator.Result{}
+		if err := json.Unmarshal(c.Told.Detail, v.Result); err != nil {
 			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
 		}
-		v.Result = &r
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
@@ -275,12 +326,42 @@ func (a *app) showCandidate(c store.Candidate) error {
 	row(a.out, "candidate", "%s of campaign %s, number %d", v.Candidate, v.Campaign, v.Index)
 	row(a.out, "kernel", "%s at %s on %s", v.Kernel, strings.Join(v.Shapes, ", "), v.Device)
 	row(a.out, "genome", "%s", v.Encoding)
-	row(a.out, "made by", "%s from %s", v.Operator, orNone(strings.Join(v.ParentIDs, ", ")))
+	made := " from " + orNone(strings.Join(v.ParentIDs, ", "))
+	if len(v.ParentIDs) == 1 {
+		p, err := r.Candidate(v.ParentIDs[0])
+		if err != nil {
+			return storeError(err)
+		}
+		if p.Campaign != c.Campaign {
+			where, err := elsewhere(r)
+			if err != nil {
+				return err
+			}
+			made = ", from candidate " + p.ID + where(p)
+		}
+	}
+	row(a.out, "made by", "%s%s", v.Operator, made)
 	row(a.out, "verdict", "%s", v.Verdict)
-	if r := v.Result; r != nil {
-		showResult(a.out, *r)
+	if v.Result != nil {
+		showResult(a.out, *v.Result)
 	}
 	return nil
+}
+
+// elsewhere makes the words that say where a candidate of another campaign was
+// measured.
+func elsewhere(r server.Reader) (func(store.Candidate) string, error) {
+	all, err := r.Campaigns()
+	if err != nil {
+		return nil, storeError(err)
+	}
+	devices := map[string]string{}
+	for _, c := range all {
+		devices[c.ID] = c.Started.Name
+	}
+	return func(c store.Candidate) string {
+		return fmt.Sprintf(" (%s, %s)", strings.Join(c.Shapes, " "), devices[c.Campaign])
+	}, nil
 }
 
 // row prints one named line.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
+
+	"github.com/evotune/evotune/evaluator/cuda"
 )
 
 // An app is one invocation: where it prints and what it was configured with.
@@ -17,6 +19,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	v        *viper.Viper
+	cuda     *cuda.Backend // once it was asked for
 }
 
 // run is the whole program; tests call it. It returns the exit status.
@@ -81,9 +84,9 @@ configuration folder; an unknown key in it is an error.`,
 	root.PersistentFlags().String("config", "", "the configuration `FILE`")
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(),
-		a.listCommand(), a.showCommand(), a.bestCommand(), a.lineageCommand(),
-		a.verifyCommand(), a.kernelsCommand(), a.checkCommand(),
+		a.runCommand(), a.resumeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
+		a.listCommand(), a.showCommand(), a.bestCommand(), a.lineageCommand(), a.importanceCommand(),
+		a.verifyCommand(), a.evidenceCommand(), a.reportCommand(), a.kernelsCommand(), a.checkCommand(),
 		a.doctorCommand(), a.versionCommand(),
 	)
 	// cobra's own complaints about arguments are the user's to mend.

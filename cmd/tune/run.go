@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -32,6 +34,11 @@ func (a *app) runCommand() *cobra.Command {
 the ordeal, and measure the best again at the end. Everything is kept in the
 store. The first of the budgets to be spent ends the search; without any, it
 ends after three minutes.
+
+The search begins with the best that the store knows of the same kernel for other
+shapes and devices, and of earlier campaigns for this one. They are evaluated like
+all others. So a second campaign of the same seed in the same store walks another
+path; --warm-start off gives the path of an empty store.
 
 Ctrl-C ends the campaign after the candidates in flight, a second one at once;
 "tune resume" goes on where it stopped.
@@ -102,14 +109,18 @@ func (a *app) budget() campaign.Budget {
 	}
 }
 
+// gpuWindow is the default window for GPUs: compilers and sanitizers work ahead
+// of the device, which takes one candidate at a time.
+const gpuWindow = 32
+
 // newCampaign makes the configuration of a campaign from the settings.
 func (a *app) newCampaign(kernel string) (campaign.Config, target, error) {
 	t := a.target(kernel)
 	if err := t.resolve(); err != nil {
 		return campaign.Config{}, t, err
 	}
-	if t.backend == backendCPU {
-		b, err := a.cpuBackend()
+	if t.table == nil {
+		b, err := a.backend(t.backend)
 		if err != nil {
 			return campaign.Config{}, t, err
 		}
@@ -124,7 +135,30 @@ func (a *app) newCampaign(kernel string) (campaign.Config, target, error) {
 	if cfg.Budget.IsZero() {
 		cfg.Budget.Time = defaultTime
 	}
+	if cfg.Window == 0 && t.backend == backendCUDA {
+		cfg.Window = gpuWindow
+	}
 	return cfg, t, cfg.Validate()
+}
+
+// warmLimit is how many genomes of the store a new campaign may begin with. Auto
+// is none where campaigns are repeated to compare searches, and for sweeps, which
+// are samples.
+func (a *app) warmLimit(cfg campaign.Config) (int, error) {
+	switch text := a.v.GetString("warm-start"); {
+	case cfg.Extra[sweepKey] != "" || text == "off":
+		return 0, nil
+	case text == "auto" && (cfg.Strategy == "random" || cfg.Extra["backend"] == backendReplay):
+		return 0, nil
+	case text == "auto":
+		return campaign.DefaultWarmStart, nil
+	default:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("--warm-start is %q: give auto, off or a number of genomes", text)
+		}
+		return n, nil
+	}
 }
 
 func (a *app) resume(cmd *cobra.Command, id string) error {
@@ -172,6 +206,10 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sig := catchSignals(ctx, cancel)
+	warm, err := a.warmLimit(cfg)
+	if err != nil {
+		return badInput(err)
+	}
 
 	// The store first: a campaign whose results cannot be kept never starts.
 	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: resumed != ""})
@@ -205,17 +243,21 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 		return err
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // the campaign is over
+	if cfg.Extra[sweepKey] != "" {
+		p.Evaluator = thorough{p.Evaluator}
+	}
 	if resumed != "" {
 		if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
 			return badInput(err)
 		}
 	}
-	workers := a.v.GetInt("workers")
-	if workers <= 0 {
-		workers = runtime.NumCPU()
+	if resumed == "" && warm > 0 {
+		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, warm); err != nil {
+			return storeError(err)
+		}
 	}
-	workers = min(workers, max(cfg.Window, 1))
-	out := a.printer(workers)
+	workers := workersFor(a.v.GetInt("workers"), cfg.Window, t.backend)
+	out := a.printer(workers, p.Evaluator)
 	defer out.close()
 	sig.say = out.say
 	sig.begun.Store(true)
@@ -234,14 +276,28 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 	return nil
 }
 
+// workersFor is how many candidates are evaluated at once: those asked for, else
+// one per core, for GPUs as many as there are proposals in flight, since most of
+// them wait for the GPU. A window of zero is the default one.
+func workersFor(asked, window int, backend string) int {
+	window = cmp.Or(window, campaign.DefaultWindow)
+	switch {
+	case asked > 0:
+		return min(asked, window)
+	case backend == backendCUDA:
+		return window
+	}
+	return min(runtime.NumCPU(), window)
+}
+
 // printer chooses how events are shown: JSON lines, a live display in a
 // terminal, or plain lines.
-func (a *app) printer(workers int) printer {
+func (a *app) printer(workers int, ev evaluator.Evaluator) printer {
 	if a.v.GetBool("json") {
 		return jsonPrinter{a.out, a.err}
 	}
 	if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return newLivePrinter(f, workers)
+		return newLivePrinter(f, workers, ev)
 	}
 	return &textPrinter{w: a.out}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -161,17 +160,4 @@ func (a *app) showSource(r server.Reader, c store.Candidate) error {
 	}
 	fmt.Fprint(a.out, src.Source)
 	return nil
-}
-
-// decodeGenome reads a canonical encoding for printing.
-func decodeGenome(encoding string) map[string]any {
-	m, err := genome.Decode(encoding)
-	if err != nil {
-		return nil
-	}
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = v.Any()
-	}
-	return out
 }

@@ -36,6 +36,19 @@ func thisBuild() build {
 	return b
 }
 
+// String names the build for what is written to files.
+func (b build) String() string {
+	s := "evotune " + b.Version
+	if b.Revision != "" {
+		s += " (revision " + b.Revision
+		if b.Modified {
+			s += " with changes"
+		}
+		s += ")"
+	}
+	return s + " " + b.Go + " " + b.Platform
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+
+	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/search"
+	"github.com/evotune/evotune/searchbench"
+)
+
+// interruptedHelp ends the help of commands that are not resumed.
+const interruptedHelp = "  130  interrupted; no file is left half written\n"
+
+// autoBudget is the --budget that the methodology defines.
+const autoBudget = "auto"
+
+// A replayed is what `tune replay` gives.
+type replayed struct {
+	searchbench.Facts
+	Strategy string  `json:"strategy"`
+	Version  int     `json:"search_version"`
+	Seed     int64   `json:"seed"` // of the first run
+	Window   int     `json:"window"`
+	SpentS   float64 `json:"given_s"` // the budget of this command, simulated seconds
+	searchbench.Score
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var repeats, window int
+	var budget, trace, t1 string
+	var overhead bool
+	cmd := &cobra.Command{
+		Use:   "replay SPACE",
+		Short: "Search a recorded space on a simulated clock, and score it",
+		Long: `Search a recorded space many times, on a clock that every evaluation moves on by
+what it was recorded to cost, and say how good the search is: 0 is random
+search, 1 the optimum at once. SPACE is a table as "tune sweep" writes it, a T4
+file or a cache file of Kernel Tuner, gzipped or not. docs/searchbench.md has
+the formulas.
+
+Run i has the seed --seed + i. --trace writes the configurations of every run,
+for other scorers.
+` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
+		Example: `  tune replay softmax.json --repeats 40
+  tune replay gemm.json.gz --strategy random --repeats 100 --trace random.json
+  tune replay gemm.json.gz --window 32 --budget 600`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			how := searchbench.Search{
+				Strategy: cmp.Or(a.v.GetString("strategy"), search.Default), Seed: a.v.GetInt64("seed"), Window: window, Overhead: overhead,
+			}
+			if budget != autoBudget {
+				s, err := strconv.ParseFloat(budget, 64)
+				if err != nil || !(s > 0 && s < 1e9) {
+					return badInputf("--budget is %q: it must be a number of simulated seconds above 0, or %s", budget, autoBudget)
+				}
+				how.Budget = s
+			}
+			if err := checkPositive("--repeats", repeats, "--window", window); err != nil {
+				return err
+			}
+			plan := searchbench.Plan{Strategies: []string{how.Strategy}}
+			if err := plan.Validate(); err != nil {
+				return badInput(err)
+			}
+			s, err := a.openSpace(args[0], t1)
+			if err != nil {
+				return err
+			}
+			return a.replay(cmd.Context(), s, args[0], how, repeats, trace)
+		},
+	}
+	addSettings(cmd.Flags(), settingsNamed("strategy", "seed"))
+	cmd.Flags().IntVar(&repeats, "repeats", 40, "search `N` times")
+	cmd.Flags().StringVar(&budget, "budget", autoBudget, "simulated `SECONDS` of each run; auto is the methodology's budget")
+	cmd.Flags().IntVar(&window, "window", 1, "proposals in flight")
+	cmd.Flags().StringVar(&trace, "trace", "", "write what was evaluated to `FILE`")
+	cmd.Flags().StringVar(&t1, "t1", "", "the T1 description, in `FILE`, of results that tell no constraints")
+	cmd.Flags().BoolVar(&overhead, "overhead", false, "let the search's own time pass on the simulated clock, and write it to the trace: no two runs are then the same")
+	return cmd
+}
+
+// settingsNamed picks settings of a run.
+func settingsNamed(keys ...string) []setting {
+	var out []setting
+	for _, s := range runSettings {
+		for _, k := range keys {
+			if s.key == k {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// checkPositive checks flags, given as names and values in turn.
+func checkPositive(flags ...any) error {
+	for i := 0; i < len(flags); i += 2 {
+		if n := flags[i+1].(int); n < 1 {
+			return badInputf("%s is %d, it must be at least 1", flags[i], n)
+		}
+	}
+	return nil
+}
+
+// openSpace loads a table for scoring; it is called what the file is called.
+// description is a T1 file, or empty.
+func (a *app) openSpace(path, description string) (*searchbench.Space, error) {
+	table, err := replay.LoadDescribed(path, description)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	for _, notice := range table.Notices() {
+		fmt.Fprintf(a.err, "tune: %s\n", notice)
+	}
+	name := filepath.Base(path)
+	for _, ending := range []string{".gz", ".json"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	s, err := searchbench.New(name, table)
+	return s, badInput(err)
+}
+
+func (a *app) replay(ctx context.Context, s *searchbench.Space, path string, how searchbench.Search, repeats int, trace string) error {
+	if how.Budget == 0 {
+		how.Budget = s.Budget()
+	}
+	var runs []searchbench.Run
+	err := a.interruptible(ctx, repeats, func(ctx context.Context, done func()) (err error) {
+		if trace == "" {
+			runs, err = s.Runs(ctx, how, repeats, done)
+			return err
+		}
+		return writeTrace(trace, func(w io.Writer) error {
+			if runs, err = s.Runs(ctx, how, repeats, done); err != nil {
+				return err
+			}
+			return json.NewEncoder(w).Encode(s.Trace(path, how.Strategy, runs))
+		})
+	})
+	if err != nil {
+		return err
+	}
+	r := replayed{s.Facts(), how.Strategy, search.Version(how.Strategy), how.Seed, how.Window, how.Budget, s.Score(runs)}
+	if a.v.GetBool("json") {
+		return a.printJSON(r)
+	}
+	return a.printReplayed(r)
+}
+
+func (a *app) printReplayed(r replayed) error {
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "space\t%s%s: %s configurations, %s of them failed\n", r.Space, onDevice(r.Device), count(float64(r.Configurations)), count(float64(r.Failed)))
+	fmt.Fprintf(w, "search\t%s version %d, window %d, %s\n", r.Strategy, r.Version, r.Window, seeds(r.Seed, r.Runs))
+	fmt.Fprintf(w, "budget\t%.1f s simulated\n", r.SpentS)
+	fmt.Fprintf(w, "evaluations\t%s\n", r.Evaluations)
+	fmt.Fprintf(w, "best found\t%.6g ms\n", float64(r.BestMS))
+	fmt.Fprintf(w, "ratio to the optimum\t%.4g\n", float64(r.Ratio))
+	fmt.Fprintf(w, "within 5%%\t%s\n", reachText(r.Within5))
+	fmt.Fprintf(w, "within 1%%\t%s\n", reachText(r.Within1))
+	fmt.Fprintf(w, "P_iso\t%s\n", estimate(r.PIso))
+	fmt.Fprintf(w, "P_mean\t%s\n", estimate(r.PMean))
+	fmt.Fprintf(w, "search's own time\t%s an evaluation\n", nanoseconds(float64(r.Own)))
+	return w.Flush()
+}
+
+func onDevice(device string) string {
+	if device == "" {
+		return ""
+	}
+	return " on " + device
+}
+
+func seeds(first int64, n int) string {
+	if n == 1 {
+		return fmt.Sprintf("seed %d", first)
+	}
+	return fmt.Sprintf("seeds %d to %d (medians)", first, first+int64(n)-1)
+}
+
+func reachText(r searchbench.Reach) string {
+	return fmt.Sprintf("%.0f%% of the runs; after %s evaluations, %s", 100*r.Hit, r.Evaluations, simulated(r.Seconds))
+}
+
+// simulated prints simulated seconds.
+func simulated(m searchbench.Median) string {
+	if m.String() == "-" {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f s", float64(m))
+}
+
+// estimate prints a score with its error.
+func estimate(e searchbench.Estimate) string { return fmt.Sprintf("%.3f ± %.3f", e.Value, e.Err) }
+
+// interruptible does what takes long: with a bar on a terminal, and so that
+// Ctrl-C ends it. done is to be called total times.
+func (a *app) interruptible(ctx context.Context, total int, work func(ctx context.Context, done func()) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	done, end := func() {}, func() {}
+	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		done, end = runsBar(f, total)
+	}
+	err := work(ctx, done)
+	end()
+	if err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	}
+	return err
+}
+
+// runsBar shows how many runs are done.
+func runsBar(w io.Writer, total int) (done, end func()) {
+	began := time.Now()
+	progress := mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
+	bar := progress.New(int64(total), mpb.BarStyle().Lbound("[").Rbound("]").Filler("=").Tip(">").Padding(" "),
+		mpb.BarRemoveOnComplete(),
+		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
+			text := fmt.Sprintf(" %d of %s, %s", s.Current, plural(total, "run"), duration(time.Since(began)))
+			if s.Current > 0 {
+				text += fmt.Sprintf(", about %s left", duration(time.Since(began)*time.Duration(int64(total)-s.Current)/time.Duration(s.Current)))
+			}
+			return text
+		})))
+	return bar.Increment, func() {
+		bar.Abort(true)
+		progress.Wait()
+	}
+}
+
+// writeTrace is writeWhole for a file that the command line names.
+func writeTrace(path string, write func(io.Writer) error) error {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return badInputf("cannot write %s: %w", path, err)
+	}
+	return writeWhole(path, write)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/store"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	var out string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "report CAMPAIGN --out DIR",
+		Short: "Write a folder that tells of a campaign",
+		Long: `Write what a campaign did as one folder: report.json for programs, README.md and
+index.html for people, and plots: configuration, progress, verdicts and reasons
+of failures, the finals with their tests, operators, genes, the lineage of the
+best, what was not run, and the commands that make it again.
+
+The folder appears when it is whole. One that is there and not empty is refused;
+--force replaces it if it was written by this command. A campaign that another
+process is running has to be waited for, or interrupted. docs/evidence.md has
+the format.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Example: "  tune report sgemm-44d7aa49 --out report-sgemm",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return badInputf("where should it go? give --out DIR")
+			}
+			return a.withReader(cmd, func(r server.Reader) error {
+				l, err := a.campaignLog(r, args[0])
+				if err != nil {
+					return err
+				}
+				c, err := report.NewCampaign(l)
+				if err != nil {
+					return err
+				}
+				files, err := c.Files()
+				if err != nil {
+					return err
+				}
+				return a.writeFolder(out, files, force, c.Campaign, c.NotRun)
+			})
+		},
+	}
+	addFolderFlags(cmd, &out, &force)
+	return cmd
+}
+
+// campaignLog gathers what the store holds of a campaign.
+func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
+	c, err := r.Campaign(id)
+	if err != nil {
+		return report.Log{}, storeError(err)
+	}
+	s, ok := r.(*store.Store)
+	if !ok {
+		return report.Log{}, badInputf("another process holds %s: report %s when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"), c.ID)
+	}
+	l := report.Log{Campaign: c, By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now()}
+	for e, err := range s.Events(c.ID, 0) {
+		if err != nil {
+			return l, storeError(err)
+		}
+		l.Events = append(l.Events, e)
+	}
+	best := ""
+	switch {
+	case c.Finals != nil:
+		best = c.Finals.Winner
+	case c.Best != nil:
+		best = c.Best.Candidate
+	}
+	if best != "" {
+		if l.Lineage, err = r.Lineage(best); err != nil {
+			return l, storeError(err)
+		}
+	}
+	return l, nil
+}
