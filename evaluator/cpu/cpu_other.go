@@ -19,3 +19,6 @@ func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Bench, error)
 // Limits describes this machine by the names that definitions may use in
 // constraints; nothing is known of it here.
 func (b *Backend) Limits() map[string]any { return nil }
+
+// Device describes this machine; nothing is known of it here.
+func (b *Backend) Device() evaluator.Device { return evaluator.Device{Kind: "cpu"} }

@@ -162,6 +162,9 @@ func (b *Backend) Limits() map[string]any {
 	return m
 }
 
+// Device describes this machine, without its peaks.
+func (b *Backend) Device() evaluator.Device { return describeDevice() }
+
 // describeDevice collects what identifies this machine. The fingerprint holds
 // what changes how fast code runs and is stable over a boot; the rest is for
 // people.

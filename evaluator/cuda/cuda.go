@@ -187,6 +187,15 @@ func (b *Backend) Available(ctx context.Context) error {
 	return err
 }
 
+// Device describes the first of the GPUs, without its peaks.
+func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
+	d, err := b.probe(ctx)
+	if err != nil {
+		return evaluator.Device{}, err
+	}
+	return describeDevice([]wire.Device{d}), nil
+}
+
 // Limits describes the first of the GPUs by the names that definitions may use
 // in constraints; see [kernels.Limits]. It is nil when no worker finds one.
 func (b *Backend) Limits() map[string]any {

@@ -19,5 +19,7 @@ func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Bench, error)
 
 func (b *Backend) probe(context.Context) (wire.Device, error) { return wire.Device{}, ErrUnsupported }
 
+func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} }
+
 // CompileServerMain does nothing on this system.
 func CompileServerMain() {}
