@@ -38,6 +38,8 @@ type Reader interface {
 	Candidate(id string) (store.Candidate, error)
 	// Best lists correct candidates, the best first.
 	Best(q store.Query) ([]store.Candidate, error)
+	// Candidates lists candidates in the order of the log, page by page.
+	Candidates(q store.Query, from uint64) (page []store.Candidate, next uint64, err error)
 	// Lineage gives a candidate and its ancestors.
 	Lineage(id string) (*store.Node, error)
 	// Close ends the use of the store.
@@ -174,12 +176,27 @@ func (l lineage) node() (*store.Node, error) {
 	return &nodes[0], nil
 }
 
+// A scan asks for a page of candidates, a page answers it.
+type scan struct {
+	Query store.Query `json:"query"`
+	From  uint64      `json:"from"`
+}
+
+type page struct {
+	Candidates []store.Candidate `json:"candidates"`
+	Next       uint64            `json:"next"`
+}
+
 func handler(s *store.Store) http.Handler {
 	mux := http.NewServeMux()
 	handle(mux, "campaigns", func(struct{}) ([]store.Campaign, error) { return s.Campaigns() })
 	handle(mux, "campaign", s.Campaign)
 	handle(mux, "candidate", s.Candidate)
 	handle(mux, "best", s.Best)
+	handle(mux, "candidates", func(in scan) (out page, err error) {
+		out.Candidates, out.Next, err = s.Candidates(in.Query, in.From)
+		return out, err
+	})
 	handle(mux, "lineage", func(id string) (lineage, error) {
 		n, err := s.Lineage(id)
 		if err != nil {
@@ -282,6 +299,11 @@ func (c *client) Candidate(id string) (store.Candidate, error) {
 
 func (c *client) Best(q store.Query) ([]store.Candidate, error) {
 	return call[store.Query, []store.Candidate](c, "best", q)
+}
+
+func (c *client) Candidates(q store.Query, from uint64) ([]store.Candidate, uint64, error) {
+	p, err := call[scan, page](c, "candidates", scan{q, from})
+	return p.Candidates, p.Next, err
 }
 
 func (c *client) Lineage(id string) (*store.Node, error) {

@@ -546,8 +546,9 @@ type Query struct {
 	Device string // fingerprint
 	// Shapes selects campaigns tuned for exactly these shapes, in any order.
 	Shapes []string
-	// Campaign is a whole id.
-	Campaign string
+	// Campaign is a whole id; Campaigns are several, of which each is looked at.
+	Campaign  string
+	Campaigns []string
 	// ProvenOnly leaves out candidates that won no finals.
 	ProvenOnly bool
 	// Limit is how many to return. Zero means one.
@@ -615,6 +616,75 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 	return out, nil
 }
 
+// pageSize is how many candidates a page has when a query sets no limit.
+const pageSize = 1000
+
+// Candidates returns the candidates of the campaigns that q selects by kernel,
+// device, shapes and campaign, in the order of the log, whatever their verdicts: at
+// most q.Limit of those first asked for at the event from or after it. next is the from of the
+// page that follows, 0 after the last. Details are not filled in.
+func (s *Store) Candidates(q Query, from uint64) (out []Candidate, next uint64, err error) {
+	if q.Limit <= 0 {
+		q.Limit = pageSize
+	}
+	err = s.query(func(r *reader) error {
+		var last uint64 = math.MaxUint64
+		if q.Campaign != "" {
+			v := r.names.Get([]byte(q.Campaign))
+			if v == nil {
+				return fmt.Errorf("campaign %q: %w", q.Campaign, ErrNotFound)
+			}
+			no, err := keySeq(v)
+			if err != nil {
+				return err
+			}
+			rec, err := r.record(no)
+			if err != nil {
+				return err
+			}
+			from, last = max(from, no), rec.last
+		}
+		c := r.candidates.Cursor()
+		// Candidates of other campaigns cost time, too: do not keep the
+		// transaction for too many of them.
+		seen := 0
+		for k, v := c.Seek(seqKey(from)); k != nil; k, v = c.Next() {
+			born, err := keySeq(k)
+			if err != nil {
+				return err
+			}
+			if born > last {
+				return nil
+			}
+			if seen++; len(out) == q.Limit || seen > pageSize+4*q.Limit {
+				next = born
+				return nil
+			}
+			rec, err := decodeCandidate(born, v)
+			if err != nil {
+				return err
+			}
+			of, err := r.record(rec.campaign)
+			if err != nil {
+				return err
+			}
+			if !q.selects(of) || len(q.Campaigns) > 0 && !slices.Contains(q.Campaigns, of.id) || q.ProvenOnly && !rec.won {
+				continue
+			}
+			found, err := r.candidate(rec, false)
+			if err != nil {
+				return err
+			}
+			out = append(out, found)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return out, next, nil
+}
+
 // A rank is one correct result.
 type rank struct {
 	fitness float64
@@ -660,10 +730,14 @@ func (r *reader) rank(q Query) ([]rank, error) {
 		}
 		return nil
 	}
+	named := q.Campaigns
 	if q.Campaign != "" {
-		v := r.names.Get([]byte(q.Campaign))
+		named = []string{q.Campaign}
+	}
+	for _, id := range named {
+		v := r.names.Get([]byte(id))
 		if v == nil {
-			return nil, fmt.Errorf("campaign %q: %w", q.Campaign, ErrNotFound)
+			return nil, fmt.Errorf("campaign %q: %w", id, ErrNotFound)
 		}
 		no, err := keySeq(v)
 		if err != nil {
@@ -672,7 +746,8 @@ func (r *reader) rank(q Query) ([]rank, error) {
 		if err := add(no); err != nil {
 			return nil, err
 		}
-	} else {
+	}
+	if len(named) == 0 {
 		c := r.campaigns.Cursor()
 		for k, _ := c.First(); k != nil; k, _ = c.Next() {
 			no, err := keySeq(k)

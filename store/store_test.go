@@ -352,6 +352,8 @@ func TestBest(t *testing.T) {
 		{Query{Limit: 1, Shapes: []string{"1024"}}, ""},
 		{Query{Limit: 9, ProvenOnly: true}, "eeee0001"},
 		{Query{Limit: 9, ProvenOnly: true, Campaign: "one"}, ""},
+		{Query{Limit: 9, Campaigns: []string{"three", "one"}}, "99990001 bbbb0001 cccc0001 aaaa0001"},
+		{Query{Limit: 9, Campaigns: []string{"three", "two"}, Kernel: "sgemm"}, "ffff0001 eeee0001"},
 	} {
 		got, err := s.Best(test.q)
 		if err != nil || ids(got) != test.want {
@@ -365,6 +367,64 @@ func TestBest(t *testing.T) {
 	}
 	if _, err := s.Best(Query{Campaign: "four"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Best of an unknown campaign: %v", err)
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	s := mustCreate(t)
+	smallStore(t, s)
+	var want []string
+	of := map[string]string{}
+	for e, err := range s.Events("", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Asked != nil && of[e.Asked.Candidate] == "" {
+			want = append(want, e.Asked.Candidate)
+			of[e.Asked.Candidate] = e.Campaign
+		}
+	}
+	only := func(campaigns ...string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(want), func(id string) bool { return !slices.Contains(campaigns, of[id]) }), " ")
+	}
+	for _, test := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{}, strings.Join(want, " ")},
+		{Query{Campaign: "one"}, only("one")},
+		{Query{Campaign: "two"}, only("two")},
+		{Query{Campaigns: []string{"two"}}, only("two")},
+		{Query{Kernel: "sgemm", Device: "f00d"}, only("one", "two")},
+		{Query{Kernel: "softmax"}, ""},
+		{Query{ProvenOnly: true}, "eeee0001"},
+	} {
+		for _, limit := range []int{0, 1, 2, 100} {
+			test.q.Limit = limit
+			var all []Candidate
+			for from, first := uint64(0), true; first || from != 0; first = false {
+				page, next, err := s.Candidates(test.q, from)
+				if err != nil || limit > 0 && len(page) > limit || next != 0 && next <= from {
+					t.Fatalf("Candidates(%+v, %d): %d of them, then %d, %v", test.q, from, len(page), next, err)
+				}
+				all, from = append(all, page...), next
+			}
+			if ids(all) != test.want {
+				t.Errorf("Candidates(%+v): %s, want %s", test.q, ids(all), test.want)
+			}
+			for _, c := range all {
+				one, err := s.Candidate(c.ID)
+				if one.Told != nil {
+					one.Told.Detail = nil
+				}
+				if diff := cmp.Diff(one, c); err != nil || diff != "" {
+					t.Errorf("one alone and one of many differ: %v\n%s", err, diff)
+				}
+			}
+		}
+	}
+	if _, _, err := s.Candidates(Query{Campaign: "four"}, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("candidates of an unknown campaign: %v", err)
 	}
 }
 
