@@ -105,6 +105,9 @@ func (m *merger) merge(from []string) (Merged, error) {
 	out := Merged{Path: m.into}
 	had := map[string]bool{}
 	for _, s := range m.stores {
+		if err := m.ctx.Err(); err != nil {
+			return out, err
+		}
 		rep, err := s.Check()
 		if err == nil {
 			err = rep.Err()

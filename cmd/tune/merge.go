@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/store"
+)
+
+func (a *app) mergeCommand() *cobra.Command {
+	var into string
+	cmd := &cobra.Command{
+		Use:   "merge STORE... --into FILE",
+		Short: "Bring the stores of several machines together",
+		Long: `Copy the campaigns of several stores into one, without loss or duplicates. FILE may
+be a store, whose campaigns are kept, or new. A campaign that several stores have
+is taken once, from the one that has most of it; two stores that tell different
+things of one campaign are refused, and nothing is written.
+
+Every store is checked first. The new file is written beside FILE, checked, and
+takes its place in one step. Merging again changes nothing, and the order of the
+stores does not matter. Stores that a campaign is writing have to be waited for.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Example: "  tune merge h200.db epyc.db --into all.db\n  tune merge elsewhere.db --into evotune.db",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if into == "" {
+				return badInputf("where should they go? give --into FILE")
+			}
+			var m store.Merged
+			err := a.interruptible(cmd.Context(), 1, func(ctx context.Context, _ func()) (err error) {
+				m, err = store.Merge(ctx, into, args, store.Options{})
+				return err
+			})
+			switch {
+			case errors.Is(err, store.ErrDiffer), errors.Is(err, store.ErrInvalid):
+				return badInput(err)
+			case err != nil:
+				return storeError(err)
+			case a.v.GetBool("json"):
+				return a.printJSON(m)
+			}
+			a.printMerged(m)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&into, "into", "", "the store to bring them to, a `FILE`")
+	return cmd
+}
+
+func (a *app) printMerged(m store.Merged) {
+	n := map[store.Change]int{}
+	for _, c := range m.Campaigns {
+		n[c.Change]++
+		if c.Change != store.Kept {
+			fmt.Fprintf(a.out, "%s  %s from %s\n", c.ID, c.Change, c.From)
+		}
+	}
+	if !m.Changed {
+		fmt.Fprintf(a.out, "%s has all of it already: %s, nothing was changed\n", m.Path, plural(len(m.Campaigns), "campaign"))
+		return
+	}
+	var parts []string
+	for _, c := range []store.Change{store.Added, store.Extended, store.Kept} {
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], c))
+		}
+	}
+	fmt.Fprintf(a.out, "%s: %s (%s), %d events, %s: no fault found\n", m.Path, plural(len(m.Campaigns), "campaign"),
+		orNone(strings.Join(parts, ", ")), m.Report.Events, plural(m.Report.Candidates, "candidate"))
+}
