@@ -105,12 +105,23 @@ func sortedKeys[V any](m map[string]V) []string {
 // drawn bounds the candidates in the drawing of a lineage.
 const drawn = 40
 
-// plotLineage draws the candidate on top and its ancestors below; nil for one
-// without parents.
+// LineagePicture is a candidate with its ancestors as an SVG file that needs no
+// other: the candidate on top, at most 40 candidates, and how many are left out.
+func LineagePicture(root *store.Node) []byte {
+	return drawLineage(newLineage(root, drawn)).svg.file()
+}
+
+// plotLineage is drawLineage for pages; nil for a candidate without parents.
 func plotLineage(l Lineage) *Plot {
 	if len(l.Nodes) < 2 {
 		return nil
 	}
+	return drawLineage(l)
+}
+
+// drawLineage draws the candidate on top and its ancestors below. There is at
+// least one.
+func drawLineage(l Lineage) *Plot {
 	nodes := l.Nodes[:min(len(l.Nodes), drawn)]
 	at := map[string]int{}
 	for i, n := range nodes {
@@ -255,7 +266,11 @@ func plotLineage(l Lineage) *Plot {
 		}
 		s.text(px-boxW/2+9, py+18, "start", "mono", shorten(n.Candidate, 17))
 		s.text(px+boxW/2-9, py+18, "end", "small strong", figure)
-		s.text(px-boxW/2+9, py+35, "start", "soft small", shorten(n.Operator, 32))
+		made := n.Operator
+		if n.Campaign != nodes[0].Campaign {
+			made += ", " + n.Campaign
+		}
+		s.text(px-boxW/2+9, py+35, "start", "soft small", shorten(made, 32))
 		note := strings.Join(n.Changes, ", ")
 		if len(n.Parents) > 0 && note == "" {
 			note = "no gene differs"

@@ -708,6 +708,10 @@ func TestLineageBound(t *testing.T) {
 	checkPages(t, f)
 	// A circle, which a store does not give, ends too.
 	nodes[0].Parents = []*store.Node{nodes[5]}
+	picture := report.LineagePicture(nodes[len(nodes)-1])
+	if !bytes.Contains(picture, []byte("460 more ancestors are not drawn")) || bytes.Contains(picture, []byte("var(")) {
+		t.Errorf("the picture does not say what is left out, or needs variables:\n%.2000s", picture)
+	}
 	sub.Lineage = nodes[5]
 	_, f = evidence(t, sub)
 	checkPages(t, f)

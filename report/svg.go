@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -93,7 +94,7 @@ func (s *svg) inline() string { return s.element("") }
 
 // file is the drawing as a file of its own.
 func (s *svg) file() []byte {
-	return []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + s.element("<style>"+palette+plotStyle+"</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n"))
+	return []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + s.element("<style>"+fileStyle+"</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n"))
 }
 
 func (s *svg) element(style string) string {
@@ -113,6 +114,20 @@ const palette = `
 @media (prefers-color-scheme:dark){:root{--paper:#14171c;--card:#1c2027;--ink:#e6e9ee;--soft:#a0a9b6;--rule:#39414d;--grid:#272d36;
 --a:#56b4e9;--b:#f0a24a;--c:#3fc79a;--d:#dd8fbe;--bad:#ff8a80;--good:#5fd3a8;--idle:#77818f}}
 `
+
+// fileStyle is plotStyle with the colours themselves: not every program that
+// shows SVG knows variables.
+var fileStyle = func() string {
+	light, dark, _ := strings.Cut(palette, "@media")
+	resolve := func(palette string) string {
+		style := plotStyle
+		for _, c := range regexp.MustCompile(`(--\w+):(#\w+)`).FindAllStringSubmatch(palette, -1) {
+			style = strings.ReplaceAll(style, "var("+c[1]+")", c[2])
+		}
+		return style
+	}
+	return resolve(light) + "@media (prefers-color-scheme:dark){" + resolve(dark) + "}\n"
+}()
 
 const plotStyle = `
 .plot{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;max-width:100%;height:auto}.plot.large{max-width:none}

@@ -1,36 +1,53 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
 
+// The formats of a lineage, besides JSON.
+const (
+	formatText = "text"
+	formatDOT  = "dot"
+	formatSVG  = "svg"
+)
+
+var lineageFormats = []string{formatText, formatDOT, formatSVG, formatJSON}
+
 func (a *app) lineageCommand() *cobra.Command {
-	var format string
+	var format, out string
 	cmd := &cobra.Command{
 		Use:   "lineage CANDIDATE",
 		Short: "Show where a candidate comes from",
 		Long: `Show a candidate's ancestors: as a tree in text, where an ancestor is shown by the
-genes in which it differs from its child, as a graph for Graphviz (dot), or as
-JSON, nested through the ancestors. An ancestor that has been shown already is
-not shown again in text; JSON repeats it, as long as that is not too much.
+genes in which it differs from its child, as a graph for Graphviz (dot), as a
+picture (svg), or as JSON, nested through the ancestors. An ancestor that has been
+shown already is not shown again in text; JSON repeats it, as long as that is not
+too much. The picture has the nearest 40 candidates and says how many it leaves out.
 
 The parent of a candidate that was made by "warm" is one of an earlier campaign,
 with the shape and the device that it was measured for.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
-		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format dot | dot -Tsvg > lineage.svg",
+		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format svg --out lineage.svg\n  tune lineage 3f2a --format dot | dot -Tpdf > lineage.pdf",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.v.GetBool("json") && !cmd.Flags().Changed("format") {
-				format = "json"
+				format = formatJSON
+			}
+			if !slices.Contains(lineageFormats, format) {
+				return badInputf("unknown format %q: there are %s", format, strings.Join(lineageFormats, ", "))
 			}
 			return a.withReader(cmd, func(r server.Reader) error {
 				n, err := r.Lineage(args[0])
@@ -47,21 +64,34 @@ with the shape and the device that it was measured for.
 					}
 					return nodeText(p) + where(p.Candidate)
 				}
+				var b bytes.Buffer
 				switch format {
-				case "text":
-					printTree(a.out, n, text)
-				case "dot":
-					printDOT(a.out, n, text)
-				case "json":
-					return a.printJSON(nest(n))
+				case formatText:
+					printTree(&b, n, text)
+				case formatDOT:
+					printDOT(&b, n, text)
+				case formatSVG:
+					b.Write(report.LineagePicture(n))
 				default:
-					return badInputf("unknown format %q: there are text, dot and json", format)
+					e := json.NewEncoder(&b)
+					e.SetIndent("", "  ")
+					if err := e.Encode(nest(n)); err != nil {
+						return err
+					}
 				}
-				return nil
+				write := func(w io.Writer) error {
+					_, err := b.WriteTo(w)
+					return err
+				}
+				if out == "" {
+					return write(a.out)
+				}
+				return writeTrace(out, write)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text, dot or json")
+	cmd.Flags().StringVar(&format, "format", formatText, strings.Join(lineageFormats, ", "))
+	cmd.Flags().StringVar(&out, "out", "", "write it to a `FILE`, whole or not at all (default: print it)")
 	return cmd
 }
 
