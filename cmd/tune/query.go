@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -95,143 +93,15 @@ func viewOf(c store.Candidate) candidateView {
 		Finalist: c.Finalist, Proven: c.Proven,
 	}
 	if t := c.Told; t != nil {
-		v.Verdict, v.Fitness, v.MedianNS, v.Baseline, v.Key = t.Verdict, t.Fitness, t.MedianNS, t.BaselineNS, t.Key
+		v.Verdict, v.Key = t.Verdict, t.Key
 	}
-	// What the finals measured again stands over the search's one measurement.
-	if f := c.Finals; f != nil && f.Winner == c.ID && f.Fitness > 0 {
-		v.Fitness, v.MedianNS, v.Baseline = f.Fitness, f.MedianNS, f.BaselineNS
-		v.Significant = f.Significant
-	}
+	f := library.FiguresOf(c)
+	v.Fitness, v.MedianNS, v.Baseline, v.Significant = f.Fitness, f.MedianNS, f.BaselineNS, f.Significant
 	if v.Fitness > 0 {
 		v.Speedup = 1 / v.Fitness
 	}
 	return v
 }
-
-func (a *app) bestCommand() *cobra.Command {
-	var limit int
-	var shapes []string
-	var device string
-	var proven bool
-	cmd := &cobra.Command{
-		Use:   "best KERNEL",
-		Short: "Answer with the best candidates of a kernel",
-		Long: `Answer with the best correct candidates of a kernel: winners of finals first,
-marked "*" and with the figures of their finals, where they were measured again
-and tested; then the others. Both are ordered by the time relative to the
-baseline that was measured beside it.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
-		Example: "  tune best sgemm\n  tune best attention --device H200 --shape 2x8x512x64 --top 3",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReader(cmd, func(r server.Reader) error {
-				q := store.Query{Kernel: args[0], Shapes: shapes, Limit: limit, ProvenOnly: proven}
-				if device != "" {
-					var err error
-					if q.Device, err = deviceNamed(r, args[0], device); err != nil {
-						return err
-					}
-				}
-				found, err := best(r, q)
-				if err != nil {
-					return storeError(err)
-				}
-				if len(found) == 0 {
-					return &exitError{exitNoCandidate, fmt.Errorf("no correct candidate of %q in %s: run `tune run %s`, or see `tune list`", args[0], a.v.GetString("store"), args[0])}
-				}
-				views := make([]candidateView, len(found))
-				for i, c := range found {
-					views[i] = viewOf(c)
-				}
-				if a.v.GetBool("json") {
-					return a.printJSON(views)
-				}
-				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "CANDIDATE\t\tTIME\tBASELINE\tSPEEDUP\tSHAPES\tDEVICE\tGENOME")
-				for _, v := range views {
-					mark := ""
-					if v.Proven {
-						mark = "*"
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3fx\t%s\t%s\t%s\n", v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline),
-						v.Speedup, strings.Join(v.Shapes, ","), v.Device, v.Encoding)
-				}
-				return w.Flush()
-			})
-		},
-	}
-	cmd.Flags().IntVar(&limit, "top", 1, "how many")
-	cmd.Flags().StringVar(&device, "device", "", "on this `DEVICE`: a part of its name, or the beginning of its fingerprint (default: any)")
-	cmd.Flags().StringArrayVar(&shapes, "shape", nil, "tuned for exactly these shapes (repeatable; default: any)")
-	cmd.Flags().BoolVar(&proven, "proven", false, "only winners of finals")
-	return cmd
-}
-
-// deviceNamed finds the fingerprint of the one device with results of a kernel
-// that a person means.
-func deviceNamed(r server.Reader, kernel, name string) (string, error) {
-	campaigns, err := r.Campaigns()
-	if err != nil {
-		return "", storeError(err)
-	}
-	known, meant := map[string]string{}, map[string]string{} // names by fingerprint
-	for _, c := range campaigns {
-		s := c.Started
-		if s.Kernel != kernel {
-			continue
-		}
-		known[s.Device] = s.Name
-		if strings.Contains(strings.ToLower(s.Name), strings.ToLower(name)) || strings.HasPrefix(s.Device, name) {
-			meant[s.Device] = s.Name
-		}
-	}
-	list := func(m map[string]string) string {
-		var out []string
-		for _, f := range slices.Sorted(maps.Keys(m)) {
-			out = append(out, fmt.Sprintf("%s (%s)", m[f], f))
-		}
-		return strings.Join(out, ", ")
-	}
-	switch {
-	case len(known) == 0:
-		return "", &exitError{exitNoCandidate, fmt.Errorf("no campaign of %q is in the store: see `tune list`", kernel)}
-	case len(meant) == 0:
-		return "", badInput(fmt.Errorf("no device of %s is called %q: there are %s", kernel, name, list(known)))
-	case len(meant) > 1:
-		return "", badInput(fmt.Errorf("%q may be any of %s: write the fingerprint", name, list(meant)))
-	}
-	return slices.Collect(maps.Keys(meant))[0], nil
-}
-
-// best puts the winners of finals first, the best of them leading: a single
-// measurement during a search may be luck, and a final has been tested for it.
-func best(r server.Reader, q store.Query) ([]store.Candidate, error) {
-	wanted, provenOnly := q.Limit, q.ProvenOnly
-	q.ProvenOnly, q.Limit = true, maxProven
-	found, err := r.Best(q)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(found, func(a, b store.Candidate) int {
-		return cmp.Compare(viewOf(a).Fitness, viewOf(b).Fitness)
-	})
-	if !provenOnly && len(found) < wanted {
-		q.ProvenOnly, q.Limit = false, wanted
-		others, err := r.Best(q)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range others {
-			if !c.Proven {
-				found = append(found, c)
-			}
-		}
-	}
-	return found[:min(len(found), wanted)], nil
-}
-
-// maxProven bounds how many winners are compared with each other.
-const maxProven = 1000
 
 func (a *app) showCommand() *cobra.Command {
 	var source bool

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/library"
+	"github.com/evotune/evotune/server"
+)
+
+// The formats of answers, besides formatTable and formatJSON.
+const (
+	formatTOML = "toml"
+	formatCSV  = "csv"
+)
+
+// format settles how a command prints: --format, or --json.
+func (a *app) format(given string, known ...string) (string, error) {
+	switch {
+	case !slices.Contains(known, given):
+		return "", badInputf("unknown format %q: there are %s", given, strings.Join(known, ", "))
+	case a.v.GetBool("json") && given == formatTable:
+		return formatJSON, nil
+	case a.v.GetBool("json") && given != formatJSON:
+		return "", badInputf("--json and --format %s exclude each other", given)
+	}
+	return given, nil
+}
+
+// An answerView is an answer of `tune best` as it is printed.
+type answerView struct {
+	candidateView
+	Backend    string `json:"backend"`
+	DeviceName string `json:"device_name"`
+	// Rule says in words which rule served; DeviceRule, NearestShape and
+	// Distance say it for scripts.
+	Rule          string  `json:"rule"`
+	DeviceRule    string  `json:"device_rule"`
+	NearestShape  string  `json:"nearest_shape"`
+	Distance      float64 `json:"distance"`
+	KernelChanged bool    `json:"kernel_changed"`
+}
+
+// bestOptions are the flags of `tune best`.
+type bestOptions struct {
+	top                              int
+	shapes                           []string
+	device, dtype, objective, format string
+	proven                           bool
+}
+
+func (a *app) bestCommand() *cobra.Command {
+	var o bestOptions
+	cmd := &cobra.Command{
+		Use:   "best KERNEL",
+		Short: "Answer with the best candidates of a kernel, or the nearest there are",
+		Long: `Answer with the best stored candidates of a kernel for a device, a shape and a
+type of data. Where there are none for exactly that, the nearest answer, and
+every answer says which rule served: the device first (the same, one of its
+name, of its compute capability or instruction sets, of its family), then the
+shape (the distance is a sum of doublings over the dimensions). Of equals,
+winners of finals come first, marked "*" and with the figures of their finals,
+where they were measured again and tested; then the smaller time relative to the
+baseline that was measured beside it.
+
+--device takes a name or a part of it, the beginning of a fingerprint, a UUID, or
+"auto" for this machine: its GPU, and where nothing answers for that, its CPU.
+--shape takes dimensions (B=2,H=8,S=512,D=64) or the name of a shape; given
+several times, names of shapes that a campaign was tuned for together.
+docs/ask.md has the rule in full, and the keys of the formats.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
+		Example: "  tune best sgemm\n  tune best attention --device H200 --shape B=2,H=8,S=1024,D=64 --top 3\n  tune best softmax --device auto --dtype f16 --format toml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := a.format(o.format, formatTable, formatJSON, formatTOML, formatCSV)
+			if err != nil {
+				return err
+			}
+			if o.top < 1 {
+				return badInputf("--top is %d: ask for one at least", o.top)
+			}
+			return a.withReader(cmd, func(r server.Reader) error {
+				answers, err := a.best(cmd.Context(), r, args[0], o)
+				if err != nil {
+					return err
+				}
+				views := make([]answerView, len(answers))
+				for i, n := range answers {
+					views[i] = answerView{
+						viewOf(n.Candidate), n.Backend, n.DeviceName, n.Rule(), n.DeviceRule.String(), n.Shape, n.Distance, n.Changed,
+					}
+				}
+				return a.printAnswers(views, format)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&o.top, "top", 1, "how many")
+	cmd.Flags().StringVar(&o.device, "device", "", "for this `DEVICE`: a name or a part of it, the beginning of a fingerprint, a UUID, or auto for this machine (default: any)")
+	cmd.Flags().StringArrayVar(&o.shapes, "shape", nil, "for this `SHAPE`: dimensions (B=2,H=8,...) or a name; repeated, names tuned for together (default: any)")
+	cmd.Flags().StringVar(&o.dtype, "dtype", "", "for problems with buffers of this `TYPE`, such as f16 (default: any)")
+	cmd.Flags().StringVar(&o.objective, "objective", "time", "what is best: time or energy")
+	cmd.Flags().StringVar(&o.format, "format", formatTable, "table, json, toml or csv")
+	cmd.Flags().BoolVar(&o.proven, "proven", false, "only winners of finals")
+	return cmd
+}
+
+// best asks the store.
+func (a *app) best(ctx context.Context, r server.Reader, kernel string, o bestOptions) ([]library.Answer, error) {
+	q, err := a.question(kernel, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.objective == "energy" {
+		return nil, &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", kernel)}
+	}
+	devices, err := a.wanted(ctx, r, kernel, o.device)
+	if err != nil {
+		return nil, err
+	}
+	var answers []library.Answer
+	for _, d := range devices {
+		q.Device = d
+		if answers, err = library.Ask(r, q); !errors.Is(err, library.ErrNoCandidate) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, library.ErrNoCandidate):
+		return nil, &exitError{exitNoCandidate, fmt.Errorf("%w: see `tune list`", err)}
+	case errors.Is(err, library.ErrQuestion):
+		return nil, badInput(err)
+	}
+	return answers, storeError(err)
+}
+
+// question makes a question of the flags, without the device.
+func (a *app) question(kernel string, o bestOptions) (library.Question, error) {
+	q := library.Question{Kernel: kernel, DType: kernels.DType(o.dtype), Proven: o.proven, Limit: o.top}
+	if o.objective != "time" && o.objective != "energy" {
+		return q, badInputf("unknown objective %q: there are time and energy", o.objective)
+	}
+	if o.dtype != "" && !slices.Contains(kernels.DTypes(), q.DType) {
+		var known []string
+		for _, t := range kernels.DTypes() {
+			known = append(known, string(t))
+		}
+		return q, badInputf("unknown dtype %q: there are %s", o.dtype, strings.Join(known, ", "))
+	}
+	if o.dtype == "" && len(o.shapes) == 0 {
+		return q, nil
+	}
+	definition, err := a.definition(kernel)
+	unknown := errors.Is(err, kernels.ErrUnknownKernel)
+	if err != nil && !unknown {
+		return q, badInput(err)
+	}
+	q.Definition = definition
+	if unknown && o.dtype != "" {
+		return q, badInputf("--dtype needs the definition of the kernel: %w", err)
+	}
+	for _, s := range o.shapes {
+		switch {
+		case s == "":
+			return q, badInputf("--shape is empty: give dimensions (NAME=N,...) or the name of a shape")
+		case !strings.Contains(s, "="):
+			q.Shapes = append(q.Shapes, s)
+		case len(o.shapes) > 1:
+			return q, badInputf("--shape %s: a shape by its dimensions stands alone; several are given by their names", s)
+		case unknown:
+			return q, badInputf("--shape %s: dimensions need the definition of the kernel; the name of a shape does not: %w", s, err)
+		default:
+			if q.Dims, err = library.ParseShape(definition, s); err != nil {
+				return q, badInput(err)
+			}
+		}
+	}
+	if len(q.Shapes) == 1 {
+		q.Shape, q.Shapes = q.Shapes[0], nil
+	}
+	return q, nil
+}
+
+// definition finds a kernel. A built-in one is read alone, where no folder of the
+// user's could hold another of its name.
+func (a *app) definition(kernel string) (*kernels.Definition, error) {
+	dirs := a.list("kernels")
+	if len(dirs) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
+		if sub, err := fs.Sub(kernels.Builtin(), kernel); err == nil {
+			if _, err := fs.Stat(sub, "kernel.toml"); err == nil {
+				return kernels.Load(sub, ".")
+			}
+		}
+	}
+	catalogue, err := kernels.Open(dirs...)
+	if err != nil {
+		return nil, err
+	}
+	return catalogue.Get(kernel)
+}
+
+// wanted lists the devices that a person may mean, in the order in which they
+// are asked for; one nil stands for any.
+func (a *app) wanted(ctx context.Context, r server.Reader, kernel, text string) ([]*evaluator.Device, error) {
+	switch text {
+	case "":
+		return []*evaluator.Device{nil}, nil
+	case backendAuto:
+		return a.devices(ctx)
+	}
+	known, err := library.Devices(r)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	d, err := library.FindDevice(known, text)
+	if err == nil {
+		return []*evaluator.Device{&d}, nil
+	}
+	// This machine may have what the store has never seen.
+	here, hereErr := a.devices(ctx)
+	if hereErr == nil {
+		mine := make([]evaluator.Device, len(here))
+		for i, d := range here {
+			mine[i] = *d
+		}
+		if d, hereErr = library.FindDevice(mine, text); hereErr == nil {
+			return []*evaluator.Device{&d}, nil
+		}
+	}
+	if campaigns, listErr := r.Campaigns(); listErr == nil && len(campaigns) == 0 {
+		return nil, &exitError{exitNoCandidate, fmt.Errorf("%w of %q: no campaign has tuned it: see `tune list`", library.ErrNoCandidate, kernel)}
+	}
+	return nil, badInput(err)
+}
+
+// devices lists those of this machine: its GPU, if it can be used, and its CPU.
+func (a *app) devices(ctx context.Context) ([]*evaluator.Device, error) {
+	var out []*evaluator.Device
+	if b, err := a.cudaBackend(); err == nil {
+		if d, err := b.Device(ctx); err == nil {
+			out = append(out, &d)
+		}
+	}
+	b, err := a.cpuBackend()
+	if err != nil {
+		return nil, badInput(err)
+	}
+	d := b.Device()
+	return append(out, &d), nil
+}
+
+func (a *app) printAnswers(views []answerView, format string) error {
+	switch format {
+	case formatJSON:
+		return a.printJSON(views)
+	case formatTOML:
+		rows := make([]map[string]any, len(views))
+		for i, v := range views {
+			rows[i] = map[string]any{"genome": v.Genome}
+			for _, c := range v.columns() {
+				rows[i][c.key] = c.value
+			}
+		}
+		return toml.NewEncoder(a.out).Encode(map[string]any{"candidates": rows})
+	case formatCSV:
+		var rows [][]string
+		for i, v := range views {
+			var keys, values []string
+			for _, c := range v.columns() {
+				keys = append(keys, c.key)
+				values = append(values, cell(c.value))
+			}
+			if i == 0 {
+				rows = append(rows, keys)
+			}
+			rows = append(rows, values)
+		}
+		return csv.NewWriter(a.out).WriteAll(rows)
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CANDIDATE\t\tTIME\tBASELINE\tSPEEDUP\tSHAPES\tDEVICE")
+	for _, v := range views {
+		mark := ""
+		if v.Proven {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3fx\t%s\t%s\n", v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline),
+			v.Speedup, strings.Join(v.Shapes, ","), v.DeviceName)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, line := range strings.SplitAfter(strings.TrimSuffix(table.String(), "\n"), "\n") {
+		fmt.Fprintln(a.out, strings.TrimRight(line, " \n"))
+		if i > 0 {
+			folded(a.out, "  "+views[i-1].Rule, " ")
+			folded(a.out, "  "+views[i-1].Encoding, ",")
+		}
+	}
+	return nil
+}
+
+// A column is one value of a candidate, by the key that it has in JSON.
+type column struct {
+	key   string
+	value any
+}
+
+// columns lists what TOML and CSV have of an answer.
+func (v answerView) columns() []column {
+	return append(
+		v.candidateView.columns(), column{"backend", v.Backend}, column{"device_name", v.DeviceName}, column{"rule", v.Rule},
+		column{"device_rule", v.DeviceRule}, column{"nearest_shape", v.NearestShape}, column{"distance", v.Distance},
+		column{"kernel_changed", v.KernelChanged},
+	)
+}
+
+func (v candidateView) columns() []column {
+	return []column{
+		{"candidate", v.Candidate},
+		{"campaign", v.Campaign},
+		{"kernel", v.Kernel},
+		{"shapes", v.Shapes},
+		{"device", v.Device},
+		{"index", v.Index},
+		{"operator", v.Operator},
+		{"parent_ids", v.ParentIDs},
+		{"verdict", v.Verdict},
+		{"fitness", v.Fitness},
+		{"speedup", v.Speedup},
+		{"median_ns", v.MedianNS},
+		{"baseline_ns", v.Baseline},
+		{"key", v.Key},
+		{"finalist", v.Finalist},
+		{"proven", v.Proven},
+		{"significant", v.Significant},
+		{"encoding", v.Encoding},
+	}
+}
+
+// cell prints a value of a column for CSV: lists with spaces, numbers so that they
+// read back as the same.
+func cell(value any) string {
+	switch v := value.(type) {
+	case []string:
+		return strings.Join(v, " ")
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// tableWidth is what tables try to keep to, in characters.
+const tableWidth = 120
+
+// folded prints a long line in several, broken after a separator and indented
+// like the first.
+func folded(w io.Writer, line, separator string) {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	rest := strings.TrimLeft(line, " ")
+	for len([]rune(rest)) > tableWidth-len(indent) {
+		head := string([]rune(rest)[:tableWidth-len(indent)])
+		at := strings.LastIndex(head, separator)
+		if at <= 0 {
+			break
+		}
+		fmt.Fprintln(w, indent+strings.TrimRight(rest[:at+len(separator)], " "))
+		rest = rest[at+len(separator):]
+	}
+	fmt.Fprintln(w, indent+rest)
+}
