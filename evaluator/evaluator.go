@@ -100,6 +100,9 @@ type Description struct {
 	// Baseline says what speedups are measured against, for people.
 	Baseline string `json:"baseline,omitempty"`
 	Compiler string `json:"compiler,omitempty"`
+	// Native lists the arguments that mean to the compiler what -march=native
+	// means on this device; empty when that is not known.
+	Native []string `json:"native,omitempty"`
 	// Tools lists the sanitizers and inspectors, found or not.
 	Tools []Tool `json:"tools,omitempty"`
 	// Harness is the version of the harness; results of different versions

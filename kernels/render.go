@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -247,4 +248,35 @@ func (r *Rendered) hash() string {
 		texts["file/"+name] = text
 	}
 	return hashFiles("evotune candidate 1", texts)
+}
+
+var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
+
+var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$`)
+
+// SelfContained is the source of a candidate in one file: the generated header
+// first, then the source, with the files beside it in the place where they are
+// included (each once).
+func (r Rendered) SelfContained() string {
+	seen := map[string]bool{}
+	var inline func(text string) string
+	inline = func(text string) string {
+		return localInclude.ReplaceAllStringFunc(text, func(line string) string {
+			name := localInclude.FindStringSubmatch(line)[1]
+			if name == HeaderFile {
+				return "/* " + name + " is above */"
+			}
+			body, ok := r.Files[path.Clean(name)]
+			if !ok {
+				return line
+			}
+			if seen[path.Clean(name)] {
+				return "/* " + name + " is above */"
+			}
+			seen[path.Clean(name)] = true
+			body = pragmaOnce.ReplaceAllString(body, "")
+			return "/* begin " + name + " */\n" + strings.TrimRight(inline(body), "\n") + "\n/* end " + name + " */"
+		})
+	}
+	return r.Header + "\n" + inline(r.Source)
 }

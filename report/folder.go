@@ -17,8 +17,8 @@ type Files map[string][]byte
 // sumsFile lists the SHA-256 of every other file, for `sha256sum -c`.
 const sumsFile = "SHA256SUMS"
 
-// seal adds sumsFile.
-func (f Files) seal() {
+// Seal adds SHA256SUMS, by which [Write] knows its own folders.
+func (f Files) Seal() {
 	var b strings.Builder
 	for _, name := range sortedKeys(f) {
 		if name != sumsFile {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/evotune/evotune/kernels"
@@ -103,10 +102,6 @@ func extension(im *kernels.Implementation) string {
 	return ".c"
 }
 
-var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
-
-var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$`)
-
 // SetWinners describes the launches of a rebuilt GPU kernel at the tuned
 // shapes. For other sources it does nothing.
 func (s *Source) SetWinners(r kernels.Rendered, candidate string, shapes []kernels.Shape) error {
@@ -148,39 +143,12 @@ func (s *Source) SetWinners(r kernels.Rendered, candidate string, shapes []kerne
 		}
 		s.Winners = append(s.Winners, w)
 	}
-	s.whole = SelfContained(r)
+	s.whole = r.SelfContained()
 	return nil
 }
 
 // winnerSource is the file that a Winner names.
 const winnerSource = "winner.cu"
-
-// SelfContained is the source of a candidate in one file: the generated header
-// first, then the source, with the files beside it in the place where they are
-// included (each once).
-func SelfContained(r kernels.Rendered) string {
-	seen := map[string]bool{}
-	var inline func(text string) string
-	inline = func(text string) string {
-		return localInclude.ReplaceAllStringFunc(text, func(line string) string {
-			name := localInclude.FindStringSubmatch(line)[1]
-			if name == kernels.HeaderFile {
-				return "/* " + name + " is above */"
-			}
-			body, ok := r.Files[path.Clean(name)]
-			if !ok {
-				return line
-			}
-			if seen[path.Clean(name)] {
-				return "/* " + name + " is above */"
-			}
-			seen[path.Clean(name)] = true
-			body = pragmaOnce.ReplaceAllString(body, "")
-			return "/* begin " + name + " */\n" + strings.TrimRight(inline(body), "\n") + "\n/* end " + name + " */"
-		})
-	}
-	return r.Header + "\n" + inline(r.Source)
-}
 
 // A Winner says how to launch a GPU kernel at one shape: winner.json, which
 // programs that bring their own harness read.

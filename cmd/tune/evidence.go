@@ -98,12 +98,18 @@ func (a *app) subject(r server.Reader, id string) (report.Subject, error) {
 	if err != nil {
 		return report.Subject{}, storeError(err)
 	}
+	return a.subjectOf(r, c, of, a.rebuild(c, of))
+}
+
+// subjectOf is subject for a candidate that was found, with a source that was
+// rendered.
+func (a *app) subjectOf(r server.Reader, c store.Candidate, of store.Campaign, src report.Source) (report.Subject, error) {
 	n, err := r.Lineage(c.ID)
 	if err != nil {
 		return report.Subject{}, storeError(err)
 	}
 	s := report.Subject{
-		Candidate: c, Campaign: of, Lineage: n, Source: a.rebuild(c, of),
+		Candidate: c, Campaign: of, Lineage: n, Source: src,
 		By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
 	}
 	switch log, ok := r.(*store.Store); {
@@ -121,16 +127,26 @@ func (a *app) subject(r server.Reader, id string) (report.Subject, error) {
 
 // rebuild renders a candidate again from the kernel as it is now.
 func (a *app) rebuild(c store.Candidate, of store.Campaign) report.Source {
+	src, _, _ := a.renderAgain(c, of)
+	return src
+}
+
+// renderAgain is rebuild, with what was rendered and the limits of the device. They
+// are those of the stored candidate only if the source says that it was rebuilt.
+func (a *app) renderAgain(c store.Candidate, of store.Campaign) (report.Source, kernels.Rendered, map[string]any) {
+	none := func(recorded, format string, args ...any) (report.Source, kernels.Rendered, map[string]any) {
+		return report.LeftOut(recorded, format, args...), kernels.Rendered{}, nil
+	}
 	var recorded struct {
 		Source string `json:"source"`
 	}
 	if c.Told != nil {
 		if err := json.Unmarshal(c.Told.Detail, &recorded); err != nil {
-			return report.LeftOut("", "the result cannot be read: %v", err)
+			return none("", "the result cannot be read: %v", err)
 		}
 	}
 	if recorded.Source == "" {
-		return report.LeftOut("", "no source was recorded with the result")
+		return none("", "no source was recorded with the result")
 	}
 	// A kernel that has changed may still render this candidate as it was.
 	cfg, t, err := a.recordedCampaign(of)
@@ -138,23 +154,23 @@ func (a *app) rebuild(c store.Candidate, of store.Campaign) report.Source {
 		if err == nil {
 			err = errors.New("a recorded table has no sources")
 		}
-		return report.LeftOut(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", oneLine(err.Error()))
 	}
 	space, err := t.space()
 	if err != nil {
-		return report.LeftOut(recorded.Source, "the kernel as it is now has no such space: %s", oneLine(err.Error()))
+		return none(recorded.Source, "the kernel as it is now has no such space: %s", oneLine(err.Error()))
 	}
 	g, err := space.Parse(c.Asked.Genome)
 	if err != nil {
-		return report.LeftOut(recorded.Source, "it is no genome of the kernel as it is now: %s", oneLine(err.Error()))
+		return none(recorded.Source, "it is no genome of the kernel as it is now: %s", oneLine(err.Error()))
 	}
 	im := t.definition.Implementation(g, t.chosen)
 	if im == nil {
-		return report.LeftOut(recorded.Source, "the kernel as it is now has no implementation for it")
+		return none(recorded.Source, "the kernel as it is now has no implementation for it")
 	}
 	rendered, err := im.Render(g)
 	if err != nil {
-		return report.LeftOut(recorded.Source, "the kernel as it is now does not render: %s", oneLine(err.Error()))
+		return none(recorded.Source, "the kernel as it is now does not render: %s", oneLine(err.Error()))
 	}
 	src := report.NewSource(rendered, recorded.Source, cfg.Extra["hash"])
 	var shapes []kernels.Shape
@@ -164,7 +180,7 @@ func (a *app) rebuild(c store.Candidate, of store.Campaign) report.Source {
 		}
 	}
 	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
-		return report.LeftOut(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
+		return none(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
 	}
-	return src
+	return src, rendered, t.limits
 }

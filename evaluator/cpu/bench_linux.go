@@ -131,6 +131,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		return nil, err
 	}
 	h.describe()
+	h.desc.Native = h.tool.native(ctx)
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}

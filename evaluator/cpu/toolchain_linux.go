@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +84,36 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 	t.identity = cache.Key(path, t.version, t.machine, cpuFlags())
 	return t, nil
 }
+
+// native spells out what -march=native means to the compiler on this machine, so
+// that the same code can be made elsewhere. It is nil for machines whose
+// instruction sets have no list, and when the compiler does not tell.
+func (t *toolchain) native(ctx context.Context) []string {
+	if runtime.GOARCH != "amd64" {
+		return nil
+	}
+	macros, err := t.command(ctx, "", t.path, "-march=native", "-dM", "-E", "-x", "c", os.DevNull)
+	if err != nil {
+		return nil
+	}
+	args := []string{"-march=x86-64"}
+	for _, f := range append(Features(), companions...) {
+		if bytes.Contains(macros, []byte("#define "+f.Macro+" ")) {
+			args = append(args, f.Flag)
+		}
+	}
+	if t.clang {
+		return args // its schedules for a processor are not to be had without its instruction set
+	}
+	help, err := t.command(ctx, "", t.path, "-march=native", "-Q", "--help=target")
+	if m := tuneFor.FindSubmatch(help); err == nil && m != nil {
+		args = append(args, "-mtune="+string(m[1]))
+	}
+	return args
+}
+
+// tuneFor finds the processor that gcc schedules for.
+var tuneFor = regexp.MustCompile(`(?m)^\s*-mtune=\s+(\S+)\s*$`)
 
 // errCompile is a compiler's refusal; the text is its log.
 type errCompile struct {

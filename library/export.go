@@ -1,0 +1,372 @@
+package library
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A Lang is what a library is written in.
+type Lang string
+
+// The languages.
+const (
+	C    Lang = "c"    // kernels for processors
+	CUDA Lang = "cuda" // kernels for NVIDIA's GPUs
+)
+
+// Backend is the backend whose winners can leave in the language.
+func (l Lang) Backend() string {
+	if l == CUDA {
+		return "cuda"
+	}
+	return "cpu"
+}
+
+// Options say how winners leave.
+type Options struct {
+	Lang Lang
+	// Min is what must be proven of each; the zero value is [Finals].
+	Min Level
+	// By names the evotune that exports.
+	By string
+}
+
+// ErrUnproven is wrapped by the error of Export for a winner that lacks proof.
+var ErrUnproven = errors.New("not proven")
+
+// Export makes the files of a library, by slash-separated path. They depend on
+// the winners and options alone. All winners must be of the language's backend;
+// there is at least one.
+func Export(winners []*Winner, o Options) (map[string][]byte, error) {
+	if o.Min == "" {
+		o.Min = Finals
+	}
+	if len(winners) == 0 {
+		return nil, errors.New("no winner was given")
+	}
+	for _, w := range winners {
+		im := w.Rendered.Implementation
+		if im.Backend != o.Lang.Backend() {
+			return nil, fmt.Errorf("candidate %s of %s is for the %s backend, not for a library in %s", w.Evidence.Candidate, im.Definition().Name, im.Backend, o.Lang)
+		}
+		if lacks := w.Lacks(o.Min); len(lacks) > 0 {
+			return nil, fmt.Errorf("candidate %s of %s is %w: %s", w.Evidence.Candidate, im.Definition().Name, ErrUnproven, strings.Join(lacks, "; "))
+		}
+	}
+	problems, err := newProblems(winners)
+	if err != nil {
+		return nil, err
+	}
+	x := &export{Options: o, Kernels: problems, files: map[string][]byte{}}
+	switch o.Lang {
+	case C:
+		err = x.c()
+	default:
+		err = fmt.Errorf("no library can be written in %q: choose %q or %q", o.Lang, C, CUDA)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.files, nil
+}
+
+// An export is what the templates of a library are filled with.
+type export struct {
+	Options
+	Kernels []*problem
+	files   map[string][]byte
+}
+
+//go:embed files
+var sources embed.FS
+
+// A feature is an instruction set, with its name as a word of C.
+type feature struct {
+	cpu.Feature
+	ID string
+}
+
+// Features lists the instruction sets that exported libraries tell apart.
+func (x *export) Features() []feature {
+	var list []feature
+	for _, f := range cpu.Features() {
+		list = append(list, feature{f, strings.ToUpper(word(f.Name))})
+	}
+	return list
+}
+
+// DTypes has each type of elements that an interface mentions.
+func (x *export) has(t kernels.DType) bool {
+	return slices.ContainsFunc(x.Kernels, func(p *problem) bool {
+		return slices.ContainsFunc(p.Problem.Buffers, func(b kernels.Buffer) bool { return b.DType == t })
+	})
+}
+
+// Half and Brain say whether arrays of these types are in the interface.
+func (x *export) Half() bool { return x.has(kernels.F16) }
+
+// Brain says whether arrays of bfloat16 are in the interface.
+func (x *export) Brain() bool { return x.has(kernels.BF16) }
+
+var functions = template.FuncMap{
+	"join":  strings.Join,
+	"quote": quoteC,
+	"cmake": func(s string) string {
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s) + `"`
+	},
+	"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+	"word": word,
+}
+
+// quoteC makes a text one of C.
+func quoteC(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(s) {
+		switch {
+		case c == '"' || c == '\\' || c == '?':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c > '~':
+			b.WriteString(`\` + fmt.Sprintf("%03o", c))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// fill writes a file from a template.
+func (x *export) fill(name, source string, data any) error {
+	text, err := fs.ReadFile(sources, path.Join("files", source))
+	if err != nil {
+		return err
+	}
+	t, err := template.New(source).Funcs(functions).Option("missingkey=error").Parse(string(text))
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(source, ".h") {
+		if _, err := t.New("types").Parse(typesOfC); err != nil {
+			return err
+		}
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	x.files[name] = b.Bytes()
+	return nil
+}
+
+// copy writes a file as it is.
+func (x *export) copy(name, source string) error {
+	text, err := fs.ReadFile(sources, path.Join("files", source))
+	if err != nil {
+		return err
+	}
+	x.files[name] = text
+	return nil
+}
+
+// typesOfC declares the types of elements that C lacks.
+const typesOfC = `
+{{- if .Half}}typedef uint16_t evotune_f16; /* the bits of an IEEE 754 binary16 */
+{{end}}
+{{- if .Brain}}typedef uint16_t evotune_bf16; /* the upper half of an IEEE 754 binary32 */
+{{end}}`
+
+// c writes a library for processors.
+func (x *export) c() error {
+	for _, p := range x.Kernels {
+		b, err := p.baseline()
+		if err != nil {
+			return fmt.Errorf("kernel %s: %w", p.Kernel, err)
+		}
+		if b != nil {
+			p.Variants = append(p.Variants, b)
+		}
+		for _, v := range p.Variants {
+			v.native()
+			v.File = "src/kernels/" + v.Symbol + ".c"
+			x.files[v.File] = []byte(x.kernelC(p, v))
+		}
+		x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
+	}
+	for name, source := range map[string]string{
+		"src/dispatch.h": "common/dispatch.h", "src/dispatch.c": "common/dispatch.c",
+		"cmake/evotuneConfig.cmake.in": "c/evotuneConfig.cmake.in", "cmake/evotune.pc.in": "c/evotune.pc.in",
+		"manifest.schema.json": "common/manifest.schema.json",
+	} {
+		if err := x.copy(name, source); err != nil {
+			return err
+		}
+	}
+	for name, source := range map[string]string{
+		"include/evotune.h": "c/evotune.h", "src/kernels.c": "c/kernels.c", "src/cpu.h": "c/cpu.h", "src/cpu.c": "c/cpu.c",
+		"CMakeLists.txt": "c/CMakeLists.txt", "test/check.c": "c/check.c", "test/bench.c": "c/bench.c", "README.md": "c/README.md",
+	} {
+		if err := x.fill(name, source, x); err != nil {
+			return err
+		}
+	}
+	x.files["wisdom.txt"] = x.wisdom()
+	return x.manifest()
+}
+
+// baseline is the kernel's own baseline, for any processor; nil when it is a
+// routine of another library.
+func (p *problem) baseline() (*variant, error) {
+	r, err := p.Variants[0].Rendered.Implementation.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.variant(r, nil)
+	if err != nil {
+		return nil, err
+	}
+	v.Candidate, v.Symbol = "baseline", p.Name+"_baseline"
+	return v, nil
+}
+
+// native replaces what means "this machine" to a compiler: by the instruction sets
+// of the device that the variant was tuned on, or, for a baseline, by nothing. Where
+// the campaign did not record them it stays, and means the machine that builds.
+func (v *variant) native() {
+	var explicit []string
+	keep := false
+	if v.Tuned {
+		d := v.Winner.Evidence.Description
+		explicit, keep = d.Native, len(d.Native) == 0
+		switch d.Device.Facts["architecture"] {
+		case "amd64":
+			v.Machine = "x86_64|AMD64|amd64"
+		case "arm64":
+			v.Machine = "aarch64|arm64"
+		}
+	}
+	var flags []string
+	for _, f := range v.Rendered.Flags {
+		switch {
+		case keep:
+			flags = append(flags, f)
+		case f == "-march=native":
+			flags = append(flags, explicit...)
+		case f == "-mtune=native" || f == "-mcpu=native":
+		default:
+			flags = append(flags, f)
+		}
+	}
+	v.Flags = flags
+}
+
+// about is the comment at the head of a kernel's file.
+func (x *export) about(p *problem, v *variant) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "/* %s, %s\n", p.Kernel, v.Candidate)
+	if !v.Rendered.Genome.IsZero() {
+		fmt.Fprintf(&b, " * %s\n", strings.ReplaceAll(v.Rendered.Genome.String(), "*/", "* /"))
+	}
+	if p.License != "" {
+		fmt.Fprintf(&b, " * SPDX-License-Identifier: %s\n", p.License)
+	}
+	fmt.Fprintf(&b, " * Generated by %s. */\n", x.By)
+	return b.String()
+}
+
+// abi is the version of the exported C interface; it grows when a library that was
+// built with the older one would not work.
+const abi = 1
+
+// kernelC is the file of one kernel.
+func (x *export) kernelC(p *problem, v *variant) string {
+	var b strings.Builder
+	b.WriteString(x.about(p, v))
+	fmt.Fprintf(&b, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#define %s evotune_%s\n", v.Rendered.Entry, v.Symbol)
+	b.WriteString(strings.TrimRight(v.Rendered.SelfContained(), "\n"))
+	fmt.Fprintf(&b, "\n#undef %s\n\n#include \"cpu.h\"\n\n", v.Rendered.Entry)
+	fmt.Fprintf(&b, "extern const uint64_t evotune_%[1]s_needs;\nconst uint64_t evotune_%[1]s_needs = EVO_CPU_NEEDS;\n", v.Symbol)
+	if v.Tuned {
+		// Macros of the source are still in force here: no name of the problem may appear.
+		fmt.Fprintf(&b, `
+#ifdef EVOTUNE_PLUGIN
+#define EVO_EXPORT extern __attribute__((visibility("default")))
+EVO_EXPORT const int evotune_plugin_abi;
+const int evotune_plugin_abi = %d;
+EVO_EXPORT const char *const evotune_plugin_kernel;
+const char *const evotune_plugin_kernel = %s;
+EVO_EXPORT const uint64_t evotune_plugin_needs;
+const uint64_t evotune_plugin_needs = EVO_CPU_NEEDS;
+EVO_EXPORT __typeof__(evotune_%s) evotune_plugin_%s __attribute__((alias("evotune_%[3]s")));
+#endif
+`, abi, quoteC(p.Kernel), v.Symbol, v.Candidate)
+	}
+	return b.String()
+}
+
+// referenceC is the file of a reference.
+func (x *export) referenceC(p *problem) string {
+	r := p.Reference
+	return fmt.Sprintf("/* %s: the reference, in double precision.\n * Generated by %s. */\n#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#define %s %s\n%s\n%s",
+		p.Kernel, x.By, r.Entry, p.ReferenceSymbol(), kernels.ReferenceHeader(p.Problem), strings.TrimLeft(r.Text, "\n"))
+}
+
+// wisdom has a line for every problem that a variant was tuned for; of several
+// variants for one device and shape, the fastest.
+func (x *export) wisdom() []byte {
+	var b strings.Builder
+	b.WriteString("evotune-wisdom 1\n# kernel\tdimensions\tcandidate\tdevice\tnanoseconds\tlaunch\t.\n")
+	for _, p := range x.Kernels {
+		best := map[string]string{}
+		fastest := map[string]float64{}
+		var order []string
+		for _, v := range p.Variants {
+			if !v.Tuned {
+				continue
+			}
+			for _, t := range v.timings() {
+				s, err := p.Shape(t.Shape)
+				if err != nil {
+					continue
+				}
+				var dims []string
+				for _, d := range p.Dims {
+					dims = append(dims, d+"="+strconv.FormatInt(s.Dims[d], 10))
+				}
+				of := strings.Join(dims, ",") + "\t" + v.Device
+				if ns, ok := fastest[of]; ok && ns <= t.MedianNS {
+					continue
+				} else if !ok {
+					order = append(order, of)
+				}
+				fastest[of] = t.MedianNS
+				best[of] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t-\t.\n", p.Kernel, strings.Join(dims, ","), v.Candidate, tabless(v.Device), strconv.FormatFloat(t.MedianNS, 'f', 1, 64))
+			}
+		}
+		for _, of := range order {
+			b.WriteString(best[of])
+		}
+	}
+	return []byte(b.String())
+}
+
+func tabless(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// ABI is the version that the header names.
+func (x *export) ABI() int { return abi }

@@ -1,0 +1,91 @@
+/* The choice among kernels: by device, by shape, by what wisdom files say. Part of a
+ * library that evotune exported; private to it. */
+#ifndef EVOTUNE_DISPATCH_H
+#define EVOTUNE_DISPATCH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The most dimensions that a problem has. */
+#define EVO_MAX_DIMS 32
+
+/* A function of any signature; it is cast back before it is called. */
+typedef void (*evo_function)(void);
+
+/* A shape that a kernel was tuned for. logs[i] is log2(1 + dims[i]), ns the time of a launch. */
+struct evo_shape {
+	const char *name;
+	const int64_t *dims;
+	const double *logs;
+	double ns;
+};
+
+/* A compiled kernel. */
+struct evo_variant {
+	const char *candidate; /* its name in the store; "baseline" for one that was not tuned */
+	const char *device;    /* the device it was tuned on; NULL for a baseline */
+	int tuned;             /* 0: a baseline, for shapes and devices that nothing else serves */
+	int capability;        /* CUDA: ten times the compute capability of that device */
+	const uint64_t *needs; /* CPU: the instruction sets it was compiled for, see cpu.h */
+	int (*supports)(const int64_t *dims);
+	const struct evo_shape *shapes;
+	int shape_count;
+	evo_function code;  /* CPU: the kernel */
+	const void *launch; /* CUDA: how to launch it */
+};
+
+/* A problem with its kernels. */
+struct evo_kernel {
+	const char *name;
+	int dim_count;
+	const char *const *dim_names;
+	const struct evo_variant *variants;
+	int variant_count;
+};
+
+/* A line of a wisdom file. */
+struct evo_line {
+	const struct evo_kernel *kernel;
+	int64_t dims[EVO_MAX_DIMS];
+	char device[128]; /* "*": any */
+	int64_t geometry[8]; /* CUDA: grid, block, shared bytes, workspace bytes */
+	const struct evo_variant *variant;
+};
+
+/* The outcome of a choice. variant is NULL when no kernel serves the problem. */
+struct evo_pick {
+	uint64_t epoch; /* 0: nothing was chosen yet */
+	int device;
+	int rule; /* an enum evotune_rule of the library's header */
+	double distance;
+	const struct evo_variant *variant;
+	const struct evo_shape *shape;
+	const struct evo_line *line;
+};
+
+/* It changes whenever an earlier choice may no longer hold. */
+extern _Atomic uint64_t evo_epoch_;
+static inline uint64_t evo_epoch(void) { return atomic_load_explicit(&evo_epoch_, memory_order_acquire); }
+
+/* Chooses for a device, by number. */
+void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, struct evo_pick *pick);
+
+/* Reads a wisdom file; see evotune_wisdom_load. */
+int evo_wisdom_load(const char *path, void (*warn)(const char *message, void *user), void *user);
+
+/* The problems of the library, ended by a NULL: from the generated source. */
+extern const struct evo_kernel *const evo_kernels[];
+
+/* What differs between processors and GPUs. */
+
+/* How near the device that a variant was tuned on is to this one: 0 the same name, then
+ * farther; negative when the variant cannot run here. */
+int evo_rank(const struct evo_variant *v, int device);
+/* The name of a device, for wisdom. */
+const char *evo_device_name(int device);
+/* A variant that is not in the library, from a file beside the wisdom file; NULL with a
+ * reason when there is none. */
+const struct evo_variant *evo_plugin(const char *folder, const struct evo_kernel *k, const char *candidate, const char **why);
+
+#endif

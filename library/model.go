@@ -1,0 +1,457 @@
+package library
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A problem is a kernel as the templates of an export see it.
+type problem struct {
+	*kernels.Problem
+	// Kernel is its name, Name that as a word of C, Func its function.
+	Kernel, Name, Func   string
+	Description, License string
+	Variants             []*variant // tuned ones first
+	// Flags are the dimensions that are 0 or 1 in every shape, and both in some.
+	Flags []string
+}
+
+// A variant is one compiled kernel of a problem.
+type variant struct {
+	// Symbol is its name in C: NAME_CANDIDATE.
+	Symbol    string
+	Candidate string
+	Tuned     bool
+	Device    string
+	// Shapes are those it was tuned for.
+	Shapes []kernels.Shape
+	// Supports is the C condition over the dimensions; "" when it computes all.
+	Supports string
+	Flags    []string
+	// Machine matches the processors it can be compiled for; "" matches all.
+	Machine string
+	// File is its source in the library.
+	File     string
+	Rendered kernels.Rendered
+	Winner   *Winner // nil for a baseline
+	order    []string
+}
+
+var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// word makes a name a word of C.
+func word(name string) string { return strings.Trim(notWord.ReplaceAllString(name, "_"), "_") }
+
+// newProblems groups winners by kernel, both in one order: the same winners give the
+// same problems, whatever order they come in. All are of one backend.
+func newProblems(winners []*Winner) ([]*problem, error) {
+	byName := map[string]*problem{}
+	for _, w := range winners {
+		d := w.Rendered.Implementation.Definition()
+		p := byName[d.Name]
+		if p == nil {
+			p = &problem{
+				Problem: w.Rendered.Implementation.Problem(), Kernel: d.Name, Name: word(d.Name), Description: d.Description, License: d.License,
+			}
+			p.Func = "evotune_" + p.Name
+			p.Flags = flags(p.Problem)
+			byName[d.Name] = p
+		}
+		v, err := p.variant(w.Rendered, w.Limits)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s, candidate %s: %w", d.Name, w.Evidence.Candidate, err)
+		}
+		v.Winner, v.Tuned, v.Candidate = w, true, w.Evidence.Candidate
+		v.Symbol = p.Name + "_" + v.Candidate
+		v.Device = w.Evidence.Description.Device.Name
+		for _, name := range w.Evidence.Shapes {
+			s, err := p.Shape(name)
+			if err != nil {
+				return nil, fmt.Errorf("kernel %s, candidate %s: %w", d.Name, v.Candidate, err)
+			}
+			v.Shapes = append(v.Shapes, s)
+		}
+		p.Variants = append(p.Variants, v)
+	}
+	var all []*problem
+	words := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		p := byName[name]
+		if other, taken := words[p.Name]; taken {
+			return nil, fmt.Errorf("the kernels %s and %s would have one function, %s: export them apart", other, name, p.Func)
+		}
+		words[p.Name] = name
+		slices.SortFunc(p.Variants, func(a, b *variant) int {
+			return cmp.Or(strings.Compare(a.Device, b.Device), strings.Compare(a.Candidate, b.Candidate))
+		})
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// variant makes one of what is rendered.
+func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, error) {
+	v := &variant{Rendered: r, Flags: r.Flags, order: p.Dims}
+	if r.Genome.IsZero() {
+		return v, nil // a source of its own, without constraints
+	}
+	t := p.translator(r, limits)
+	var all []string
+	for _, c := range r.Implementation.Constraints {
+		mentioned, err := names(c.Expr)
+		if err != nil {
+			return nil, err
+		}
+		ofShape := slices.ContainsFunc(mentioned, func(n string) bool { return slices.Contains(p.Dims, n) })
+		applies := !slices.ContainsFunc(mentioned, func(n string) bool {
+			_, known := t.constants[n]
+			return !known && !slices.Contains(p.Dims, n)
+		})
+		if !ofShape || !applies {
+			continue
+		}
+		text, err := t.condition(c.Expr)
+		if err != nil {
+			return nil, fmt.Errorf("its constraint %w", err)
+		}
+		if text != "1" {
+			all = append(all, text)
+		}
+	}
+	v.Supports = strings.Join(all, " && ")
+	return v, nil
+}
+
+// translator knows the genome of what is rendered, and the limits of its device.
+func (p *problem) translator(r kernels.Rendered, limits map[string]any) *translator {
+	t := &translator{dims: p.Dims, constants: map[string]any{}}
+	for _, l := range kernels.Limits() {
+		t.constants[l.Name] = l.Default
+	}
+	maps.Copy(t.constants, limits)
+	maps.Copy(t.constants, r.Genome.Map())
+	return t
+}
+
+func flags(p *kernels.Problem) []string {
+	var found []string
+	for _, d := range p.Dims {
+		seen := map[int64]bool{}
+		for _, s := range p.Shapes {
+			seen[s.Dims[d]] = true
+		}
+		if len(seen) == 2 && seen[0] && seen[1] {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// The texts below are parts of C.
+
+// DimParams declares the dimensions.
+func (p *problem) DimParams() string {
+	var list []string
+	for _, d := range p.Dims {
+		list = append(list, "int64_t "+d)
+	}
+	return strings.Join(list, ", ")
+}
+
+// DimNames are the names as texts.
+func (p *problem) DimNames() string {
+	var list []string
+	for _, d := range p.Dims {
+		list = append(list, strconv.Quote(d))
+	}
+	return strings.Join(list, ", ")
+}
+
+// FlagText lists the flags for people.
+func (p *problem) FlagText() string { return strings.Join(p.Flags, ", ") }
+
+// BufferParams declares the arrays as the exported function has them.
+func (p *problem) BufferParams() string {
+	var list []string
+	for _, b := range p.Problem.Buffers {
+		list = append(list, pointerTo(b, b.DType.C()))
+	}
+	return strings.Join(list, ", ")
+}
+
+// BufferArgs names the arrays.
+func (p *problem) BufferArgs() string {
+	var list []string
+	for _, b := range p.Problem.Buffers {
+		list = append(list, b.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func pointerTo(b kernels.Buffer, ctype string) string {
+	if b.Role == kernels.In {
+		ctype = "const " + ctype
+	}
+	return ctype + " *" + b.Name
+}
+
+// KernelParams declares what a kernel takes.
+func (p *problem) KernelParams() string {
+	s := p.DimParams() + ", " + p.BufferParams()
+	for _, x := range p.Scalars {
+		s += ", " + x.DType.C() + " " + x.Name
+	}
+	return s
+}
+
+// KernelArgs passes that on, the scalars computed from the dimensions.
+func (p *problem) KernelArgs() (string, error) {
+	list := slices.Clone(p.Dims)
+	list = append(list, p.BufferArgs())
+	for _, x := range p.Scalars {
+		value, err := p.scalar(x)
+		if err != nil {
+			return "", err
+		}
+		list = append(list, "("+x.DType.C()+")("+value+")")
+	}
+	return strings.Join(list, ", "), nil
+}
+
+func (p *problem) scalar(x kernels.Scalar) (string, error) {
+	return (&translator{dims: p.Dims}).float(x.Value)
+}
+
+// ReferenceSymbol is the reference's function.
+func (p *problem) ReferenceSymbol() string { return "evotune_reference_" + p.Name }
+
+// ReferenceParams declares what the reference takes: everything as double.
+func (p *problem) ReferenceParams() string {
+	s := p.DimParams()
+	for _, b := range p.Problem.Buffers {
+		s += ", " + pointerTo(b, "double")
+	}
+	for _, x := range p.Scalars {
+		s += ", double " + x.Name
+	}
+	return s
+}
+
+// ReferenceArgs passes arrays called wide_NAME.
+func (p *problem) ReferenceArgs() (string, error) {
+	s := strings.Join(p.Dims, ", ")
+	for _, b := range p.Problem.Buffers {
+		s += ", wide_" + b.Name
+	}
+	for _, x := range p.Scalars {
+		value, err := p.scalar(x)
+		if err != nil {
+			return "", err
+		}
+		s += ", " + value
+	}
+	return s, nil
+}
+
+// Unpack declares the dimensions from an array.
+func (p *problem) Unpack(from string) string {
+	var b strings.Builder
+	for i, d := range p.Dims {
+		fmt.Fprintf(&b, "\tconst int64_t %s = %s[%d];\n", d, from, i)
+	}
+	for _, d := range p.Dims {
+		fmt.Fprintf(&b, "\t(void)%s;\n", d)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// A buffer is an array of a problem.
+type buffer struct {
+	kernels.Buffer
+	of *problem
+}
+
+// Buffers are the arrays in their order, Written those that the kernel writes.
+func (p *problem) Buffers() []buffer {
+	var list []buffer
+	for _, b := range p.Problem.Buffers {
+		list = append(list, buffer{b, p})
+	}
+	return list
+}
+
+// Written are the arrays that the kernel writes.
+func (p *problem) Written() []buffer {
+	return slices.DeleteFunc(p.Buffers(), func(b buffer) bool { return !b.IsWritten() })
+}
+
+// IsWritten and Read say what the kernel does with it.
+func (b buffer) IsWritten() bool { return b.Role != kernels.In }
+
+// Read says that the kernel reads it.
+func (b buffer) Read() bool { return b.Role != kernels.Out }
+
+// CType is its element in C.
+func (b buffer) CType() string { return b.DType.C() }
+
+// ShapeText and RoleText are for people.
+func (b buffer) ShapeText() string { return strings.Join(b.Shape, ", ") }
+
+// RoleText says in words what the kernel does with it.
+func (b buffer) RoleText() string {
+	switch b.Role {
+	case kernels.In:
+		return "read"
+	case kernels.Out:
+		return "written"
+	}
+	return "read and written"
+}
+
+// Count is the number of elements, in C.
+func (b buffer) Count() (string, error) {
+	t := &translator{dims: b.of.Dims}
+	var axes []string
+	for _, a := range b.Shape {
+		text, err := t.integer(a)
+		if err != nil {
+			return "", err
+		}
+		axes = append(axes, text)
+	}
+	return strings.Join(axes, " * "), nil
+}
+
+// Widen makes an element a double; Narrow the reverse.
+func (b buffer) Widen(x string) string {
+	switch b.DType {
+	case kernels.F16:
+		return "(double)evotune_f16_to_float(" + x + ")"
+	case kernels.BF16:
+		return "(double)evotune_bf16_to_float(" + x + ")"
+	}
+	return "(double)" + x
+}
+
+// Narrow makes a double an element.
+func (b buffer) Narrow(x string) string {
+	switch b.DType {
+	case kernels.F16:
+		return "evotune_f16_from_float((float)" + x + ")"
+	case kernels.BF16:
+		return "evotune_bf16_from_float((float)" + x + ")"
+	}
+	return "(" + b.CType() + ")" + x
+}
+
+// Draw is a random element, as a double.
+func (b buffer) Draw() string {
+	return fmt.Sprintf("%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B))
+}
+
+// Tolerance is what its error may be.
+func (b buffer) Tolerance() string { return number(b.of.Tolerance[b.DType]) }
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// A shape is a shape of a problem in C.
+type shape struct {
+	Name string
+	// NS is the time of a launch, in nanoseconds.
+	NS   float64
+	dims []int64
+}
+
+func newShape(s kernels.Shape, order []string) shape {
+	out := shape{Name: s.Name}
+	for _, d := range order {
+		out.dims = append(out.dims, s.Dims[d])
+	}
+	return out
+}
+
+// Dims are the sizes.
+func (s shape) Dims() string {
+	var list []string
+	for _, d := range s.dims {
+		list = append(list, strconv.FormatInt(d, 10))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Logs are log2(1 + size), of which distances are made.
+func (s shape) Logs() string {
+	var list []string
+	for _, d := range s.dims {
+		list = append(list, number(math.Log2(1+float64(d))))
+	}
+	return strings.Join(list, ", ")
+}
+
+// TunedShapes are those that the variant was tuned for.
+func (v *variant) TunedShapes() []shape {
+	var list []shape
+	for _, s := range v.Shapes {
+		out := newShape(s, v.order)
+		for _, t := range v.timings() {
+			if t.Shape == s.Name {
+				out.NS = t.MedianNS
+			}
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// timings are those of the finals, or of the search where there were none.
+func (v *variant) timings() []evaluator.Timing {
+	if v.Winner == nil {
+		return nil
+	}
+	e := v.Winner.Evidence
+	if e.Finals != nil {
+		for _, f := range e.Finals.Entries {
+			if f.Candidate == e.Candidate && len(f.Timings) > 0 {
+				return f.Timings
+			}
+		}
+	}
+	return e.Result.Timings
+}
+
+// CheckShapes are all shapes of the definition.
+func (p *problem) CheckShapes() []shape {
+	var list []shape
+	for _, s := range p.Shapes {
+		list = append(list, newShape(s, p.Dims))
+	}
+	return list
+}
+
+// Tuned are the shapes that some variant was tuned for, each once.
+func (p *problem) Tuned() []shape {
+	var list []shape
+	for _, s := range p.Shapes {
+		if slices.ContainsFunc(p.Variants, func(v *variant) bool {
+			return slices.ContainsFunc(v.Shapes, func(t kernels.Shape) bool { return t.Name == s.Name })
+		}) {
+			list = append(list, newShape(s, p.Dims))
+		}
+	}
+	return list
+}
+
+// OtherDims is the first tuned shape with its first size made odd or even by a counter.
+func (p *problem) OtherDims(counter string) string {
+	s := p.Tuned()[0]
+	return fmt.Sprintf("%d + (%s & 1)", s.dims[0], counter) + strings.TrimPrefix(s.Dims(), strconv.FormatInt(s.dims[0], 10))
+}
