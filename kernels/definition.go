@@ -67,6 +67,7 @@ type Implementation struct {
 	params     map[string]*node // where each parameter is declared
 	whens      map[string]*expression
 	checks     []*expression
+	sparing    []bool // which constraints only spare the search
 }
 
 // A unit is a parsed template and where it came from.
@@ -289,9 +290,21 @@ func (d *Definition) On(backend string) *Definition {
 // Problem is the problem as the implementation's backend has it.
 func (im *Implementation) Problem() *Problem { return im.definition.ProblemOn(im.Backend) }
 
+// Limiting lists the constraints that say what can be computed: all but those that
+// only spare the search.
+func (im *Implementation) Limiting() []genome.Constraint {
+	var list []genome.Constraint
+	for i, c := range im.Constraints {
+		if !im.sparing[i] {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // Supports says why the implementation, with a genome, cannot compute a shape:
 // the constraint over the dimensions that does not hold there. It is nil when
-// it can.
+// it can. Constraints that only spare the search are not asked.
 func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]any) error {
 	env := s.env()
 	known, err := withDefaults(limits)
@@ -303,7 +316,7 @@ func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]a
 	for i, e := range im.checks {
 		dims := slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := s.Dims[n]; return ok })
 		active := !slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok })
-		if !dims || !active {
+		if !dims || !active || im.sparing[i] {
 			continue
 		}
 		ok, err := e.prog.Bool(env)

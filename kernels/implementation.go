@@ -300,7 +300,7 @@ func (l *loader) constraints(t table, im *Implementation, env map[string]any) {
 		if l.d.err != nil {
 			return
 		}
-		ct := l.d.table(n, "[[implementation.constraint]]", "expr", "why")
+		ct := l.d.table(n, "[[implementation.constraint]]", "expr", "why", "search")
 		var c genome.Constraint
 		var e *node
 		c.Expr, e = ct.needText("expr", `"TILE <= 64"`)
@@ -308,6 +308,8 @@ func (l *loader) constraints(t table, im *Implementation, env map[string]any) {
 		ex := l.compile(e, env)
 		im.checks = append(im.checks, ex)
 		im.Constraints = append(im.Constraints, c)
+		search := ct.get("search", boolNode)
+		im.sparing = append(im.sparing, search != nil && search.boolean)
 	}
 }
 

@@ -138,6 +138,19 @@ why = "there is no tail"
 	if err := im.Supports(g, d.Problem.Shapes[0], map[string]any{"device_max_shared_bytes": 16}); err != nil {
 		t.Errorf("a constraint without dimensions counts: %v", err)
 	}
+	// One that only spares the search says nothing of what can be computed.
+	sparing := mustLoad(t, folder(strings.Replace(text, "there is no tail\"\n", "there is no tail\"\nsearch = true\n", 1))).Implementations[1]
+	if g, err = spaceOf(t, sparing).FromMap(map[string]any{"TILE": 8, "ROWS": 2, "THREADS": 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range d.Problem.Shapes {
+		if err := sparing.Supports(g, s, nil); err != nil {
+			t.Errorf("shape %s: %v", s.Name, err)
+		}
+	}
+	if n := len(im.Limiting()) - len(sparing.Limiting()); n != 1 {
+		t.Errorf("%d constraints fewer limit it, want 1", n)
+	}
 }
 
 // The values of a baseline may depend on the shape.

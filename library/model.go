@@ -106,7 +106,7 @@ func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, 
 	}
 	t := p.translator(r, limits)
 	var all []string
-	for _, c := range r.Implementation.Constraints {
+	for _, c := range r.Implementation.Limiting() {
 		mentioned, err := names(c.Expr)
 		if err != nil {
 			return nil, err
