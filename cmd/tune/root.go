@@ -85,8 +85,8 @@ configuration folder; an unknown key in it is an error.`,
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
-		a.listCommand(), a.showCommand(), a.bestCommand(), a.lineageCommand(), a.importanceCommand(),
-		a.verifyCommand(), a.evidenceCommand(), a.reportCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
+		a.listCommand(), a.showCommand(), a.bestCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
+		a.verifyCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
 		a.doctorCommand(), a.versionCommand(),
 	)
 	// cobra's own complaints about arguments are the user's to mend.
