@@ -275,19 +275,7 @@ func (a *app) printAnswers(views []answerView, format string) error {
 		}
 		return toml.NewEncoder(a.out).Encode(map[string]any{"candidates": rows})
 	case formatCSV:
-		var rows [][]string
-		for i, v := range views {
-			var keys, values []string
-			for _, c := range v.columns() {
-				keys = append(keys, c.key)
-				values = append(values, cell(c.value))
-			}
-			if i == 0 {
-				rows = append(rows, keys)
-			}
-			rows = append(rows, values)
-		}
-		return csv.NewWriter(a.out).WriteAll(rows)
+		return writeCSV(a.out, views, answerView{})
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
@@ -349,6 +337,28 @@ func (v candidateView) columns() []column {
 		{"significant", v.Significant},
 		{"encoding", v.Encoding},
 	}
+}
+
+// writeCSV prints a header, of a view that may be empty, and a row for each view.
+func writeCSV[V interface{ columns() []column }](out io.Writer, views []V, empty V) error {
+	w := csv.NewWriter(out)
+	row := func(v V, text func(column) string) error {
+		var cells []string
+		for _, c := range v.columns() {
+			cells = append(cells, text(c))
+		}
+		return w.Write(cells)
+	}
+	if err := row(empty, func(c column) string { return c.key }); err != nil {
+		return err
+	}
+	for _, v := range views {
+		if err := row(v, func(c column) string { return cell(c.value) }); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
 }
 
 // cell prints a value of a column for CSV: lists with spaces, numbers so that they

@@ -85,7 +85,7 @@ configuration folder; an unknown key in it is an error.`,
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
-		a.listCommand(), a.showCommand(), a.bestCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
+		a.listCommand(), a.showCommand(), a.bestCommand(), a.selectCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
 		a.verifyCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
 		a.doctorCommand(), a.versionCommand(),
 	)
