@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/evotune/evotune/evaluator/cpu"
+	processor "github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -94,14 +94,14 @@ var sources embed.FS
 
 // A feature is an instruction set, with its name as a word of C.
 type feature struct {
-	cpu.Feature
+	processor.Feature
 	ID string
 }
 
 // Features lists the instruction sets that exported libraries tell apart.
 func (x *export) Features() []feature {
 	var list []feature
-	for _, f := range cpu.Features() {
+	for _, f := range processor.Features() {
 		list = append(list, feature{f, strings.ToUpper(word(f.Name))})
 	}
 	return list
@@ -159,7 +159,7 @@ func (x *export) fill(name, source string, data any) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasSuffix(source, ".h") {
+	if strings.HasSuffix(name, ".h") {
 		if _, err := t.New("types").Parse(typesOfC); err != nil {
 			return err
 		}
@@ -216,12 +216,15 @@ func (x *export) c() error {
 		}
 	}
 	for name, source := range map[string]string{
-		"include/evotune.h": "c/evotune.h", "src/kernels.c": "c/kernels.c", "src/cpu.h": "c/cpu.h", "src/cpu.c": "c/cpu.c",
-		"CMakeLists.txt": "c/CMakeLists.txt", "test/check.c": "c/check.c", "test/bench.c": "c/bench.c", "README.md": "c/README.md",
+		"include/evotune.h": "c/evotune.h.tmpl", "src/kernels.c": "c/kernels.c.tmpl", "src/cpu.h": "c/cpu.h.tmpl", "src/cpu.c": "c/cpu.c.tmpl",
+		"CMakeLists.txt": "c/CMakeLists.txt.tmpl", "test/check.c": "c/check.c.tmpl", "test/bench.c": "c/bench.c.tmpl", "README.md": "c/README.md.tmpl",
 	} {
 		if err := x.fill(name, source, x); err != nil {
 			return err
 		}
+	}
+	if err := x.bindings(); err != nil {
+		return err
 	}
 	x.files["wisdom.txt"] = x.wisdom()
 	return x.manifest()
