@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/format"
 	"io/fs"
 	"path"
 	"slices"
@@ -169,6 +170,11 @@ func (x *export) fill(name, source string, data any) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	x.files[name] = b.Bytes()
+	if strings.HasSuffix(name, ".go") {
+		if x.files[name], err = format.Source(b.Bytes()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	return nil
 }
 
