@@ -12,6 +12,7 @@ const (
 	exitBadInput    = 2
 	exitNoCandidate = 3
 	exitFindings    = 4
+	exitSlower      = 5
 	exitInterrupted = 130
 )
 
@@ -23,6 +24,7 @@ func exitHelp(codes ...int) string {
 		exitBadInput:    "bad input: flags, configuration, a kernel, a name that does not exist",
 		exitNoCandidate: "no valid candidate",
 		exitFindings:    "the command worked and found something wrong",
+		exitSlower:      "a candidate has got slower, or is no longer correct",
 		exitInterrupted: "interrupted; `tune resume` goes on",
 	}
 	s := "\nExit status:\n"
