@@ -606,8 +606,13 @@ func (im *Implementation) refuse() string {
 		if _, err := free.FromMap(values); err != nil {
 			return "at shape " + s.Name + ": " + strings.TrimPrefix(err.Error(), "invalid genome: ")
 		}
-		for _, c := range im.Constraints {
-			if _, err := genome.NewSpace(genes, []genome.Constraint{c}, env); err != nil {
+		maps.Copy(env, values)
+		for i, e := range im.checks {
+			if slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok }) {
+				continue // of a gene that is not active
+			}
+			if ok, err := e.prog.Bool(env); err != nil || !ok {
+				c := im.Constraints[i]
 				return "at shape " + s.Name + " it breaks the constraint " + c.Expr + " (" + c.Why + ")"
 			}
 		}
