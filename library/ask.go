@@ -148,8 +148,9 @@ func Ask(src Source, q Question) ([]Answer, error) {
 		return nil, err
 	}
 	var near []*source
+	devices := map[string]evaluator.Device{}
 	for _, c := range all {
-		s, err := q.source(src, c)
+		s, err := q.source(src, c, devices)
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +282,7 @@ func (s *source) compare(o *source) int {
 }
 
 // source looks at a campaign; nil when none of its candidates can answer.
-func (q Question) source(src Source, c store.Campaign) (*source, error) {
+func (q Question) source(src Source, c store.Campaign, devices map[string]evaluator.Device) (*source, error) {
 	if c.Best == nil {
 		return nil, nil
 	}
@@ -306,23 +307,45 @@ func (q Question) source(src Source, c store.Campaign) (*source, error) {
 			return nil, nil
 		}
 	}
-	if q.Device == nil && problem == nil {
-		return s, nil
-	}
-	full, err := src.Campaign(c.ID) // with its payloads
-	if err != nil {
-		return nil, err
-	}
 	if q.Device != nil {
-		if s.device, err = deviceOf(full); err != nil {
+		if err := s.compareDevice(src, *q.Device, devices); err != nil || s.rule == OtherDevice {
 			return nil, err
 		}
-		if s.rule = CompareDevices(*q.Device, s.device); s.rule == OtherDevice {
-			return nil, nil
-		}
 	}
-	if problem == nil {
-		return s, nil
+	if s.distance > 0 {
+		s.wanted = &kernels.Shape{Name: cmp.Or(q.Shape, dimsText(wanted)), Dims: wanted}
+	}
+	return s, nil
+}
+
+// compareDevice settles by which rule the campaign's device serves. devices are those
+// that were read before, by fingerprint.
+func (s *source) compareDevice(src Source, wanted evaluator.Device, devices map[string]evaluator.Device) error {
+	d, known := devices[s.Started.Device]
+	// What a fingerprint does not tell is which of several equal GPUs it was.
+	if !known || wanted.Facts["uuid"] != "" && s.Started.Device != wanted.Fingerprint {
+		full, err := src.Campaign(s.ID) // with its payloads
+		if err != nil {
+			return err
+		}
+		if d, err = deviceOf(full); err != nil {
+			return err
+		}
+		devices[s.Started.Device] = d
+	}
+	s.device, s.rule = d, CompareDevices(wanted, d)
+	return nil
+}
+
+// load reads what is needed of a campaign that answers, and tells whether another
+// shape than its own can be judged.
+func (s *source) load(src Source) (bool, error) {
+	if s.on == nil {
+		return true, nil
+	}
+	full, err := src.Campaign(s.ID)
+	if err != nil {
+		return false, err
 	}
 	var config struct {
 		Extra struct {
@@ -330,21 +353,20 @@ func (q Question) source(src Source, c store.Campaign) (*source, error) {
 		}
 	}
 	var about evaluator.Description
-	if err := json.Unmarshal(full.Started.Config, &config); err == nil {
-		s.changed = config.Extra.Hash != "" && config.Extra.Hash != q.Definition.Hash
+	if len(full.Started.Config) > 0 {
+		if err := json.Unmarshal(full.Started.Config, &config); err != nil {
+			return s.wanted == nil, nil //nolint:nilerr // a campaign that cannot be read cannot be shown to compute another shape
+		}
 	}
-	if s.distance == 0 {
-		return s, nil
+	s.changed = config.Extra.Hash != "" && config.Extra.Hash != s.on.Hash
+	if s.wanted == nil {
+		return true, nil
 	}
 	if err := json.Unmarshal(full.Started.Description, &about); err != nil {
-		return nil, nil //nolint:nilerr // a campaign that cannot be read cannot be shown to compute another shape
+		return false, nil //nolint:nilerr // as above
 	}
-	if err := s.read(config.Extra.Limits); err != nil {
-		return nil, nil //nolint:nilerr // as above
-	}
-	s.wanted = &kernels.Shape{Name: cmp.Or(q.Shape, dimsText(wanted)), Dims: wanted}
 	s.searched = about.Implementations
-	return s, nil
+	return s.read(config.Extra.Limits) == nil, nil
 }
 
 // read takes the limits that the campaign recorded.
@@ -376,14 +398,18 @@ func deviceOf(c store.Campaign) (evaluator.Device, error) {
 	return d.Device, nil
 }
 
-// Devices lists the devices of a store's campaigns, the newest first.
-func Devices(src Source) ([]evaluator.Device, error) {
+// Devices lists the devices of a store's campaigns, the newest first: of each
+// fingerprint one or, where they are told apart by UUIDs, one for each of these.
+func Devices(src Source, uuids bool) ([]evaluator.Device, error) {
 	all, err := src.Campaigns()
 	if err != nil {
 		return nil, err
 	}
 	var out []evaluator.Device
 	for _, c := range slices.Backward(all) {
+		if !uuids && slices.ContainsFunc(out, func(o evaluator.Device) bool { return o.Fingerprint == c.Started.Device }) {
+			continue
+		}
 		full, err := src.Campaign(c.ID)
 		if err != nil {
 			return nil, err
@@ -450,8 +476,17 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 	of := map[string]*source{}
 	var ids []string
 	for _, s := range near {
-		of[s.ID] = s
-		ids = append(ids, s.ID)
+		able, err := s.load(src)
+		if err != nil {
+			return nil, err
+		}
+		if able {
+			of[s.ID] = s
+			ids = append(ids, s.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	able := func(found []store.Candidate) ([]store.Candidate, error) {
 		var out []store.Candidate

@@ -80,6 +80,10 @@ type expression struct {
 	machine vm.VM
 	env     fields
 	numbers [4]float64
+	// values is the genome of the candidate that is looked at, once a gene of it was
+	// asked for; encoding is what it is decoded from.
+	values   map[string]genome.Value
+	encoding string
 }
 
 // A Filter is a condition over stored candidates in the language of expr-lang:
@@ -125,8 +129,8 @@ func CompileSortKey(text string) (*SortKey, error) {
 		if kind := fieldTypes[n.Value].Kind(); kind != reflect.Map && kind != reflect.Slice {
 			return k, nil
 		}
-	case *ast.MemberNode:
-		if geneOf(n) != "" {
+	case *ast.CallNode:
+		if len(k.genes) == 1 && strings.HasPrefix(strings.TrimSpace(text), genomeField) {
 			return k, nil
 		}
 	}
@@ -244,7 +248,7 @@ func (e *expression) compile(source string, options ...expr.Option) (err error) 
 		return e.fault(0, "the expression is empty")
 	}
 	p := &patcher{e: e}
-	e.program, err = expr.Compile(source, append(options, expr.Env(&fields{}), expr.Patch(p))...)
+	e.program, err = expr.Compile(source, append(options, expr.Env(&fields{}), expr.Patch(p), expr.Patch(lazily{}), expr.Function(geneFunction, e.gene, new(func(string) any)))...)
 	switch {
 	case err != nil:
 		return e.reword(err)
@@ -273,9 +277,10 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 			*to = &e.numbers[i]
 		}
 	}
-	if len(e.genes) > 0 || e.whole {
-		if err := e.decode(c); err != nil {
-			return nil, err
+	e.values, e.encoding = nil, c.Asked.Genome
+	if e.whole || len(e.seen) < len(e.genes) {
+		if err := e.decode(); err != nil {
+			return nil, fmt.Errorf("candidate %s: its genome cannot be read: %w: run `tune check`", c.ID, err)
 		}
 	}
 	out, err := e.machine.Run(e.program, v)
@@ -289,32 +294,63 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 	return out, nil
 }
 
-// decode fills the genes in that the expression needs.
-func (e *expression) decode(c *store.Candidate) error {
-	clear(e.env.Genome)
-	values, err := genome.Decode(c.Asked.Genome)
-	if err != nil {
-		return fmt.Errorf("candidate %s: its genome cannot be read: %w: run `tune check`", c.ID, err)
-	}
-	set := func(name string, v genome.Value) {
-		x := v.Any()
-		if i, ok := x.(int64); ok {
-			x = int(i) // as integers in expressions are
-		}
-		e.env.Genome[name] = x
-	}
-	if e.whole {
-		for name, v := range values {
-			set(name, v)
-		}
+// decode reads the genome.
+func (e *expression) decode() (err error) {
+	if e.values, err = genome.Decode(e.encoding); err != nil {
+		return err
 	}
 	for name := range e.genes {
-		if v, ok := values[name]; ok {
+		if _, ok := e.values[name]; ok {
 			e.seen[name] = true
-			set(name, v)
+		}
+	}
+	if e.whole {
+		clear(e.env.Genome)
+		for name, v := range e.values {
+			e.env.Genome[name] = plain(v)
 		}
 	}
 	return nil
+}
+
+// gene is the function that genome.NAME calls: most conditions settle most
+// candidates without a look at their genomes.
+func (e *expression) gene(args ...any) (any, error) {
+	if e.values == nil {
+		if err := e.decode(); err != nil {
+			return nil, err
+		}
+	}
+	name, _ := args[0].(string)
+	v, ok := e.values[name]
+	if !ok {
+		return nil, nil
+	}
+	return plain(v), nil
+}
+
+// plain gives a value as expressions have it: their integers are int.
+func plain(v genome.Value) any {
+	x := v.Any()
+	if i, ok := x.(int64); ok {
+		return int(i)
+	}
+	return x
+}
+
+// geneFunction is no name that an expression could write.
+const geneFunction = "$gene"
+
+// lazily makes calls of what names genes.
+type lazily struct{}
+
+// Visit is called for the inner nodes first.
+func (lazily) Visit(node *ast.Node) {
+	if m, ok := (*node).(*ast.MemberNode); ok {
+		if name := geneOf(m); name != "" {
+			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: geneFunction}, Arguments: []ast.Node{&ast.StringNode{Value: name}}})
+		}
+	}
 }
 
 // A patcher guards comparisons: one with what a candidate does not have is false.

@@ -220,7 +220,7 @@ func (a *app) wanted(ctx context.Context, r server.Reader, kernel, text string) 
 	case backendAuto:
 		return a.devices(ctx)
 	}
-	known, err := library.Devices(r)
+	known, err := library.Devices(r, strings.HasPrefix(text, "GPU-") || strings.HasPrefix(text, "MIG-"))
 	if err != nil {
 		return nil, storeError(err)
 	}
