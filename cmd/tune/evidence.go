@@ -81,7 +81,11 @@ func (a *app) writeFolder(dir string, files report.Files, force bool, of string,
 			NotRun []string `json:"not_run"`
 		}{of, dir, sortedKeys(files), notRun})
 	}
-	fmt.Fprintf(a.out, "%s: %s about %s, beginning with %s\n", dir, plural(len(files), "file"), of, filepath.Join(dir, "index.html"))
+	first := "index.html"
+	if _, ok := files[first]; !ok {
+		first = "README.md"
+	}
+	fmt.Fprintf(a.out, "%s: %s about %s, beginning with %s\n", dir, plural(len(files), "file"), of, filepath.Join(dir, first))
 	for _, s := range notRun {
 		fmt.Fprintf(a.out, "not run: %s\n", oneLine(s))
 	}
