@@ -35,7 +35,7 @@ func (e *Evidence) Files() (Files, error) {
 	if e.Source.whole != "" {
 		f[winnerSource] = []byte(e.Source.whole)
 	}
-	f.seal()
+	f.Seal()
 	return f, nil
 }
 
@@ -45,7 +45,7 @@ func (r *Campaign) Files() (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.seal()
+	f.Seal()
 	return f, nil
 }
 
