@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,21 +13,26 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A judgeStub answers with what it was given.
+// A judgeStub answers with what it was given, and its finals one after another,
+// the last again and again.
 type judgeStub struct {
 	result evaluator.Result
-	final  evaluator.Finalist
+	finals []evaluator.Finalist
 	err    error
 }
 
-func (s judgeStub) Describe() evaluator.Description { return evaluator.Description{} }
-func (s judgeStub) Close() error                    { return nil }
-func (s judgeStub) Evaluate(context.Context, genome.Genome, float64) (evaluator.Result, error) {
+func (s *judgeStub) Describe() evaluator.Description { return evaluator.Description{} }
+func (s *judgeStub) Close() error                    { return nil }
+func (s *judgeStub) Evaluate(context.Context, genome.Genome, float64) (evaluator.Result, error) {
 	return s.result, s.err
 }
 
-func (s judgeStub) Finals(context.Context, []genome.Genome) (evaluator.Finals, error) {
-	return evaluator.Finals{Entries: []evaluator.Finalist{s.final}, Winner: 0}, s.err
+func (s *judgeStub) Finals(context.Context, []genome.Genome) (evaluator.Finals, error) {
+	f := s.finals[0]
+	if len(s.finals) > 1 {
+		s.finals = s.finals[1:]
+	}
+	return evaluator.Finals{Entries: []evaluator.Finalist{f}}, s.err
 }
 
 // rounds are timings of 20 rounds around a ratio to the baseline; wobble is how
@@ -45,44 +51,47 @@ func TestRatchetJudge(t *testing.T) {
 	failing := func(v evaluator.Verdict) evaluator.Result {
 		return evaluator.Result{Verdict: v, Stage: evaluator.StageParity, Reason: "because"}
 	}
-	final := func(ratio, wobble float64) evaluator.Finalist {
-		return evaluator.Finalist{Verdict: evaluator.Correct, Fitness: ratio, Timings: rounds(ratio, wobble)}
+	final := func(ratio, wobble float64) []evaluator.Finalist {
+		return []evaluator.Finalist{{Verdict: evaluator.Correct, Fitness: ratio, Timings: rounds(ratio, wobble)}}
 	}
 	var e ratchetEntry
 	e.measure(rounds(0.5, 0.01))
 	for _, c := range []struct {
 		name      string
 		result    evaluator.Result
-		final     evaluator.Finalist
+		finals    []evaluator.Finalist
 		threshold float64
 		want      ratchetState
 		reason    string
 	}{
 		{"as it was", correct, final(0.5, 0.01), 0.03, ratchetOK, ""},
 		{"slower, by less than the threshold", correct, final(0.51, 0.001), 0.03, ratchetOK, ""},
-		{"slower, by more", correct, final(0.55, 0.01), 0.03, ratchetSlower, "more than 3%, and more than noise"},
+		{"slower, by more", correct, final(0.55, 0.01), 0.03, ratchetSlower, "more than 3% and more than noise, in each of 3 measurements"},
+		{"slower, once", correct, append(final(0.55, 0.01), final(0.5, 0.01)...), 0.03, ratchetOK, "slower at first, but not in measurement 2"},
+		{"slower, twice", correct, slices.Concat(final(0.55, 0.01), final(0.56, 0.01), final(0.4, 0.01)), 0.03, ratchetOK, "not in measurement 3"},
+		{"slower, and crashes then", correct, append(final(0.55, 0.01), evaluator.Finalist{Verdict: evaluator.Launch}), 0.03, ratchetFailed, "launch"},
 		{"slower, by more, and it is allowed", correct, final(0.55, 0.01), 0.2, ratchetOK, ""},
 		{"slower, by any", correct, final(0.51, 0.001), 0, ratchetSlower, "more than 0%"},
 		{"slower, and all noise", correct, final(0.55, 0.9), 0.03, ratchetOK, "no more than noise"},
 		{"faster", correct, final(0.4, 0.01), 0.03, ratchetFaster, "--update"},
-		{"no longer correct", failing(evaluator.Parity), evaluator.Finalist{}, 0.03, ratchetFailed, "parity, in parity: because"},
-		{"no longer compiles", evaluator.Result{Verdict: evaluator.Compile, Stage: evaluator.StageCompile, Reason: "a\nb"}, evaluator.Finalist{}, 0.03, ratchetFailed, "compile, in compile: a; b"},
-		{"crashes in the finals", correct, evaluator.Finalist{Verdict: evaluator.Launch, Reason: "signal"}, 0.03, ratchetFailed, "launch, in finals: signal"},
+		{"no longer correct", failing(evaluator.Parity), nil, 0.03, ratchetFailed, "parity, in parity: because"},
+		{"no longer compiles", evaluator.Result{Verdict: evaluator.Compile, Stage: evaluator.StageCompile, Reason: "a\nb"}, nil, 0.03, ratchetFailed, "compile, in compile: a; b"},
+		{"crashes in the finals", correct, []evaluator.Finalist{{Verdict: evaluator.Launch, Reason: "signal"}}, 0.03, ratchetFailed, "launch, in finals: signal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			row := ratchetRow{Candidate: "a"}
-			if err := row.judge(t.Context(), judgeStub{result: c.result, final: c.final}, genome.Genome{}, e, correct, c.threshold); err != nil {
+			if err := row.judge(t.Context(), &judgeStub{result: c.result, finals: c.finals}, genome.Genome{}, e, correct, c.threshold); err != nil {
 				t.Fatal(err)
 			}
 			if row.State != c.want || !strings.Contains(row.Reason, c.reason) || (c.reason == "") != (row.Reason == "") {
 				t.Errorf("%s: %q (%+.3f), want %s: %q", row.State, row.Reason, row.Change, c.want, c.reason)
 			}
-			if measured := row.Test != nil; measured == (c.want == ratchetFailed) {
-				t.Errorf("tested: %v", measured)
+			if row.Measurements < 1 && c.want != ratchetFailed || row.Measurements != 3 && c.want == ratchetSlower {
+				t.Errorf("%d measurements", row.Measurements)
 			}
 		})
 	}
-	for name, s := range map[string]judgeStub{
+	for name, s := range map[string]*judgeStub{
 		"the machine failed":            {err: errors.New("no room")},
 		"the machine failed, a verdict": {result: failing(evaluator.Infrastructure)},
 	} {
