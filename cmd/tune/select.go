@@ -97,11 +97,21 @@ docs/ask.md says more.
 
 // A selection is what a query found.
 type selection struct {
-	found   []store.Candidate // at most as many as were wanted
+	found   []hit // at most as many as were wanted
 	started map[string]*store.Started
 	matched int
 	of      int // how many were looked at
 }
+
+// A hit is a candidate that was found, and what it is sorted by.
+type hit struct {
+	*store.Candidate
+	key any
+}
+
+// spare is how many hits more than wanted are kept before those are dropped that
+// will not be shown.
+const spare = 1000
 
 // run looks at every candidate once.
 func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, error) {
@@ -129,12 +139,17 @@ func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, 
 		q.Campaign = c.ID
 	}
 	var key *library.SortKey
-	var values map[string]any // of key, by candidate
 	if o.sort != "" && !o.count {
 		if key, err = library.CompileSortKey(o.sort); err != nil {
 			return s, badInput(err)
 		}
-		values = map[string]any{}
+	}
+	// sorted puts the hits in order and keeps those that are wanted.
+	sorted := func() {
+		slices.SortStableFunc(s.found, func(a, b hit) int { return key.Compare(a.key, b.key) })
+		if o.limit > 0 {
+			s.found = s.found[:min(len(s.found), o.limit)]
+		}
 	}
 	genes := map[string][]string{} // by campaign
 	for from, more := uint64(0), true; more; more = from != 0 {
@@ -160,14 +175,18 @@ func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, 
 				continue
 			}
 			s.matched++
+			h := hit{Candidate: c}
 			if key != nil {
-				if values[c.ID], err = key.Value(c, started); err != nil {
+				if h.key, err = key.Value(c, started); err != nil {
 					return s, badInput(err)
 				}
 			}
 			if !o.count && (key != nil || o.limit == 0 || len(s.found) < o.limit) {
-				s.found = append(s.found, *c)
+				s.found = append(s.found, h)
 			}
+		}
+		if key != nil && o.limit > 0 && len(s.found) > o.limit+spare {
+			sorted()
 		}
 		from = next
 	}
@@ -188,10 +207,7 @@ func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, 
 		}
 	}
 	if key != nil {
-		slices.SortStableFunc(s.found, func(a, b store.Candidate) int { return key.Compare(values[a.ID], values[b.ID]) })
-		if o.limit > 0 {
-			s.found = s.found[:min(len(s.found), o.limit)]
-		}
+		sorted()
 	}
 	return s, nil
 }
@@ -218,7 +234,7 @@ func (a *app) printSelected(s selection, genes []string, format string, o select
 	views := make([]selectedView, len(s.found))
 	for i, c := range s.found {
 		at := s.started[c.Campaign]
-		views[i] = selectedView{viewOf(c), at.Backend, at.Name, c.AskedAt}
+		views[i] = selectedView{viewOf(*c.Candidate), at.Backend, at.Name, c.AskedAt}
 	}
 	switch format {
 	case formatJSON:
