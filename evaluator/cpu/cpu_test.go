@@ -420,6 +420,9 @@ func TestCacheOfOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer discard(h)
+		if d := b.Device(); d.Fingerprint == "" || d.Fingerprint != h.Describe().Device.Fingerprint {
+			t.Errorf("the backend is on %s, its problem on %s", d.Fingerprint, h.Describe().Device.Fingerprint)
+		}
 		return h.Describe()
 	}
 	first := openOnce()

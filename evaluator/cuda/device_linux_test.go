@@ -1,0 +1,35 @@
+package cuda
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDevice holds what a backend says of its GPU against what a problem says that is
+// open on it.
+func TestDevice(t *testing.T) {
+	o := fakeOptions(t)
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := b.Device(t.Context())
+	if err != nil || d.Facts["capability"] != "9.0" || d.Facts["uuid"] != "GPU-fake" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	h, _ := openFake(t, o)
+	want := h.Describe().Device
+	want.Peaks = nil
+	if diff := cmp.Diff(want, d); diff != "" {
+		t.Errorf("the device (-opened +asked):\n%s", diff)
+	}
+
+	if b, err = New(fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails")); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := b.Device(t.Context()); !errors.Is(err, ErrWorker) {
+		t.Errorf("no GPU: %+v, %v", d, err)
+	}
+}
