@@ -42,6 +42,10 @@ type Options struct {
 	Min Level
 	// By names the evotune that exports.
 	By string
+	// Embed puts machine code into a library for GPUs instead of sources, compiled
+	// by NVCC; empty finds one.
+	Embed bool
+	NVCC  string
 }
 
 // ErrUnproven is wrapped by the error of Export for a winner that lacks proof.
@@ -74,6 +78,8 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 	switch o.Lang {
 	case C:
 		err = x.c()
+	case CUDA:
+		err = x.cuda()
 	default:
 		err = fmt.Errorf("no library can be written in %q: choose %q or %q", o.Lang, C, CUDA)
 	}
@@ -232,6 +238,9 @@ func (x *export) c() error {
 	if err := x.bindings(); err != nil {
 		return err
 	}
+	if err := x.torch(); err != nil {
+		return err
+	}
 	x.files["wisdom.txt"] = x.wisdom()
 	return x.manifest()
 }
@@ -273,6 +282,8 @@ func (v *variant) native() {
 	var flags []string
 	for _, f := range v.Rendered.Flags {
 		switch {
+		case strings.HasPrefix(f, "-W") && !strings.HasPrefix(f, "-Wno-") && !strings.Contains(f, ","):
+			// Warnings were for whoever wrote the kernel; -Wl,... are no warnings.
 		case keep:
 			flags = append(flags, f)
 		case f == "-march=native":
@@ -364,8 +375,12 @@ func (x *export) wisdom() []byte {
 				} else if !ok {
 					order = append(order, of)
 				}
+				launch, err := v.launchAt(s)
+				if err != nil {
+					continue // a shape that it computes no longer
+				}
 				fastest[of] = t.MedianNS
-				best[of] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t-\t.\n", p.Kernel, strings.Join(dims, ","), v.Candidate, tabless(v.Device), strconv.FormatFloat(t.MedianNS, 'f', 1, 64))
+				best[of] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t.\n", p.Kernel, strings.Join(dims, ","), v.Candidate, tabless(v.Device), strconv.FormatFloat(t.MedianNS, 'f', 1, 64), launch)
 			}
 		}
 		for _, of := range order {

@@ -260,15 +260,15 @@ func TestManifest(t *testing.T) {
 // native replaces the machine's own instruction set.
 func TestNative(t *testing.T) {
 	w := winnerOf(t, "softmax", "c0ffee", 1)
-	w.Rendered.Flags = []string{"-O3", "-march=native", "-mtune=native", "-fno-math-errno"}
+	w.Rendered.Flags = []string{"-O3", "-Wall", "-Wno-psabi", "-Wl,-z,now", "-march=native", "-mtune=native", "-fno-math-errno"}
 	for _, c := range []struct {
 		native []string
 		tuned  bool
 		want   []string
 	}{
-		{[]string{"-march=x86-64", "-mavx2"}, true, []string{"-O3", "-march=x86-64", "-mavx2", "-fno-math-errno"}},
-		{nil, true, []string{"-O3", "-march=native", "-mtune=native", "-fno-math-errno"}}, // not recorded
-		{nil, false, []string{"-O3", "-fno-math-errno"}},                                  // for any processor
+		{[]string{"-march=x86-64", "-mavx2"}, true, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-march=x86-64", "-mavx2", "-fno-math-errno"}},
+		{nil, true, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-march=native", "-mtune=native", "-fno-math-errno"}}, // not recorded
+		{nil, false, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-fno-math-errno"}},                                  // for any processor
 	} {
 		w.Evidence.Description.Native = c.native
 		v := &variant{Rendered: w.Rendered, Tuned: c.tuned, Winner: w}
