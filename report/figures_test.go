@@ -55,6 +55,9 @@ func TestFigures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, format := range report.FigureFormats() {
+				if format == "png" && c.of != alike {
+					continue // slow to draw with the race detector
+				}
 				files, missing, err := c.of.Figures(report.FigureKinds(), format)
 				if err != nil {
 					t.Fatal(err)
