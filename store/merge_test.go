@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
 
@@ -177,6 +179,10 @@ func TestMergeRefused(t *testing.T) {
 	if err := os.WriteFile(path("text.db"), []byte(strings.Repeat("no store\n", 4096)), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	newer := storeOf(t, path("newer.db"), started("six"))
+	edit(t, newer, func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatVersion+1))
+	})
 	held := storeOf(t, path("held.db"), started("five"))
 	s, err := Open(held, Options{})
 	if err != nil {
@@ -195,6 +201,8 @@ func TestMergeRefused(t *testing.T) {
 		{"a candidate of two campaigns", "new.db", []string{a, foreign}, ErrInvalid, "aaaa0001"},
 		{"a damaged store", "a.db", []string{damaged}, ErrCorrupt, "damaged.db"},
 		{"no store", "new.db", []string{a, path("text.db")}, ErrNotStore, "text.db"},
+		{"a newer store", "new.db", []string{a, newer}, ErrVersion, "newer.db"},
+		{"a newer destination", "newer.db", []string{a}, ErrVersion, "upgrade evotune"},
 		{"a missing store", "new.db", []string{a, path("missing.db")}, fs.ErrNotExist, "missing.db"},
 		{"a store in use", "new.db", []string{held}, ErrLocked, "held.db"},
 		{"a destination in use", "held.db", []string{a}, ErrLocked, "held.db"},

@@ -43,6 +43,7 @@ type ratchetEntry struct {
 	Shapes    []string      `json:"shapes"`
 	Device    ratchetDevice `json:"device"`
 	Harness   string        `json:"harness"`
+	Compiler  string        `json:"compiler,omitempty"`
 	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
 	// fewer than six rounds.
 	Ratio float64 `json:"ratio"`
@@ -103,10 +104,12 @@ type ratchetRow struct {
 	Measurements int `json:"measurements"`
 	// Test compares the rounds of now with those of the file.
 	Test *evaluator.Comparison `json:"test,omitempty"`
-	// KernelChanged: the definition is another than the campaign's, so the
-	// baseline may be another, too. SameBinary: the machine code is as it was.
-	KernelChanged bool `json:"kernel_changed,omitempty"`
-	SameBinary    bool `json:"same_binary,omitempty"`
+	// KernelChanged: the definition is another than the campaign's, and
+	// CompilerChanged: the compiler is, so the baseline may be another, too.
+	// SameBinary: the machine code is as it was.
+	KernelChanged   bool `json:"kernel_changed,omitempty"`
+	CompilerChanged bool `json:"compiler_changed,omitempty"`
+	SameBinary      bool `json:"same_binary,omitempty"`
 }
 
 func (r *ratchetRow) set(s ratchetState, format string, args ...any) {
@@ -296,7 +299,7 @@ func (a *app) provenBest(r server.Reader) ([]ratchetEntry, error) {
 		if len(e.Rounds) == 0 || i >= 0 && out[i].Ratio <= e.Ratio {
 			continue
 		}
-		e.Candidate, e.Harness = c.Finals.Winner, v.Description.Harness
+		e.Candidate, e.Harness, e.Compiler = c.Finals.Winner, v.Description.Harness, v.Description.Compiler
 		if i < 0 {
 			out = append(out, e)
 		} else {
@@ -445,7 +448,7 @@ func (a *app) hold(ctx context.Context, j ratchetJob, threshold float64) (ratche
 		row.set(ratchetSkipped, "it was measured by version %q of the harness, this is %q: run a campaign and --update", e.Harness, now.Harness)
 		return row, nil
 	}
-	row.KernelChanged = changed
+	row.KernelChanged, row.CompilerChanged = changed, now.Compiler != e.Compiler
 	g, err := p.Space.Parse(j.candidate.Asked.Genome)
 	if err != nil {
 		row.set(ratchetFailed, "it is no genome of the kernel as it is now: %v", err)
@@ -568,8 +571,15 @@ func (a *app) printRatchet(out ratchetReport) {
 		if r.Reason != "" {
 			fmt.Fprintf(a.out, "%s %s: %s\n", r.Candidate, r.State, r.Reason)
 		}
+		var changed []string
 		if r.KernelChanged {
-			fmt.Fprintf(a.out, "%s note: the kernel has changed since it was found, its baseline perhaps as well\n", r.Candidate)
+			changed = append(changed, "the kernel")
+		}
+		if r.CompilerChanged {
+			changed = append(changed, "the compiler")
+		}
+		if len(changed) > 0 {
+			fmt.Fprintf(a.out, "%s note: not as they were: %s; the baseline may have changed, too\n", r.Candidate, strings.Join(changed, ", "))
 		}
 	}
 	fmt.Fprintf(a.out, "%s checked, times relative to the baseline beside them: %d slower by more than %.3g%% and noise, %d failed; %d skipped\n",
