@@ -220,9 +220,58 @@ func TestBestBadInput(t *testing.T) {
 	}
 }
 
+// TestQueryBadInput holds queries that cannot be answered to one line.
+func TestQueryBadInput(t *testing.T) {
+	path := manyCandidates(t, 3, 1)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{`index > "a"`}, `column 7 of "index > \"a\"": invalid operation: > (mismatched types int and string)`},
+		{[]string{"index"}, "expected bool, but got int"},
+		{[]string{"genome.NOBODY > 1"}, `column 8 of "genome.NOBODY > 1": no candidate has a gene NOBODY: there are `},
+		{[]string{"true", "--sort", "speed"}, "unknown name speed"},
+		{[]string{"true", "--sort", "genome.NOBODY"}, "no candidate has a gene NOBODY"},
+		{[]string{"true", "--kernel", "nobody"}, `no campaign has tuned the kernel "nobody": there are attention, softmax, rmsnorm`},
+		{[]string{"true", "--campaign", "nobody"}, `campaign "nobody": not found`},
+		{[]string{"true", "--limit", "-1"}, "--limit is -1"},
+		{[]string{"true", "--format", "toml"}, `unknown format "toml": there are table, json, csv`},
+		{nil, "accepts 1 arg"},
+	} {
+		if s := tune(t, exitBadInput, append([]string{"query", "--store", path}, c.args...)...); !strings.Contains(s, c.want) {
+			t.Errorf("%q: %q, want %q", c.args, s, c.want)
+		}
+	}
+	if s := tune(t, 0, "query", "false", "--json", "--store", path); s != "[]\n" {
+		t.Errorf("nothing is %q", s)
+	}
+	if s := tune(t, 0, "query", "proven", "--format", "csv", "--store", path); strings.Count(s, "\n") != 4 {
+		t.Errorf("three winners and a header:\n%s", s)
+	}
+	if s := tune(t, 0, "query", "genome.STAGES > 0 || true", "--limit", "0", "--store", path); !strings.Contains(s, "3 of 3 candidates") || strings.Contains(s, "are shown") {
+		t.Error(s)
+	}
+}
+
+// TestUnknownKernel asks for one whose definition is not there.
+func TestUnknownKernel(t *testing.T) {
+	path := manyCandidates(t, 1, 1)
+	for _, c := range []struct{ args, want string }{
+		{"--shape N=3", "--shape N=3: dimensions need the definition of the kernel; the name of a shape does not: unknown kernel"},
+		{"--dtype f32", "--dtype needs the definition of the kernel: unknown kernel"},
+	} {
+		if s := tune(t, exitBadInput, append([]string{"best", "attentive", "--store", path}, strings.Fields(c.args)...)...); !strings.Contains(s, c.want) {
+			t.Errorf("%s: %q, want %q", c.args, s, c.want)
+		}
+	}
+	if s := tune(t, exitNoCandidate, "best", "attentive", "--store", path, "--shape", "512"); !strings.Contains(s, "no campaign has tuned it") {
+		t.Error(s)
+	}
+}
+
 // TestQueryOverASocket asks a store that is held and compares with the file.
 func TestQueryOverASocket(t *testing.T) {
-	path := manyCandidates(t, 6, 250) // more than a page
+	path := manyCandidates(t, 6, 180) // more than a page
 	queries := [][]string{
 		{"query", "true", "--count"},
 		{"query", `verdict == "sanitizer" && kernel == "attention"`, "--json"},
@@ -233,7 +282,7 @@ func TestQueryOverASocket(t *testing.T) {
 	for _, q := range queries {
 		want = append(want, tune(t, 0, append(q, "--store", path)...))
 	}
-	if want[0] != "1500\n" {
+	if want[0] != "1080\n" {
 		t.Errorf("counted %q", want[0])
 	}
 	s, err := store.Open(path, store.Options{})
