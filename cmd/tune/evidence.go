@@ -65,13 +65,22 @@ func addFolderFlags(cmd *cobra.Command, out *string, force *bool) {
 	cmd.Flags().BoolVar(force, "force", false, "replace a folder that was written before")
 }
 
+// putFolder puts a folder in place, whole.
+func putFolder(dir string, files report.Files, force bool) error {
+	err := report.Write(dir, files, force)
+	if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {
+		return badInput(err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s was not written: %w", dir, err)
+	}
+	return nil
+}
+
 // writeFolder puts a folder in place and says what is in it.
 func (a *app) writeFolder(dir string, files report.Files, force bool, of string, notRun []string) error {
-	if err := report.Write(dir, files, force); err != nil {
-		if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {
-			return badInput(err)
-		}
-		return fmt.Errorf("%s was not written: %w", dir, err)
+	if err := putFolder(dir, files, force); err != nil {
+		return err
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(struct {

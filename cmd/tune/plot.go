@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,11 +75,8 @@ folder appears when it is whole; one that is there and not empty is refused, and
 
 // writePlots puts the folder in place and says what is in it, and what is not.
 func (a *app) writePlots(dir string, files report.Files, force bool, of string, missing []string) error {
-	if err := report.Write(dir, files, force); err != nil {
-		if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {
-			return badInput(err)
-		}
-		return fmt.Errorf("%s was not written: %w", dir, err)
+	if err := putFolder(dir, files, force); err != nil {
+		return err
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(struct {
