@@ -44,6 +44,7 @@ type variant struct {
 	Rendered kernels.Rendered
 	Winner   *Winner // nil for a baseline
 	order    []string
+	gpu      // in libraries for GPUs
 }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)

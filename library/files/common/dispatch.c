@@ -65,7 +65,7 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 			continue;
 		if (strcmp(l->device, "*") && strcmp(l->device, evo_device_name(device)))
 			continue;
-		if (evo_rank(l->variant, device) < 0 || (l->variant->supports && !l->variant->supports(dims)))
+		if (evo_rank(l->variant, device) < 0 || !evo_fits(l->variant, device, dims))
 			continue;
 		pick->variant = l->variant;
 		pick->line = l;
@@ -81,7 +81,7 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 		const int rank = evo_rank(v, device);
 		if (rank < 0 || (pick->variant && pick->rule != EVOTUNE_BASELINE && rank > nearest))
 			continue;
-		if (v->supports && !v->supports(dims))
+		if (!evo_fits(v, device, dims))
 			continue;
 		if (!v->tuned) {
 			if (!pick->variant) {
@@ -226,6 +226,10 @@ static int read_line(const struct reader *r, char *text, struct evo_line *l)
 			l->variant = evo_plugin(r->folder, l->kernel, field[2], &why);
 		if (!l->variant) {
 			complain(r, "candidate %s is not in this library: %s; the line is skipped", field[2], why);
+			return 0;
+		}
+		if (l->variant->launch && !l->geometry[0]) {
+			complain(r, "candidate %s is not in this library, and the line does not say how to launch it; the line is skipped", field[2]);
 			return 0;
 		}
 	}

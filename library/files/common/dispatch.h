@@ -82,6 +82,8 @@ extern const struct evo_kernel *const evo_kernels[];
 /* How near the device that a variant was tuned on is to this one: 0 the same name, then
  * farther; negative when the variant cannot run here. */
 int evo_rank(const struct evo_variant *v, int device);
+/* Whether a variant that can run on a device computes a shape there. */
+int evo_fits(const struct evo_variant *v, int device, const int64_t *dims);
 /* The name of a device, for wisdom. */
 const char *evo_device_name(int device);
 /* A variant that is not in the library, from a file beside the wisdom file; NULL with a

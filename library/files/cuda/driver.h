@@ -1,0 +1,55 @@
+/* What is needed of CUDA's driver, declared here so that no header of CUDA is needed, and found
+ * in libcuda.so.1 when it is first wanted. */
+#ifndef EVOTUNE_DRIVER_H
+#define EVOTUNE_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef unsigned long long CUdeviceptr;
+
+enum {
+	CU_DEVICE_CAPABILITY_MAJOR = 75,
+	CU_DEVICE_CAPABILITY_MINOR = 76,
+	CU_DEVICE_MAX_BLOCK_DIM_X = 2, /* then Y and Z, and the same of the grid */
+	CU_DEVICE_MAX_GRID_DIM_X = 5,
+	CU_DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+	CU_FUNCTION_SHARED_SIZE_BYTES = 1,
+	CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
+
+/* Each function with its symbol. */
+#define EVO_DRIVER(F) \
+	F(cuInit, "cuInit", (unsigned)) \
+	F(cuDeviceGetName, "cuDeviceGetName", (char *, int, int)) \
+	F(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, int)) \
+	F(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, int)) \
+	F(cuCtxGetCurrent, "cuCtxGetCurrent", (CUcontext *)) \
+	F(cuCtxSetCurrent, "cuCtxSetCurrent", (CUcontext)) \
+	F(cuCtxGetDevice, "cuCtxGetDevice", (int *)) \
+	F(cuModuleLoadData, "cuModuleLoadData", (CUmodule *, const void *)) \
+	F(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *)) \
+	F(cuFuncGetAttribute, "cuFuncGetAttribute", (int *, int, CUfunction)) \
+	F(cuFuncSetAttribute, "cuFuncSetAttribute", (CUfunction, int, int)) \
+	F(cuLaunchKernel, "cuLaunchKernel", (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **)) \
+	F(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
+	F(cuMemFree, "cuMemFree_v2", (CUdeviceptr)) \
+	F(cuMemcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr, const void *, size_t)) \
+	F(cuMemcpyDtoH, "cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t)) \
+	F(cuMemsetD8, "cuMemsetD8_v2", (CUdeviceptr, unsigned char, size_t)) \
+	F(cuCtxSynchronize, "cuCtxSynchronize", (void))
+
+struct evo_driver {
+#define EVO_MEMBER(name, symbol, params) int(*name) params;
+	EVO_DRIVER(EVO_MEMBER)
+#undef EVO_MEMBER
+};
+
+/* The driver, initialised; NULL where there is none. */
+const struct evo_driver *evo_driver(void);
+
+#endif

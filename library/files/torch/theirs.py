@@ -1,0 +1,65 @@
+"""What PyTorch computes the kernels with, and inputs for them. By the kernel's name; the arguments are those of the operator."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def _attention(q, k, v, causal):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
+    return _attention_plain(q, k, v, causal)
+
+
+def _attention_plain(q, k, v, causal):
+    s = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if causal:
+        s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -math.inf)
+    return torch.softmax(s, -1) @ v
+
+
+def _rmsnorm(x, w):
+    if hasattr(F, "rms_norm"):
+        return F.rms_norm(x, (x.shape[-1],), w, 1e-5)
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w
+
+
+EAGER = {
+    "attention": _attention,
+    "conv2d": lambda x, k: F.conv2d(x[None], k, padding=1)[0],
+    "gemm": torch.matmul,
+    "layernorm": lambda x, g, b: F.layer_norm(x, (x.shape[-1],), g, b, 1e-5),
+    "reduce": lambda x: x.sum(-1),
+    "rmsnorm": _rmsnorm,
+    "sgemm": lambda a, b, team: a @ b,
+    "softmax": lambda x: torch.softmax(x, -1),
+    "transpose": lambda x: x.t().contiguous(),
+}
+
+# The same in a form that is right in double precision.
+DOUBLE = {**EAGER, "attention": _attention_plain}
+
+
+def arguments(op, dims, device, seed=1, dtype=None):
+    """Random inputs of an operator, an entry of OPS, at a shape, and its other arguments."""
+    g = torch.Generator(device=device).manual_seed(seed)
+    tensors = []
+    for _, own, axes in op["inputs"]:
+        sizes = [int(a) if a.isdigit() else dims[a] for a in axes]
+        tensors.append(torch.randn(sizes, generator=g, device=device, dtype=torch.float32).to(dtype or own))
+    return [*tensors, *(kind(dims[dim]) for _, dim, kind in op["args"])]
+
+
+def double(op, args):
+    """What the operator should return, in double precision."""
+    wide = [a.double() if isinstance(a, torch.Tensor) else a for a in args]
+    return DOUBLE[op["kernel"]](*wide)
+
+
+def error(got, want):
+    """The largest difference relative to the root mean square of what is wanted."""
+    if want.numel() == 0:
+        return 0.0
+    worst = (got.double() - want).abs().max().item()
+    return worst and worst / want.square().mean().sqrt().item()
