@@ -204,3 +204,28 @@ func TestSortKey(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFilter compiles and runs arbitrary expressions: none may crash, and every fault is
+// one line with a column.
+func FuzzFilter(f *testing.F) {
+	for _, s := range []string{
+		`verdict == "sanitizer" && genome.STAGES > 2`, `genome?.STAGES ?? 1 in [1, 2]`, `not (genome.PACK) ? fitness < 1 : any(shapes, # == "512")`,
+		`len(genome) > 1 && "X" in genome`, `asked_at > now() - duration("24h")`, `genome[verdict]`, `let x = 1; x > 0`, `$env`, `all(1..9, {# > index})`,
+	} {
+		f.Add(s)
+	}
+	candidates, started := filtered()
+	f.Fuzz(func(t *testing.T, source string) {
+		if len(source) > 200 {
+			return
+		}
+		filter, err := CompileFilter(source)
+		for i := 0; err == nil && i < len(candidates); i++ {
+			_, err = filter.Match(&candidates[i], started)
+		}
+		var e *genome.ExprError
+		if err != nil && (!errors.As(err, &e) || e.Column < 1 || strings.ContainsAny(e.Error(), "\n\r")) {
+			t.Errorf("%q: %v", source, err)
+		}
+	})
+}
