@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/store"
 )
 
@@ -44,13 +44,11 @@ const (
 // earlier campaigns of the same kernel on the same backend, the nearest
 // campaign's first. Nearness goes by the device, then by the shapes:
 //
-//   - the same device (fingerprint) comes before the same family (on GPUs the
-//     compute capability, on CPUs the architecture and instruction sets, else
-//     the name), which comes before all others;
-//   - the distance of two shapes is the Euclidean one of log2(1+size) over their
-//     dimensions; of two campaigns, the mean over the new one's shapes of the
-//     distance to the nearest of the old one's. A shape that dims does not know is
-//     farther than all others;
+//   - devices by the rules of [library.CompareDevices], those that it calls other
+//     ones last;
+//   - the distance of two shapes is [library.Distance]; of two campaigns, the mean
+//     over the new one's shapes of the distance to the nearest of the old one's. A
+//     shape that dims does not know is farther than all others;
 //   - of equals the newest comes first.
 //
 // Of each campaign come the winner of its finals, then the other finalists;
@@ -81,11 +79,11 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 		if err := json.Unmarshal(c.Started.Description, &n.there); err != nil {
 			continue // a campaign that cannot be read is no help, and no harm
 		}
-		n.tier = deviceTier(here.Device, n.there.Device)
+		n.rule = library.CompareDevices(here.Device, n.there.Device)
 		near = append(near, n)
 	}
 	slices.SortStableFunc(near, func(a, b neighbour) int {
-		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.distance, b.distance))
+		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.distance, b.distance))
 	})
 	var out []Start
 	seen := map[genome.Genome]bool{}
@@ -119,7 +117,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 type neighbour struct {
 	store.Campaign
 	there    evaluator.Description
-	tier     int
+	rule     library.DeviceRule
 	distance float64
 	winners  []store.Candidate // once they were asked for
 }
@@ -151,27 +149,6 @@ func (n *neighbour) winner(s *store.Store, rank int) (*store.Candidate, error) {
 	return &n.winners[rank], nil
 }
 
-// deviceTier is 0 for the same device, 1 for one of its family, 2 for others.
-func deviceTier(a, b evaluator.Device) int {
-	switch {
-	case a.Fingerprint == b.Fingerprint:
-		return 0
-	case family(a) == family(b):
-		return 1
-	}
-	return 2
-}
-
-func family(d evaluator.Device) string {
-	if c := d.Facts["capability"]; c != "" {
-		return c
-	}
-	if f := d.Facts["flags"]; f != "" {
-		return d.Facts["architecture"] + " " + f
-	}
-	return d.Name
-}
-
 // shapesDistance is how far the shapes of an earlier campaign are from those of
 // a new one.
 func shapesDistance(now, then []string, dims func(string) map[string]int64) float64 {
@@ -191,15 +168,10 @@ func shapeDistance(a, b string, dims func(string) map[string]int64) float64 {
 		return 0
 	}
 	x, y := dims(a), dims(b)
-	if len(x) == 0 || len(x) != len(y) {
+	if len(x) == 0 {
 		return math.Inf(1)
 	}
-	sum := 0.0
-	for _, name := range slices.Sorted(maps.Keys(x)) {
-		d := math.Log2(1+float64(x[name])) - math.Log2(1+float64(y[name]))
-		sum += d * d
-	}
-	return math.Sqrt(sum)
+	return library.Distance(x, y)
 }
 
 // carryOver makes a genome of space from the encoding of one from elsewhere.
