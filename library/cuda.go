@@ -155,6 +155,12 @@ func (x *export) embed() error {
 	if err != nil {
 		return err
 	}
+	version, err := exec.Command(nvcc, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s does not run: %w", nvcc, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(version)), "\n")
+	x.compiler = "nvcc: " + strings.TrimSpace(lines[max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "release") }))])
 	for _, p := range x.Kernels {
 		for _, v := range p.Variants {
 			code, err := compileCUDA(nvcc, x.kernelCUDA(p, v, "evotune_kernel"), v.Flags, v.Architectures)

@@ -92,8 +92,9 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 // An export is what the templates of a library are filled with.
 type export struct {
 	Options
-	Kernels []*problem
-	files   map[string][]byte
+	Kernels  []*problem
+	files    map[string][]byte
+	compiler string // of machine code in the library
 }
 
 //go:embed files

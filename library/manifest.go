@@ -17,8 +17,11 @@ type Manifest struct {
 	By     string `json:"by"`
 	Lang   Lang   `json:"lang"`
 	// MinEvidence is what had to be proven of every variant.
-	MinEvidence Level            `json:"min_evidence"`
-	Kernels     []ManifestKernel `json:"kernels"`
+	MinEvidence Level `json:"min_evidence"`
+	// Embedded is the compiler of the machine code in the library; "" where the
+	// library is compiled elsewhere.
+	Embedded string           `json:"embedded,omitempty"`
+	Kernels  []ManifestKernel `json:"kernels"`
 }
 
 // A ManifestKernel is one problem.
@@ -124,7 +127,7 @@ type ManifestHeldOut struct {
 
 // manifest adds manifest.json.
 func (x *export) manifest() error {
-	m := Manifest{Format: ManifestFormat, By: x.By, Lang: x.Lang, MinEvidence: x.Min}
+	m := Manifest{Format: ManifestFormat, By: x.By, Lang: x.Lang, MinEvidence: x.Min, Embedded: x.compiler}
 	for _, p := range x.Kernels {
 		k := ManifestKernel{
 			Kernel: p.Kernel, Function: p.Func, Description: p.Description, License: p.License, Dims: p.Dims, Fallbacks: []string{},

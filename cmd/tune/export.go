@@ -18,7 +18,8 @@ import (
 // An exportation is what the command line asks for.
 type exportation struct {
 	kernels, devices, shapes []string
-	lang, min                string
+	lang, min, nvcc          string
+	embed                    bool
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -42,10 +43,14 @@ What is not proven is refused: it must have passed parity, every sanitizer must
 have run and found nothing, and it must have won the finals of its campaign.
 --min-evidence asks for less (` + strings.Join(levels, ", ") + `), and the manifest says so.
 
+Kernels for GPUs (--lang cuda) leave as sources for nvcc; with --embed nvcc compiles
+them now, and the library needs no toolkit where it is built and run. For PyTorch
+there are operators in the folder torch.
+
 The folder appears when it is whole. The same store gives the same bytes.
-docs/export.md walks through it.
+docs/export.md walks through it, docs/export-gpu.md says what is different for GPUs.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
-		Example: "  tune export softmax sgemm --out libkernels\n  tune export attention gemm --lang cuda --devices H200 --out libkernels",
+		Example: "  tune export softmax sgemm --out libkernels\n  tune export attention gemm --lang cuda --devices H200 --out libkernels\n  tune export gemm --lang cuda --embed --out libkernels",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			x.kernels = args
@@ -56,13 +61,19 @@ docs/export.md walks through it.
 				return badInputf("--min-evidence %q is not known: choose one of %s", x.min, strings.Join(levels, ", "))
 			case x.lang != string(library.C) && x.lang != string(library.CUDA):
 				return badInputf("--lang %q is not known: choose c or cuda", x.lang)
+			case (x.embed || x.nvcc != "") && x.lang != string(library.CUDA):
+				return badInputf("--embed and --nvcc are for GPUs: add --lang cuda")
+			case x.nvcc != "" && !x.embed:
+				return badInputf("--nvcc compiles what is to be embedded: add --embed")
 			}
 			return a.withReader(cmd, func(r server.Reader) error {
 				winners, err := a.winners(r, x)
 				if err != nil {
 					return err
 				}
-				files, err := library.Export(winners, library.Options{Lang: library.Lang(x.lang), Min: library.Level(x.min), By: thisBuild().String()})
+				files, err := library.Export(winners, library.Options{
+					Lang: library.Lang(x.lang), Min: library.Level(x.min), By: thisBuild().String(), Embed: x.embed, NVCC: x.nvcc,
+				})
 				if errors.Is(err, library.ErrUnproven) {
 					return &exitError{exitNoCandidate, fmt.Errorf("%w; see `tune evidence`, or ask for less with --min-evidence", err)}
 				}
@@ -77,6 +88,8 @@ docs/export.md walks through it.
 	}
 	addFolderFlags(cmd, &out, &force)
 	cmd.Flags().StringVar(&x.lang, "lang", string(library.C), "the library's `LANGUAGE`: c for winners on CPUs, cuda for those on GPUs")
+	cmd.Flags().BoolVar(&x.embed, "embed", false, "with --lang cuda: machine code instead of sources, which takes nvcc here and nothing there")
+	cmd.Flags().StringVar(&x.nvcc, "nvcc", "", "with --embed: the `COMPILER` (default: nvcc on the PATH, in CUDA_HOME, or in /usr/local/cuda)")
 	cmd.Flags().StringSliceVar(&x.devices, "devices", nil, "winners on these `DEVICES` only: parts of names, or beginnings of fingerprints (default: all)")
 	cmd.Flags().StringSliceVar(&x.shapes, "shapes", nil, "winners that were tuned for one of these `SHAPES` only (default: all)")
 	cmd.Flags().StringVar(&x.min, "min-evidence", string(library.Finals), "how much must be proven: `LEVEL` "+strings.Join(levels, ", "))
