@@ -23,7 +23,9 @@ func TestNative(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := newToolchain(t.Context(), "auto", programs.NewLauncher(), c, time.Minute)
+	l := programs.NewLauncher()
+	defer l.Close()
+	tool, err := newToolchain(t.Context(), "auto", l, c, time.Minute)
 	if err != nil {
 		t.Skip(err)
 	}
