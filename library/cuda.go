@@ -8,9 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/evotune/evotune/kernels"
 )
@@ -161,22 +164,43 @@ func (x *export) embed() error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(version)), "\n")
 	x.compiler = "nvcc: " + strings.TrimSpace(lines[max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "release") }))])
+	type job struct {
+		what, source string
+		flags, archs []string
+		write        func(code []byte)
+	}
+	var jobs []job
 	for _, p := range x.Kernels {
 		for _, v := range p.Variants {
-			code, err := compileCUDA(nvcc, x.kernelCUDA(p, v, "evotune_kernel"), v.Flags, v.Architectures)
-			if err != nil {
-				return fmt.Errorf("kernel %s, candidate %s: %w", p.Kernel, v.Candidate, err)
-			}
-			x.files["src/kernels/"+v.Symbol+".c"] = imageC(v.Symbol, code)
-			if v.Tuned {
-				x.files[v.Candidate+".cubin"] = code
-			}
+			jobs = append(jobs, job{"candidate " + v.Candidate + " of " + p.Kernel, x.kernelCUDA(p, v, "evotune_kernel"), v.Flags, v.Architectures, func(code []byte) {
+				x.files["src/kernels/"+v.Symbol+".c"] = imageC(v.Symbol, code)
+				if v.Tuned {
+					x.files[v.Candidate+".cubin"] = code
+				}
+			}})
 		}
-		code, err := compileCUDA(nvcc, x.referenceCUDA(p, "evotune_kernel"), []string{"-fmad=false", "-std=c++17"}, []string{strconv.Itoa(x.Least())})
-		if err != nil {
-			return fmt.Errorf("kernel %s: its reference: %w", p.Kernel, err)
-		}
-		x.files["test/reference_"+p.Name+".c"] = imageC("reference_"+p.Name, code)
+		flags := []string{"-fmad=false", "-std=c++17"}
+		jobs = append(jobs, job{"the reference of " + p.Kernel, x.referenceCUDA(p, "evotune_kernel"), flags, []string{strconv.Itoa(x.Least())}, func(code []byte) {
+			x.files["test/reference_"+p.Name+".c"] = imageC("reference_"+p.Name, code)
+		}})
+	}
+	codes := make([][]byte, len(jobs))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for i, j := range jobs {
+		all.Go(func() error {
+			var err error
+			if codes[i], err = compileCUDA(nvcc, j.source, j.flags, j.archs); err != nil {
+				return fmt.Errorf("%s: %w", j.what, err)
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	for i, j := range jobs {
+		j.write(codes[i])
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import evotune_torch  # noqa: E402
 import theirs  # noqa: E402
 from evotune_torch import OPS  # noqa: E402
 
+torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
 # Sizes that are no multiple of anything, and kernels that only some sizes are computed of.
 ODD = {
@@ -25,8 +26,8 @@ ODD = {
 }
 ROWS = [dict(ROWS=37, COLS=1003), dict(ROWS=129, COLS=5), dict(ROWS=7, COLS=1), dict(ROWS=3, COLS=16392)]
 # Where the problem is beyond the kernels, PyTorch computes in the inputs' type.
-TYPES = {torch.float16: 1e-2, torch.float32: 1e-3, torch.float64: 1e-9, torch.bfloat16: 5e-2}
-LARGEST = 1 << 26  # elements of any tensor that is compared
+TYPES = {torch.float16: 5e-2, torch.float32: 1e-3, torch.float64: 1e-9, torch.bfloat16: 3e-1}
+LARGEST = 1 << 24  # elements of any tensor that is compared
 
 
 def op_of(name):

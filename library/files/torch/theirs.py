@@ -41,13 +41,24 @@ EAGER = {
 DOUBLE = {**EAGER, "attention": _attention_plain}
 
 
+def _random(sizes, data, **how):
+    distribution, a, b = data
+    if distribution == "normal":
+        return a + b * torch.randn(sizes, **how)
+    if distribution == "uniform":
+        return a + (b - a) * torch.rand(sizes, **how)
+    if distribution == "integers":
+        return torch.floor(a + (b - a + 1) * torch.rand(sizes, **how))
+    return a + 0 * torch.rand(sizes, **how)
+
+
 def arguments(op, dims, device, seed=1, dtype=None):
-    """Random inputs of an operator, an entry of OPS, at a shape, and its other arguments."""
+    """Inputs of an operator, an entry of OPS, at a shape, as a campaign fills them, and its other arguments."""
     g = torch.Generator(device=device).manual_seed(seed)
     tensors = []
-    for _, own, axes in op["inputs"]:
+    for (_, own, axes), data in zip(op["inputs"], op["data"]):
         sizes = [int(a) if a.isdigit() else dims[a] for a in axes]
-        tensors.append(torch.randn(sizes, generator=g, device=device, dtype=torch.float32).to(dtype or own))
+        tensors.append(_random(sizes, data, generator=g, device=device, dtype=torch.float32).to(dtype or own))
     return [*tensors, *(kind(dims[dim]) for _, dim, kind in op["args"])]
 
 
