@@ -51,7 +51,12 @@ int cuDevicePrimaryCtxRetain(CUcontext *c, int d) { *c = (CUcontext)(intptr_t)(d
 int cuCtxGetCurrent(CUcontext *c) { *c = current; return 0; }
 int cuCtxSetCurrent(CUcontext c) { current = c; return 0; }
 int cuCtxGetDevice(int *d) { *d = (int)(intptr_t)current - 1; return 0; }
-int cuModuleLoadData(CUmodule *m, const void *image) { *m = (CUmodule)(uintptr_t)image; return 0; }
+int cuModuleLoadData(CUmodule *m, const void *image)
+{
+	printf("load %.*s\n", (int)strcspn((const char *)image, "\n"), (const char *)image);
+	*m = (CUmodule)(uintptr_t)image;
+	return 0;
+}
 int cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name) { *f = (CUfunction)m; return strcmp(name, "evotune_kernel"); }
 int cuFuncGetAttribute(int *v, int what, CUfunction f) { (void)what, (void)f; *v = 1024; return 0; }
 int cuFuncSetAttribute(CUfunction f, int what, int v) { (void)f; return what != CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES || v != (226 << 10); }
@@ -230,6 +235,11 @@ func TestDriver(t *testing.T) {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in\n%s", want, got)
 			}
+		}
+		// All code is loaded before it is launched, once.
+		before, after, _ := strings.Cut(got, "prepare 0\n")
+		if strings.Count(before, "load from a file\n") != 1 || strings.Count(before, "load "+image+"\n") != 1 || strings.Contains(after, "load ") {
+			t.Errorf("it loaded\n%s", got)
 		}
 	})
 }

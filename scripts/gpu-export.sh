@@ -23,11 +23,13 @@ trap 'rm -rf "$work"' EXIT
 logs=$work/logs
 mkdir "$logs"
 limit=${LIMIT:-530}
+each=${EACH:-60}
 kernels=${KERNELS:-"attention:2x8x512x64 gemm:2048 softmax:4096x1024 layernorm:4096x1024"}
 store=$work/export.db
 python=${PYTHON:-python3}
 [ -z "${CUDA_HOME:-}" ] && [ -d /usr/local/cuda ] && export CUDA_HOME=/usr/local/cuda
-export PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin EVOTUNE_TORCH_CACHE=$work/torch
+# CMake and ninja often lie beside Python.
+export PATH=$("$python" -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH:${CUDA_HOME:-/usr/local/cuda}/bin EVOTUNE_TORCH_CACHE=$work/torch
 : >"$out/results.txt"
 say() { echo "$*" | tee -a "$out/results.txt"; }
 left() { echo $((limit - SECONDS)); }
@@ -58,7 +60,11 @@ say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/n
 names=
 for k in $kernels; do
   name=${k%%:*} shape=${k#*:}
-  step "tune-$name" $((${EACH:-60} + 60)) bin/tune run "$name" --backend cuda --shape "$shape" --time "${EACH:-60}s" --finalists 2 --store "$store"
+  if [ "$(left)" -lt $((each + 210)) ]; then
+    say "$(printf '%-20s not run: the rest needs the time' "tune-$name")"
+    continue
+  fi
+  step "tune-$name" $((each + 100)) bin/tune run "$name" --backend cuda --shape "$shape" --time "${each}s" --finalists 2 --store "$store"
   grep -h '^best: ' "$logs/tune-$name.txt" 2>/dev/null | tail -1 | sed 's/^/  /' | tee -a "$out/results.txt"
   names="$names $name"
 done

@@ -53,6 +53,22 @@ static double distance(const struct evo_kernel *k, const int64_t *dims, const do
 	return sum;
 }
 
+static int meant_for(const struct evo_line *l, int device)
+{
+	return !strcmp(l->device, "*") || !strcmp(l->device, evo_device_name(device));
+}
+
+int evo_wisdom_each(int device, int (*f)(const struct evo_variant *v, int device))
+{
+	pthread_once(&begun, begin);
+	const struct table *t = atomic_load_explicit(&wisdom, memory_order_acquire);
+	int status = 0;
+	for (size_t i = 0; !status && t && i < t->count; i++)
+		if (meant_for(t->lines[i], device) && evo_rank(t->lines[i]->variant, device) >= 0)
+			status = f(t->lines[i]->variant, device);
+	return status;
+}
+
 void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, struct evo_pick *pick)
 {
 	pthread_once(&begun, begin);
@@ -63,7 +79,7 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 		const struct evo_line *l = t->lines[i];
 		if (l->kernel != k || memcmp(l->dims, dims, sizeof(int64_t) * (size_t)k->dim_count))
 			continue;
-		if (strcmp(l->device, "*") && strcmp(l->device, evo_device_name(device)))
+		if (!meant_for(l, device))
 			continue;
 		if (evo_rank(l->variant, device) < 0 || !evo_fits(l->variant, device, dims))
 			continue;

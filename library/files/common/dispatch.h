@@ -74,6 +74,10 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 /* Reads a wisdom file; see evotune_wisdom_load. */
 int evo_wisdom_load(const char *path, void (*warn)(const char *message, void *user), void *user);
 
+/* Calls f with the kernel of every line of wisdom that is for a device, until it returns something
+ * else than 0, which is returned then. */
+int evo_wisdom_each(int device, int (*f)(const struct evo_variant *v, int device));
+
 /* The problems of the library, ended by a NULL: from the generated source. */
 extern const struct evo_kernel *const evo_kernels[];
 

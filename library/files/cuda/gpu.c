@@ -83,5 +83,5 @@ int evotune_prepare(void)
 		for (int i = 0; !status && i < evo_kernels[k]->variant_count; i++)
 			if (evo_rank(&evo_kernels[k]->variants[i], device) >= 0)
 				status = evo_load(&evo_kernels[k]->variants[i], device);
-	return status;
+	return status ? status : evo_wisdom_each(device, evo_load);
 }
