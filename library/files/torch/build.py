@@ -43,9 +43,10 @@ def key():
 
 def in_cache(cuda):
     """Builds what is not built yet, loads the operators, and gives the path of their file."""
+    import torch
     from torch.utils import cpp_extension
 
-    if cuda:  # it wants to know for which GPUs, though there is nothing for them in C++
+    if cuda and not torch.cuda.is_available():  # it wants to know for which GPUs, though there is nothing for them in C++
         os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "8.0")
     home = os.environ.get("EVOTUNE_TORCH_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "evotune", "torch")
     name = f"evotune_torch_{key()}"
