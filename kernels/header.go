@@ -30,6 +30,19 @@ func ReferenceHeader(p *Problem) string {
 	return guard("EVOTUNE_REFERENCE_H", prototype(p.Reference.Entry, referenceParams(p)))
 }
 
+// Conversions is the part of a header that turns elements of a type into float and
+// back: functions in C for F16 and BF16, with the type's own name; "" for types that
+// C has.
+func Conversions(t DType) string {
+	switch t {
+	case F16:
+		return halfHelpers
+	case BF16:
+		return brainHelpers
+	}
+	return ""
+}
+
 // DeviceReferenceHeader is the same for the reference in CUDA.
 func DeviceReferenceHeader(p *Problem) string {
 	return deviceGuard("EVOTUNE_REFERENCE_H", "", "__global__ "+prototype(p.DeviceReference.Entry, referenceParams(p)))
@@ -68,10 +81,10 @@ func header(p *Problem, im *Implementation, entry string) string {
 	}
 	body := ""
 	if half {
-		body += halfHelpers
+		body += Conversions(F16)
 	}
 	if brain {
-		body += brainHelpers
+		body += Conversions(BF16)
 	}
 	return guard("EVOTUNE_KERNEL_H", body+prototype(entry, params))
 }

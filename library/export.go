@@ -128,6 +128,17 @@ func (x *export) Half() bool { return x.has(kernels.F16) }
 // Brain says whether arrays of bfloat16 are in the interface.
 func (x *export) Brain() bool { return x.has(kernels.BF16) }
 
+// Conversions are functions in C for the types of elements that it lacks.
+func (x *export) Conversions() string {
+	var s string
+	for _, t := range kernels.DTypes() {
+		if x.has(t) {
+			s += kernels.Conversions(t)
+		}
+	}
+	return s
+}
+
 var functions = template.FuncMap{
 	"join":  strings.Join,
 	"quote": quoteC,

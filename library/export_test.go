@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,11 +21,9 @@ import (
 	"github.com/evotune/evotune/report"
 )
 
-// winnerOf makes a winner of a built-in kernel: a random genome for the first tuned
-// shape, with evidence as a campaign leaves it. Nothing was run.
+// winnerOf makes a winner of a built-in kernel.
 func winnerOf(t *testing.T, kernel, candidate string, seed int64) *Winner {
 	t.Helper()
-	const backend = "cpu"
 	c, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +32,15 @@ func winnerOf(t *testing.T, kernel, candidate string, seed int64) *Winner {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return winnerFrom(t, d, candidate, seed)
+}
+
+// winnerFrom makes a winner: a random genome for the first tuned shape, with evidence
+// as a campaign leaves it. Nothing was run.
+func winnerFrom(t *testing.T, d *kernels.Definition, candidate string, seed int64) *Winner {
+	t.Helper()
+	const backend = "cpu"
+	kernel := d.Name
 	d = d.On(backend)
 	shape := d.ProblemOn(backend).ShapesFor(kernels.Tune)[0]
 	space, err := d.Space(d.Implementations, []kernels.Shape{shape}, nil)
@@ -348,15 +356,8 @@ func TestLibrary(t *testing.T) {
 	dir := build(t, files)
 
 	t.Run("parity", func(t *testing.T) {
-		args := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "test/check.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm"}
-		for name := range files {
-			if strings.HasPrefix(name, "src/reference_") {
-				args = append(args, name)
-			}
-		}
-		run(t, dir, "gcc", args...)
-		out := run(t, dir, "./check")
-		if !strings.HasSuffix(out, "all right\n") || !strings.Contains(out, "tuned for this shape c0ffee") || !strings.Contains(out, "the baseline, which was not tuned") {
+		out := check(t, dir, files)
+		if !strings.Contains(out, "tuned for this shape c0ffee") || !strings.Contains(out, "the baseline, which was not tuned") {
 			t.Error(out)
 		}
 	})
@@ -394,6 +395,97 @@ func TestLibrary(t *testing.T) {
 		}
 	})
 	t.Run("wisdom", func(t *testing.T) { testWisdom(t, dir) })
+}
+
+// A kernel whose elements C has no type for.
+const halves = `format = 1
+name = "scale-half"
+description = "y = 2 x, in halves"
+[problem]
+dims = ["N"]
+operations = "N"
+bytes = "4*N"
+pipe = "f32"
+[problem.reference]
+source = "reference.c"
+entry = "reference"
+[[problem.shape]]
+name = "large"
+dims = { N = 1000 }
+use = "tune"
+[[problem.shape]]
+name = "odd"
+dims = { N = 7 }
+use = "verify"
+[[problem.shape]]
+name = "small"
+dims = { N = 3 }
+use = "sanitize"
+[[problem.buffer]]
+name = "x"
+dtype = "f16"
+shape = ["N"]
+role = "in"
+data = "normal(0,1)"
+[[problem.buffer]]
+name = "y"
+dtype = "bf16"
+shape = ["N"]
+role = "out"
+[problem.tolerance]
+bf16 = 2e-2
+[[problem.control]]
+kind = "zeros"
+[[implementation]]
+name = "loop"
+backend = "cpu"
+target = "native"
+template = "k.c.tmpl"
+entry = "scale"
+[[implementation.parameter]]
+name = "UNROLL"
+values = [1, 2]
+[implementation.baseline]
+genome = { UNROLL = 1 }
+`
+
+func TestHalves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a library")
+	}
+	d, err := kernels.Load(fstest.MapFS{
+		"k/kernel.toml": {Data: []byte(halves)},
+		"k/reference.c": {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, const double *x, double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = 2 * x[i];\n}\n")},
+		"k/k.c.tmpl":    {Data: []byte("/* {{.UNROLL}} */\nvoid scale(int64_t N, const evotune_f16 *x, evotune_bf16 *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = evotune_bf16_from_float(2 * evotune_f16_to_float(x[i]));\n}\n")},
+	}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := mustExport(t, []*Winner{winnerFrom(t, d, "c0ffee", 1)}, toC)
+	if !strings.Contains(string(files["include/evotune.h"]), "int evotune_scale_half(int64_t N, const evotune_f16 *x, evotune_bf16 *y);") {
+		t.Error(string(files["include/evotune.h"]))
+	}
+	dir := build(t, files)
+	if out := check(t, dir, files); strings.Count(out, "ok ") != 3 {
+		t.Error(out)
+	}
+}
+
+// check compiles and runs the library's own test.
+func check(t *testing.T, dir string, files map[string][]byte) string {
+	t.Helper()
+	args := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "test/check.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm"}
+	for name := range files {
+		if strings.HasPrefix(name, "src/reference_") {
+			args = append(args, name)
+		}
+	}
+	run(t, dir, "gcc", args...)
+	out := run(t, dir, "./check")
+	if !strings.HasSuffix(out, "all right\n") {
+		t.Error(out)
+	}
+	return out
 }
 
 // testWisdom loads wisdom files that are right, cut, of a newer version, and of
