@@ -14,7 +14,7 @@ import (
 	"strings"
 	"text/template"
 
-	processor "github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -102,14 +102,14 @@ var sources embed.FS
 
 // A feature is an instruction set, with its name as a word of C.
 type feature struct {
-	processor.Feature
+	cpu.Feature
 	ID string
 }
 
 // Features lists the instruction sets that exported libraries tell apart.
 func (x *export) Features() []feature {
 	var list []feature
-	for _, f := range processor.Features() {
+	for _, f := range cpu.Features() {
 		list = append(list, feature{f, strings.ToUpper(word(f.Name))})
 	}
 	return list

@@ -88,7 +88,7 @@ func (a *app) writeFolder(dir string, files report.Files, force bool, of string,
 			Dir    string   `json:"dir"`
 			Files  []string `json:"files"`
 			NotRun []string `json:"not_run"`
-		}{of, dir, sortedKeys(files), notRun})
+		}{of, dir, sortedKeys(files), append([]string{}, notRun...)})
 	}
 	first := "index.html"
 	if _, ok := files[first]; !ok {
