@@ -124,8 +124,8 @@ func (a *app) winners(r server.Reader, x exportation) ([]*library.Winner, error)
 		case len(devices) == 0:
 			return nil, &exitError{exitNoCandidate, fmt.Errorf("no campaign of %q on the %s backend is in %s: run `tune run %s`, or see `tune list`", name, backend, a.v.GetString("store"), name)}
 		case len(groups) == 0 && len(x.devices)+len(x.shapes) > 0:
-			return nil, &exitError{exitNoCandidate, fmt.Errorf("%s has no winner for --devices %s --shapes %s: there are campaigns on %s, for %s",
-				name, orNone(strings.Join(x.devices, ",")), orNone(strings.Join(x.shapes, ",")), distinct(devices), distinct(shapes))}
+			return nil, &exitError{exitNoCandidate, fmt.Errorf("%s has no winner for %s: there are campaigns on %s, for %s",
+				name, x.asked(), distinct(devices), distinct(shapes))}
 		case len(groups) == 0:
 			return nil, &exitError{exitNoCandidate, fmt.Errorf("nothing of %s is proven yet: no campaign has had finals with a winner: finish one with `tune resume`, or ask for less with --min-evidence", name)}
 		}
@@ -138,6 +138,18 @@ func (a *app) winners(r server.Reader, x exportation) ([]*library.Winner, error)
 		}
 	}
 	return found, nil
+}
+
+// asked repeats what the command line narrows to.
+func (x exportation) asked() string {
+	var flags []string
+	if len(x.devices) > 0 {
+		flags = append(flags, "--devices "+strings.Join(x.devices, ","))
+	}
+	if len(x.shapes) > 0 {
+		flags = append(flags, "--shapes "+strings.Join(x.shapes, ","))
+	}
+	return strings.Join(flags, " ")
 }
 
 func distinct(list []string) string {
