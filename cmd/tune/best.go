@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/pelletier/go-toml/v2"
@@ -92,8 +93,12 @@ docs/ask.md has the rule in full, and the keys of the formats.
 			if o.top < 1 {
 				return badInputf("--top is %d: ask for one at least", o.top)
 			}
+			// The kernel's definition is read while the store is opened and its devices
+			// are looked at: either takes as long.
+			question := sync.OnceValues(func() (library.Question, error) { return a.question(args[0], o) })
+			go question() //nolint:errcheck // asked again below
 			return a.withReader(cmd, func(r server.Reader) error {
-				answers, err := a.best(cmd.Context(), r, args[0], o)
+				answers, err := a.best(cmd.Context(), r, args[0], o, question)
 				if err != nil {
 					return err
 				}
@@ -118,17 +123,17 @@ docs/ask.md has the rule in full, and the keys of the formats.
 }
 
 // best asks the store.
-func (a *app) best(ctx context.Context, r server.Reader, kernel string, o bestOptions) ([]library.Answer, error) {
-	q, err := a.question(kernel, o)
+func (a *app) best(ctx context.Context, r server.Reader, kernel string, o bestOptions, question func() (library.Question, error)) ([]library.Answer, error) {
+	devices, unknown := a.wanted(ctx, r, kernel, o.device)
+	q, err := question()
 	if err != nil {
 		return nil, err
 	}
 	if o.objective == "energy" {
 		return nil, &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", kernel)}
 	}
-	devices, err := a.wanted(ctx, r, kernel, o.device)
-	if err != nil {
-		return nil, err
+	if unknown != nil {
+		return nil, unknown
 	}
 	var answers []library.Answer
 	for _, d := range devices {
