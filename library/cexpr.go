@@ -18,6 +18,9 @@ import (
 type translator struct {
 	dims      []string
 	constants map[string]any
+	// saturating makes sums and products of integers stop at the largest, by the
+	// functions of dispatch.h, for dimensions that may be any.
+	saturating bool
 }
 
 // A cType is the type of a C expression.
@@ -37,7 +40,8 @@ type cExpr struct {
 	constant any // nil when the expression depends on a dimension
 }
 
-// integer translates an expression whose value is a whole number.
+// integer translates an expression whose value is a whole number; in C it is -1 where
+// the value is none.
 func (t *translator) integer(src string) (string, error) {
 	e, err := t.parse(src)
 	if err != nil {
@@ -47,7 +51,7 @@ func (t *translator) integer(src string) (string, error) {
 	case cInt:
 		return e.text, nil
 	case cFloat:
-		return "(int64_t)" + e.text, nil
+		return fmt.Sprintf("(%[1]s == floor(%[1]s) && fabs(%[1]s) < 0x1p62 ? (int64_t)%[1]s : -1)", e.text), nil
 	}
 	return "", fmt.Errorf("%q is no number", src)
 }
@@ -217,6 +221,8 @@ func (t *translator) binary(n *ast.BinaryNode) (cExpr, error) {
 		return cExpr{text: "(" + a.text + " && " + b.text + ")", kind: cBool}, nil
 	case or:
 		return cExpr{text: "(" + a.text + " || " + b.text + ")", kind: cBool}, nil
+	case a.kind == cBool && b.kind == cBool && (op == "==" || op == "!="):
+		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: cBool}, nil
 	case a.kind > cFloat || b.kind > cFloat:
 		return a, fmt.Errorf("%s compares what are no numbers", n)
 	}
@@ -228,12 +234,19 @@ func (t *translator) binary(n *ast.BinaryNode) (cExpr, error) {
 		if a.kind == cFloat || b.kind == cFloat {
 			kind = cFloat
 		}
+		if t.saturating && kind == cInt {
+			return cExpr{text: map[string]string{"+": "evo_add(", "-": "evo_sub(", "*": "evo_mul("}[op] + a.text + ", " + b.text + ")", kind: kind}, nil
+		}
 		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: kind}, nil
 	case "/":
 		return cExpr{text: "(" + asFloat(a) + " / " + asFloat(b) + ")", kind: cFloat}, nil
 	case "%":
 		if a.kind == cInt && b.kind == cInt {
-			return cExpr{text: "(" + a.text + " % " + b.text + ")", kind: cInt}, nil
+			text := "(" + a.text + " % " + b.text + ")"
+			if n, known := b.constant.(int64); !known || n == 0 || n == -1 { // which end a program
+				text = "(" + b.text + " > 0 || " + b.text + " < -1 ? " + a.text + " % " + b.text + " : " + b.text + " ? 0 : -1)"
+			}
+			return cExpr{text: text, kind: cInt}, nil
 		}
 	case "**", "^":
 		return cExpr{text: "pow(" + asFloat(a) + ", " + asFloat(b) + ")", kind: cFloat}, nil
@@ -261,7 +274,11 @@ func (t *translator) in(n *ast.BinaryNode) (cExpr, error) {
 		if err != nil {
 			return x, err
 		}
-		return cExpr{text: fmt.Sprintf("(%s >= %s && %s <= %s)", x.text, lo.text, x.text, hi.text), kind: cBool}, nil
+		text := fmt.Sprintf("(%s >= %s && %s <= %s)", x.text, lo.text, x.text, hi.text)
+		if x.kind == cFloat { // a range has whole numbers alone
+			text = "(" + text + " && " + x.text + " == floor(" + x.text + "))"
+		}
+		return cExpr{text: text, kind: cBool}, nil
 	case *ast.ArrayNode:
 		items = r.Nodes
 	default:
@@ -341,6 +358,19 @@ func (t *translator) call(name string, args []ast.Node) (cExpr, error) {
 			return cExpr{text: "fabs(" + x.text + ")", kind: cFloat}, nil
 		}
 		return cExpr{text: "(" + x.text + " < 0 ? -" + x.text + " : " + x.text + ")", kind: cInt}, nil
+	case "bitnot":
+		return cExpr{text: "(~" + x.text + ")", kind: cInt}, nil
+	case "bitand", "bitor", "bitxor", "bitnand":
+		op := map[string]string{"bitand": "&", "bitor": "|", "bitxor": "^", "bitnand": "& ~"}[name]
+		return cExpr{text: "(" + x.text + " " + op + xs[1].text + ")", kind: cInt}, nil
+	case "bitshl", "bitshr", "bitushr": // by 64 and more as in Go
+		n := xs[1].text
+		text := map[string]string{
+			"bitshl":  "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s << %[2]s) : 0)",
+			"bitshr":  "(%[1]s >> (%[2]s >= 0 && %[2]s < 64 ? %[2]s : 63))",
+			"bitushr": "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s >> %[2]s) : 0)",
+		}[name]
+		return cExpr{text: fmt.Sprintf(text, x.text, n), kind: cInt}, nil
 	case "min", "max":
 		op := map[string]string{"min": "<", "max": ">"}[name]
 		for _, y := range xs[1:] {

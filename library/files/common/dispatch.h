@@ -78,6 +78,38 @@ int evo_wisdom_load(const char *path, void (*warn)(const char *message, void *us
  * else than 0, which is returned then. */
 int evo_wisdom_each(int device, int (*f)(const struct evo_variant *v, int device));
 
+/* Sums and products that stop at the largest number, for sizes that may be any. */
+static inline int64_t evo_add(int64_t a, int64_t b)
+{
+	int64_t r;
+	return !__builtin_add_overflow(a, b, &r) ? r : a < 0 ? INT64_MIN : INT64_MAX;
+}
+static inline int64_t evo_sub(int64_t a, int64_t b)
+{
+	int64_t r;
+	return !__builtin_sub_overflow(a, b, &r) ? r : a < 0 ? INT64_MIN : INT64_MAX;
+}
+static inline int64_t evo_mul(int64_t a, int64_t b)
+{
+	int64_t r;
+	return !__builtin_mul_overflow(a, b, &r) ? r : (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
+}
+
+/* The most bytes of an array, beyond any memory. */
+#define EVO_MAX_BYTES (INT64_C(1) << 56)
+
+/* Whether there can be an array of these axes, none of them negative. */
+static inline int evo_array(const int64_t *axes, int count, int64_t element)
+{
+	int64_t bytes = element;
+	for (int i = 0; i < count; i++) {
+		if (axes[i] < 0)
+			return 0;
+		bytes = evo_mul(bytes, axes[i]);
+	}
+	return bytes <= EVO_MAX_BYTES;
+}
+
 /* The problems of the library, ended by a NULL: from the generated source. */
 extern const struct evo_kernel *const evo_kernels[];
 

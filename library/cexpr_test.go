@@ -1,0 +1,125 @@
+package library
+
+import (
+	"fmt"
+	"math/rand"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// What tuning refuses to compute of an integer.
+const noInteger = "none"
+
+// TestExpressionsInC holds expressions in C against the evaluator that tuning uses, at
+// shapes that are small, large and zero.
+func TestExpressionsInC(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: no translation was run")
+	}
+	constants := map[string]any{"A": int64(3), "B": int64(-4), "F": 2.5, "YES": true, "MODE": "fast"}
+	tr := &translator{dims: []string{"M", "N"}, constants: constants}
+	sure := &translator{dims: tr.dims, constants: constants, saturating: true}
+	integers := []string{
+		"M / 2", "M / N", "N / 4 * 4", "ceil(M / A)", "int(M / 7) * 7", "int(-M / 7)", "(M - N) % 5", "(M - N) % B", "-M % 3", "M % N", "M % (N - 5)",
+		"M ** 2", "2 ** (N % 5)", "-(M - 2) ** 2", "M - N - A", "M - (N - A)", "M * (N + A) - B", "MODE == 'fast' ? M : N", "M > N ? M : N > 3 ? 3 : 0.5",
+		"(M > N ? 1 : 2.5) * 2", "min(M, N, A)", "max(M, N, 4.0, B)", "min(max(M, 8), N) + 1", "abs(M - N)", "abs(B * M)", "round(M / 2)", "floor(M / -3)",
+		"bitand(M, N - 1)", "bitor(M, 1)", "bitxor(M, N)", "bitnand(M, 6)", "bitnot(M)", "bitshl(M, 3)", "bitshr(B * M, 1)", "bitushr(M, A)", "bitshl(1, N)", "bitshr(-M, N)",
+		"+M", "M*1.0", "M * F", "float(M) * 2", "YES ? M : 0",
+	}
+	conditions := []string{
+		"M % 4 == 0", "M % N == 0", "N == 0 or M % N == 0", "not (M > N)", "M > N and N > 3 or M == 7", "M > N and (N > 3 or M == 7)", "!(M == N) && !YES == false",
+		"M in [1, 8, A]", "M not in [1, 8, A]", "M / 2 in [1, 2.5]", "M in 1..8", "M / 2 in 1..8", "M not in A..N", "M in []", "(M > 3) == (N > 3)", "(M > 3) != YES",
+		"M / N > 1.5", "M > N ? N > 2 : YES", "MODE in ['fast'] and M > 2", "1 < M and M < 9", "M <= 2**3 and M >= F",
+	}
+	rng := rand.New(rand.NewSource(1))
+	shapes := [][2]int64{{0, 0}, {7, 0}, {0, 5}, {8, 8}, {70, 5}, {1, 63}, {3, 64}, {5, 200}}
+	for range 8 {
+		shapes = append(shapes, [2]int64{rng.Int63n(10), rng.Int63n(5000)})
+	}
+	var body strings.Builder
+	var want, about []string
+	for i, src := range append(integers, conditions...) {
+		text, again := "", ""
+		if i < len(integers) {
+			if text, err = tr.integer(src); err == nil {
+				again, err = sure.integer(src)
+			}
+		} else if text, err = tr.condition(src); err == nil {
+			again, err = sure.condition(src)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&body, "static void f%d(int64_t M, int64_t N)\n{\n\t(void)M, (void)N;\n\tprintf(\"%%lld %%lld\\n\", (long long)(%s), (long long)(%s));\n}\n", i, text, again)
+	}
+	body.WriteString("int main(void)\n{\n")
+	for i, src := range append(integers, conditions...) {
+		env := map[string]any{"M": int64(0), "N": int64(0)}
+		for k, v := range constants {
+			env[k] = v
+		}
+		x, err := genome.CompileExpr(src, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range shapes {
+			env["M"], env["N"] = s[0], s[1]
+			said := noInteger
+			if i < len(integers) {
+				if n, err := x.Int(env); err == nil {
+					said = strconv.FormatInt(n, 10)
+				}
+			} else if ok, err := x.Bool(env); err == nil {
+				said = map[bool]string{true: "1", false: "0"}[ok]
+			} else {
+				said = "0" // what cannot be said of a shape does not hold
+			}
+			want, about = append(want, said), append(about, fmt.Sprintf("%s at %d", src, s))
+			fmt.Fprintf(&body, "\tf%d(%d, %d);\n", i, s[0], s[1])
+		}
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string][]byte{"p.c": []byte("#include <math.h>\n#include <stdio.h>\n#include \"dispatch.h\"\n" + body.String() + "\treturn 0;\n}\n")})
+	run(t, dir, cc, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-bool-operation", "-fsanitize=undefined", "-fno-sanitize-recover", "-I", mustAbs(t, "files/common"), "-o", "p", "p.c", "-lm")
+	got := strings.Split(strings.TrimSpace(run(t, dir, filepath.Join(dir, "p"))), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d", len(got), len(want))
+	}
+	for i, line := range got {
+		one, other, _ := strings.Cut(line, " ")
+		if one != other || one != want[i] && (want[i] != noInteger || !strings.HasPrefix(one, "-")) {
+			t.Errorf("%s: C says %s, tuning %s", about[i], line, want[i])
+		}
+	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What has no translation is refused in one line that says which.
+func TestExpressionsNotInC(t *testing.T) {
+	tr := &translator{dims: []string{"M"}, constants: map[string]any{"A": int64(3)}}
+	for src, want := range map[string]string{
+		"sum([M, A])":          `"sum([M, A])" cannot be written in C`,
+		"string(M) == '3'":     `"string(M) == '3'" cannot be written in C`,
+		"M > 2 ? 'a' : 'b'":    `"M > 2 ? 'a' : 'b'" cannot be written in C`,
+		"all([M], # % 2 == 0)": `cannot be written in C`,
+		"Q + M":                `Q has no value`,
+	} {
+		if _, err := tr.integer(src); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %s", src, err, want)
+		}
+	}
+}
