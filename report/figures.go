@@ -187,7 +187,7 @@ func (r *Campaign) progressFigure(overTime bool) (*chart, string, error) {
 			best = e.Speedup
 			steps = append(steps, plotter.XY{X: at(e), Y: best})
 		}
-		if e.Speedup > 0 && i%stride == 0 {
+		if e.Speedup > 0 && (i%stride == 0 || len(others) == 0) {
 			others = append(others, plotter.XY{X: at(e), Y: e.Speedup})
 		}
 	}
@@ -261,7 +261,7 @@ func (r *Campaign) verdictsFigure() (*chart, string, error) {
 		if counts[v] == nil {
 			counts[v] = &[verdictBins]int{}
 		}
-		counts[v][min(int(e.SpentS/unit/width), verdictBins-1)]++
+		counts[v][min(max(int(e.SpentS/unit/width), 0), verdictBins-1)]++ // a clock may have been set back
 	}
 	var notes []string
 	if pending > 0 {
