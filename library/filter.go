@@ -193,6 +193,9 @@ func toFloat(x any) (float64, bool) {
 // Genes lists the genes that the expression names, sorted.
 func (e *expression) Genes() []string { return slices.Sorted(maps.Keys(e.genes)) }
 
+// Known tells whether some candidate had each of the genes.
+func (e *expression) Known() bool { return len(e.seen) == len(e.genes) }
+
 // CheckGenes refuses a gene that no candidate had that the expression was run for:
 // its name was mistaken. have are the genes that there are.
 func (e *expression) CheckGenes(have []string) error {
@@ -278,7 +281,7 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 		}
 	}
 	e.values, e.encoding = nil, c.Asked.Genome
-	if e.whole || len(e.seen) < len(e.genes) {
+	if e.whole || !e.Known() {
 		if err := e.decode(); err != nil {
 			return nil, fmt.Errorf("candidate %s: its genome cannot be read: %w: run `tune check`", c.ID, err)
 		}

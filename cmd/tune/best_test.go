@@ -242,6 +242,10 @@ func TestQueryBadInput(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.args, s, c.want)
 		}
 	}
+	// Of those that are found none has it, but others do.
+	if s := tune(t, 0, "query", `kernel == "softmax"`, "--sort", "genome.STAGES", "--store", path); !strings.Contains(s, "1 of 3 candidates") {
+		t.Error(s)
+	}
 	if s := tune(t, 0, "query", "false", "--json", "--store", path); s != "[]\n" {
 		t.Errorf("nothing is %q", s)
 	}

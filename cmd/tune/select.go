@@ -171,16 +171,16 @@ func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, 
 			if err != nil {
 				return s, badInput(err)
 			}
-			if !ok {
-				continue
-			}
-			s.matched++
 			h := hit{Candidate: c}
-			if key != nil {
+			if key != nil && (ok || !key.Known()) {
 				if h.key, err = key.Value(c, started); err != nil {
 					return s, badInput(err)
 				}
 			}
+			if !ok {
+				continue
+			}
+			s.matched++
 			if !o.count && (key != nil || o.limit == 0 || len(s.found) < o.limit) {
 				s.found = append(s.found, h)
 			}
@@ -200,7 +200,7 @@ func (o selectOptions) run(r server.Reader, filter *library.Filter) (selection, 
 		if err := filter.CheckGenes(have); err != nil {
 			return s, badInput(err)
 		}
-		if key != nil && s.matched > 0 {
+		if key != nil {
 			if err := key.CheckGenes(have); err != nil {
 				return s, badInput(err)
 			}
