@@ -43,8 +43,11 @@ with the shape and the device that it was measured for.
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format svg --out lineage.svg\n  tune lineage 3f2a --format dot | dot -Tpdf > lineage.pdf",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.v.GetBool("json") && !cmd.Flags().Changed("format") {
+			switch json := a.v.GetBool("json"); {
+			case json && !cmd.Flags().Changed("format"):
 				format = formatJSON
+			case json && format != formatJSON:
+				return badInputf("--json and --format %s exclude each other", format)
 			}
 			if !slices.Contains(lineageFormats, format) {
 				return badInputf("unknown format %q: there are %s", format, strings.Join(lineageFormats, ", "))

@@ -301,11 +301,29 @@ func outputs(s sweep, id string) []writtenFile {
 // writeWhole writes a file beside its place first, so that what was there is
 // replaced whole or not at all. A name that ends in .gz gets it gzipped.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(path); {
+	case err != nil: // it is new, or cannot be written either
+	case !info.Mode().IsRegular(): // such as /dev/null, which no file must take the place of
+		return badInputf("%s is no regular file: name another", path)
+	default:
+		// A link stays a link.
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tune-*")
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+		return fmt.Errorf("%s cannot be written: %w", path, pe.Err)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() {
+		if pe := (*os.PathError)(nil); errors.As(err, &pe) && pe.Path == tmp.Name() {
+			err = fmt.Errorf("%s cannot be written: %w", path, pe.Err)
+		}
 		if err != nil {
 			os.Remove(tmp.Name()) //nolint:errcheck // the first error is the one to tell
 		}
@@ -324,7 +342,7 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = os.Chmod(tmp.Name(), 0o644); err != nil {
+	if err = os.Chmod(tmp.Name(), mode); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
