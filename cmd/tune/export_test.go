@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
@@ -13,8 +14,8 @@ import (
 )
 
 // addProven appends a finished campaign of a built-in kernel on a CPU, with a winner
-// that lacks nothing.
-func addProven(t testing.TB, path, kernel string, seed int64, fitness float64) {
+// that lacks nothing, measured by a compiler.
+func addProven(t testing.TB, path, kernel string, seed int64, fitness float64, compiler ...string) {
 	t.Helper()
 	catalogue, err := kernels.Open()
 	if err != nil {
@@ -42,7 +43,7 @@ func addProven(t testing.TB, path, kernel string, seed int64, fitness float64) {
 		}
 		return text
 	}
-	timings := []evaluator.Timing{evaluator.NewTiming(shape.Name, []float64{100, 101, 99}, []float64{200, 202, 198}, 1, 1)}
+	timings := []evaluator.Timing{evaluator.NewTiming(shape.Name, []float64{200 * fitness, 202 * fitness, 198 * fitness}, []float64{200, 202, 198}, 1, 1)}
 	id, campaign := fmt.Sprintf("%016x", seed), fmt.Sprintf("%s-cpu-%08x", kernel, seed)
 	result := evaluator.Result{
 		Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Fitness: fitness, Source: r.Hash, Timings: timings,
@@ -56,7 +57,7 @@ func addProven(t testing.TB, path, kernel string, seed int64, fitness float64) {
 		{Kind: store.KindStarted, Started: &store.Started{
 			Kernel: kernel, Shapes: []string{shape.Name}, Backend: backendCPU, Device: "c0ffee", Name: "a processor", Strategy: "evolution", Seed: seed,
 			Config:      encode(map[string]any{"kernel": kernel, "shapes": []string{shape.Name}, "extra": map[string]string{"kernel": kernel, "backend": backendCPU, "hash": definition.Hash}}),
-			Description: encode(evaluator.Description{Backend: backendCPU, Kernel: kernel, Shapes: []string{shape.Name}, Device: evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "c0ffee"}}),
+			Description: encode(evaluator.Description{Backend: backendCPU, Kernel: kernel, Shapes: []string{shape.Name}, Compiler: strings.Join(compiler, ""), Device: evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "c0ffee"}}),
 		}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Candidate: id, Genome: g.String(), Operator: "seed"}},
 		{Kind: store.KindTold, Told: &store.Told{Candidate: id, Verdict: "correct", Fitness: fitness, MedianNS: 100, BaselineNS: 200, Detail: encode(result)}},

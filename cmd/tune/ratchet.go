@@ -162,6 +162,9 @@ nothing could be checked at all the command fails. docs/ratchet.md has the file.
 			if path == "" {
 				return badInputf("what should it be held against? give --baseline FILE; --update writes it")
 			}
+			if update && strings.HasSuffix(path, ".gz") {
+				return badInputf("%s would be compressed, and is to be read by people: name it without .gz", path)
+			}
 			if update {
 				return a.updateRatchet(cmd, path)
 			}
@@ -274,6 +277,7 @@ func (a *app) provenBest(r server.Reader) ([]ratchetEntry, error) {
 		return nil, storeError(err)
 	}
 	var out []ratchetEntry
+	beside := map[string]string{} // by candidate: what a ratio is relative to
 	for _, c := range campaigns {
 		e := ratchetEntry{
 			Kernel: c.Started.Kernel, Shapes: c.Started.Shapes,
@@ -291,15 +295,24 @@ func (a *app) provenBest(r server.Reader) ([]ratchetEntry, error) {
 		if err != nil {
 			return nil, err
 		}
+		if v.Finals == nil {
+			continue // what they measured was not kept
+		}
 		for _, f := range v.Finals.Entries {
 			if f.Candidate == c.Finals.Winner {
 				e.measure(f.Timings)
 			}
 		}
-		if len(e.Rounds) == 0 || i >= 0 && out[i].Ratio <= e.Ratio {
+		e.Candidate, e.Harness, e.Compiler = c.Finals.Winner, v.Description.Harness, v.Description.Compiler
+		var cfg campaign.Config
+		if err := json.Unmarshal(s.Campaign.Started.Config, &cfg); err != nil {
+			return nil, fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", c.ID, err)
+		}
+		beside[e.Candidate] = strings.Join([]string{cfg.Extra["hash"], e.Harness, e.Compiler}, "\n")
+		// Ratios to different baselines are not compared: the newest campaign's counts.
+		if len(e.Rounds) == 0 || i >= 0 && beside[out[i].Candidate] == beside[e.Candidate] && out[i].Ratio <= e.Ratio {
 			continue
 		}
-		e.Candidate, e.Harness, e.Compiler = c.Finals.Winner, v.Description.Harness, v.Description.Compiler
 		if i < 0 {
 			out = append(out, e)
 		} else {
