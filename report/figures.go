@@ -187,7 +187,7 @@ func (r *Campaign) progressFigure(overTime bool) (*chart, string, error) {
 			best = e.Speedup
 			steps = append(steps, plotter.XY{X: at(e), Y: best})
 		}
-		if e.Speedup > 0 && (i%stride == 0 || len(others) == 0) {
+		if e.Speedup > 0 && i%stride == 0 {
 			others = append(others, plotter.XY{X: at(e), Y: e.Speedup})
 		}
 	}
