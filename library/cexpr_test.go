@@ -45,7 +45,7 @@ func TestExpressionsInC(t *testing.T) {
 	var body strings.Builder
 	var want, about []string
 	for i, src := range append(integers, conditions...) {
-		text, again := "", ""
+		var text, again string
 		if i < len(integers) {
 			if text, err = tr.integer(src); err == nil {
 				again, err = sure.integer(src)

@@ -391,9 +391,11 @@ func TestLibrary(t *testing.T) {
 			int64_t n[2];
 			printf("%d %d %d %d %d\n", evotune_softmax(-1, 4, x, y), evotune_softmax(1, 4, NULL, y), evotune_softmax(0, 4, NULL, NULL), evotune_softmax(1, 4, x, y), evotune_softmax_sizes(3, 5, n));
 			printf("%d %d %d\n", (int)n[0], (int)n[1], evotune_softmax_sizes(3, -5, n));
+			const int64_t huge = INT64_C(1) << 32; /* squared it is 0 */
+			printf("%d %d %d\n", evotune_softmax(huge, huge, x, y), evotune_softmax_sizes(huge, huge, n), evotune_softmax_reference(INT64_MAX, INT64_MAX, x, y));
 			printf("%s|%s\n", evotune_status_text(EVOTUNE_INVALID), evotune_status_text(99));
 			printf("%.4f %.4f\n", y[0], y[3]);`)
-		want := "1 1 0 0 0\n15 15 1\nan argument is not valid: a null pointer, a negative size, or a flag that is neither 0 nor 1|no status of evotune\n0.0321 0.6439\n"
+		want := "1 1 0 0 0\n15 15 1\n1 1 1\nan argument is not valid: a null pointer, a negative size, one beyond any memory, or a flag that is neither 0 nor 1|no status of evotune\n0.0321 0.6439\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
@@ -549,6 +551,28 @@ func testWisdom(t *testing.T, dir string) {
 			}
 		})
 	}
+	// The environment's file is read before any other, which goes before it then.
+	t.Run("environment", func(t *testing.T) {
+		for name, candidate := range map[string]string{"env.txt": "abcdef", "w.txt": "c0ffee"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(head+line("softmax", "ROWS=5,COLS=7", candidate)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("EVOTUNE_WISDOM", "env.txt")
+		got := program(t, dir, `
+			struct evotune_choice c;
+			evotune_wisdom_load("w.txt", warn, NULL);
+			evotune_softmax_choice(5, 7, &c);
+			printf("%s\n", c.candidate);`)
+		if got != "c0ffee\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("a folder", func(t *testing.T) {
+		if got, want := program(t, dir, `printf("%d\n", evotune_wisdom_load("src", warn, NULL));`), "warning: src:0: Is a directory\n4\n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 	t.Run("missing", func(t *testing.T) {
 		if got, want := program(t, dir, `printf("%d\n", evotune_wisdom_load("nowhere.txt", warn, NULL));`), "warning: nowhere.txt:0: No such file or directory\n4\n"; got != want {
 			t.Errorf("got %s, want %s", got, want)

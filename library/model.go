@@ -332,6 +332,20 @@ func (b buffer) Count() (string, error) {
 	return strings.Join(axes, " * "), nil
 }
 
+// AxesC are its axes, in C that computes with numbers of any size.
+func (b buffer) AxesC() ([]string, error) {
+	t := &translator{dims: b.of.Dims, saturating: true}
+	var axes []string
+	for _, a := range b.Shape {
+		text, err := t.integer(a)
+		if err != nil {
+			return nil, fmt.Errorf("the shape of %s: %w", b.Name, err)
+		}
+		axes = append(axes, text)
+	}
+	return axes, nil
+}
+
 // Widen makes an element a double; Narrow the reverse.
 func (b buffer) Widen(x string) string {
 	switch b.DType {
@@ -356,7 +370,7 @@ func (b buffer) Narrow(x string) string {
 
 // Draw is a random element, as a double.
 func (b buffer) Draw() string {
-	return fmt.Sprintf("%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B))
+	return fmt.Sprintf("draw_%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B))
 }
 
 // Tolerance is what its error may be.
@@ -451,8 +465,11 @@ func (p *problem) Tuned() []shape {
 	return list
 }
 
-// OtherDims is the first tuned shape with its first size made odd or even by a counter.
+// OtherDims is the first tuned shape with one size, of no flag if it can be, made odd
+// or even by a counter.
 func (p *problem) OtherDims(counter string) string {
-	s := p.Tuned()[0]
-	return fmt.Sprintf("%d + (%s & 1)", s.dims[0], counter) + strings.TrimPrefix(s.Dims(), strconv.FormatInt(s.dims[0], 10))
+	list := strings.Split(p.Tuned()[0].Dims(), ", ")
+	i := max(0, slices.IndexFunc(p.Dims, func(d string) bool { return !slices.Contains(p.Flags, d) }))
+	list[i] += " + (" + counter + " & 1)"
+	return strings.Join(list, ", ")
 }

@@ -305,7 +305,10 @@ static int load(struct reader *r, FILE *f)
 		}
 		t->lines[count++] = l;
 	}
-	if (status == EVOTUNE_OK && r->number == 0) {
+	if (status == EVOTUNE_OK && ferror(f)) {
+		complain(r, "%s", strerror(errno));
+		status = EVOTUNE_BAD_FILE;
+	} else if (status == EVOTUNE_OK && r->number == 0) {
 		complain(r, "the file is empty");
 		status = EVOTUNE_BAD_FILE;
 	}
@@ -344,6 +347,7 @@ int evo_wisdom_load(const char *path, void (*warn)(const char *, void *), void *
 
 int evotune_wisdom_load(const char *path, void (*warn)(const char *, void *), void *user)
 {
+	pthread_once(&begun, begin); /* what the environment names was there before */
 	return evo_wisdom_load(path, warn ? warn : to_stderr, user);
 }
 
@@ -353,7 +357,7 @@ const char *evotune_status_text(int status)
 	case EVOTUNE_OK:
 		return "ok";
 	case EVOTUNE_INVALID:
-		return "an argument is not valid: a null pointer, a negative size, or a flag that is neither 0 nor 1";
+		return "an argument is not valid: a null pointer, a negative size, one beyond any memory, or a flag that is neither 0 nor 1";
 	case EVOTUNE_NO_MEMORY:
 		return "out of memory";
 	case EVOTUNE_UNSUPPORTED:
