@@ -131,7 +131,8 @@ const maxProven = 1000
 
 // Ask answers with the best stored candidates for a question, at least one: those
 // of the nearest device by CompareDevices first, of these those of the nearest
-// shape by Distance, then winners of finals, then the smaller fitness. A
+// shape by Distance, then winners of finals, then the smaller fitness. What failed
+// in finals does not answer. A
 // candidate that was tuned for another shape than the one asked for must be able to
 // compute this one. The error wraps ErrNoCandidate or ErrQuestion.
 func Ask(src Source, q Question) ([]Answer, error) {
@@ -160,6 +161,7 @@ func Ask(src Source, q Question) ([]Answer, error) {
 	}
 	slices.SortStableFunc(near, (*source).compare)
 	var out []Answer
+	looked := near
 	for len(near) > 0 && len(out) < q.Limit {
 		n := 1
 		for n < len(near) && near[0].compare(near[n]) == 0 {
@@ -172,7 +174,15 @@ func Ask(src Source, q Question) ([]Answer, error) {
 		out, near = append(out, found...), near[n:]
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w of %q%s: %s", ErrNoCandidate, q.Kernel, q.text(), offer(all))
+		fallen := 0
+		for _, s := range looked {
+			fallen += len(s.fallen)
+		}
+		what := offer(all)
+		if fallen > 0 {
+			what += fmt.Sprintf(", of which %d failed in the finals", fallen)
+		}
+		return nil, fmt.Errorf("%w of %q%s: %s", ErrNoCandidate, q.Kernel, q.text(), what)
 	}
 	return out, nil
 }
@@ -275,6 +285,9 @@ type source struct {
 	searched []string
 	limits   map[string]any
 	on       *kernels.Definition
+	// fallen are the candidates that failed in the newest finals; nil until one was
+	// asked for.
+	fallen map[string]bool
 }
 
 func (s *source) compare(o *source) int {
@@ -383,6 +396,38 @@ func (s *source) read(text string) error {
 		s.limits[name] = v
 	}
 	return nil
+}
+
+// failed tells whether a candidate was found wrong in the finals, after the search had
+// found it correct.
+func (s *source) failed(src Source, c store.Candidate) (bool, error) {
+	if c.Finals == nil || c.Finals.Winner == c.ID {
+		return false, nil
+	}
+	if s.fallen == nil {
+		full, err := src.Campaign(s.ID)
+		if err != nil {
+			return false, err
+		}
+		var finals struct {
+			Entries []struct {
+				Verdict evaluator.Verdict `json:"verdict"`
+			} `json:"entries"`
+		}
+		f := full.Finals
+		if f != nil && len(f.Detail) > 0 {
+			if err := json.Unmarshal(f.Detail, &finals); err != nil {
+				return false, fmt.Errorf("campaign %s: its finals cannot be read: %w: run `tune check`", s.ID, err)
+			}
+		}
+		s.fallen = map[string]bool{}
+		for i, e := range finals.Entries {
+			if i < len(f.Finalists) && e.Verdict != evaluator.Correct && e.Verdict != evaluator.Infrastructure {
+				s.fallen[f.Finalists[i]] = true
+			}
+		}
+	}
+	return s.fallen[c.ID], nil
 }
 
 // deviceOf gives the device of a campaign with all its payloads.
@@ -495,7 +540,11 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			if s == nil {
 				return nil, errors.New("the campaign that holds the store does not know this query: is it an older evotune?")
 			}
-			if s.wanted == nil || s.computes(c) {
+			failed, err := s.failed(src, c)
+			if err != nil {
+				return nil, err
+			}
+			if !failed && (s.wanted == nil || s.computes(c)) {
 				out = append(out, c)
 			}
 		}

@@ -356,6 +356,48 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// What was correct in the search and wrong in the finals is no answer.
+func TestAskAfterFinals(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		verdicts []string // of a and b, in the finals
+		want     string
+	}{
+		{"the best fell", []string{"parity", "correct"}, "b c"},
+		{"both fell", []string{"parity", "launch"}, "c"},
+		{"the machine failed", []string{"infrastructure", "correct"}, "a b c"},
+		{"none fell", []string{"correct", "correct"}, "a b c"},
+	} {
+		s := newFixture(t)
+		s.add(tuned{kernel: mustKernel(t, "softmax"), device: h200, shapes: []string{"4096x1024"}, fitness: map[string]float64{"a": 0.1, "b": 0.2, "c": 0.3}})
+		detail := fmt.Sprintf(`{"entries":[{"verdict":%q},{"verdict":%q}],"winner":-1}`, c.verdicts[0], c.verdicts[1])
+		if _, err := s.Append(store.Event{Kind: store.KindFinals, Campaign: "softmax-1", Finals: &store.Finals{Finalists: []string{"a", "b"}, Detail: json.RawMessage(detail)}}); err != nil {
+			t.Fatal(err)
+		}
+		answers, err := Ask(s, Question{Kernel: "softmax", Limit: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range answers {
+			got = append(got, a.ID)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
+		}
+	}
+	s := newFixture(t)
+	s.add(tuned{kernel: mustKernel(t, "softmax"), device: h200, shapes: []string{"4096x1024"}, fitness: map[string]float64{"a": 0.1}})
+	if _, err := s.Append(store.Event{Kind: store.KindFinals, Campaign: "softmax-1", Finals: &store.Finals{
+		Finalists: []string{"a"}, Detail: json.RawMessage(`{"entries":[{"verdict":"parity"}],"winner":-1}`),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Ask(s, Question{Kernel: "softmax"}); !errors.Is(err, ErrNoCandidate) || !strings.HasSuffix(err.Error(), ", of which 1 failed in the finals") {
+		t.Error(err)
+	}
+}
+
 // TestAskIsTheNearest compares answers on random stores with all there are, looked at one by one.
 func TestAskIsTheNearest(t *testing.T) {
 	softmax := mustKernel(t, "softmax")
