@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
@@ -92,6 +91,9 @@ docs/ask.md has the rule in full, and the keys of the formats.
 			}
 			if o.top < 1 {
 				return badInputf("--top is %d: ask for one at least", o.top)
+			}
+			if cmd.Flags().Changed("device") && o.device == "" {
+				return badInputf("--device is empty: name one, or leave it out for any")
 			}
 			// The kernel's definition is read while the store is opened and its devices
 			// are looked at: either takes as long.
@@ -282,20 +284,18 @@ func (a *app) printAnswers(views []answerView, format string) error {
 	case formatCSV:
 		return writeCSV(a.out, views, answerView{})
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CANDIDATE\t\tTIME\tBASELINE\tSPEEDUP\tSHAPES\tDEVICE")
+	rows := [][]string{{"CANDIDATE", "", "TIME", "BASELINE", "SPEEDUP", "SHAPES", "DEVICE"}}
 	for _, v := range views {
 		mark := ""
 		if v.Proven {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.3fx\t%s\t%s\n", v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline),
-			v.Speedup, strings.Join(v.Shapes, ","), v.DeviceName)
+		rows = append(rows, []string{
+			v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline), fmt.Sprintf("%.3fx", v.Speedup), strings.Join(v.Shapes, ","), v.DeviceName,
+		})
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	var table strings.Builder
+	printColumns(&table, rows, 16, 1, 10, 10, 9, 30, 32) // the other formats have whole what is cut
 	for i, line := range strings.SplitAfter(strings.TrimSuffix(table.String(), "\n"), "\n") {
 		fmt.Fprintln(a.out, strings.TrimRight(line, " \n"))
 		if i > 0 {

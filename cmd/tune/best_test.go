@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
@@ -198,6 +199,26 @@ func sameNumber(a, b any) bool {
 	return false
 }
 
+// Long names do not make the table wider than a terminal.
+func TestBestTable(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out}
+	long := answerView{DeviceName: "Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", Rule: "same device"}
+	long.Candidate, long.Shapes, long.Encoding = "0123456789abcdef", []string{"64x56x56-64", "64x28x28-128", "64x14x14-256"}, "A=1"
+	long.MedianNS, long.Baseline, long.Speedup, long.Proven = 123.45e6, 234.56e6, 1.9, true
+	if err := a.printAnswers([]answerView{long}, formatTable); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableWidth {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	if !strings.Contains(out.String(), "0123456789abcdef  *  123.45 ms  234.56 ms  1.900x   64x56x56-64,64x28x28-128,64x1…  Intel(R) Xeon(R) Platinum 8480C") {
+		t.Error(out.String())
+	}
+}
+
 // TestBestBadInput holds questions that cannot be asked to one line.
 func TestBestBadInput(t *testing.T) {
 	path := manyCandidates(t, 3, 1)
@@ -213,6 +234,7 @@ func TestBestBadInput(t *testing.T) {
 		{"--top 0", "--top is 0"},
 		{"--device B300", `no device is called "B300": there are NVIDIA A100 (0000000000000002)`},
 		{"--kernels nowhere --dtype f16", "nowhere"},
+		{"--device=", "--device is empty"},
 	} {
 		if s := tune(t, exitBadInput, append([]string{"best", "attention", "--store", path}, strings.Fields(c.args)...)...); !strings.Contains(s, c.want) {
 			t.Errorf("%s: %q, want %q", c.args, s, c.want)
