@@ -24,7 +24,7 @@ things of one campaign are refused, and nothing is written.
 Every store is checked first. The new file is written beside FILE, checked, and
 takes its place in one step. Merging again changes nothing, and the order of the
 stores does not matter. Stores that a campaign is writing have to be waited for.
-` + exitHelp(exitOK, exitFailure, exitBadInput),
+` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
 		Example: "  tune merge h200.db epyc.db --into all.db\n  tune merge elsewhere.db --into evotune.db",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -155,7 +155,7 @@ else from where the campaign had them.
 
 Entries of other devices and of other versions of the harness are skipped. When
 nothing could be checked at all the command fails. docs/ratchet.md has the file.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower),
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower) + interruptedHelp,
 		Example: "  tune ratchet --baseline ratchet.json --update\n  tune ratchet --baseline ratchet.json --threshold 5% --kernels kernels",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
