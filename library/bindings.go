@@ -46,6 +46,37 @@ func local(names, taken []string) []string {
 	return out
 }
 
+// What functions may not be called in Python besides: what the generated code uses.
+var pythonNames = strings.Fields("ctypes isinstance list map memoryview os print zip")
+
+// PyFunc is the function in Python.
+func (p *problem) PyFunc() string {
+	return local([]string{startsWord(p.Name)}, slices.Concat(pythonWords, pythonNames))[0]
+}
+
+// startsWord makes a word begin with a letter.
+func startsWord(name string) string {
+	if name[0] >= '0' && name[0] <= '9' {
+		return "k" + name
+	}
+	return name
+}
+
+// symbols are what the library has in C and in Go for the problem.
+func (p *problem) symbols() []string {
+	var list []string
+	for _, s := range []string{"", "_choice", "_sizes", "_reference", "_workspace"} {
+		list = append(list, p.Func+s)
+	}
+	for _, s := range []string{"", "Choice", "Sizes", "Reference"} {
+		list = append(list, p.GoName()+s)
+	}
+	return list
+}
+
+// librarySymbols are those of every library.
+var librarySymbols = strings.Fields("evotune_status_text evotune_rule_text evotune_wisdom_load evotune_prepare StatusError Choice WisdomLoad")
+
 // names are the dimensions and then the buffers.
 func (p *problem) names() []string {
 	all := slices.Clone(p.Dims)
@@ -70,7 +101,7 @@ func (b buffer) PyName() string {
 // GoName is the function in Go.
 func (p *problem) GoName() string {
 	var s strings.Builder
-	for _, part := range strings.Split(p.Name, "_") {
+	for _, part := range strings.Split(startsWord(p.Name), "_") {
 		if part != "" {
 			s.WriteString(strings.ToUpper(part[:1]) + part[1:])
 		}

@@ -392,7 +392,7 @@ func (x *export) wisdom() []byte {
 					continue // a shape that it computes no longer
 				}
 				fastest[of] = t.MedianNS
-				best[of] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t.\n", p.Kernel, strings.Join(dims, ","), v.Candidate, tabless(v.Device), strconv.FormatFloat(t.MedianNS, 'f', 1, 64), launch)
+				best[of] = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t.\n", p.Kernel, strings.Join(dims, ","), v.Candidate, v.Device, strconv.FormatFloat(t.MedianNS, 'f', 1, 64), launch)
 			}
 		}
 		for _, of := range order {

@@ -130,7 +130,7 @@ func (x *export) manifest() error {
 	m := Manifest{Format: ManifestFormat, By: x.By, Lang: x.Lang, MinEvidence: x.Min, Embedded: x.compiler}
 	for _, p := range x.Kernels {
 		k := ManifestKernel{
-			Kernel: p.Kernel, Function: p.Func, Description: p.Description, License: p.License, Dims: p.Dims, Fallbacks: []string{},
+			Kernel: p.Kernel, Function: p.Func, Description: p.Variants[0].Rendered.Implementation.Definition().Description, License: p.License, Dims: p.Dims, Fallbacks: []string{},
 		}
 		for _, b := range p.Problem.Buffers {
 			k.Buffers = append(k.Buffers, ManifestBuffer{b.Name, string(b.DType), string(b.Role), b.Shape})

@@ -52,6 +52,12 @@ var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
 // word makes a name a word of C.
 func word(name string) string { return strings.Trim(notWord.ReplaceAllString(name, "_"), "_") }
 
+// comment makes a text one line that can stand in a comment of C and Go, and in a text
+// of Python.
+func comment(text string) string {
+	return strings.NewReplacer("*/", "* /", "/*", "/ *", `\`, "/", `"`, "'").Replace(strings.Join(strings.Fields(text), " "))
+}
+
 // newProblems groups winners by kernel, both in one order: the same winners give the
 // same problems, whatever order they come in. All are of one backend.
 func newProblems(winners []*Winner) ([]*problem, error) {
@@ -61,7 +67,7 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 		p := byName[d.Name]
 		if p == nil {
 			p = &problem{
-				Problem: w.Rendered.Implementation.Problem(), Kernel: d.Name, Name: word(d.Name), Description: d.Description, License: d.License,
+				Problem: w.Rendered.Implementation.Problem(), Kernel: d.Name, Name: word(d.Name), Description: comment(d.Description), License: d.License,
 			}
 			p.Func = "evotune_" + p.Name
 			p.Flags = flags(p.Problem)
@@ -73,7 +79,7 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 		}
 		v.Winner, v.Tuned, v.Candidate = w, true, w.Evidence.Candidate
 		v.Symbol = p.Name + "_" + v.Candidate
-		v.Device = w.Evidence.Description.Device.Name
+		v.Device = tabless(w.Evidence.Description.Device.Name)
 		for _, name := range w.Evidence.Shapes {
 			s, err := p.Shape(name)
 			if err != nil {
@@ -87,10 +93,18 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 	words := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		p := byName[name]
-		if other, taken := words[p.Name]; taken {
-			return nil, fmt.Errorf("the kernels %s and %s would have one function, %s: export them apart", other, name, p.Func)
+		if p.Name == "" {
+			return nil, fmt.Errorf("the kernel %s has no name that a function can have: rename it", name)
 		}
-		words[p.Name] = name
+		for _, s := range p.symbols() {
+			if other, taken := words[s]; taken {
+				return nil, fmt.Errorf("the kernels %s and %s would have one function, %s: export them apart", other, name, s)
+			}
+			if slices.Contains(librarySymbols, s) {
+				return nil, fmt.Errorf("the kernel %s would have the function %s, which every library has: rename it", name, s)
+			}
+			words[s] = name
+		}
 		slices.SortFunc(p.Variants, func(a, b *variant) int {
 			return cmp.Or(strings.Compare(a.Device, b.Device), strings.Compare(a.Candidate, b.Candidate))
 		})

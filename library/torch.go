@@ -99,6 +99,9 @@ func (a torchArg) CType() string {
 // there is none.
 func newTorchOp(p *problem) (*torchOp, error) {
 	op := &torchOp{problem: p, Leading: -1, Uniform: true}
+	if p.PyFunc() != p.Name {
+		return nil, fmt.Errorf("its name cannot be one in Python")
+	}
 	var in []string
 	told := map[string]bool{}
 	for _, b := range p.Buffers() {
