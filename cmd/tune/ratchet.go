@@ -414,12 +414,18 @@ func (j *ratchetJob) lookUp(r server.Reader) (err error) {
 	if err != nil {
 		return storeError(err)
 	}
-	if j.candidate.Told == nil {
-		j.missing = "the store has no result of it"
-		return nil
+	c := j.candidate
+	if j.campaign, err = r.Campaign(c.Campaign); err != nil {
+		return storeError(err)
 	}
-	j.campaign, err = r.Campaign(j.candidate.Campaign)
-	return storeError(err)
+	of := ratchetEntry{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.entry.Device} // other devices are skipped
+	switch {
+	case c.ID != j.entry.Candidate || !of.same(j.entry):
+		j.missing = fmt.Sprintf("in the store it is %s, of %s at %s", c.ID, c.Kernel, strings.Join(c.Shapes, ", "))
+	case c.Told == nil:
+		j.missing = "the store has no result of it"
+	}
+	return nil
 }
 
 // hold measures one entry again. The error is for what kept it from doing so.
