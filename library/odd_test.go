@@ -112,6 +112,14 @@ func TestOddKernels(t *testing.T) {
 	files := mustExport(t, []*Winner{winnerFrom(t, odd(t, "2-map"), "c0ffee", 1), winnerFrom(t, odd(t, "map"), "beef", 2)}, toC)
 	dir := build(t, files)
 	check(t, dir, files)
+	// Nothing but names of the library, also where hidden ones are seen.
+	if _, err := exec.LookPath("nm"); err == nil {
+		for line := range strings.Lines(run(t, dir, "nm", "-D", "--defined-only", "libevotune.so")) {
+			if f := strings.Fields(line); !strings.HasPrefix(f[len(f)-1], "evotune_") {
+				t.Errorf("the symbol %s is visible", f[len(f)-1])
+			}
+		}
+	}
 	// The header alone, by the strictest compilers; the times, which nobody reads here.
 	for _, args := range [][]string{
 		{"gcc", "-std=c99", "-pedantic-errors", "-x", "c"},

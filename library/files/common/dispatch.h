@@ -7,6 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Linkers see these names in a static library: they have its prefix there. */
+#define evo_choose evotune_private_choose
+#define evo_device_name evotune_private_device_name
+#define evo_epoch_ evotune_private_epoch_
+#define evo_fits evotune_private_fits
+#define evo_kernels evotune_private_kernels
+#define evo_plugin evotune_private_plugin
+#define evo_rank evotune_private_rank
+#define evo_wisdom_each evotune_private_wisdom_each
+#define evo_wisdom_load evotune_private_wisdom_load
+
 /* The most dimensions that a problem has. */
 #define EVO_MAX_DIMS 32
 

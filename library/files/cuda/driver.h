@@ -43,6 +43,9 @@ enum {
 	F(cuMemsetD8, "cuMemsetD8_v2", (CUdeviceptr, unsigned char, size_t)) \
 	F(cuCtxSynchronize, "cuCtxSynchronize", (void))
 
+/* As in dispatch.h. */
+#define evo_driver evotune_private_driver
+
 struct evo_driver {
 #define EVO_MEMBER(name, symbol, params) int(*name) params;
 	EVO_DRIVER(EVO_MEMBER)

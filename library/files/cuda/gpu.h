@@ -9,6 +9,15 @@
 #include "dispatch.h"
 #include "evotune.h"
 
+/* As in dispatch.h. */
+#define evo_current evotune_private_current
+#define evo_facts evotune_private_facts
+#define evo_geometry evotune_private_geometry
+#define evo_launch evotune_private_launch
+#define evo_load evotune_private_load
+#define evo_look evotune_private_look
+#define evo_number evotune_private_number
+
 /* Devices that are told apart; those beyond are refused. */
 #define EVO_MAX_DEVICES 64
 
