@@ -475,6 +475,16 @@ func TestHalves(t *testing.T) {
 	if out := check(t, dir, files); strings.Count(out, "ok ") != 3 {
 		t.Error(out)
 	}
+	// A kernel that wants arrays at better addresses than callers have does not pass.
+	const file = "src/kernels/scale_half_c0ffee.c"
+	files[file] = []byte(strings.Replace(string(files[file]), "\tfor (", "\tif ((uintptr_t)x % 16)\n\t\t__builtin_trap();\n\tfor (", 1))
+	dir = build(t, files)
+	run(t, dir, "gcc", "-Iinclude", "test/check.c", "src/reference_scale_half.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm")
+	cmd := exec.CommandContext(t.Context(), "./check")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Errorf("the check passes:\n%s", out)
+	}
 }
 
 // check compiles and runs the library's own test.
