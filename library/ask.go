@@ -558,6 +558,10 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 	if err != nil {
 		return nil, err
 	}
+	come := map[string]bool{}
+	for _, c := range found {
+		come[c.ID] = true
+	}
 	// Some may not be able to compute the shape, and some have come already.
 	for wanted := limit + len(won); !q.Proven && len(found) < limit; wanted *= 4 {
 		others, err := src.Best(store.Query{Campaigns: ids, Limit: wanted})
@@ -569,8 +573,8 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			return nil, err
 		}
 		for _, c := range usable {
-			if !slices.ContainsFunc(found, func(o store.Candidate) bool { return o.ID == c.ID }) {
-				found = append(found, c)
+			if !come[c.ID] {
+				found, come[c.ID] = append(found, c), true
 			}
 		}
 		if len(others) < wanted {
