@@ -303,7 +303,7 @@ func geometryC(l *kernels.Launch, t *translator) ([]string, error) {
 		}
 		text, err := t.integer(e)
 		if err != nil {
-			return nil, fmt.Errorf("its launch: %w", err)
+			return nil, fmt.Errorf("the launch: %w", err)
 		}
 		list[i] = text
 	}

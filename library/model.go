@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -72,10 +73,13 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 			p.Func = "evotune_" + p.Name
 			p.Flags = flags(p.Problem)
 			byName[d.Name] = p
+			if err := p.translatable(); err != nil {
+				return nil, fmt.Errorf("kernel %s cannot leave: %s: %w", d.Name, path.Join(d.Dir, "kernel.toml"), err)
+			}
 		}
 		v, err := p.variant(w.Rendered, w.Limits)
 		if err != nil {
-			return nil, fmt.Errorf("kernel %s, candidate %s: %w", d.Name, w.Evidence.Candidate, err)
+			return nil, fmt.Errorf("candidate %s of %s cannot leave: %s: %w", w.Evidence.Candidate, d.Name, path.Join(d.Dir, "kernel.toml"), err)
 		}
 		v.Winner, v.Tuned, v.Candidate = w, true, w.Evidence.Candidate
 		v.Symbol = p.Name + "_" + v.Candidate
@@ -113,9 +117,34 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 	return all, nil
 }
 
+// translatable says which expression of the problem cannot be written in C.
+func (p *problem) translatable() error {
+	for _, b := range p.Buffers() {
+		if _, err := b.AxesC(); err != nil {
+			return err
+		}
+	}
+	for _, x := range p.Scalars {
+		if _, err := p.scalar(x); err != nil {
+			return fmt.Errorf("the value of %s: %w", x.Name, err)
+		}
+	}
+	if p.DeviceReference != nil {
+		if _, err := p.ReferenceGeometry(); err != nil {
+			return fmt.Errorf("the reference: %w", err)
+		}
+	}
+	return nil
+}
+
 // variant makes one of what is rendered.
 func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, error) {
 	v := &variant{Rendered: r, Flags: r.Flags, order: p.Dims}
+	if r.Implementation.Launch != nil {
+		if _, err := v.Geometry(); err != nil {
+			return nil, err
+		}
+	}
 	if r.Genome.IsZero() {
 		return v, nil // a source of its own, without constraints
 	}
@@ -136,7 +165,7 @@ func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, 
 		}
 		text, err := t.condition(c.Expr)
 		if err != nil {
-			return nil, fmt.Errorf("its constraint %w", err)
+			return nil, fmt.Errorf("the constraint %w", err)
 		}
 		if text != "1" {
 			all = append(all, text)
