@@ -168,11 +168,11 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		Verdict: e.Summary.Verdict, Sanitizers: map[string]string{}, Winner: e.Summary.Winner, Significant: e.Summary.Significant,
 	}
 	for _, row := range e.Parity {
-		if row.Limit > 0 {
+		if row.Limit > 0 || row.Seed != "" && row.Outcome == evaluator.Passed { // where nothing is allowed, there is no limit
 			s.Parity++
-			if s.Tolerance == 0 || row.Error/row.Limit > s.Error/s.Tolerance {
-				s.Error, s.Tolerance = row.Error, row.Limit
-			}
+		}
+		if row.Limit > 0 && (s.Tolerance == 0 || row.Error/row.Limit > s.Error/s.Tolerance) {
+			s.Error, s.Tolerance = row.Error, row.Limit
 		}
 	}
 	for _, c := range e.Sanitizers {
