@@ -127,6 +127,24 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], v.(string))
 }
 
+// full is an output that has no room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command that could not print what it was asked for has failed.
+func TestFullOutput(t *testing.T) {
+	path := manyCandidates(t, 3, 5)
+	for _, args := range [][]string{
+		{"best", "softmax"}, {"best", "softmax", "--json"}, {"query", "true"}, {"query", "true", "--count"}, {"query", "true", "--format", "csv"}, {"list"},
+	} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), append(args, "--store", path), nil, full{}, &stderr); code != exitFailure || stderr.String() != "tune: no space left on device\n" {
+			t.Errorf("tune %s: exit status %d: %s", strings.Join(args, " "), code, stderr.String())
+		}
+	}
+}
+
 // TestConfigFile holds config.toml to its promise: every key, with its default.
 func TestConfigFile(t *testing.T) {
 	a := &app{v: viper.New()}

@@ -16,21 +16,40 @@ import (
 
 // An app is one invocation: where it prints and what it was configured with.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
-	v        *viper.Viper
-	cuda     *cuda.Backend // once it was asked for
+	in   io.Reader
+	out  *output
+	err  io.Writer
+	v    *viper.Viper
+	cuda *cuda.Backend // once it was asked for
+}
+
+// An output keeps the first error of writing, so that no command that printed half
+// of an answer succeeds.
+type output struct {
+	io.Writer
+	failed error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err != nil && o.failed == nil {
+		o.failed = err
+	}
+	return n, err
 }
 
 // run is the whole program; tests call it. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr, v: viper.New()}
+	a := &app{in: stdin, out: &output{Writer: stdout}, err: stderr, v: viper.New()}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(a.out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.out.failed
+	}
 	if err == nil {
 		return exitOK
 	}

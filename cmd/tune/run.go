@@ -296,7 +296,7 @@ func (a *app) printer(workers int, ev evaluator.Evaluator) printer {
 	if a.v.GetBool("json") {
 		return jsonPrinter{a.out, a.err}
 	}
-	if f, ok := a.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return newLivePrinter(f, workers, ev)
 	}
 	return &textPrinter{w: a.out}
