@@ -102,7 +102,7 @@ func (m *merger) merge(from []string) (Merged, error) {
 	if err := m.open(from); err != nil {
 		return Merged{}, err
 	}
-	out := Merged{Path: m.into}
+	out := Merged{Path: m.into, Campaigns: []MergedCampaign{}}
 	had := map[string]bool{}
 	for _, s := range m.stores {
 		if err := m.ctx.Err(); err != nil {

@@ -279,6 +279,17 @@ func TestQueryBadInput(t *testing.T) {
 	}
 }
 
+// Nothing is a list, too.
+func TestNoCampaigns(t *testing.T) {
+	path := manyCandidates(t, 0, 0)
+	if s := tune(t, exitOK, "list", "--json", "--store", path); s != "[]\n" {
+		t.Errorf("list: %q", s)
+	}
+	if s := tune(t, exitOK, "merge", path, "--into", path+".all", "--json"); !strings.Contains(s, `"campaigns": [],`) {
+		t.Errorf("merge: %s", s)
+	}
+}
+
 // TestUnknownKernel asks for one whose definition is not there.
 func TestUnknownKernel(t *testing.T) {
 	path := manyCandidates(t, 1, 1)

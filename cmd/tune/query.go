@@ -42,7 +42,7 @@ func (a *app) listCommand() *cobra.Command {
 					return err
 				}
 				if a.v.GetBool("json") {
-					return a.printJSON(cs)
+					return a.printJSON(append([]store.Campaign{}, cs...))
 				}
 				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "CAMPAIGN\tKERNEL\tSHAPES\tDEVICE\tSTATE\tEVALUATED\tCORRECT\tBEST\tSTARTED")
