@@ -327,7 +327,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // program compiles and runs a C program against a built library.
 func program(t *testing.T, dir, body string) string {
 	t.Helper()
-	text := "#include <evotune.h>\n#include <math.h>\n#include <stdio.h>\n#include <string.h>\n" +
+	text := "#include <evotune.h>\n#include <malloc.h>\n#include <math.h>\n#include <stdio.h>\n#include <string.h>\n" +
 		"static void warn(const char *m, void *u) { (void)u; printf(\"warning: %s\\n\", m); }\nint main(void)\n{\n(void)warn;\n" + body + "\nreturn 0;\n}\n"
 	if err := os.WriteFile(filepath.Join(dir, "program.c"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -577,6 +577,26 @@ func testWisdom(t *testing.T, dir string) {
 			evotune_softmax_choice(5, 7, &c);
 			printf("%s\n", c.candidate);`)
 		if got != "c0ffee\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("again and again", func(t *testing.T) {
+		one := line("softmax", "ROWS=5,COLS=7", "510")
+		text := head + one + strings.Replace(one, "7", "8", 1) + strings.Replace(one, "510", "c0ffee", 1)
+		if err := os.WriteFile(filepath.Join(dir, "w.txt"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := program(t, dir, `
+			struct evotune_choice c;
+			size_t before = 0;
+			for (int i = 0; i < 300; i++) {
+				evotune_wisdom_load("w.txt", warn, NULL);
+				if (i == 10)
+					before = mallinfo2().uordblks;
+			}
+			evotune_softmax_choice(5, 7, &c);
+			printf("%s %d\n", c.candidate, mallinfo2().uordblks - before < 200000);`)
+		if got != "c0ffee 1\n" {
 			t.Error(got)
 		}
 	})
