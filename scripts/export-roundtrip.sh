@@ -66,6 +66,17 @@ EOF
 	{ cat program.log; exit 1; }
 program/build/program
 
+step "inside of another project, which stays as it is"
+mkdir -p around && cat >around/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.18)
+project(around LANGUAGES C)
+add_subdirectory(../library library)
+if(DEFINED BUILD_SHARED_LIBS OR DEFINED BUILD_TESTING OR TARGET evotune_check)
+	message(FATAL_ERROR "the library sets what is the project's")
+endif()
+END
+cmake -S around -B around/build >around.log 2>&1 || { cat around.log; exit 1; }
+
 step "the same with pkg-config"
 export PKG_CONFIG_PATH=$dir/installed/lib/pkgconfig LD_LIBRARY_PATH=$dir/installed/lib
 [ -d installed/lib/pkgconfig ] || { PKG_CONFIG_PATH=$(dirname "$(find "$dir/installed" -name evotune.pc)"); LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH"); }
