@@ -14,7 +14,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -102,14 +102,14 @@ var sources embed.FS
 
 // A feature is an instruction set, with its name as a word of C.
 type feature struct {
-	cpu.Feature
+	evaluator.Feature
 	ID string
 }
 
 // Features lists the instruction sets that exported libraries tell apart.
 func (x *export) Features() []feature {
 	var list []feature
-	for _, f := range cpu.Features() {
+	for _, f := range evaluator.Features() {
 		list = append(list, feature{f, strings.ToUpper(word(f.Name))})
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -41,7 +42,7 @@ func TestNative(t *testing.T) {
 		return string(text)
 	}
 	want, got := macros("-march=native"), macros(args...)
-	for _, f := range append(Features(), companions...) {
+	for _, f := range append(evaluator.Features(), companions...) {
 		if line := "#define " + f.Macro + " "; strings.Contains(want, line) != strings.Contains(got, line) {
 			t.Errorf("%s: %v with -march=native, %v with %q", f.Macro, strings.Contains(want, line), strings.Contains(got, line), args)
 		}

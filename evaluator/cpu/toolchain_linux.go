@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -97,7 +98,7 @@ func (t *toolchain) native(ctx context.Context) []string {
 		return nil
 	}
 	args := []string{"-march=x86-64"}
-	for _, f := range append(Features(), companions...) {
+	for _, f := range append(evaluator.Features(), companions...) {
 		if bytes.Contains(macros, []byte("#define "+f.Macro+" ")) {
 			args = append(args, f.Flag)
 		}
@@ -111,6 +112,10 @@ func (t *toolchain) native(ctx context.Context) []string {
 	}
 	return args
 }
+
+// companions are the sets that come with another: the flag is given when the
+// compiler defines the macro.
+var companions = []evaluator.Feature{{Macro: "__F16C__", Flag: "-mf16c"}, {Macro: "__LZCNT__", Flag: "-mlzcnt"}, {Macro: "__MOVBE__", Flag: "-mmovbe"}}
 
 // tuneFor finds the processor that gcc schedules for.
 var tuneFor = regexp.MustCompile(`(?m)^\s*-mtune=\s+(\S+)\s*$`)

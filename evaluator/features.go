@@ -1,4 +1,4 @@
-package cpu
+package evaluator
 
 import "strings"
 
@@ -26,7 +26,3 @@ func Features() []Feature {
 	}
 	return list
 }
-
-// companions are the sets that come with another: the flag is given when the
-// compiler defines the macro.
-var companions = []Feature{{Macro: "__F16C__", Flag: "-mf16c"}, {Macro: "__LZCNT__", Flag: "-mlzcnt"}, {Macro: "__MOVBE__", Flag: "-mmovbe"}}
