@@ -139,7 +139,6 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		return nil, err
 	}
 	h.desc.Device.Peaks = maps.Clone(h.peaks)
-	h.desc.Device.Peaks = maps.Clone(h.peaks)
 	if err := h.proveBaseline(ctx); err != nil {
 		return nil, err
 	}

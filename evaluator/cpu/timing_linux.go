@@ -274,9 +274,10 @@ func (c *contender) calibrate() error {
 		}
 		per := max(float64(elapsed)/float64(c.batch), 1)
 		want := int(min(max(math.Ceil(float64(sampleTarget)/per), 1), float64(c.place.sets)))
-		// The first launch is no measure: caches, pages and clocks are cold.
-		// One that takes long is not repeated for that.
-		if want <= c.batch+c.batch/4 && (try > 0 || elapsed > 10*sampleTarget) {
+		// The first launch is no measure: caches, pages and clocks are cold, and
+		// on a busy machine the process may have waited for a core. One that
+		// takes very long is not repeated for that.
+		if want <= c.batch+c.batch/4 && (try > 0 || elapsed > 100*sampleTarget) {
 			return nil
 		}
 		c.batch = want
