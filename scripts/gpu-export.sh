@@ -11,8 +11,9 @@
 # A step that fails is reported, and the next goes on with what there is. DIR gets results.txt, the table that is
 # printed last; bench.json; and records.tar.gz: the store, the libraries, every step's output.
 #
-# EACH (60) is the seconds of each campaign's search, LIMIT (530) those of everything; KERNELS chooses kernels
-# and shapes ("attention:2x8x512x64 gemm:2048").
+# EACH (60) is the seconds of each campaign's search, LIMIT (530) those of everything; KERNELS chooses kernels, shapes and, after
+# a second colon, other seconds ("attention:2x8x512x64 softmax:4096x1024+16384x4096:15"). Where there are several GPUs, campaigns go on side
+# by side, and their stores are merged; all that comes after has the first GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 out=${1:-${OUT:-}}
@@ -24,7 +25,7 @@ logs=$work/logs
 mkdir "$logs"
 limit=${LIMIT:-530}
 each=${EACH:-60}
-kernels=${KERNELS:-"attention:2x8x512x64 gemm:2048 softmax:4096x1024 layernorm:4096x1024"}
+kernels=${KERNELS:-"attention:2x8x512x64 gemm:4096 softmax:4096x1024+16384x4096:20 layernorm:4096x1024+16384x4096:20"}
 store=$work/export.db
 python=${PYTHON:-python3}
 [ -z "${CUDA_HOME:-}" ] && [ -d /usr/local/cuda ] && export CUDA_HOME=/usr/local/cuda
@@ -57,17 +58,31 @@ step() {
 say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1), $(nvcc --version 2>/dev/null | grep -o 'release [0-9.]*'), $("$python" -c 'import torch; print("PyTorch", torch.__version__)' 2>/dev/null)"
 
 # Campaigns. What comes after them takes some 200 s.
-names=
-for k in $kernels; do
-  name=${k%%:*} shape=${k#*:}
-  if [ "$(left)" -lt $((each + 210)) ]; then
-    say "$(printf '%-20s not run: the rest needs the time' "tune-$name")"
-    continue
-  fi
-  step "tune-$name" $((each + 100)) bin/tune run "$name" --backend cuda --shape "$shape" --time "${each}s" --finalists 2 --store "$store"
-  grep -h '^best: ' "$logs/tune-$name.txt" 2>/dev/null | tail -1 | sed 's/^/  /' | tee -a "$out/results.txt"
-  names="$names $name"
+gpus=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | wc -l)
+[ "$gpus" -gt 0 ] || gpus=1
+campaigns() { # campaigns GPU KERNEL...: one after the other on one GPU, into a store of its own
+  local gpu=$1 k name shapes seconds
+  shift
+  for k in "$@"; do
+    IFS=: read -r name shapes seconds <<<"$k"
+    seconds=${seconds:-$each}
+    if [ "$(left)" -lt $((seconds + 210)) ]; then
+      say "$(printf '%-20s not run: the rest needs the time' "tune-$name")"
+      continue
+    fi
+    # shellcheck disable=SC2086 # several flags
+    step "tune-$name" $((seconds + 100)) bin/tune run "$name" --backend cuda --cuda-devices "$gpu" --shape ${shapes//+/ --shape } --time "${seconds}s" --finalists 2 --store "$work/gpu$gpu.db"
+    say "$(grep -h '^best: ' "$logs/tune-$name.txt" 2>/dev/null | tail -1 | sed "s/^/  $name /")"
+  done
+}
+for ((gpu = 0; gpu < gpus; gpu++)); do
+  # shellcheck disable=SC2046,SC2086 # lists of words
+  campaigns $gpu $(awk -v g=$gpu -v n="$gpus" '{ for (i = 1; i <= NF; i++) if ((i - 1) % n == g) print $i }' <<<"$kernels") &
 done
+wait
+step merge 60 bin/tune merge "$work"/gpu*.db --into "$store"
+names=$(for k in $kernels; do echo "${k%%:*}"; done | sort -u)
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 
 # Export: of what has proof, each kernel alone where not all have.
 able=
@@ -112,6 +127,11 @@ for f in "$work"/embedded/*.cubin; do cp "$f" "$work/plugins/0${f##*/}" 2>/dev/n
 awk -F'\t' -v OFS='\t' 'NF == 7 && !/^#/ { $3 = "0" $3 } 1' "$work/embedded/wisdom.txt" >"$work/plugins/wisdom.txt"
 EVOTUNE_WISDOM=$work/plugins/wisdom.txt step check-wisdom 60 "$work/build-embedded/evotune_check"
 say "  $(grep -c 'named by a wisdom file' "$logs/check-wisdom.txt") shapes named by it"
+# The campaigns' figures once more, in fresh processes, just before PyTorch's.
+for name in $able; do
+  id=$(sed -n 's/^best: \([0-9a-f]*\) .*/\1/p' "$logs/tune-$name.txt" | tail -1)
+  step "verify-$name" 60 bin/tune verify "$id" --store "$store"
+done
 step torch-bench 120 "$python" "$work/sources/torch/bench.py" --json "$out/bench.json"
 step torch-tests 150 "$python" "$work/sources/torch/test_ops.py" -v
 say "  $(grep -c ' ok$' "$logs/torch-tests.txt") passed, $(grep -c 'skipped' "$logs/torch-tests.txt") skipped; $(tail -1 "$logs/torch-tests.txt")"

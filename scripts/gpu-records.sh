@@ -164,6 +164,30 @@ pace() {
   rm -rf "$cache"
 }
 
+# compile: NVRTC beside nvcc, on one gemm, as many at once as there are cores.
+compile() {
+  (cd evaluator/cuda && timeout 100 "$root/bin/cuda.test" -test.run '^$' -test.bench '^BenchmarkCompile$' -test.benchtime 64x >"$out/compile.txt" 2>&1)
+  grep -h '^BenchmarkCompile' "$out/compile.txt" | while read -r line; do say "compile: $line"; done
+}
+
+# sweep: a sample of a space as tables, and a search over what was recorded.
+sweep() {
+  timeout 120 bin/tune sweep rmsnorm --backend cuda --sample 60 --format compact --format t4 --format kerneltuner --out "$out/sweep" --store "$out/sweep.db" >"$out/sweep.txt" 2>&1
+  say "sweep: status $?; $(ls "$out" | grep -c '^sweep[.-].*json') tables; $(tail -1 "$out/sweep.txt" | cut -c1-120)"
+}
+
+# devices: one campaign on one GPU and over all of them, caches empty.
+devices() {
+  local d cache
+  for d in 0 all; do
+    cache=$(mktemp -d)
+    campaign "devices-$d" rmsnorm --shape 16384x4096 --time "$(seconds 15)" --window 96 --finalists 2 --cuda-devices "$d" --cache-dir "$cache"
+    rm -rf "$cache"
+  done
+  bin/tune check --store "$store" >"$out/devices.check.txt" 2>&1
+  say "devices: check: status $?; $(tail -1 "$out/devices.check.txt")"
+}
+
 for stage in "$@"; do
   begin=$SECONDS
   "$stage"

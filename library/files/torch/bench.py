@@ -1,13 +1,17 @@
 """Times the operators beside PyTorch's own, on a GPU, at the shapes that kernels were tuned for: python3 bench.py [--json FILE]
 
-Each figure is the median of many batches, in microseconds a call, by CUDA events. Inputs rotate past the last-level
-cache where the campaign's did. "kernel" is the time of the kernels alone as PyTorch's profiler sees it, "campaign"
+Each figure is the median of many samples, in microseconds a call, by CUDA events; all that is compared takes turns, in random
+order, and each sample waits for the last. In a graph, which has as many calls as last half a millisecond, the time of a
+call is that of its kernels: that is how campaigns measure, and inputs and outputs rotate as they do there. "campaign" is
 what manifest.json says."""
 
 import argparse
+import collections
 import itertools
 import json
+import math
 import pathlib
+import random
 import statistics
 import sys
 
@@ -18,72 +22,70 @@ sys.path.insert(0, str(HERE))
 import evotune_torch  # noqa: E402
 import theirs  # noqa: E402
 
-BATCHES, CALLS, PAST_CACHE = 40, 20, 256 << 20
+ROUNDS, EAGER_CALLS, LEAST_US, MOST_CALLS = 30, 20, 500, 1024
 
 
-def inputs(op, dims):
-    """Sets of arguments: enough that they do not fit the cache, where the problem is cold, and a few otherwise."""
+def inputs(op, dims, ours):
+    """Sets of arguments, as many as a campaign rotates through: they take half of the last-level cache, or exceed it three times where the problem is cold."""
     first = theirs.arguments(op, dims, "cuda")
-    size = sum(a.numel() * a.element_size() for a in first if isinstance(a, torch.Tensor))
-    n = max(2, min(64, PAST_CACHE // max(size, 1))) if op["cache"] == "cold" else 2
+    size = max(1, sum(a.numel() * a.element_size() for a in [*first, ours(*first)] if isinstance(a, torch.Tensor)))
+    cache = torch.cuda.get_device_properties(0).L2_cache_size
+    n = max(2, min(64, 3 * cache // size + 1)) if op["cache"] == "cold" else max(2, min(4, cache // 2 // size))
     return [first] + [theirs.arguments(op, dims, "cuda", seed) for seed in range(2, n + 1)]
 
 
-def batches(run):
-    """Median microseconds of run, which makes CALLS calls."""
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(BATCHES)]
-    for start, end in marks:
-        start.record()
-        run()
-        end.record()
-    torch.cuda.synchronize()
-    return statistics.median(s.elapsed_time(e) for s, e in marks) * 1e3 / CALLS
-
-
-def calls(f, sets):
-    turn = itertools.cycle(sets)
+def calls(f, sets, n):
+    """A function that calls f so many times, keeping as many results as there are sets."""
 
     def run():
-        for _ in range(CALLS):
-            f(*next(turn))
+        kept = collections.deque(maxlen=len(sets))
+        for _, args in zip(range(n), itertools.cycle(sets)):
+            kept.append(f(*args))
 
     return run
 
 
-def eager(f, sets):
-    return batches(calls(f, sets))
+def once(run):
+    """Microseconds of the device's time between two events."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    run()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e3
 
 
 def graphed(f, sets):
+    """The calls of one sample in a CUDA graph, and their number."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for args in sets[:2]:
-            f(*args)
+        calls(f, sets, len(sets))()
     torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    run = calls(f, sets)
-    with torch.cuda.graph(graph):
-        run()
-    return batches(graph.replay)
+
+    def capture(n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            calls(f, sets, n)()
+        graph.replay()
+        return graph
+
+    few = capture(len(sets))
+    each = min(once(few.replay) for _ in range(5)) / len(sets)
+    n = len(sets) * max(1, min(MOST_CALLS // len(sets), math.ceil(LEAST_US / each / len(sets))))
+    return capture(n).replay, n
 
 
-def kernel(f, sets):
-    """Microseconds of device time a call, by the profiler."""
-    from torch.profiler import ProfilerActivity, profile
-
-    run = calls(f, sets)
-    run()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
-        run()
-        torch.cuda.synchronize()
-    on = [e.time_range.elapsed_us() for e in p.events() if e.device_type == torch.autograd.DeviceType.CUDA]
-    # one kernel a call; where there are as many, their median is robust against the first
-    return statistics.median(on) if len(on) == CALLS else sum(on) / CALLS
+def race(runs):
+    """Medians of what takes turns: runs has a function and its number of calls by name, or why there is none."""
+    samples = {name: [] for name, run in runs.items() if not isinstance(run, str)}
+    for turn in range(ROUNDS + 2):
+        for name in random.sample(sorted(samples), len(samples)):
+            run, n = runs[name]
+            us = once(run) / n
+            if turn >= 2:
+                samples[name].append(us)
+    return {name: statistics.median(samples[name]) if name in samples else runs[name] for name in runs}
 
 
 def attempt(f, *args):
@@ -93,6 +95,11 @@ def attempt(f, *args):
     except Exception as e:  # whatever a backend says: the others go on
         torch.cuda.synchronize()
         return str(e).strip().splitlines()[0][:80] if str(e).strip() else type(e).__name__
+
+
+def check(f, sets):
+    f(*sets[0])
+    torch.cuda.synchronize()
 
 
 def sdpa(backend):
@@ -142,21 +149,22 @@ def main():
         sys.exit("bench.py: it needs a GPU, and a library exported for GPUs")
     manifest = json.loads((HERE.parent / "manifest.json").read_text())
     evotune_torch.prepare()
-    rows, columns = [], ["kernel", "shape", "ours", "torch", "ours graph", "torch graph", "ours kernel", "torch kernel", "campaign", "kernel/campaign"]
+    rows, columns = [], ["kernel", "shape", "ours eager", "torch eager", "ours graph", "torch graph", "campaign", "graph/campaign"]
     for name, op in evotune_torch.OPS.items():
         if op["kernel"] not in theirs.EAGER:
             continue
-        ours, torchs = getattr(torch.ops.evotune, name), theirs.EAGER[op["kernel"]]
+        ways = {"ours": getattr(torch.ops.evotune, name), "torch": theirs.EAGER[op["kernel"]], **others(op)}
         for shape, (dims, campaign) in tuned(manifest, op["kernel"]).items():
-            sets = inputs(op, dims)
-            row = {
-                "kernel": op["kernel"], "shape": shape, "error": theirs.error(ours(*sets[0]), theirs.double(op, sets[0])), "tolerance": op["tolerance"],
-                "ours": attempt(eager, ours, sets), "torch": attempt(eager, torchs, sets),
-                "ours graph": attempt(graphed, ours, sets), "torch graph": attempt(graphed, torchs, sets),
-                "ours kernel": attempt(kernel, ours, sets), "torch kernel": attempt(kernel, torchs, sets), "campaign": campaign,
-            }
-            row["kernel/campaign"] = row["ours kernel"] / campaign if isinstance(row["ours kernel"], float) else None
-            row["others"] = {n: {"eager": attempt(eager, f, sets), "graph": attempt(graphed, f, sets)} for n, f in others(op).items()}
+            sets = inputs(op, dims, ways["ours"])
+            wrong = theirs.error(ways["ours"](*sets[0]), theirs.double(op, sets[0]))
+            usable = {way: attempt(check, f, sets) for way, f in ways.items()}
+            eager = race({way: usable[way] or (calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()})
+            graph = race({way: usable[way] or attempt(graphed, f, sets) for way, f in ways.items()})
+            row = {"kernel": op["kernel"], "shape": shape, "error": wrong, "tolerance": op["tolerance"], "campaign": campaign}
+            for way in ways:
+                row[f"{way} eager"], row[f"{way} graph"] = eager[way], graph[way]
+            row["graph/campaign"] = row["ours graph"] / campaign if isinstance(row["ours graph"], float) else None
+            row["others"] = {way: {"eager": eager[way], "graph": graph[way]} for way in list(ways)[2:]}
             rows.append(row)
             del sets
             torch.cuda.empty_cache()
@@ -169,7 +177,7 @@ def main():
         if r["others"]:
             print(f"{r['kernel']} {r['shape']}, PyTorch's backends, eager and in a graph: " + "; ".join(
                 f"{n} {cell(o['eager'])} {cell(o['graph'])}" for n, o in r["others"].items()))
-        for c in columns[2:8]:
+        for c in columns[2:6]:
             if isinstance(r[c], str):
                 print(f"{r['kernel']} {r['shape']}, {c}: {r[c]}")
         if not r["error"] <= max(r["tolerance"], 1e-6):
