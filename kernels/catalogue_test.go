@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -207,7 +209,7 @@ func TestScaffold(t *testing.T) {
 // A definition can be shown as JSON, with patterns and values as people write
 // them.
 func TestDefinitionJSON(t *testing.T) {
-	d := mustLoad(t, folder(base+cuda))
+	d := mustLoad(t, folder(base+cuda+"[[implementation.profile]]\ncounter = \"SM busy\"\nmin = 2.5\nwhen = \"TILE == 8\"\n"))
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +236,8 @@ func TestDefinitionJSON(t *testing.T) {
 				Kind   string
 				Genome map[string]any
 			}
-			Launch struct{ Grid []string }
+			Launch  struct{ Grid []string }
+			Profile []map[string]any
 		}
 	}
 	if err := json.Unmarshal(text, &got); err != nil {
@@ -246,6 +249,12 @@ func TestDefinitionJSON(t *testing.T) {
 		im.Constraints[0].Expr != "TILE*ROWS <= M*2" || im.Baseline.Kind != "genome" || im.Baseline.Genome["TILE"] != 4.0 ||
 		got.Implementations[1].Launch.Grid[1] != "N - 60" {
 		t.Errorf("%s", text)
+	}
+	if diff := cmp.Diff([]map[string]any{{"counter": "SM busy", "min": 2.5, "when": "TILE == 8"}}, got.Implementations[1].Profile); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(string(text), `"profile"`); n != 1 {
+		t.Errorf("profile stands %d times in the definition, though one implementation has it", n)
 	}
 	if strings.Contains(string(text), "one(M, N, K") {
 		t.Error("the template's text is in it")

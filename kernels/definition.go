@@ -56,6 +56,8 @@ type Implementation struct {
 	Launch *Launch
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
+	// Profile bounds what a profiler counts of a finalist (GPU only).
+	Profile []Bound
 
 	definition *Definition
 	node       *node
@@ -105,10 +107,11 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Baseline    *Baseline        `json:"baseline,omitempty"`
 		Launch      *Launch          `json:"launch,omitempty"`
 		Binary      Binary           `json:"binary,omitzero"`
+		Profile     []Bound          `json:"profile,omitempty"`
 	}{
 		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking,
-		Baseline: im.baseline, Launch: im.Launch, Binary: im.Binary,
+		Baseline: im.baseline, Launch: im.Launch, Binary: im.Binary, Profile: im.Profile,
 	}
 	for _, g := range im.Parameters {
 		out.Parameters = append(out.Parameters, gene(g))
@@ -188,6 +191,26 @@ type Binary struct {
 // A Requirement is a pattern that some mnemonic of the entry's code must match.
 type Requirement struct {
 	Pattern *regexp.Regexp `json:"pattern"`
+	// When is a condition over the parameters; empty means always.
+	When string `json:"when,omitempty"`
+
+	when *expression
+}
+
+// Counters lists what can be bounded in the profile of a finalist. The first
+// four and the last are percentages of what the device can sustain, bank
+// conflicts are a count over the launch.
+func Counters() []string {
+	return []string{"SM busy", "tensor pipe active", "DRAM throughput", "L2 throughput", "shared memory bank conflicts", "achieved occupancy"}
+}
+
+// A Bound says between which values a counter of a finalist's profile must lie.
+// A counter that could not be read breaks none.
+type Bound struct {
+	Counter string `json:"counter"` // one of Counters
+	// Min and Max are in the counter's unit; nil sets no bound.
+	Min *float64 `json:"min,omitempty"`
+	Max *float64 `json:"max,omitempty"`
 	// When is a condition over the parameters; empty means always.
 	When string `json:"when,omitempty"`
 

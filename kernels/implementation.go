@@ -16,7 +16,7 @@ func Backends() []string { return []string{"cpu", "cuda"} }
 
 func (l *loader) implementation(n *node) *Implementation {
 	t := l.d.table(n, "[[implementation]]", "name", "backend", "target", "template", "entry", "flags", "threads",
-		"include", "blocking", "parameter", "constraint", "baseline", "launch", "binary")
+		"include", "blocking", "parameter", "constraint", "baseline", "launch", "binary", "profile")
 	im := &Implementation{definition: l.def, node: n, params: map[string]*node{}, whens: map[string]*expression{}}
 	var e *node
 	if im.Name, e = t.needText("name", `"plain"`); e != nil && !shapeName.MatchString(im.Name) {
@@ -49,6 +49,7 @@ func (l *loader) implementation(n *node) *Implementation {
 		im.Blocking = append(im.Blocking, l.pattern(e))
 	}
 	l.binary(t, im, env)
+	l.profile(t, im, env)
 	l.launch(t, im, env)
 	if e := t.get("baseline", tableNode); e != nil && l.d.err == nil {
 		l.baseline(e, im)
@@ -406,6 +407,51 @@ func (l *loader) binary(t table, im *Implementation, env map[string]any) {
 		return &e.integer
 	}
 	im.Binary.MaxStack, im.Binary.MaxRegisters, im.Binary.MaxSpill = bound("max_stack"), bound("max_registers"), bound("max_spill")
+}
+
+func (l *loader) profile(t table, im *Implementation, env map[string]any) {
+	list := t.tables("profile")
+	switch {
+	case len(list) > maxList:
+		l.d.fail(list[maxList].key, "there are %d bounds on the profile, at most %d", len(list), maxList)
+	case len(list) > 0 && im.Backend == "cpu":
+		l.d.fail(list[0].key, "profile means nothing to the cpu backend: remove it")
+	}
+	for _, n := range list {
+		if l.d.err != nil {
+			return
+		}
+		pt := l.d.table(n, "[[implementation.profile]]", "counter", "min", "max", "when")
+		var b Bound
+		var e *node
+		if b.Counter, e = pt.needText("counter", `"tensor pipe active"`); !l.oneOf(e, "counter", Counters()) {
+			return
+		}
+		number := func(key string) *float64 {
+			e := pt.get(key, integerNode, floatNode)
+			if e == nil {
+				return nil
+			}
+			x, ok := e.number()
+			if !ok || x < 0 {
+				l.d.fail(e.at, "%s must be a finite number, not below 0", key)
+			}
+			return &x
+		}
+		b.Min, b.Max = number("min"), number("max")
+		switch {
+		case l.d.err != nil:
+			return
+		case b.Max == nil && (b.Min == nil || *b.Min == 0):
+			l.d.fail(n.key, "[[implementation.profile]] bounds nothing: add min, above 0, or max")
+		case b.Min != nil && b.Max != nil && *b.Min > *b.Max:
+			l.d.fail(n.children["min"].at, "min is %g, above max, which is %g", *b.Min, *b.Max)
+		}
+		if b.When, e = pt.text("when"); e != nil {
+			b.when = l.compile(e, env)
+		}
+		im.Profile = append(im.Profile, b)
+	}
 }
 
 func (l *loader) launch(t table, im *Implementation, env map[string]any) {

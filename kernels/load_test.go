@@ -133,7 +133,7 @@ var loadErrors = []struct {
 	{"unknown key", `description = "C`, `‸descriptions = "C`, `kernel.toml has no key "descriptions": did you mean description?`},
 	{"unknown key in a table", `pipe = "f32"`, "pipe = \"f32\"\n‸colour = 1", `[problem] has no key "colour": there are dims, operations, bytes, pipe, cache, reference, shape, buffer, scalar, tolerance, control, variant`},
 	{"unknown quoted key", `pipe = "f32"`, "pipe = \"f32\"\n‸\"p\\u0069p\" = 1", `[problem] has no key "pip": did you mean pipe?`},
-	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, backend, target, template, entry, flags, threads, include, blocking, parameter, constraint, baseline, launch, binary`},
+	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, backend, target, template, entry, flags, threads, include, blocking, parameter, constraint, baseline, launch, binary, profile`},
 	{"key twice", `pipe = "f32"`, "pipe = \"f32\"\n‸pipe = \"f64\"", `pipe is already set on line 10: remove one of the two`},
 	{"table twice", "[[problem.scalar]]", "[‸problem]\npipe = \"f32\"\n[[problem.scalar]]", `the table problem is already there on line 6: merge the two`},
 	{"table and array", "[[problem.scalar]]", "[[problem.tolerance]]\n[[problem.scalar]]", `the table tolerance is already there on line 64: merge the two`},
@@ -251,6 +251,7 @@ var loadErrors = []struct {
 	{"threads over dimensions", `threads = "THREADS"`, `threads = "‸M"`, `in the expression "M": unknown name M; known are FAST, OPTIMIZE, ROWS, SCALE, SPLIT, THREADS, TILE`},
 	{"launch on the CPU", "[implementation.binary]", "[‸implementation.launch]\ngrid = [\"1\"]\n[implementation.binary]", `the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]`},
 	{"registers on the CPU", "max_stack = 4096", "‸max_registers = 64", `max_registers means nothing to the cpu backend: remove it`},
+	{"profile on the CPU", "[implementation.binary]", "[[‸implementation.profile]]\ncounter = \"SM busy\"\nmin = 1\n[implementation.binary]", `profile means nothing to the cpu backend: remove it`},
 	{"stack negative", "max_stack = 4096", "max_stack = ‸-1", `max_stack is -1, expected at least 0`},
 
 	// Parameters.

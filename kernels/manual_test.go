@@ -66,6 +66,9 @@ func TestManualIsComplete(t *testing.T) {
 	for _, d := range kernels.DTypes() {
 		want = append(want, fmt.Sprintf("`%s`", d))
 	}
+	for _, c := range kernels.Counters() {
+		want = append(want, fmt.Sprintf("`%s`", c))
+	}
 	// The errors for unknown keys list the known ones.
 	for _, f := range []string{
 		"x = 1\n" + base, strings.Replace(base, "[problem]", "[problem]\nx = 1", 1),
@@ -81,6 +84,7 @@ func TestManualIsComplete(t *testing.T) {
 		strings.Replace(base+variant, "[[problem.variant]]", "[[problem.variant]]\nx = 1", 1),
 		strings.Replace(base+variant, "[problem.reference.cuda]", "[problem.reference.cuda]\nx = 1", 1),
 		strings.Replace(base+cuda, "[implementation.launch]", "[implementation.launch]\nx = 1", 1),
+		base + cuda + "[[implementation.profile]]\nx = 1",
 	} {
 		_, err := kernels.Load(folder(f), "k")
 		if err == nil {
@@ -93,7 +97,7 @@ func TestManualIsComplete(t *testing.T) {
 		for _, key := range strings.Split(keys, ", ") {
 			switch key {
 			case "problem", "reference", "shape", "buffer", "scalar", "tolerance", "control",
-				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "binary":
+				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "binary", "profile":
 				key = "." + key
 				if strings.Contains(string(text), "["+key[1:]+"]") {
 					continue

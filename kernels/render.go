@@ -38,6 +38,8 @@ type Rendered struct {
 	Threads int
 	// Require lists patterns of mnemonics that the entry's code must have.
 	Require []*regexp.Regexp
+	// Profile lists what a profile of the candidate must keep to.
+	Profile []Bound
 	// Hash is the SHA-256 (hex) over all of the above.
 	Hash string
 }
@@ -174,23 +176,37 @@ func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 		return Rendered{}, err
 	}
 	for _, q := range im.Binary.Require {
-		holds := q.when == nil
-		if !holds {
-			// A condition over a parameter that the genome lacks does not hold.
-			env := maps.Clone(genes)
-			lacks := slices.ContainsFunc(q.when.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok })
-			if !lacks {
-				if holds, err = q.when.prog.Bool(env); err != nil {
-					return Rendered{}, im.fail(q.when.at, "require: %v", err)
-				}
-			}
+		holds, err := q.when.holds(genes)
+		if err != nil {
+			return Rendered{}, im.fail(q.when.at, "require: %v", err)
 		}
 		if holds {
 			r.Require = append(r.Require, q.Pattern)
 		}
 	}
+	for _, b := range im.Profile {
+		holds, err := b.when.holds(genes)
+		if err != nil {
+			return Rendered{}, im.fail(b.when.at, "profile: %v", err)
+		}
+		if holds {
+			r.Profile = append(r.Profile, b)
+		}
+	}
 	r.Hash = r.hash()
 	return r, nil
+}
+
+// holds evaluates a condition over the parameters; nil always holds. One over a
+// parameter that the genome lacks does not.
+func (e *expression) holds(genes map[string]any) (bool, error) {
+	if e == nil {
+		return true, nil
+	}
+	if slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := genes[n]; return !ok }) {
+		return false, nil
+	}
+	return e.prog.Bool(genes)
 }
 
 // RenderBaseline gives the baseline of the problem on the implementation's

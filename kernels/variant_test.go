@@ -1,9 +1,11 @@
 package kernels_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -203,6 +205,65 @@ func TestRequire(t *testing.T) {
 	} {
 		if _, err := kernels.Load(folder(base+cuda+bad+"\n"), "k"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// Bounds on the profile with a condition count where it holds.
+func TestBounds(t *testing.T) {
+	const table = "[[implementation.profile]]\n"
+	d := mustLoad(t, folder(base+cuda+table+"counter = \"tensor pipe active\"\nmin = 0.1\nwhen = \"TILE == 8\"\n"+
+		table+"counter = \"shared memory bank conflicts\"\nmax = 0\n"))
+	im := d.Implementations[1]
+	for tile, want := range map[int]string{4: "[shared memory bank conflicts 0]", 8: "[tensor pipe active 0.1 shared memory bank conflicts 0]"} {
+		g, err := spaceOf(t, im).FromMap(map[string]any{"TILE": tile, "ROWS": 2, "THREADS": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := im.Render(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []any
+		for _, b := range r.Profile {
+			got = append(got, b.Counter)
+			for _, limit := range []*float64{b.Min, b.Max} {
+				if limit != nil {
+					got = append(got, *limit)
+				}
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("TILE=%d is held to %v, want %s", tile, got, want)
+		}
+	}
+	if bounds := d.Implementations[0].Profile; bounds != nil {
+		t.Errorf("the other implementation is held to %v", bounds)
+	}
+	const list = "SM busy, tensor pipe active, DRAM throughput, L2 throughput, shared memory bank conflicts, achieved occupancy"
+	first := strings.Count(base+cuda, "\n") + 1
+	for bad, want := range map[string]string{
+		"min = 1":                                      `0:3: [[implementation.profile]] lacks counter: add counter = "tensor pipe active"`,
+		"counter = 3":                                  `1:11: counter is an integer, expected a string`,
+		`counter = "tensor pipe activ"`:                `1:11: unknown counter "tensor pipe activ": did you mean tensor pipe active? there are ` + list,
+		`counter = "power"`:                            `1:11: unknown counter "power": there are ` + list,
+		`counter = "SM busy"`:                          `0:3: [[implementation.profile]] bounds nothing: add min, above 0, or max`,
+		"counter = \"SM busy\"\nmin = 0":               `0:3: [[implementation.profile]] bounds nothing: add min, above 0, or max`,
+		"counter = \"SM busy\"\nmin = \"1\"":           `2:7: min is a string, expected an integer or a float`,
+		"counter = \"SM busy\"\nmin = -0.5":            `2:7: min must be a finite number, not below 0`,
+		"counter = \"SM busy\"\nmax = inf":             `2:7: max must be a finite number, not below 0`,
+		"counter = \"SM busy\"\nmin = 4\nmax = 3.5":    `2:7: min is 4, above max, which is 3.5`,
+		"counter = \"SM busy\"\nmin = 1\nlimit = 2":    `3:1: [[implementation.profile]] has no key "limit": there are counter, min, max, when`,
+		"counter = \"SM busy\"\nmin = 1\nwhen = \"M\"": `3:9: in the expression "M": unknown name M; known are ROWS, THREADS, TILE`,
+	} {
+		line, rest, _ := strings.Cut(want, ":")
+		n, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = fmt.Sprintf("k/kernel.toml:%d:%s", first+n, rest)
+		if _, err := kernels.Load(folder(base+cuda+table+bad+"\n"), "k"); err == nil || filepath.ToSlash(err.Error()) != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", bad, err, want)
 		}
 	}
 }

@@ -73,8 +73,8 @@ func (h *bench) Duel(ctx context.Context, bins []evaluator.Binary) ([]evaluator.
 			}
 		}
 	}
-	if h.options.Profile {
-		h.profile(ctx, g, contenders)
+	if err := h.profile(ctx, g, contenders); err != nil {
+		return nil, err
 	}
 	return entries, nil
 }

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
 )
 
-// profiled are the counters of Nsight Compute that a finalist's profile has.
+// profiled are the counters of Nsight Compute that a finalist's profile has:
+// those that [kernels.Counters] lists.
 var profiled = []struct{ name, metric string }{
 	{"SM busy", "sm__instruction_throughput.avg.pct_of_peak_sustained_active"},
 	{"tensor pipe active", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"},
@@ -73,7 +76,7 @@ func readProfile(text string) []evaluator.Evidence {
 		}
 		v, err := strconv.ParseFloat(strings.ReplaceAll(row[value], ",", ""), 64)
 		why := ""
-		if err != nil {
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			why = fmt.Sprintf("ncu says %q", row[value])
 		}
 		seen[row[name]] = reading{v, row[unit], why}
@@ -91,4 +94,40 @@ func readProfile(text string) []evaluator.Evidence {
 		}
 	}
 	return list
+}
+
+// hold holds a finalist's readings against the bounds of its definition: a row
+// for each, and the reason of the first that is broken; "" when none is. What
+// could not be read breaks no bound and is "not run".
+func hold(bounds []kernels.Bound, readings []evaluator.Evidence) (rows []evaluator.Evidence, reason string) {
+	for _, b := range bounds {
+		i := slices.IndexFunc(readings, func(e evaluator.Evidence) bool { return e.Check == b.Counter })
+		for _, side := range []struct {
+			limit  *float64
+			least  bool
+			allows string
+		}{{b.Min, true, "at least"}, {b.Max, false, "at most"}} {
+			if side.limit == nil {
+				continue
+			}
+			row := evaluator.Evidence{Check: "requires " + b.Counter, Outcome: evaluator.NotRun, Limit: *side.limit, AtLeast: side.least}
+			switch {
+			case i < 0:
+				row.Detail = "profiling is switched off"
+			case readings[i].Outcome == evaluator.NotRun:
+				row.Detail = readings[i].Detail
+			default:
+				row.Outcome, row.Value, row.Unit = evaluator.Passed, readings[i].Value, readings[i].Unit
+				if side.least && row.Value < row.Limit || !side.least && row.Value > row.Limit {
+					row.Outcome = evaluator.Failed
+					row.Detail = strings.TrimSpace(fmt.Sprintf("%g %s", row.Value, row.Unit)) + fmt.Sprintf(", %s %g is required", side.allows, row.Limit)
+					if reason == "" {
+						reason = row.Check + ": " + row.Detail
+					}
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, reason
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -16,25 +17,41 @@ import (
 // several times.
 const profileTimeout = 2 * time.Minute
 
-// profile adds the counters of the device to the finalists that did well. That
-// it does not work is told in the evidence and is nobody's fault.
-func (h *bench) profile(ctx context.Context, g *gpu, contenders []*duellist) {
+// profile adds the counters of the device to the finalists that did well, and
+// ends the part of those that break a bound of their definition. That it does not
+// work is told in the evidence and is nobody's fault. The error is that of ctx.
+func (h *bench) profile(ctx context.Context, g *gpu, contenders []*duellist) error {
 	for _, c := range contenders {
-		if c.entry.Verdict != "" || ctx.Err() != nil {
+		if c.entry.Verdict != "" {
 			continue
 		}
-		if h.toolkit.ncu == "" {
-			c.entry.Evidence = notProfiled("ncu was not found: Nsight Compute comes with NVIDIA's CUDA toolkit")
-			continue
+		readings := h.readings(ctx, g, c.candidate)
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // who was not looked at must not win
 		}
-		text, err := h.profileOne(ctx, g, c.candidate)
-		if err != nil {
-			h.log.Warn("a finalist could not be profiled", "error", err)
-			c.entry.Evidence = notProfiled(printable(err.Error()))
-			continue
+		rows, reason := hold(c.src.Profile, readings)
+		c.entry.Evidence = append(readings, rows...)
+		if reason != "" {
+			c.lose(evaluator.Inspect, "finals: "+reason)
 		}
-		c.entry.Evidence = readProfile(text)
 	}
+	return nil
+}
+
+// readings are the counters of one finalist; none when nobody is profiled.
+func (h *bench) readings(ctx context.Context, g *gpu, c *candidate) []evaluator.Evidence {
+	switch {
+	case !h.options.Profile:
+		return nil
+	case h.toolkit.ncu == "":
+		return notProfiled("ncu was not found: Nsight Compute comes with NVIDIA's CUDA toolkit")
+	}
+	text, err := h.profileOne(ctx, g, c)
+	if err != nil {
+		h.log.Warn("a finalist could not be profiled", "error", err)
+		return notProfiled(printable(err.Error()))
+	}
+	return readProfile(text)
 }
 
 // profileOne gives a worker under ncu all of its requests at once and returns
