@@ -156,11 +156,12 @@ rows() {
 }
 
 # pace: fully validated candidates a minute, all four sanitizers, on the WMMA
-# space at 2048, with an empty cache.
+# space at 2048, with an empty cache; PACE has further flags.
 pace() {
   local cache
   cache=$(mktemp -d)
-  campaign pace gemm --implementation wmma --shape 2048 --time "$(seconds 60)" --window 96 --finalists 1 --cache-dir "$cache"
+  # shellcheck disable=SC2086 # a list of words
+  campaign pace gemm --implementation wmma --shape 2048 --time "$(seconds 60)" --window 96 --finalists 1 --cache-dir "$cache" ${PACE:-}
   rm -rf "$cache"
 }
 
