@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -236,15 +235,12 @@ func (e *Evidence) estimates() {
 }
 
 // finalist is the candidate's own part in the finals, or nil.
-func (e *Evidence) finalist() *FinalistView {
-	if e.Finals == nil {
-		return nil
-	}
-	i := slices.IndexFunc(e.Finals.Entries, func(f FinalistView) bool { return f.Candidate == e.Candidate })
-	if i < 0 {
-		return nil
-	}
-	return &e.Finals.Entries[i]
+func (e *Evidence) finalist() *FinalistView { return e.Finals.entry(e.Candidate) }
+
+// FinalistOf reads a candidate's part in logged finals; nil when it had none.
+func FinalistOf(f *store.Finals, candidate string) (*FinalistView, error) {
+	v, err := newFinals(f)
+	return v.entry(candidate), err
 }
 
 // notRun lists what was not checked. "Not run" is never "passed".
@@ -256,6 +252,13 @@ func (e *Evidence) notRun(c store.Candidate) {
 		for _, v := range step.Evidence {
 			if v.Outcome == evaluator.NotRun {
 				e.NotRun = append(e.NotRun, colon(string(step.Stage)+": "+v.Check, v.Detail))
+			}
+		}
+	}
+	if f := e.finalist(); f != nil {
+		for _, v := range f.Evidence {
+			if v.Outcome == evaluator.NotRun {
+				e.NotRun = append(e.NotRun, colon("finals: "+v.Check, v.Detail))
 			}
 		}
 	}

@@ -889,3 +889,39 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("a log with a hole: %v", err)
 	}
 }
+
+// A finalist whose profile broke a bound is told of with the reading, and what
+// could not be read is in the list of what was not run.
+func TestProfileBounds(t *testing.T) {
+	sub := subject(t, filled(t, "", "fault"), second, report.LeftOut("", "none"))
+	const why = "finals: requires tensor pipe active: 0.02 %, at least 0.1 is required"
+	sub.Finals = &store.Finals{Finalists: []string{second}, Detail: encoded(t, map[string]any{"entries": []map[string]any{{
+		"genome": map[string]any{"THREADS": 128, "FAST": true}, "verdict": "inspect", "reason": why, "timings": []evaluator.Timing{timing("1000", 20, 0.5)},
+		"evidence": []evaluator.Evidence{
+			{Check: "requires tensor pipe active", Outcome: evaluator.Failed, Value: 0.02, Limit: 0.1, AtLeast: true, Unit: "%", Detail: "0.02 %, at least 0.1 is required"},
+			{Check: "requires DRAM throughput", Outcome: evaluator.NotRun, Detail: "at least 1 is required: no permission"},
+		},
+	}}})}
+	e, f := evidence(t, sub)
+	if s := e.Summary; s.Verdict != "inspect" || s.Stage != "finals" || s.Reason != why || s.Speedup != 0 || s.Winner {
+		t.Errorf("the summary is %+v", s)
+	}
+	if !slices.Contains(e.NotRun, "finals: requires DRAM throughput: at least 1 is required: no permission") {
+		t.Errorf("not run: %q", e.NotRun)
+	}
+	for _, want := range []string{"| requires tensor pipe active | failed | 0.02 % | at least 0.1 | 0.02 %, at least 0.1 is required |", why} {
+		if !strings.Contains(string(f["README.md"]), want) {
+			t.Errorf("README.md lacks %q", want)
+		}
+	}
+	part, err := report.FinalistOf(sub.Finals, second)
+	if err != nil || part == nil || part.Reason != why {
+		t.Errorf("its part in the finals is %+v, %v", part, err)
+	}
+	if part, err := report.FinalistOf(sub.Finals, first); part != nil || err != nil {
+		t.Errorf("the part of who was not in them is %+v, %v", part, err)
+	}
+	if part, err := report.FinalistOf(nil, second); part != nil || err != nil {
+		t.Errorf("the part in no finals is %+v, %v", part, err)
+	}
+}

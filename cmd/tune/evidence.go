@@ -125,17 +125,21 @@ func (a *app) subjectOf(r server.Reader, c store.Candidate, of store.Campaign, s
 		Candidate: c, Campaign: of, Lineage: n, Source: src,
 		By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
 	}
+	s.Finals, err = finalsOf(r, c, of)
+	return s, err
+}
+
+// finalsOf gives the finals that a candidate was in, with their account; nil when
+// there were none, or they cannot be had while a campaign holds the store.
+func finalsOf(r server.Reader, c store.Candidate, of store.Campaign) (*store.Finals, error) {
 	switch log, ok := r.(*store.Store); {
 	case of.Finals != nil && slices.Contains(of.Finals.Finalists, c.ID):
-		s.Finals = of.Finals
+		return of.Finals, nil
 	case c.FinalsSeq != 0 && ok: // finals before the newest
 		e, err := log.Event(c.FinalsSeq)
-		if err != nil {
-			return s, storeError(err)
-		}
-		s.Finals = e.Finals
+		return e.Finals, storeError(err)
 	}
-	return s, nil
+	return nil, nil
 }
 
 // rebuild renders a candidate again from the kernel as it is now.

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/library"
+	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -83,6 +84,8 @@ type candidateView struct {
 	// Significant is that of the finals that the candidate won.
 	Significant bool              `json:"significant"`
 	Result      *evaluator.Result `json:"result,omitempty"`
+	// Finals is its part in the finals that it was in.
+	Finals *report.FinalistView `json:"finals,omitempty"`
 }
 
 func viewOf(c store.Candidate) candidateView {
@@ -190,6 +193,19 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
 		}
 	}
+	if c.Finalist {
+		of, err := r.Campaign(c.Campaign)
+		if err != nil {
+			return storeError(err)
+		}
+		f, err := finalsOf(r, c, of)
+		if err != nil {
+			return err
+		}
+		if v.Finals, err = report.FinalistOf(f, c.ID); err != nil {
+			return fmt.Errorf("campaign %s: %w", c.Campaign, err)
+		}
+	}
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
 	}
@@ -214,6 +230,17 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	row(a.out, "verdict", "%s", v.Verdict)
 	if v.Result != nil {
 		showResult(a.out, *v.Result)
+	}
+	if f := v.Finals; f != nil {
+		text := f.Verdict
+		if f.Speedup > 0 {
+			text += fmt.Sprintf(", %.3fx the baseline", f.Speedup)
+		}
+		if f.Reason != "" {
+			text += ": " + oneLine(f.Reason)
+		}
+		row(a.out, "finals", "%s", text)
+		showEvidence(a.out, f.Evidence)
 	}
 	return nil
 }
@@ -256,9 +283,13 @@ func showResult(w io.Writer, r evaluator.Result) {
 	row(w, "binary", "%s", r.Binary)
 	for _, s := range r.Steps {
 		row(w, string(s.Stage), "%s in %s", s.Outcome, duration(s.Elapsed))
-		for _, e := range s.Evidence {
-			fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
-		}
+		showEvidence(w, s.Evidence)
+	}
+}
+
+func showEvidence(w io.Writer, list []evaluator.Evidence) {
+	for _, e := range list {
+		fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
 	}
 }
 
@@ -272,7 +303,7 @@ func launches(n int) string {
 func evidenceText(e evaluator.Evidence) string {
 	s := string(e.Outcome)
 	if e.Limit != 0 && e.AtLeast {
-		s += fmt.Sprintf(": %.3g, at least %.3g is possible", e.Value, e.Limit)
+		s += fmt.Sprintf(": %.3g, at least %.3g", e.Value, e.Limit)
 	} else if e.Limit != 0 {
 		s += fmt.Sprintf(": %.3g of %.3g allowed", e.Value, e.Limit)
 	} else if e.Value != 0 {

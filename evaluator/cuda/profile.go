@@ -110,17 +110,18 @@ func hold(bounds []kernels.Bound, readings []evaluator.Evidence) (rows []evaluat
 			if side.limit == nil {
 				continue
 			}
-			row := evaluator.Evidence{Check: "requires " + b.Counter, Outcome: evaluator.NotRun, Limit: *side.limit, AtLeast: side.least}
+			row := evaluator.Evidence{Check: "requires " + b.Counter}
+			wanted := fmt.Sprintf("%s %g is required", side.allows, *side.limit)
 			switch {
 			case i < 0:
-				row.Detail = "profiling is switched off"
+				row.Outcome, row.Detail = evaluator.NotRun, wanted+": profiling is switched off"
 			case readings[i].Outcome == evaluator.NotRun:
-				row.Detail = readings[i].Detail
+				row.Outcome, row.Detail = evaluator.NotRun, wanted+": "+readings[i].Detail
 			default:
 				row.Outcome, row.Value, row.Unit = evaluator.Passed, readings[i].Value, readings[i].Unit
+				row.Limit, row.AtLeast = *side.limit, side.least
 				if side.least && row.Value < row.Limit || !side.least && row.Value > row.Limit {
-					row.Outcome = evaluator.Failed
-					row.Detail = strings.TrimSpace(fmt.Sprintf("%g %s", row.Value, row.Unit)) + fmt.Sprintf(", %s %g is required", side.allows, row.Limit)
+					row.Outcome, row.Detail = evaluator.Failed, strings.TrimSpace(fmt.Sprintf("%g %s", row.Value, row.Unit))+", "+wanted
 					if reason == "" {
 						reason = row.Check + ": " + row.Detail
 					}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -72,10 +71,10 @@ func TestHold(t *testing.T) {
 			"requires shared memory bank conflicts failed 7  <= 6: 7, at most 6 is required",
 		}, "requires tensor pipe active: 25 %, at most 3 is required"},
 		{"not read", []kernels.Bound{{Counter: "SM busy", Min: x(99), Max: x(100)}}, []string{
-			"requires SM busy not run 0  >= 99: no permission", "requires SM busy not run 0  <= 100: no permission",
+			"requires SM busy not run 0  <= 0: at least 99 is required: no permission", "requires SM busy not run 0  <= 0: at most 100 is required: no permission",
 		}, ""},
 		{"not profiled", []kernels.Bound{{Counter: "L2 throughput", Min: x(99)}}, []string{
-			"requires L2 throughput not run 0  >= 99: profiling is switched off",
+			"requires L2 throughput not run 0  <= 0: at least 99 is required: profiling is switched off",
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,84 +116,55 @@ printf '"ID","Metric Name","Metric Unit","Metric Value"\n"0","sm__pipe_tensor_cy
 // A finalist that breaks a bound loses, and the best of the others wins. Who
 // could not be profiled is not held to it.
 func TestBoundsInFinals(t *testing.T) {
-	finals := func(t *testing.T, profile, bounded bool, do ...string) evaluator.Finals {
-		t.Helper()
-		o := fakeOptions(t)
-		o.Profile = profile
-		bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
-		if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(ncuScript), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		b, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := fakePlan(t)
-		if least := 1.0; bounded {
-			plan.Implementations[0].Profile = []kernels.Bound{{Counter: "tensor pipe active", Min: &least}}
-		}
-		h, err := b.Open(t.Context(), plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev := evaluator.NewOrdeal(h, plan)
-		defer func() {
-			if err := ev.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		var list []genome.Genome
-		for i, d := range do {
-			list = append(list, fakeGenome(t, d, 40+i))
-		}
-		f, err := ev.Finals(t.Context(), list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+	o := fakeOptions(t, "GORACE=atexit_sleep_ms=0") // each process of the finals would sleep for a second
+	bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(ncuScript), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	row := func(e evaluator.Finalist) evaluator.Evidence {
-		i := slices.IndexFunc(e.Evidence, func(v evaluator.Evidence) bool { return v.Check == "requires tensor pipe active" })
-		if i < 0 {
-			return evaluator.Evidence{}
-		}
-		return e.Evidence[i]
-	}
+	h, ev := openFake(t, o)
+	least := 1.0
+	h.plan.Implementations[0].Profile = []kernels.Bound{{Counter: "tensor pipe active", Min: &least}}
 	for _, c := range []struct {
-		name             string
-		profile, bounded bool
-		do               []string
-		winner           int
-		outcomes         []evaluator.Check
+		name     string
+		profile  bool
+		do       []string
+		winner   int
+		outcomes []evaluator.Check // of the bound
 	}{
-		{"the fastest breaks it", true, true, []string{"nothing", "slow"}, 1, []evaluator.Check{evaluator.Failed, evaluator.Passed}},
-		{"nobody keeps to it", true, true, []string{"nothing"}, -1, []evaluator.Check{evaluator.Failed}},
-		{"the fastest cannot be read", true, true, []string{"slow", "memcheck=noise"}, 1, []evaluator.Check{evaluator.Passed, evaluator.NotRun}},
-		{"nobody is profiled", false, true, []string{"nothing", "slow"}, 0, []evaluator.Check{evaluator.NotRun, evaluator.NotRun}},
-		{"no bound", true, false, []string{"nothing", "slow"}, 0, []evaluator.Check{"", ""}},
+		{"the fastest breaks it", true, []string{"nothing", "slow"}, 1, []evaluator.Check{evaluator.Failed, evaluator.Passed}},
+		{"the fastest cannot be read", true, []string{"slow", "memcheck=noise"}, 1, []evaluator.Check{evaluator.Passed, evaluator.NotRun}},
+		{"nobody is profiled", false, []string{"slow", "nothing"}, 1, []evaluator.Check{evaluator.NotRun, evaluator.NotRun}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := finals(t, c.profile, c.bounded, c.do...)
+			h.options.Profile = c.profile
+			var list []genome.Genome
+			for i, d := range c.do {
+				list = append(list, fakeGenome(t, d, 40+i))
+			}
+			f, err := ev.Finals(t.Context(), list)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if f.Winner != c.winner {
 				t.Errorf("the winner is %d, want %d: %+v", f.Winner, c.winner, f.Entries)
 			}
 			for i, e := range f.Entries {
-				r := row(e)
-				if r.Outcome != c.outcomes[i] {
-					t.Errorf("%s: %+v, want it %s", c.do[i], r, c.outcomes[i])
-				}
 				verdict, reason := evaluator.Correct, ""
-				if r.Outcome == evaluator.Failed {
+				if c.outcomes[i] == evaluator.Failed {
 					verdict, reason = evaluator.Inspect, "finals: requires tensor pipe active: 0 %, at least 1 is required"
 				}
-				if e.Verdict != verdict || e.Reason != reason {
-					t.Errorf("%s: %s %q", c.do[i], e.Verdict, e.Reason)
+				if e.Verdict != verdict || e.Reason != reason || (e.Fitness > 0) != (verdict == evaluator.Correct) || len(e.Timings) != 1 {
+					t.Errorf("%s: %s %q, fitness %g of %d timings", c.do[i], e.Verdict, e.Reason, e.Fitness, len(e.Timings))
 				}
-				if (e.Fitness > 0) != (verdict == evaluator.Correct) || len(e.Timings) != 1 {
-					t.Errorf("%s: fitness %g of %d timings", c.do[i], e.Fitness, len(e.Timings))
+				want := 1
+				if c.profile {
+					want += len(kernels.Counters())
 				}
-				if profiled := len(e.Evidence) >= len(kernels.Counters()); profiled != c.profile {
-					t.Errorf("%s: %d readings", c.do[i], len(e.Evidence))
+				if n := len(e.Evidence); n != want {
+					t.Fatalf("%s: %d rows, want %d", c.do[i], n, want)
+				}
+				if row := e.Evidence[want-1]; row.Check != "requires tensor pipe active" || row.Outcome != c.outcomes[i] {
+					t.Errorf("%s: %+v, want it %s", c.do[i], row, c.outcomes[i])
 				}
 			}
 		})
