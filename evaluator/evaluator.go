@@ -14,7 +14,8 @@ type Verdict string
 
 // The verdicts, in the order of the stages that give them.
 const (
-	// Correct: every stage passed; the candidate has a fitness.
+	// Correct: every stage passed; the candidate has a fitness, unless the plan
+	// says [Plan.Debug].
 	Correct Verdict = "correct"
 	// Infeasible: the genome breaks a constraint of its space.
 	Infeasible Verdict = "infeasible"
@@ -286,6 +287,11 @@ type Plan struct {
 	Sanitize     kernels.Shape
 	// Seed makes the data. Parity derives its several seeds from it.
 	Seed uint64
+	// Debug judges candidates, and not the baseline, in the debug flavour:
+	// compiled without optimisation, with debugging information and with their
+	// asserts alive. Nothing is asked of the binary, the sanitizers look at what
+	// failed parity as well, and nothing is timed.
+	Debug bool
 }
 
 // A Backend knows how to compile and run kernels on one kind of device.

@@ -133,6 +133,9 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		return r, err
 	}
 	r.Source = src.Hash
+	if o.plan.Debug {
+		src = unbound(src)
+	}
 	var bin Binary
 	goOn, err = r.run(ctx, StageCompile, func() (out Outcome, err error) {
 		bin, out, err = o.bench.Compile(ctx, src)
@@ -196,6 +199,15 @@ func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	return src, Outcome{}, err
 }
 
+// unbound is a source of whose binary nothing is asked: code that is not
+// optimised spills, lacks instructions, and draws other diagnostics.
+func unbound(src kernels.Rendered) kernels.Rendered {
+	im := *src.Implementation
+	im.Blocking, im.Binary = nil, kernels.Binary{}
+	src.Implementation, src.Require = &im, nil
+	return src
+}
+
 // infeasible says which constraint a genome breaks; empty when none.
 func infeasible(g genome.Genome) string {
 	if s := g.Space(); s != nil {
@@ -209,25 +221,38 @@ func infeasible(g genome.Genome) string {
 // judge runs the stages from inspection on.
 func (o *Ordeal) judge(ctx context.Context, bin Binary, incumbent float64) (Result, error) {
 	var r Result
+	sanitize := func() (Outcome, error) { return o.bench.Sanitize(ctx, bin) }
 	stages := []struct {
 		stage Stage
 		do    func() (Outcome, error)
 	}{
 		{StageInspect, func() (Outcome, error) { return o.bench.Inspect(ctx, bin) }},
 		{StageParity, func() (Outcome, error) { return o.bench.Parity(ctx, bin) }},
-		{StageSanitize, func() (Outcome, error) { return o.bench.Sanitize(ctx, bin) }},
+		{StageSanitize, sanitize},
 		{StageBenchmark, func() (out Outcome, err error) {
+			if o.plan.Debug {
+				return Outcome{Evidence: []Evidence{{Check: "time", Outcome: NotRun, Detail: "code that is not optimised is not timed"}}}, nil
+			}
 			r.Timings, out, err = o.bench.Benchmark(ctx, bin, incumbent)
 			return out, err
 		}},
 	}
 	for _, s := range stages {
 		goOn, err := r.run(ctx, s.stage, s.do)
+		if err == nil && !goOn && o.plan.Debug && s.stage == StageParity {
+			// The sanitizers name the line of what parity saw the effect of.
+			first := r
+			_, err = r.run(ctx, StageSanitize, sanitize)
+			r.Verdict, r.Stage, r.Reason = first.Verdict, first.Stage, first.Reason
+		}
 		if err != nil || !goOn {
 			return r, err
 		}
 	}
 	r.Verdict = Correct
+	if o.plan.Debug {
+		return r, nil
+	}
 	r.Fitness = fitness(r.Timings)
 	if !(r.Fitness > 0) {
 		return r, &stageError{StageBenchmark, 0, errors.New("the benchmark gave no times")}

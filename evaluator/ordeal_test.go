@@ -106,6 +106,8 @@ func (f *fixture) genome(t *testing.T, code, say int) genome.Genome {
 
 // fakeBench compiles a source to its CODE: what SAY says changes nothing.
 type fakeBench struct {
+	mu    sync.Mutex
+	seen  kernels.Rendered // what was compiled last
 	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
 	calls sync.Map // of Stage+code: *atomic.Int32
 	duel  func(bins []Binary) ([]DuelEntry, error)
@@ -133,6 +135,9 @@ func (b *fakeBench) Close() error          { return nil }
 
 func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Binary, Outcome, error) {
 	code, _, _ := strings.Cut(strings.TrimPrefix(src.Source, "int code = "), ";")
+	b.mu.Lock()
+	b.seen = src
+	b.mu.Unlock()
 	out, err := b.call(ctx, StageCompile, code)
 	return Binary{Hash: "code " + code, Key: src.Hash, Handle: code}, out, err
 }
@@ -211,6 +216,63 @@ func TestFirstFailureDecides(t *testing.T) {
 		if last := r.Steps[len(r.Steps)-1]; last.Stage != c.stage || last.Outcome != Failed {
 			t.Errorf("%s: last step %+v", c.stage, last)
 		}
+	}
+}
+
+// In the debug flavour nothing is asked of the binary, nothing is timed, and
+// the sanitizers see what failed parity as well.
+func TestDebug(t *testing.T) {
+	const hmma = 8 // SAY, with which the definition requires HMMA
+	for _, c := range []struct {
+		name      string
+		fails     map[Stage]Verdict
+		verdict   Verdict
+		stage     Stage
+		sanitized int
+		last      Step
+	}{
+		{"passes", nil, Correct, StageBenchmark, 1, Step{Stage: StageBenchmark, Outcome: NotRun}},
+		{"compile", map[Stage]Verdict{StageCompile: Compile}, Compile, StageCompile, 0, Step{Stage: StageCompile, Outcome: Failed}},
+		{"parity", map[Stage]Verdict{StageParity: Launch}, Launch, StageParity, 1, Step{Stage: StageSanitize, Outcome: Passed}},
+		{"both", map[Stage]Verdict{StageParity: Launch, StageSanitize: Sanitizer}, Launch, StageParity, 1, Step{Stage: StageSanitize, Outcome: Failed}},
+		{"sanitize", map[Stage]Verdict{StageSanitize: Sanitizer}, Sanitizer, StageSanitize, 1, Step{Stage: StageSanitize, Outcome: Failed}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.plan.Debug = true
+			f.bench.stage = func(_ context.Context, s Stage, _ string) (Outcome, error) {
+				if v := c.fails[s]; v != "" {
+					return Outcome{Verdict: v, Reason: "because of " + string(s), Evidence: []Evidence{{Check: "fake", Outcome: Failed}}}, nil
+				}
+				return Outcome{Evidence: []Evidence{{Check: "fake", Outcome: Passed}}}, nil
+			}
+			g := f.genome(t, 1, hmma)
+			r, err := f.Evaluate(t.Context(), g, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Verdict != c.verdict || r.Stage != c.stage || r.Fitness != 0 || len(r.Timings) != 0 {
+				t.Errorf("%+v", r)
+			}
+			if c.fails != nil && r.Reason != "because of "+string(c.stage) {
+				t.Errorf("reason %q", r.Reason)
+			}
+			if last := r.Steps[len(r.Steps)-1]; last.Stage != c.last.Stage || last.Outcome != c.last.Outcome {
+				t.Errorf("last step %+v", last)
+			}
+			if n := f.bench.count(StageSanitize, "1"); n != c.sanitized {
+				t.Errorf("sanitized %d times", n)
+			}
+			if n := f.bench.count(StageBenchmark, "1"); n != 0 {
+				t.Errorf("timed %d times", n)
+			}
+			if seen := f.bench.seen; len(seen.Require) != 0 || seen.Implementation.Binary.Require != nil {
+				t.Errorf("of the binary %v is asked", seen.Require)
+			}
+			if im := f.plan.Implementations[0]; len(im.Binary.Require) == 0 {
+				t.Error("the definition itself was changed")
+			}
+		})
 	}
 }
 

@@ -249,15 +249,20 @@ func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Bi
 		return evaluator.Binary{}, evaluator.Outcome{}, err
 	}
 	defer release()
+	parts := []string{h.base, src.Hash}
+	if h.plan.Debug {
+		// They come after the candidate's own flags, and before a sanitizer's.
+		src.Flags = append(slices.Clone(src.Flags), "-Og", "-g", "-UNDEBUG")
+		parts = append(parts, "debug")
+	}
 	bin, outcome, err := h.compile(ctx, src)
 	if bin == nil {
 		return evaluator.Binary{}, outcome, err
 	}
-	key := cache.Key(h.base, src.Hash)
 	if h.baseline != nil {
-		key = cache.Key(h.base, src.Hash, h.baseline.src.Hash)
+		parts = append(parts, h.baseline.src.Hash)
 	}
-	return evaluator.Binary{Hash: bin.hash, Key: key, Handle: bin}, outcome, err
+	return evaluator.Binary{Hash: bin.hash, Key: cache.Key(parts...), Handle: bin}, outcome, err
 }
 
 func (h *bench) compile(ctx context.Context, src kernels.Rendered) (*candidate, evaluator.Outcome, error) {

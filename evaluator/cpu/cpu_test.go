@@ -68,6 +68,62 @@ func TestInspection(t *testing.T) {
 	sin{"forbidden", 1, evaluator.Inspect, evaluator.StageInspect, "forbids ^cpuid$"}.check(t, s.evaluate(t, "WRONG", "forbidden"))
 }
 
+// TestDebugFlavour: asserts are alive, also under the sanitizers, limits on the
+// binary are not, and nothing is timed.
+func TestDebugFlavour(t *testing.T) {
+	d := changed(t, "scale.c.tmpl", "#include <fcntl.h>", "#include <assert.h>\n#include <fcntl.h>",
+		"scale.c.tmpl", "enum { UNROLL", "#ifdef NDEBUG\nenum { RELEASE = 1 };\n#else\nenum { RELEASE = 0 };\n#endif\nenum { UNROLL",
+		"scale.c.tmpl", "\tint64_t i = from;", "\tassert(UNROLL < 4 || to % 2 == 0);\n\tif (UNROLL == 2 && !RELEASE)\n\t\t*(char *)malloc(1) = ((volatile char *)malloc(1))[1];\n\tint64_t i = from;",
+		"kernel.toml", `flags = ["-O2",`, `flags = ["-O2", "-DNDEBUG",`)
+	release := open(t, d, quick())
+	plan := planOf(d)
+	plan.Debug = true
+	debug := openPlan(t, plan, quick("asan"))
+	works := map[string]bool{}
+	for _, tool := range debug.Describe().Tools {
+		works[tool.Name] = tool.Missing == ""
+	}
+	for _, c := range []struct {
+		unroll int
+		sin
+		says string // in the failed evidence
+		tool string // without which it shows nothing
+	}{
+		{1, sin{"nothing", 1, evaluator.Correct, evaluator.StageBenchmark, ""}, "", ""},
+		{1, sin{"forbidden", 1, evaluator.Correct, evaluator.StageBenchmark, ""}, "", ""},
+		{4, sin{"nothing", 1, evaluator.Launch, evaluator.StageParity, "SIGABRT"}, "Assertion `UNROLL < 4 || to % 2 == 0' failed", ""},
+		{2, sin{"nothing", 1, evaluator.Sanitizer, evaluator.StageSanitize, "kernel.c:"}, "insufficient space", asanName},
+	} {
+		if c.tool != "" && !works[c.tool] {
+			t.Logf("left out: %s does not work here", c.tool)
+			continue
+		}
+		r := debug.evaluate(t, "UNROLL", c.unroll, "WRONG", c.wrong)
+		c.check(t, r)
+		if len(r.Timings) != 0 || r.Fitness != 0 {
+			t.Errorf("unroll %d, %s: timed: %v", c.unroll, c.wrong, r.Timings)
+		}
+		said := ""
+		for _, s := range r.Steps {
+			for _, e := range s.Evidence {
+				if e.Outcome == evaluator.Failed {
+					said += e.Detail
+				}
+			}
+		}
+		if !strings.Contains(said, c.says) {
+			t.Errorf("unroll %d, %s: %q is not in what was written: %s", c.unroll, c.wrong, c.says, said)
+		}
+	}
+	g, r := debug.evaluate(t, "UNROLL", 4), release.evaluate(t, "UNROLL", 4)
+	if r.Verdict != evaluator.Correct {
+		t.Errorf("release: %s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	if g.Key == r.Key || g.Binary == r.Binary || g.Source != r.Source {
+		t.Errorf("debug: key %s, binary %s, source %s; release: %s, %s, %s", g.Key, g.Binary, g.Source, r.Key, r.Binary, r.Source)
+	}
+}
+
 func TestSandbox(t *testing.T) {
 	s := open(t, load(t, "scale"), quick())
 	if i := slices.IndexFunc(s.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == "seccomp" }); s.Describe().Tools[i].Missing != "" {

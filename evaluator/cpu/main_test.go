@@ -119,12 +119,16 @@ type setup struct {
 
 func open(t testing.TB, d *kernels.Definition, o Options) *setup {
 	t.Helper()
+	return openPlan(t, planOf(d), o)
+}
+
+func openPlan(t testing.TB, plan evaluator.Plan, o Options) *setup {
+	t.Helper()
 	needCompiler(t)
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := planOf(d)
 	h, err := b.Open(t.Context(), plan)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +139,7 @@ func open(t testing.TB, d *kernels.Definition, o Options) *setup {
 			t.Error(err)
 		}
 	})
-	if s.space, err = d.Space(d.Implementations, plan.Tune, b.Limits()); err != nil {
+	if s.space, err = plan.Definition.Space(plan.Implementations, plan.Tune, b.Limits()); err != nil {
 		t.Fatal(err)
 	}
 	return s

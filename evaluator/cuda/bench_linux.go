@@ -320,7 +320,7 @@ func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Bi
 	}
 	defer leave()
 	defer h.stages.enter(evaluator.StageCompile)()
-	c, outcome, err := h.compile(ctx, src)
+	c, outcome, err := h.compile(ctx, src, h.plan.Debug)
 	if c == nil {
 		return evaluator.Binary{}, outcome, err
 	}
@@ -330,13 +330,16 @@ func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Bi
 			parts = append(parts, b.hash)
 		}
 	}
+	if h.plan.Debug {
+		parts = append(parts, "debug")
+	}
 	return evaluator.Binary{Hash: c.hash, Key: cache.Key(parts...), Handle: c}, outcome, err
 }
 
 // wmmaTrap is what nvcc says where it compiles WMMA on a local array to a trap.
 const wmmaTrap = "cannot perform wmma load or store on local memory"
 
-func (h *bench) compile(ctx context.Context, src kernels.Rendered) (*candidate, evaluator.Outcome, error) {
+func (h *bench) compile(ctx context.Context, src kernels.Rendered, debug bool) (*candidate, evaluator.Outcome, error) {
 	c := &candidate{
 		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src,
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
@@ -354,7 +357,7 @@ func (h *bench) compile(ctx context.Context, src kernels.Rendered) (*candidate, 
 		files = map[string]string{}
 	}
 	files[kernels.HeaderFile] = src.Header
-	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch}
+	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch, debug: debug}
 	out, err := h.build(ctx, u)
 	var no *refused
 	if errors.As(err, &no) && no.crash {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,26 +22,48 @@ type unit struct {
 	// plain leaves out the information on lines: NVIDIA's compilers have been
 	// seen to crash while they made it.
 	plain bool
+	// debug keeps asserts and switches optimisation off.
+	debug bool
 }
 
 // common are the flags of every compilation. The information on lines costs no
-// instruction and gives the sanitizers' reports their places.
+// instruction and gives the sanitizers' reports their places; debugging
+// information has it, too.
 func (u unit) common() []string {
-	flags := []string{"-DNDEBUG"}
+	var flags []string
+	if !u.debug {
+		flags = append(flags, "-DNDEBUG")
+	}
 	std := func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "std") }
 	if !slices.ContainsFunc(u.flags, std) {
 		flags = append(flags, "-std=c++17")
 	}
-	if !u.plain {
+	switch {
+	case u.plain:
+	case u.debug:
+		flags = append(flags, "-G")
+	default:
 		flags = append(flags, "-lineinfo")
 	}
 	return flags
 }
 
+// own are the unit's own flags: for debugging, without those that optimise
+// device code, which ptxas refuses beside -G, or take asserts away.
+func (u unit) own() []string {
+	if !u.debug {
+		return u.flags
+	}
+	return slices.DeleteFunc(rtcFlags(u.flags), undebuggable.MatchString)
+}
+
+var undebuggable = regexp.MustCompile(`^(-DNDEBUG(=.*)?|--ptxas-options=(-O|--opt-level=)\d|-lineinfo|--generate-line-info|-G|--device-debug)$`)
+
 // key identifies what a compiler makes of it.
 func (u unit) key(compiler string) string {
-	parts := []string{"cubin 1", compiler, u.arch, strconv.FormatBool(u.plain), u.source, strconv.Itoa(len(u.flags))}
-	parts = append(parts, u.flags...)
+	flags := slices.Concat(u.common(), u.own())
+	parts := []string{"cubin 2", compiler, u.arch, u.source, strconv.Itoa(len(flags))}
+	parts = append(parts, flags...)
 	for _, name := range slices.Sorted(maps.Keys(u.files)) {
 		parts = append(parts, name, u.files[name])
 	}

@@ -85,7 +85,7 @@ func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
 			return compiled{}, err
 		}
 	}
-	args := slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.flags, []string{"-o", "out.cubin", sourceFile})
+	args := slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{"-o", "out.cubin", sourceFile})
 	text, err := n.launcher.Run(ctx, process.Command{Path: n.path, Args: args, Dir: dir, Timeout: n.timeout, Memory: compilerMemory, Output: compilerLog})
 	out := compiled{Log: string(text)}
 	var exit *exec.ExitError

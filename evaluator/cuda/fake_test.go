@@ -59,7 +59,7 @@ func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
 	if len(entries) == 0 {
 		entries = []string{"harness"}
 	}
-	return compiled{Cubin: fakeCubin(u.source, entries), Log: log}, nil
+	return compiled{Cubin: fakeCubin(u.source+"// flags: "+strings.Join(u.common(), " ")+"\n", entries), Log: log}, nil
 }
 
 // fakeCubin is an ELF file with a section of code for every entry.
@@ -340,6 +340,15 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		return wire.ParityAnswer{Fault: invalid}, false
 	case "fatal":
 		return wire.ParityAnswer{Fault: fatal}, true
+	case "assert":
+		if !strings.Contains(f.source(r.Binary), "-DNDEBUG") {
+			for thread := range 3 {
+				fmt.Fprintf(os.Stderr, "kernel.cu:3: void fake(): block: [0,0,0], thread: [%d,0,0] Assertion `i < N` failed.\n", thread)
+			}
+			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
+		}
+	case "prints": // more than a pipe holds
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/1 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}

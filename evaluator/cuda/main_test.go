@@ -137,7 +137,7 @@ var does = []string{
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
 	"racecheck=die", "time=fast", "time=clock", "time=after", "time=fatal", "time=hang", "time=die", "time=faststart",
-	"time=nosamples", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
+	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 }
 
 func fakeDefinition(tb testing.TB) *kernels.Definition {
@@ -225,11 +225,15 @@ func fakeOptions(tb testing.TB, env ...string) Options {
 
 func openFake(tb testing.TB, o Options) (*bench, *evaluator.Ordeal) {
 	tb.Helper()
+	return openFakePlan(tb, o, fakePlan(tb))
+}
+
+func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*bench, *evaluator.Ordeal) {
+	tb.Helper()
 	b, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	plan := fakePlan(tb)
 	h, err := b.open(tb.Context(), plan)
 	if err != nil {
 		tb.Fatal(err)
@@ -318,6 +322,8 @@ func TestVerdicts(t *testing.T) {
 		{"parity=different", evaluator.Parity, evaluator.StageParity, "not the same answer twice: 2 elements"},
 		{"parity=fault", evaluator.Launch, evaluator.StageParity, "cuLaunchKernel failed: invalid value"},
 		{"parity=fatal", evaluator.Launch, evaluator.StageParity, "illegal address"},
+		{"parity=assert", evaluator.Correct, evaluator.StageBenchmark, ""}, // a release has no asserts
+		{"parity=prints", evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"parity=hang", evaluator.Timeout, evaluator.StageParity, "no answer within"},
 		{"parity=die", evaluator.Launch, evaluator.StageParity, "died, twice: the worker was killed by SIGKILL"},
 		{"parity=garbage", evaluator.Launch, evaluator.StageParity, "died, twice: not a message"},
@@ -351,6 +357,69 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("the honest candidate after it: %s at %s: %s", next.Verdict, next.Stage, next.Reason)
 			}
 		})
+	}
+}
+
+// A debugCase is what the debug flavour says of a candidate, and the release.
+type debugCase struct {
+	do      string
+	release evaluator.Verdict
+	verdict evaluator.Verdict
+	stage   evaluator.Stage
+	reason  string
+}
+
+// TestDebugFlavour: asserts are alive, limits on the binary are not, nothing is
+// timed, and neither flavour is taken for the other with one cache for both.
+func TestDebugFlavour(t *testing.T) {
+	o := fakeOptions(t)
+	plan := fakePlan(t)
+	plan.Debug = true
+	_, debug := openFakePlan(t, o, plan)
+	list := []debugCase{
+		{"nothing", evaluator.Correct, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"compile=stack", evaluator.Inspect, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"compile=block", evaluator.Compile, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"compile=wmma", evaluator.Compile, evaluator.Compile, evaluator.StageCompile, "Cannot perform wmma"},
+		{"time=fast", evaluator.Implausible, evaluator.Correct, evaluator.StageBenchmark, ""},
+		{"memcheck=report", evaluator.Sanitizer, evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: Invalid __global__ write"},
+		{
+			"parity=assert", evaluator.Correct, evaluator.Launch, evaluator.StageParity,
+			"parity small seed 1: cuCtxSynchronize failed: assert (CUDA_ERROR_ASSERT, 710): kernel.cu:3: void fake(): block: [0,0,0], thread: [0,0,0] Assertion `i < N` failed.",
+		},
+		{"parity=fatal", evaluator.Launch, evaluator.Launch, evaluator.StageParity, "illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)"},
+	}
+	results := make([]evaluator.Result, len(list))
+	for i, c := range list {
+		results[i] = evaluate(t, debug, fakeGenome(t, c.do, 1))
+	}
+	if err := debug.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, release := openFake(t, o)
+	for i, c := range list {
+		t.Run(c.do, func(t *testing.T) {
+			d, r := results[i], evaluate(t, release, fakeGenome(t, c.do, 1))
+			if d.Verdict != c.verdict || d.Stage != c.stage || !strings.Contains(d.Reason, c.reason) {
+				t.Errorf("debug: %s at %s: %s\nwant %s at %s: %s", d.Verdict, d.Stage, d.Reason, c.verdict, c.stage, c.reason)
+			}
+			if r.Verdict != c.release {
+				t.Errorf("release: %s at %s: %s", r.Verdict, r.Stage, r.Reason)
+			}
+			if d.Fitness != 0 || len(d.Timings) != 0 {
+				t.Errorf("debug: timed: %v", d.Timings)
+			}
+			if d.Source != r.Source || d.Binary != "" && (d.Binary == r.Binary || d.Key == r.Key) {
+				t.Errorf("debug: source %s, binary %s, key %s; release: %s, %s, %s", d.Source, d.Binary, d.Key, r.Source, r.Binary, r.Key)
+			}
+		})
+	}
+	d := results[slices.IndexFunc(list, func(c debugCase) bool { return c.do == "parity=assert" })]
+	if e, _ := findEvidence(d, "parity small seed 1"); strings.Count(e.Detail, "Assertion `i < N` failed.\n") < 2 {
+		t.Errorf("the evidence has not all that was written: %+v", e)
+	}
+	if e, ok := findEvidence(d, memcheck); !ok || e.Outcome != evaluator.Passed {
+		t.Errorf("memcheck did not look at it: %+v", e)
 	}
 }
 

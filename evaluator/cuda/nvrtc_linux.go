@@ -275,7 +275,7 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)
 	}
-	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.flags)...)}
+	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...)}
 	for try := 0; ; try++ {
 		s, err := n.acquire()
 		if err != nil {

@@ -53,7 +53,7 @@ func (h *bench) parityOn(ctx context.Context, w *worker, c *candidate) (out eval
 	}
 	defer h.unload(w, c)
 	if loaded.Fault != nil {
-		out, err = outcome(launchFailure(loaded.Fault), nil, check)
+		out, err = outcome(w.faulted(loaded.Fault), nil, check)
 		return out, check, err
 	}
 	for _, d := range h.problem.shapes() {
@@ -65,6 +65,10 @@ func (h *bench) parityOn(ctx context.Context, w *worker, c *candidate) (out eval
 			check = fmt.Sprintf("parity %s seed %d", d.shape.Name, v+1)
 			answer, err := h.askParity(ctx, w, c, d, v)
 			if err != nil {
+				return out, check, err
+			}
+			if answer.Fault != nil {
+				out, err := outcome(w.faulted(answer.Fault), out.Evidence, check)
 				return out, check, err
 			}
 			e, failed := judgeParity(check, answer)
@@ -131,14 +135,13 @@ func (h *bench) hangs(d *shapeData) time.Duration {
 	return h.options.Timeout
 }
 
-// judgeParity makes evidence of an answer, or the candidate's failure.
+// judgeParity makes evidence of an answer without a fault, or the candidate's
+// failure.
 func judgeParity(check string, a wire.ParityAnswer) (evaluator.Evidence, *failure) {
 	o := worst(a.Outputs)
 	e := evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Value: finite(float64(o.Error)), Limit: o.Limit}
 	var reason string
 	switch {
-	case a.Fault != nil:
-		return e, launchFailure(a.Fault)
 	case a.RedZone != "":
 		reason = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", a.RedZone, a.RedZoneOffset)
 	case a.InputChanged != "":

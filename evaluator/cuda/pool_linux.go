@@ -267,6 +267,7 @@ func (h *bench) place() (*gpu, func()) {
 func (h *bench) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswer, error) {
 	var a wire.LoadAnswer
 	w.loaded++
+	w.stderr.Forget()
 	err := w.call(ctx, h.options.Timeout, wire.Load, c.load(), &a)
 	if a.Fault != nil && a.Fault.Fatal {
 		w.dead = true

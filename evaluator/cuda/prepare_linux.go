@@ -390,7 +390,7 @@ func (h *bench) baselineAt(ctx context.Context, im *kernels.Implementation, d *s
 	if c := made[src.Hash]; c != nil {
 		return c, nil
 	}
-	c, out, err := h.compile(ctx, src)
+	c, out, err := h.compile(ctx, src, false)
 	if err != nil {
 		return nil, err
 	}

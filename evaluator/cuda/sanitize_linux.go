@@ -337,13 +337,13 @@ var errFaultSeen = errors.New("the sanitizer has reported a fault")
 func (h *bench) sanitizerFailure(w *worker, found []string, fault *wire.Fault) *failure {
 	text := w.faults.text()
 	w.dead = true
-	w.kill()
+	text += w.written()
 	reason := firstFault(found)
 	if fault != nil {
 		if reason != "" {
 			reason += "; "
 		}
-		reason += faultText(fault)
+		reason += w.faulted(fault).reason
 	}
 	if n := len(found); n > 1 {
 		reason += fmt.Sprintf(" (%d reports)", n)

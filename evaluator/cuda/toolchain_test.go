@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand"
@@ -195,6 +196,52 @@ extern "C" __global__ void spills(float *x)
 }
 `
 
+const assertingSource = `
+extern "C" __global__ void asserts(float *x, int n)
+{
+	assert(threadIdx.x < n);
+	x[threadIdx.x] = 2 * x[threadIdx.x];
+}
+`
+
+// TestFlavours: a release has no asserts, and a debug flavour has them, and
+// information for a debugger, whatever a definition's own flags say.
+func TestFlavours(t *testing.T) {
+	_, _, found := compilers(t)
+	flags := []string{"-O3", "-Xptxas", "-O3,--warn-on-spills", "-D", "NDEBUG", "--maxrregcount=64", "-use_fast_math"}
+	for name, c := range found {
+		t.Run(name, func(t *testing.T) {
+			for _, u := range []unit{
+				{source: assertingSource, arch: "sm_90"},
+				{source: assertingSource, arch: "sm_90", flags: flags},
+				{source: assertingSource, arch: "sm_90", debug: true},
+				{source: assertingSource, arch: "sm_90", debug: true, flags: append(flags, "-lineinfo")},
+				{source: gemmSource, arch: "sm_90", debug: true, flags: flags[:3]},
+			} {
+				out, err := c.compile(t.Context(), u)
+				if err != nil {
+					t.Errorf("%v %v: %v\n%s", u.common(), u.own(), err, out.Log)
+					continue
+				}
+				if strings.Contains(strings.ToLower(out.Log), wmmaTrap) {
+					t.Errorf("%v: %s", u.own(), out.Log)
+				}
+				f, err := openCubin(out.Cubin)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if has := f.Section(".debug_info") != nil; has != u.debug {
+					t.Errorf("%v %v: debugging information: %v", u.common(), u.own(), has)
+				}
+				text := []byte("threadIdx.x < n\x00")
+				if has := bytes.Contains(out.Cubin, text); u.source == assertingSource && has != u.debug {
+					t.Errorf("%v %v: has the text of the assert: %v", u.common(), u.own(), has)
+				}
+			}
+		})
+	}
+}
+
 // TestDisassembly counts the instructions of real binaries.
 func TestDisassembly(t *testing.T) {
 	l, kit, found := compilers(t)
@@ -381,7 +428,7 @@ func TestBuiltinKernels(t *testing.T) {
 						t.Errorf("%s, %s: %v", kernel, im.Name, err)
 						continue
 					}
-					cand, out, err := h.compile(t.Context(), src)
+					cand, out, err := h.compile(t.Context(), src, false)
 					if err != nil || out.Verdict != "" {
 						t.Errorf("%s, %s: %v %s %s %v", kernel, im.Name, err, out.Verdict, out.Reason, out.Evidence)
 						continue

@@ -296,6 +296,39 @@ func faultText(f *wire.Fault) string {
 	return fmt.Sprintf("%s failed: %s (%s, %d)", f.Call, name, f.Name, f.Code)
 }
 
+// faulted makes a candidate's failure of the driver's word and of what the
+// process has written since it got the candidate: the text of an assert, say.
+func (w *worker) faulted(f *wire.Fault) *failure {
+	failed := launchFailure(f)
+	failed.detail = w.written()
+	if line := assertion(f, failed.detail); line != "" {
+		failed.reason += ": " + line
+	}
+	return failed
+}
+
+// written is the worker's text for people since it got its last candidate, all
+// of it when the worker is dead.
+func (w *worker) written() string {
+	if w.dead {
+		w.kill()
+	}
+	return w.stderr.Text()
+}
+
+// assertion is the first line by which an assert told of itself.
+func assertion(f *wire.Fault, text string) string {
+	if f.Name != "CUDA_ERROR_ASSERT" {
+		return ""
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, " Assertion ") {
+			return printable(line)
+		}
+	}
+	return ""
+}
+
 // decode reads an answer. A field that its type does not have is an error.
 func decode(body []byte, answer any) error {
 	d := json.NewDecoder(bytes.NewReader(body))

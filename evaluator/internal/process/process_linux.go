@@ -240,6 +240,13 @@ func (l *Log) Text() string {
 	return string(bytes.ToValidUTF8(l.kept, []byte("?")))
 }
 
+// Forget drops what was written so far.
+func (l *Log) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = nil
+}
+
 // Close waits shortly for the rest of the text: whoever still holds the pipe's
 // other end does not hold up evotune.
 func (l *Log) Close() {
