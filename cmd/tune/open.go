@@ -34,6 +34,9 @@ type target struct {
 	// the space, so a campaign records them.
 	limits map[string]any
 
+	// debug judges candidates in the debug flavour.
+	debug bool
+
 	// gpu says why the CUDA backend cannot be used; nil when it can, or when
 	// nobody can tell.
 	gpu func() error
@@ -273,7 +276,7 @@ func (a *app) open(ctx context.Context, t target, seed int64) (campaign.Problem,
 	if err != nil {
 		return campaign.Problem{}, err
 	}
-	plan := evaluator.Plan{Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(seed)}
+	plan := evaluator.Plan{Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(seed), Debug: t.debug}
 	isTuned := map[string]bool{}
 	for _, s := range tune {
 		isTuned[s.Name] = true
