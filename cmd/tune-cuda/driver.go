@@ -7,6 +7,7 @@ package main
 #cgo LDFLAGS: -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu/stubs -lcuda -ldl
 #include <cuda.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ __attribute__((constructor)) static void keep_stdout(void)
 {
 	protocol = dup(1);
 	dup2(2, 1);
+	setvbuf(stdout, NULL, _IOLBF, 0); // what a kernel prints outlives the process
 }
 static int protocol_descriptor(void) { return protocol; }
 

@@ -3,9 +3,13 @@
 package cuda_test
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +95,93 @@ func planOf(def *kernels.Definition) evaluator.Plan {
 	return evaluator.Plan{
 		Definition: def, Implementations: def.Implementations, Seed: 1,
 		Tune: p.ShapesFor(kernels.Tune), Verify: p.ShapesFor(kernels.Verify), Sanitize: p.ShapesFor(kernels.Sanitize)[0],
+	}
+}
+
+// TestDebugOnGPU: the debug flavour tells of an assert that a release does not
+// have, memcheck looks at what failed parity, and an honest candidate passes.
+// Each compiler that works is tried.
+func TestDebugOnGPU(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "zoo-cuda")
+	if err := os.CopyFS(dir, os.DirFS("../testdata/zoo-cuda")); err != nil {
+		t.Fatal(err)
+	}
+	twin := filepath.Join(dir, "honest-twin.cu")
+	text, err := os.ReadFile(twin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asserting := strings.Replace(string(text), "\tmultiply(", "\tassert(threadIdx.x < 255 || K != 45);\n\tmultiply(", 1)
+	if asserting == string(text) {
+		t.Fatalf("%s has no place for an assert", twin)
+	}
+	if err := os.WriteFile(twin, []byte(asserting), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	def, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, compiler := range []string{"nvrtc", "nvcc"} {
+		t.Run(compiler, func(t *testing.T) {
+			b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Compiler: compiler})
+			for _, debug := range []bool{false, true} {
+				plan := planOf(def)
+				plan.Debug = debug
+				space, err := def.Space(def.Implementations, plan.Tune, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, err := b.Open(t.Context(), plan)
+				if errors.Is(err, cuda.ErrNoCompiler) {
+					t.Skip(err)
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				ev := evaluator.NewOrdeal(h, plan)
+				for _, c := range []struct {
+					kernel         string
+					release, debug evaluator.Verdict
+					says           string // in debug, somewhere in the evidence
+				}{
+					{"honest", evaluator.Correct, evaluator.Correct, "is not timed"},
+					{"honest-twin", evaluator.Correct, evaluator.Launch, "Assertion `threadIdx.x < 255 || K != 45` failed"},
+					{"spills", evaluator.Inspect, evaluator.Correct, ""},
+					{"illegal-address", evaluator.Launch, evaluator.Launch, "Invalid __global__ write"},
+				} {
+					g, err := space.FromMap(map[string]any{"KERNEL": c.kernel, "SALT": 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r, err := ev.Evaluate(t.Context(), g, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want, says := c.release, ""
+					if debug {
+						want, says = c.debug, c.says
+					}
+					var all strings.Builder
+					for _, s := range r.Steps {
+						for _, e := range s.Evidence {
+							if s.Outcome != evaluator.Passed {
+								fmt.Fprintf(&all, "%s: %s %s\n", e.Check, e.Outcome, e.Detail)
+							}
+						}
+					}
+					t.Logf("debug %v, %s: %s at %s: %s\n%.4000s", debug, c.kernel, r.Verdict, r.Stage, r.Reason, all.String())
+					if r.Verdict != want || debug && len(r.Timings) != 0 {
+						t.Errorf("debug %v, %s: %s, %d timings, want %s", debug, c.kernel, r.Verdict, len(r.Timings), want)
+					}
+					if !strings.Contains(all.String(), says) {
+						t.Errorf("debug %v, %s: %q is not in its evidence", debug, c.kernel, says)
+					}
+				}
+				if err := ev.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

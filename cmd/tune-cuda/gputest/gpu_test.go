@@ -14,6 +14,7 @@ package gputest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -126,9 +127,10 @@ func cubin(name string) string { return filepath.Join(dir, name+".cubin") }
 
 // A client is a worker process and its pipes.
 type client struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	said bytes.Buffer // on standard error, for who has waited for its end
 }
 
 // start runs a worker, behind a tool where one is given.
@@ -139,7 +141,8 @@ func start(tool []string, flags ...string) (*client, error) {
 	}
 	line := append(append(slices.Clone(tool), worker), flags...)
 	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Stderr = os.Stderr
+	c := &client{cmd: cmd}
+	cmd.Stderr = &c.said
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -148,7 +151,8 @@ func start(tool []string, flags ...string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{cmd, in, bufio.NewReader(out)}, cmd.Start()
+	c.in, c.out = in, bufio.NewReader(out)
+	return c, cmd.Start()
 }
 
 // ask sends a request and reads its answer; a failure is an error.
@@ -385,6 +389,47 @@ func TestIllegalAddressEndsTheWorker(t *testing.T) {
 	begin := time.Now()
 	err := c.wait(20 * time.Second)
 	note(t, "%+v, ended after %v with %v", *a.Fault, time.Since(begin).Round(time.Millisecond), err)
+}
+
+// TestAssert: an assert ends the worker, which has said before where it was.
+func TestAssert(t *testing.T) {
+	c := opened(t, axpy(), nil)
+	c.load(t, "asserts")
+	a := c.parity(t, "asserts", line(64), axpyShape(odd), 2)
+	if a.Fault == nil || !a.Fault.Fatal || a.Fault.Name != "CUDA_ERROR_ASSERT" {
+		t.Fatalf("%+v, want a failed assert", a)
+	}
+	err := c.wait(20 * time.Second)
+	said := c.said.String()
+	if !strings.Contains(said, " Assertion `i != 77` failed") || !strings.Contains(said, "candidates.cu:") {
+		t.Errorf("the text of the assert is not on standard error: %q", said)
+	}
+	note(t, "%+v, ended with %v, said %q", *a.Fault, err, said)
+}
+
+// TestPrints: what a kernel prints does not come between the answers, and is
+// on standard error.
+func TestPrints(t *testing.T) {
+	c := opened(t, axpy(), nil)
+	c.load(t, "prints")
+	for range 3 {
+		if a := c.parity(t, "prints", line(64), axpyShape(odd), 2); !clean(a) {
+			t.Fatalf("%+v", a)
+		}
+	}
+	c.load(t, "good")
+	if a := c.parity(t, "good", line(64), axpyShape(odd), 2); !clean(a) {
+		t.Errorf("after it: %+v", a)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	const launches = 3 * 2
+	lines := strings.Count(c.said.String(), "evotune/1 parity 2\n")
+	if lines == 0 {
+		t.Error("nothing of what was printed is on standard error")
+	}
+	note(t, "%d lines of %d that %d launches printed are on standard error", lines, launches*64*256, launches)
 }
 
 // TestEndless shows that a worker with a kernel that does not end can be killed,

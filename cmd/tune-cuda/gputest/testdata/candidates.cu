@@ -1,7 +1,9 @@
 // Candidates for o = a*x + y, right and wrong in ways that the worker must
 // tell apart, and one for GEMM.
+#include <assert.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define CANDIDATE(name) \
 	extern "C" __global__ void name(int64_t n, const float *x, const float *y, float *o, float a)
@@ -52,6 +54,20 @@ CANDIDATE(illegal)
 	EACH o[i] = a * x[i] + y[i];
 	if (FIRST)
 		*(volatile float *)16 = 1;
+}
+CANDIDATE(asserts)
+{
+	EACH {
+		assert(i != 77);
+		o[i] = a * x[i] + y[i];
+	}
+}
+
+// What it prints looks like an answer of the worker's.
+CANDIDATE(prints)
+{
+	EACH o[i] = a * x[i] + y[i];
+	printf("evotune/1 parity 2\n{}\n");
 }
 CANDIDATE(large_shared)
 {
