@@ -373,6 +373,7 @@ type debugCase struct {
 // timed, and neither flavour is taken for the other with one cache for both.
 func TestDebugFlavour(t *testing.T) {
 	o := fakeOptions(t)
+	o.ParityWorkers = 1 // for all of them, so that one meets what another left
 	plan := fakePlan(t)
 	plan.Debug = true
 	_, debug := openFakePlan(t, o, plan)
@@ -387,6 +388,7 @@ func TestDebugFlavour(t *testing.T) {
 			"parity=assert", evaluator.Correct, evaluator.Launch, evaluator.StageParity,
 			"parity small seed 1: cuCtxSynchronize failed: assert (CUDA_ERROR_ASSERT, 710): kernel.cu:3: void fake(): block: [0,0,0], thread: [0,0,0] Assertion `i < N` failed.",
 		},
+		{"parity=prints", evaluator.Correct, evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"parity=fatal", evaluator.Launch, evaluator.Launch, evaluator.StageParity, "illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)"},
 	}
 	results := make([]evaluator.Result, len(list))
@@ -408,6 +410,9 @@ func TestDebugFlavour(t *testing.T) {
 			}
 			if d.Fitness != 0 || len(d.Timings) != 0 {
 				t.Errorf("debug: timed: %v", d.Timings)
+			}
+			if e, _ := findEvidence(d, "parity small seed 1"); strings.Contains(e.Detail, "Assertion of nothing") {
+				t.Errorf("debug: another candidate's text is in its evidence: %+v", e)
 			}
 			if d.Source != r.Source || d.Binary != "" && (d.Binary == r.Binary || d.Key == r.Key) {
 				t.Errorf("debug: source %s, binary %s, key %s; release: %s, %s, %s", d.Source, d.Binary, d.Key, r.Source, r.Binary, r.Key)
