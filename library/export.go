@@ -35,6 +35,12 @@ func (l Lang) Backend() string {
 	return "cpu"
 }
 
+// Environment lists the variables of the environment that exported libraries
+// read. They begin as evotune's own do, and are no settings of evotune.
+func Environment() []string {
+	return []string{"EVOTUNE_LIBRARY", "EVOTUNE_TORCH_CACHE", "EVOTUNE_WISDOM"}
+}
+
 // Options say how winners leave.
 type Options struct {
 	Lang Lang

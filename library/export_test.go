@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -616,4 +618,26 @@ func testWisdom(t *testing.T, dir string) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+}
+
+// TestEnvironment holds the list to what the files of libraries read.
+func TestEnvironment(t *testing.T) {
+	read := map[string]bool{}
+	pattern := regexp.MustCompile(`(?:getenv\(|environ\.get\()"(EVOTUNE_\w+)"`)
+	err := fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(sources, path)
+		for _, m := range pattern.FindAllStringSubmatch(string(text), -1) {
+			read[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(read)), Environment()); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/evotune/evotune/library"
 )
 
 // A setting is a key of the configuration. It can be given as the flag --key,
@@ -115,6 +117,9 @@ func envName(key string) string {
 func (a *app) configure(cmd *cobra.Command) error {
 	known := knownSettings()
 	envs := map[string]bool{envPrefix + "CONFIG": true}
+	for _, name := range library.Environment() {
+		envs[name] = true
+	}
 	for _, s := range allSettings() {
 		envs[envName(s.key)] = true
 		a.v.SetDefault(s.key, s.value)

@@ -202,7 +202,7 @@ func (t *target) choose() error {
 			continue
 		}
 		have = append(have, im.Name)
-		if len(wanted) == 0 || wanted[im.Name] {
+		if len(t.implementations) == 0 || wanted[im.Name] {
 			t.chosen = append(t.chosen, im)
 			delete(wanted, im.Name)
 		}
