@@ -76,8 +76,19 @@ zoo() {
   say "zoo: status $?; $(grep -ac '^ *--- PASS: TestConformance/zoo/' "$out/zoo.txt") cases right, $(grep -ac '^ *--- FAIL: TestConformance/zoo/' "$out/zoo.txt") wrong"
 }
 
+# debug: device asserts, what kernels print, and the debug flavour.
+debug() {
+  timeout 60 bin/cuda-smoke -test.v -test.timeout 55s -test.run 'TestAssert|TestPrints' -worker bin/tune-cuda -harness evaluator/cuda/harness.cu \
+    -kernels cmd/tune-cuda/gputest/testdata >"$out/debug.txt" 2>&1
+  say "debug: worker: status $?"
+  (cd evaluator/cuda && EVOTUNE_CUDA_WORKER=$root/bin/tune-cuda timeout 120 "$root/bin/cuda.test" -test.v -test.timeout 110s \
+    -test.run '^TestDebugOnGPU$' >>"$out/debug.txt" 2>&1)
+  say "debug: flavour: status $?; $(grep -ac '^ *--- PASS' "$out/debug.txt") passed, $(grep -ac '^ *--- FAIL' "$out/debug.txt") failed"
+}
+
 # attention: the campaign of the seed's shape, over both implementations, with
-# kill -9 of a worker and of tune itself in the middle.
+# kill -9 of a worker and of tune itself in the middle. ATTENTION (150) is its
+# seconds; BETWEEN is a command that has the machine while nobody searches.
 attention() {
   local shape=2x8x512x64 log=$out/attention.jsonl t
   t=$((${ATTENTION:-150} * scale))
@@ -100,6 +111,7 @@ attention() {
   local kept
   kept=$(bin/tune list --store "$store" --json 2>/dev/null | grep -o '"evaluated": *[0-9]*' | tail -1 | grep -o '[0-9]*')
   say "attention: the store holds $kept evaluations; lost: $((told > ${kept:-0} ? told - ${kept:-0} : 0))"
+  [ -n "${BETWEEN:-}" ] && bash -c "$BETWEEN" >"$out/between.txt" 2>&1
   bin/tune resume --store "$store" >"$out/attention.txt" 2>>"$out/attention.err"
   say "attention: resumed, status $?; $(grep -h '^best: \|a minute)\|^device: ' "$out/attention.txt" | tr '\n' ' ')"
   bin/tune check --store "$store" >"$out/attention.check2.txt" 2>&1
