@@ -153,15 +153,15 @@ operators() {
   say "  $(grep -c ' ok$' "$logs/torch-tests.txt") passed, $(grep -c 'skipped' "$logs/torch-tests.txt") skipped; $(tail -1 "$logs/torch-tests.txt")"
 }
 
-# How fast they are; the campaigns' figures once more, in fresh processes, just before.
+# How fast they are, and the campaigns' figures once more, in fresh processes.
 bench() {
   local name id
+  step torch-bench 120 "$python" "$work/sources/torch/bench.py" --json "$out/bench.json"
+  cp "$logs/torch-bench.txt" "$out/"
   for name in $names; do
     id=$(sed -n 's/^best: \([0-9a-f]*\) .*/\1/p' "$logs/tune-$name.txt" | tail -1)
     [ -n "$id" ] && step "verify-$name" 60 bin/tune verify "$id" --store "$store"
   done
-  step torch-bench 120 "$python" "$work/sources/torch/bench.py" --json "$out/bench.json"
-  cp "$logs/torch-bench.txt" "$out/"
 }
 
 say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -1), $(nvcc --version 2>/dev/null | grep -o 'release [0-9.]*'), $("$python" -c 'import torch; print("PyTorch", torch.__version__)' 2>/dev/null)"
