@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -50,7 +51,8 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, stored
 		v.Reproduced = true
 	default:
 		v.Change = again.Fitness/stored.Fitness - 1
-		test := evaluator.Compare(ratios(again.Timings), ratios(stored.Timings))
+		now, then := alike(again.Timings, stored.Timings)
+		test := evaluator.Compare(now, then)
 		v.Test = &test
 		v.Reproduced = math.Abs(v.Change) <= tolerance || !test.Significant
 		if !v.Reproduced {
@@ -60,11 +62,26 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, stored
 	return v, nil
 }
 
-// ratios are the paired ratios candidate/baseline over all shapes.
-func ratios(ts []evaluator.Timing) []float64 {
-	var out []float64
-	for _, t := range ts {
-		out = append(out, t.Ratios()...)
+// alike gives the paired ratios candidate/baseline of two measurements over all
+// shapes that both have, each relative to the median of b at its shape: shapes
+// have speedups of their own, which would drown what changed.
+func alike(a, b []evaluator.Timing) (now, then []float64) {
+	for _, t := range b {
+		i := slices.IndexFunc(a, func(x evaluator.Timing) bool { return x.Shape == t.Shape })
+		if i < 0 {
+			continue
+		}
+		r := t.Ratios()
+		m := evaluator.Median(r)
+		if !(m > 0) {
+			continue
+		}
+		for _, x := range a[i].Ratios() {
+			now = append(now, x/m)
+		}
+		for _, x := range r {
+			then = append(then, x/m)
+		}
 	}
-	return out
+	return now, then
 }
