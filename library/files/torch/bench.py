@@ -14,6 +14,7 @@ import pathlib
 import random
 import statistics
 import sys
+import time
 
 import torch
 
@@ -22,7 +23,7 @@ sys.path.insert(0, str(HERE))
 import evotune_torch  # noqa: E402
 import theirs  # noqa: E402
 
-ROUNDS, EAGER_CALLS, LEAST_US, MOST_CALLS = 30, 20, 500, 1024
+ROUNDS, EAGER_CALLS, LEAST_US, MOST_CALLS, REST = 30, 20, 500, 1024, 5e-3
 
 
 def inputs(op, dims, ours):
@@ -35,10 +36,10 @@ def inputs(op, dims, ours):
 
 
 def calls(f, sets, n):
-    """A function that calls f so many times, keeping as many results as there are sets."""
+    """A function that calls f so many times, with as many results in turn as there are sets."""
 
     def run():
-        kept = collections.deque(maxlen=len(sets))
+        kept = collections.deque(maxlen=len(sets) - 1)
         for _, args in zip(range(n), itertools.cycle(sets)):
             kept.append(f(*args))
 
@@ -46,7 +47,8 @@ def calls(f, sets, n):
 
 
 def once(run):
-    """Microseconds of the device's time between two events."""
+    """Microseconds of the device's time between two events, which do not wait for the host."""
+    torch.cuda._sleep(200_000)
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     run()
@@ -77,11 +79,13 @@ def graphed(f, sets):
 
 
 def race(runs):
-    """Medians of what takes turns: runs has a function and its number of calls by name, or why there is none."""
+    """Medians of what takes turns: runs has a function and its number of calls by name, or why there is none. Between samples
+    the device rests, as it does in campaigns: under load without end its clocks fall."""
     samples = {name: [] for name, run in runs.items() if not isinstance(run, str)}
     for turn in range(ROUNDS + 2):
         for name in random.sample(sorted(samples), len(samples)):
             run, n = runs[name]
+            time.sleep(REST)
             us = once(run) / n
             if turn >= 2:
                 samples[name].append(us)
@@ -158,8 +162,8 @@ def main():
             sets = inputs(op, dims, ways["ours"])
             wrong = theirs.error(ways["ours"](*sets[0]), theirs.double(op, sets[0]))
             usable = {way: attempt(check, f, sets) for way, f in ways.items()}
-            eager = race({way: usable[way] or (calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()})
             graph = race({way: usable[way] or attempt(graphed, f, sets) for way, f in ways.items()})
+            eager = race({way: usable[way] or (calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()})
             row = {"kernel": op["kernel"], "shape": shape, "error": wrong, "tolerance": op["tolerance"], "campaign": campaign}
             for way in ways:
                 row[f"{way} eager"], row[f"{way} graph"] = eager[way], graph[way]
