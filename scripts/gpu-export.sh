@@ -150,7 +150,7 @@ check() {
 # What the operators compute; opcheck, torch.compile, graphs, streams.
 operators() {
   step torch-tests 200 "$python" "$work/sources/torch/test_ops.py" -v
-  say "  $(grep -c ' ok$' "$logs/torch-tests.txt") passed, $(grep -c 'skipped' "$logs/torch-tests.txt") skipped; $(tail -1 "$logs/torch-tests.txt")"
+  say "  $(grep '^Ran ' "$logs/torch-tests.txt"), $(grep -c 'skipped' "$logs/torch-tests.txt") skipped: $(tail -1 "$logs/torch-tests.txt")"
 }
 
 # How fast they are, and the campaigns' figures once more, in fresh processes.
