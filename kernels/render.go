@@ -40,7 +40,8 @@ type Rendered struct {
 	Require []*regexp.Regexp
 	// Profile lists what a profile of the candidate must keep to.
 	Profile []Bound
-	// Hash is the SHA-256 (hex) over all of the above.
+	// Hash is the SHA-256 (hex) over what is compiled: all of the above but the
+	// genome and what is required.
 	Hash string
 }
 

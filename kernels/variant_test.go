@@ -176,19 +176,25 @@ func TestBaselineAt(t *testing.T) {
 	}
 }
 
+func renderTile(t *testing.T, im *kernels.Implementation, tile int) kernels.Rendered {
+	t.Helper()
+	g, err := spaceOf(t, im).FromMap(map[string]any{"TILE": tile, "ROWS": 2, "THREADS": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := im.Render(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // Requirements with a condition count where it holds.
 func TestRequire(t *testing.T) {
 	d := mustLoad(t, folder(base+cuda+`require = ['^FFMA', { pattern = '^HMMA', when = "TILE == 8" }]`+"\n"))
 	im := d.Implementations[1]
 	for tile, want := range map[int]string{4: "^FFMA", 8: "^FFMA ^HMMA"} {
-		g, err := spaceOf(t, im).FromMap(map[string]any{"TILE": tile, "ROWS": 2, "THREADS": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := im.Render(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := renderTile(t, im, tile)
 		var got []string
 		for _, re := range r.Require {
 			got = append(got, re.String())
@@ -216,14 +222,7 @@ func TestBounds(t *testing.T) {
 		table+"counter = \"shared memory bank conflicts\"\nmax = 0\n"))
 	im := d.Implementations[1]
 	for tile, want := range map[int]string{4: "[shared memory bank conflicts 0]", 8: "[tensor pipe active 0.1 shared memory bank conflicts 0]"} {
-		g, err := spaceOf(t, im).FromMap(map[string]any{"TILE": tile, "ROWS": 2, "THREADS": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := im.Render(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := renderTile(t, im, tile)
 		var got []any
 		for _, b := range r.Profile {
 			got = append(got, b.Counter)
