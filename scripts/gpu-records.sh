@@ -88,7 +88,9 @@ debug() {
 
 # attention: the campaign of the seed's shape, over both implementations, with
 # kill -9 of a worker and of tune itself in the middle. ATTENTION (150) is its
-# seconds; BETWEEN is a command that has the machine while nobody searches.
+# seconds; BETWEEN is a command that has the machine while nobody searches. The
+# resumption gets the flags in DIR/resume.flags, if there are any by then: another
+# --time, where the machine is lent for less.
 attention() {
   local shape=2x8x512x64 log=$out/attention.jsonl t
   t=$((${ATTENTION:-150} * scale))
@@ -112,7 +114,8 @@ attention() {
   kept=$(bin/tune list --store "$store" --json 2>/dev/null | grep -o '"evaluated": *[0-9]*' | tail -1 | grep -o '[0-9]*')
   say "attention: the store holds $kept evaluations; lost: $((told > ${kept:-0} ? told - ${kept:-0} : 0))"
   [ -n "${BETWEEN:-}" ] && bash -c "$BETWEEN" >"$out/between.txt" 2>&1
-  bin/tune resume --store "$store" >"$out/attention.txt" 2>>"$out/attention.err"
+  # shellcheck disable=SC2046 # a list of words
+  bin/tune resume --store "$store" $(cat "$out/resume.flags" 2>/dev/null) >"$out/attention.txt" 2>>"$out/attention.err"
   say "attention: resumed, status $?; $(grep -h '^best: \|a minute)\|^device: ' "$out/attention.txt" | tr '\n' ' ')"
   bin/tune check --store "$store" >"$out/attention.check2.txt" 2>&1
   say "attention: check at the end: status $?; $(tail -1 "$out/attention.check2.txt")"

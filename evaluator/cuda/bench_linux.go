@@ -147,6 +147,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *bench, err 
 		return nil, err
 	}
 	h.describe()
+	for _, g := range h.gpus {
+		for _, p := range g.pools() {
+			p.warm()
+		}
+	}
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +182,7 @@ func openCache(o Options) (*cache.Cache, error) {
 }
 
 func (h *bench) newGPU(d wire.Device) *gpu {
-	g := &gpu{device: d, gate: newGate(), tools: map[string]*pool{}}
+	g := &gpu{device: d, gate: newGate(), startup: &startup{}, tools: map[string]*pool{}}
 	g.parity = h.newPool(g, "parity", h.options.ParityWorkers)
 	// The gate lets in one at a time; all others wait there, where they are seen.
 	g.timing = h.newPool(g, "timing", 1<<20)

@@ -210,6 +210,15 @@ func apart(kind wire.Kind) func() {
 	path := filepath.Join(dir, fmt.Sprint(mine, os.Getpid()))
 	_ = os.WriteFile(path, nil, 0o600)
 	look := func() {
+		if kind == wire.Time {
+			starting, _ := filepath.Glob(filepath.Join(dir, "starting-*"))
+			for _, f := range starting {
+				var pid int
+				if _, err := fmt.Sscanf(filepath.Base(f), "starting-%d", &pid); err == nil && !standsStill(pid) {
+					_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("clash-", filepath.Base(path), "-", filepath.Base(f))), nil, 0o600)
+				}
+			}
+		}
 		found, _ := filepath.Glob(filepath.Join(dir, others+"*"))
 		for _, f := range found {
 			var pid int
@@ -225,11 +234,24 @@ func apart(kind wire.Kind) func() {
 	}
 }
 
+// start takes its time, and leaves a file meanwhile.
+func (f *fake) start(d time.Duration) {
+	if dir := os.Getenv("EVOTUNE_FAKE_APART"); dir != "" {
+		path := filepath.Join(dir, fmt.Sprint("starting-", os.Getpid()))
+		_ = os.WriteFile(path, nil, 0o600)
+		defer os.Remove(path)
+	}
+	for ; d > 0; d -= time.Millisecond {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	defer apart(kind)()
 	switch kind {
 	case wire.Hello:
-		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" {
+		twice := os.Getenv("EVOTUNE_FAKE_TWICE") // the tool under which no more than two start
+		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" || twice != "" && twice == f.tool && !first1("hello-1") && !first1("hello-2") {
 			return wire.Failure{Error: "no device", Fatal: true}, true
 		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
@@ -238,6 +260,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}}, false
 	case wire.Open:
 		f.binaries = map[string]string{}
+		if d, err := time.ParseDuration(os.Getenv("EVOTUNE_FAKE_START")); err == nil && f.tool == racecheck {
+			f.start(d)
+		}
 		return wire.OpenAnswer{}, false
 	case wire.Load:
 		r := into[wire.LoadRequest](body)

@@ -26,17 +26,19 @@ const (
 
 // A gpu is one device with its workers.
 type gpu struct {
-	device wire.Device
-	gate   *gate
-	parity *pool
-	timing *pool
-	tools  map[string]*pool
-	active atomic.Int64 // candidates that are on it now
+	device  wire.Device
+	gate    *gate
+	startup *startup
+	parity  *pool
+	timing  *pool
+	tools   map[string]*pool
+	active  atomic.Int64 // candidates that are on it now
 	// measured is the time in nanoseconds that it spent in timed launches.
 	measured atomic.Int64
 }
 
-// A pool holds workers of one kind on one GPU.
+// A pool holds workers of one kind on one GPU. They are started in the
+// background, when somebody waits for one and when one was lost.
 type pool struct {
 	h    *bench
 	gpu  *gpu
@@ -44,18 +46,28 @@ type pool struct {
 	tool *sanitizer
 	// alone says that its work is timed.
 	alone bool
+	size  int
 	slots *semaphore.Weighted
 
-	mu     sync.Mutex
-	idle   []*worker
-	all    map[*worker]bool
-	closed bool
-	busy   atomic.Int64
-	queued atomic.Int64
+	mu       sync.Mutex
+	idle     []*worker
+	all      map[*worker]bool
+	starting int
+	// lost counts the workers that ended before their time, and full says that
+	// the machine has no room for more of them than there are.
+	lost     int
+	full     bool
+	failures int
+	failed   error
+	// changed is closed, and made anew, when a worker comes, goes or fails to
+	// start.
+	changed chan struct{}
+	closed  bool
+	queued  atomic.Int64
 }
 
 func (h *bench) newPool(g *gpu, name string, size int) *pool {
-	return &pool{h: h, gpu: g, name: name, slots: semaphore.NewWeighted(int64(size)), all: map[*worker]bool{}}
+	return &pool{h: h, gpu: g, name: name, size: size, slots: semaphore.NewWeighted(int64(size)), all: map[*worker]bool{}, changed: make(chan struct{})}
 }
 
 // run does something with a worker, while the GPU is shared or, for timed work,
@@ -63,40 +75,64 @@ func (h *bench) newPool(g *gpu, name string, size int) *pool {
 // saying why, it is done once more with a fresh one: the error is then a
 // *workerError that is the work's own doing.
 func (p *pool) run(ctx context.Context, do func(w *worker) error) error {
-	return p.enter(ctx, func() error {
-		w, err := p.take(ctx)
+	return p.enter(ctx, func(again bool) error {
+		if p.alone {
+			return p.single(ctx, func() error {
+				w, err := p.take(ctx, again)
+				if err != nil {
+					return err
+				}
+				defer p.put(w)
+				return p.timed(w, do)
+			})
+		}
+		// Nobody who is on the GPU waits for a worker that starts.
+		w, err := p.take(ctx, again)
 		if err != nil {
 			return err
 		}
-		err = do(w)
-		p.put(w)
-		return err
+		release, err := p.gpu.gate.share(ctx)
+		if err != nil {
+			p.put(w)
+			return err
+		}
+		defer release()
+		// A process that ends disturbs what is timed, too.
+		defer p.put(w)
+		return do(w)
 	})
 }
 
-// fresh is run in a worker that has seen nothing else and ends afterwards.
+// fresh is run for timed work in a worker that has seen nothing else and ends
+// afterwards.
 func (p *pool) fresh(ctx context.Context, do func(w *worker) error) error {
-	return p.enter(ctx, func() error { return p.freshAlone(ctx, do) })
+	return p.enter(ctx, func(bool) error {
+		return p.single(ctx, func() error { return p.freshAlone(ctx, do) })
+	})
 }
 
 // freshAlone is fresh for who has the GPU already.
 func (p *pool) freshAlone(ctx context.Context, do func(w *worker) error) error {
-	w, err := p.start(ctx)
+	w, err := p.take(ctx, true)
 	if err != nil {
 		return err
 	}
-	if err = p.register(w); err != nil {
-		return err
-	}
-	err = do(w)
+	err = p.timed(w, do)
 	w.dead = w.dead || err != nil
 	w.loaded = recycleAfter
 	p.put(w)
 	return err
 }
 
-// enter waits for a place and for the GPU.
-func (p *pool) enter(ctx context.Context, do func() error) error {
+// timed does something while no process of ours starts on the GPU.
+func (p *pool) timed(w *worker, do func(w *worker) error) error {
+	p.gpu.startup.pause()
+	defer p.gpu.startup.resume()
+	return do(w)
+}
+
+// enter waits for a place, and tries once more when a worker died.
+func (p *pool) enter(ctx context.Context, do func(again bool) error) error {
 	p.queued.Add(1)
 	err := p.slots.Acquire(ctx, 1)
 	p.queued.Add(-1)
@@ -104,10 +140,8 @@ func (p *pool) enter(ctx context.Context, do func() error) error {
 		return err
 	}
 	defer p.slots.Release(1)
-	p.busy.Add(1)
-	defer p.busy.Add(-1)
 	for try := 0; ; try++ {
-		err := p.once(ctx, do)
+		err := do(try > 0)
 		var died *workerError
 		if !errors.As(err, &died) || try > 0 {
 			return err
@@ -116,14 +150,9 @@ func (p *pool) enter(ctx context.Context, do func() error) error {
 	}
 }
 
-func (p *pool) once(ctx context.Context, do func() error) error {
-	// A process that starts disturbs what is timed, so timing's own starts
-	// while it is alone and all others while they share.
-	enter := p.gpu.gate.share
-	if p.alone {
-		enter = p.gpu.gate.single
-	}
-	release, err := enter(ctx)
+// single does something while nobody else is on the GPU.
+func (p *pool) single(ctx context.Context, do func() error) error {
+	release, err := p.gpu.gate.single(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,63 +160,138 @@ func (p *pool) once(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// register notes a worker that was started, so that close ends it.
-func (p *pool) register(w *worker) error {
+// take waits for an idle worker that has begun the problem, or starts a fresh one.
+func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
+	if fresh {
+		if p.alone {
+			return p.start(ctx, nil) // who is alone would stop itself
+		}
+		return p.start(ctx, p.gpu.startup)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.failures
+	for {
+		for n := len(p.idle); n > 0; n = len(p.idle) {
+			w := p.idle[n-1]
+			p.idle = p.idle[:n-1]
+			if !w.ended() {
+				return w, nil
+			}
+			// It was killed while it had nothing to do.
+			p.drop(w, true)
+			p.mu.Unlock()
+			w.kill()
+			p.mu.Lock()
+		}
+		switch {
+		case p.closed:
+			return nil, evaluator.ErrBenchClosed
+		case p.failures > seen && len(p.all) == 0 && p.starting == 0:
+			return nil, p.failed
+		}
+		p.grow()
+		changed := p.changed
+		p.mu.Unlock()
+		p.queued.Add(1)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		p.queued.Add(-1)
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// room is how many workers there should be. A pool that has lost some to
+// candidates has others to spare. The caller holds the lock.
+func (p *pool) room() int {
+	if p.alone {
+		return 1
+	}
+	return p.size + min(p.lost, p.size)
+}
+
+// grow starts one more worker in the background where there is room for it. The
+// caller holds the lock.
+func (p *pool) grow() {
+	if p.closed || p.full || len(p.all)+p.starting >= p.room() {
+		return
+	}
+	p.starting++
+	p.h.calls.Go(func() {
+		w, err := p.start(p.h.ctx, p.gpu.startup)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.starting--
+		if err == nil {
+			p.idle = append(p.idle, w)
+		} else if p.h.ctx.Err() == nil {
+			p.failed = err
+			p.failures++
+			p.full = len(p.all) > 0
+			p.h.log.Warn("no further worker", "error", err)
+		}
+		p.tell()
+	})
+}
+
+// warm starts the first worker before it is needed.
+func (p *pool) warm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grow()
+}
+
+// tell wakes those who wait for a worker. The caller holds the lock.
+func (p *pool) tell() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// drop forgets a worker, and starts another in its place. Lost says that it
+// ended before its time. The caller holds the lock.
+func (p *pool) drop(w *worker, lost bool) {
+	delete(p.all, w)
+	p.full = false
+	if lost {
+		p.lost++
+	}
+	if !p.alone {
+		p.grow()
+	}
+	p.tell()
+}
+
+// start starts a worker and begins the problem in it.
+func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
+	w, err := p.h.startWorker(ctx, p.gpu.device.UUID, p.tool, p.h.problem.open, during)
+	if err != nil && ctx.Err() == nil {
+		// How it died says nothing of a candidate.
+		return nil, fmt.Errorf("a worker for %s does not start: %s", p.name, err.Error())
+	} else if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	closed := p.closed
 	if !closed {
-		p.all[w] = true
+		p.all[w] = true // so that close ends it
 	}
 	p.mu.Unlock()
 	if closed {
 		w.kill()
-		return evaluator.ErrBenchClosed
-	}
-	return nil
-}
-
-// take gives an idle worker, or a new one that has begun the problem.
-func (p *pool) take(ctx context.Context) (*worker, error) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
 		return nil, evaluator.ErrBenchClosed
 	}
-	for n := len(p.idle); n > 0; n = len(p.idle) {
-		w := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		if !w.ended() {
-			p.mu.Unlock()
-			return w, nil
-		}
-		// It was killed while it had nothing to do.
-		delete(p.all, w)
-		p.mu.Unlock()
-		w.kill()
-		p.mu.Lock()
-	}
-	p.mu.Unlock()
-	w, err := p.start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return w, p.register(w)
-}
-
-// start starts a worker and begins the problem in it.
-func (p *pool) start(ctx context.Context) (*worker, error) {
-	w, err := p.h.startWorker(ctx, p.gpu.device.UUID, p.tool, p.h.problem.open)
-	if err != nil && ctx.Err() == nil {
-		// How it died says nothing of a candidate.
-		return nil, fmt.Errorf("a worker for %s does not start: %s", p.name, err.Error())
-	}
-	return w, err
+	return w, nil
 }
 
 // startWorker starts a worker, under a tool if one is given, and begins a
-// problem in it.
-func (h *bench) startWorker(ctx context.Context, uuid string, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
-	spec := workerSpec{path: h.workerPath, uuid: uuid, dir: h.scratch, env: h.options.workerEnv}
+// problem in it. With a startup it stands still while something is timed.
+func (h *bench) startWorker(ctx context.Context, uuid string, tool *sanitizer, open wire.OpenRequest, during *startup) (*worker, error) {
+	spec := workerSpec{path: h.workerPath, uuid: uuid, dir: h.scratch, env: h.options.workerEnv, startup: during}
 	var faults *faultLog
 	if tool != nil {
 		path := filepath.Join(h.scratch, fmt.Sprintf("%s-%d.log", tool.name, h.serial.Add(1)))
@@ -210,24 +314,26 @@ func (h *bench) startWorker(ctx context.Context, uuid string, tool *sanitizer, o
 		w.kill()
 		return nil, err
 	}
+	w.begun()
 	return w, nil
 }
 
-// put gives a worker back. One that is dead, or old, is replaced when the next
-// is asked for.
+// put gives a worker back. One that is dead, or old, is replaced.
 func (p *pool) put(w *worker) {
 	p.mu.Lock()
-	keep := !p.closed && !w.dead && w.loaded < recycleAfter
+	gone := w.dead || w.ended()
+	keep := !p.closed && !gone && w.loaded < recycleAfter && len(p.all) <= p.room()
 	if keep {
 		p.idle = append(p.idle, w)
+		p.tell()
 	} else {
-		delete(p.all, w)
+		p.drop(w, gone)
 	}
 	p.mu.Unlock()
 	if keep {
 		return
 	}
-	if w.dead {
+	if gone {
 		w.kill()
 		return
 	}
@@ -243,6 +349,7 @@ func (p *pool) close() {
 	p.closed = true
 	all := p.all
 	p.all, p.idle = map[*worker]bool{}, nil
+	p.tell()
 	p.mu.Unlock()
 	var done sync.WaitGroup
 	for w := range all {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -81,6 +82,9 @@ type worker struct {
 	loaded int
 	// faults is where a tool of compute-sanitizer writes what it finds.
 	faults *faultLog
+	// startup may make it stand still for as long as it is starting.
+	startup  *startup
+	starting atomic.Bool
 }
 
 // A workerSpec says how a worker is to be started.
@@ -90,6 +94,7 @@ type workerSpec struct {
 	uuid    string   // of the GPU; "" for the first
 	dir     string
 	env     []string
+	startup *startup // or nil
 }
 
 // startWorker starts a worker and waits for its hello.
@@ -133,13 +138,17 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	w := &worker{
 		pid: cmd.Process.Pid, in: pipes[0][1], outEnd: pipes[1][0], out: bufio.NewReaderSize(pipes[1][0], 64<<10),
 		stderr: process.NewLog(pipes[2][0], stderrLimit), exited: make(chan struct{}), gone: make(chan struct{}),
-		prepared: map[string]bool{},
+		prepared: map[string]bool{}, startup: spec.startup,
 	}
 	go func() {
 		// The exit status is in the state; an error of Wait adds nothing to it.
 		w.state, _ = cmd.Process.Wait()
 		close(w.exited)
 	}()
+	if w.startup != nil {
+		w.starting.Store(true)
+		w.startup.add(w)
+	}
 	if err := w.call(ctx, helloTimeout, wire.Hello, wire.HelloRequest{Version: wire.Version}, &w.hello); err != nil {
 		w.kill()
 		return nil, fmt.Errorf("%s: %w", filepath.Base(spec.path), err)
@@ -163,13 +172,10 @@ func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind
 	}
 	stop := context.AfterFunc(ctx, func() { process.KillGroup(w.pid) })
 	defer stop()
-	expired := make(chan struct{})
-	timer := time.AfterFunc(timeout, func() {
-		close(expired)
-		process.KillGroup(w.pid)
-	})
+	expired, answered := make(chan struct{}), make(chan struct{})
+	go w.expire(timeout, expired, answered)
 	err := w.exchange(kind, request, answer)
-	timer.Stop()
+	close(answered)
 	if err == nil {
 		return nil
 	}
@@ -200,6 +206,36 @@ func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind
 	}
 	w.kill()
 	return &workerError{reason, w.stderr.Text()}
+}
+
+// expire kills a worker that has not answered in time. While it is made to stand
+// still its time does, too.
+func (w *worker) expire(timeout time.Duration, expired, answered chan struct{}) {
+	lost := func() time.Duration { return 0 }
+	if w.starting.Load() {
+		lost = w.startup.lost
+	}
+	begin, before := time.Now(), lost()
+	for {
+		left := timeout + lost() - before - time.Since(begin)
+		if left <= 0 {
+			close(expired)
+			process.KillGroup(w.pid)
+			return
+		}
+		select {
+		case <-answered:
+			return
+		case <-time.After(left):
+		}
+	}
+}
+
+// begun says that it has begun its problem, or never will.
+func (w *worker) begun() {
+	if w.starting.Swap(false) {
+		w.startup.remove(w)
+	}
 }
 
 // exchange writes the request and reads the answer.
@@ -267,6 +303,7 @@ func (w *worker) quit(timeout time.Duration) {
 // holds of it. It may be called again, and by others.
 func (w *worker) kill() {
 	w.once.Do(func() {
+		w.begun()
 		process.KillGroup(w.pid)
 		<-w.exited
 		// A tool's child comes to us when the tool has ended.
