@@ -87,25 +87,34 @@ debug() {
 }
 
 # attention: the campaign of the seed's shape, over both implementations, with
-# kill -9 of a worker and of tune itself in the middle. ATTENTION (150) is its
-# seconds; BETWEEN is a command that has the machine while nobody searches. The
-# resumption gets the flags in DIR/resume.flags, if there are any by then: another
-# --time, where the machine is lent for less.
+# kill -9 of a worker and, after as long again, of tune itself. ATTENTION (150) is
+# its seconds, KILL (a quarter of them) when the worker dies; BETWEEN is a command
+# that has the machine while nobody searches. The resumption gets the flags in
+# DIR/resume.flags, if there are any by then: another --time, where the machine is
+# lent for less. With a store in DIR (records.db, of another machine of the kind)
+# the campaign in it goes on.
 attention() {
-  local shape=2x8x512x64 log=$out/attention.jsonl t
+  local shape=2x8x512x64 log=$out/attention.jsonl t k before=0
   t=$((${ATTENTION:-150} * scale))
+  k=${KILL:-$((t / 4))}
+  local command=(run attention --backend cuda --shape $shape)
+  if [ -e "$store" ]; then
+    command=(resume)
+    before=$(bin/tune list --store "$store" --json | grep -o '"evaluated": *[0-9]*' | tail -1 | grep -o '[0-9]*')
+    say "attention: goes on after $before evaluations elsewhere"
+  fi
   nvidia-smi --query-gpu=timestamp,memory.used,utilization.gpu,clocks.sm,temperature.gpu --format=csv,noheader -l 2 >"$out/attention.memory.csv" &
   local smi=$!
-  bin/tune run attention --backend cuda --shape $shape --time ${t}s --store "$store" --json >"$log" 2>"$out/attention.err" &
+  bin/tune "${command[@]}" --time ${t}s --store "$store" --json >"$log" 2>"$out/attention.err" &
   local tune=$!
-  sleep $((t / 4))
-  pkill -9 -o -f 'bin/tune-cuda' && say "attention: a worker was killed after $((t / 4)) s"
-  sleep $((t / 4))
+  sleep "$k"
+  pkill -9 -o -f 'bin/tune-cuda' && say "attention: a worker was killed after $k s"
+  sleep "$k"
   kill -9 $tune
   wait $tune 2>/dev/null
   local told
-  told=$(grep -c '"event":"evaluated"' "$log")
-  say "attention: tune was killed after $((t / 2)) s, having announced $told evaluations"
+  told=$((before + $(grep -c '"event":"evaluated"' "$log")))
+  say "attention: tune was killed after $((2 * k)) s, having announced $told evaluations"
   sleep 2
   say "attention: workers left behind: $(pgrep -c -f 'bin/tune-cuda')"
   bin/tune check --store "$store" >"$out/attention.check1.txt" 2>&1
