@@ -295,6 +295,7 @@ func (h *bench) Close() error {
 	h.calls.Wait()
 	for _, g := range h.gpus {
 		g.gate.close()
+		g.startup.close()
 		for _, p := range g.pools() {
 			p.close() // what was started meanwhile
 		}

@@ -190,7 +190,9 @@ func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
 		case p.failures > seen && len(p.all) == 0 && p.starting == 0:
 			return nil, p.failed
 		}
-		p.grow()
+		if p.failures == seen {
+			p.grow()
+		}
 		changed := p.changed
 		p.mu.Unlock()
 		p.queued.Add(1)

@@ -3,11 +3,15 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +32,48 @@ type startup struct {
 	paused  int // times, without as many resumes
 	since   time.Time
 	total   time.Duration
+	// guard outlives evotune where it is killed; told is its input.
+	guard *exec.Cmd
+	told  io.WriteCloser
+}
+
+// guardScript reads lines of process groups, the last of which names those that
+// stand still now. When evotune is killed its input ends, and it kills them:
+// nobody would ever make them go on, and what stands still does not see that its
+// parent has ended.
+const guardScript = `trap '' HUP INT TERM
+while read -r line; do stopped=$line; done
+for p in $stopped; do kill -s KILL -- "-$p"; done`
+
+// tell names those to the guard that stand still. The caller holds the lock.
+func (s *startup) tell(groups []int) {
+	if s.guard == nil {
+		s.guard = exec.Command("/bin/sh", "-c", guardScript)
+		s.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		told, err := s.guard.StdinPipe()
+		if err == nil {
+			err = s.guard.Start()
+		}
+		if err == nil {
+			s.told = told
+		}
+	}
+	if s.told != nil {
+		// A guard that is gone can only be missed if evotune is killed now.
+		_, _ = fmt.Fprintln(s.told, strings.Trim(fmt.Sprint(groups), "[]"))
+	}
+}
+
+// close ends the guard.
+func (s *startup) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told != nil {
+		s.tell(nil)
+		_ = s.told.Close()
+		_ = s.guard.Wait() // its status says nothing
+		s.told = nil
+	}
 }
 
 // add takes a worker in as soon as it has a process.
@@ -39,8 +85,23 @@ func (s *startup) add(w *worker) {
 	}
 	s.workers[w] = true
 	if s.paused > 0 {
+		s.stop()
+	}
+}
+
+// stop makes all stand still and returns their groups. The caller holds the lock.
+func (s *startup) stop() (groups []int) {
+	for w := range s.workers {
+		groups = append(groups, w.pid)
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	s.tell(groups)
+	for w := range s.workers {
 		signalGroup(w, unix.SIGSTOP)
 	}
+	return groups
 }
 
 // remove lets a worker go that has started, or has failed to.
@@ -53,23 +114,30 @@ func (s *startup) remove(w *worker) {
 	delete(s.workers, w)
 }
 
-// pause stops all that are starting, and those that will, until resume.
+// pause stops all that are starting, and those that will, until resume. It
+// returns when they stand still.
 func (s *startup) pause() {
 	s.mu.Lock()
 	if s.paused++; s.paused == 1 {
 		s.since = time.Now()
 	}
-	var pids []int
-	for w := range s.workers {
-		signalGroup(w, unix.SIGSTOP)
-		pids = append(pids, w.pid)
-	}
+	groups := s.stop()
 	s.mu.Unlock()
-	for begin := time.Now(); len(pids) > 0 && time.Since(begin) < stopWait; time.Sleep(200 * time.Microsecond) {
-		for len(pids) > 0 && standsStill(pids[0]) {
-			pids = pids[1:]
+	for begin := time.Now(); len(groups) > 0 && time.Since(begin) < stopWait; time.Sleep(200 * time.Microsecond) {
+		groups = slices.DeleteFunc(groups, func(pid int) bool { return standsStill(pid) || !s.holds(pid) })
+	}
+}
+
+// holds says whether a worker is still starting.
+func (s *startup) holds(pid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.workers {
+		if w.pid == pid {
+			return true
 		}
 	}
+	return false
 }
 
 func (s *startup) resume() {
@@ -81,6 +149,9 @@ func (s *startup) resume() {
 	s.total += time.Since(s.since)
 	for w := range s.workers {
 		signalGroup(w, unix.SIGCONT)
+	}
+	if s.told != nil {
+		s.tell(nil)
 	}
 }
 

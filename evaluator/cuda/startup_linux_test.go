@@ -78,21 +78,34 @@ func TestNoRoomForMoreWorkers(t *testing.T) {
 	o := fakeOptions(t, "EVOTUNE_FAKE_TWICE=memcheck") // once for the proof
 	o.SanitizeWorkers = 3
 	h, ev := openFake(t, o)
-	var wait sync.WaitGroup
-	for n := range 9 {
-		wait.Go(func() {
-			if r, err := ev.Evaluate(t.Context(), fakeGenome(t, "nothing", n), 0); err != nil || r.Verdict != evaluator.Correct {
-				t.Errorf("%s: %s, %v", r.Verdict, r.Reason, err)
-			}
-		})
-	}
-	wait.Wait()
 	p := h.gpus[0].tools[memcheck]
-	p.mu.Lock()
-	failures, full := p.failures, p.full
-	p.mu.Unlock()
-	if failures < 1 || failures > 2 || !full { // two may have been starting at once
-		t.Errorf("it was tried %d times to start further workers (full: %t)", failures, full)
+	w, err := p.take(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		w, err := p.take(t.Context(), false)
+		if err == nil {
+			p.put(w)
+		}
+		second <- err
+	}()
+	state := func() (int, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.failures, p.full
+	}
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if failures, full := state(); failures == 1 && full {
+			break
+		} else if failures > 1 || time.Since(begin) > 20*time.Second {
+			t.Fatalf("it was tried %d times to start a further worker (full: %t)", failures, full)
+		}
+	}
+	p.put(w)
+	if err := <-second; err != nil {
+		t.Errorf("while there was a worker: %v", err)
 	}
 	// The last one is lost, and no other comes.
 	if r := evaluate(t, ev, fakeGenome(t, "memcheck=report", 20)); r.Verdict != evaluator.Sanitizer {
@@ -113,6 +126,7 @@ func TestStartup(t *testing.T) {
 	l := process.NewLauncher()
 	defer l.Close()
 	var s startup
+	defer s.close()
 	w, err := startWorker(t.Context(), l, workerSpec{path: self, env: []string{fakeVariable + "=1"}, startup: &s})
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +161,50 @@ func TestStartup(t *testing.T) {
 		t.Error("a worker stands still that has started")
 	}
 	signalGroup(w, unix.SIGSTOP)
+	for !standsStill(w.pid) {
+		time.Sleep(time.Millisecond)
+	}
 	var late *timeoutError
 	if err := w.call(t.Context(), limit, wire.Open, wire.OpenRequest{}, &wire.OpenAnswer{}); !errors.As(err, &late) {
 		t.Errorf("a worker that has started and does not answer: %v, want a timeout", err)
+	}
+}
+
+// TestStartupGuard: a worker that stands still when evotune is killed does not
+// stay so for ever, and one that has gone on is left alone.
+func TestStartupGuard(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for paused, wait := range map[bool]time.Duration{true: 20 * time.Second, false: 300 * time.Millisecond} {
+		l := process.NewLauncher()
+		var s startup
+		w, err := startWorker(t.Context(), l, workerSpec{path: self, env: []string{fakeVariable + "=1"}, startup: &s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.pause()
+		if !paused {
+			s.resume()
+		}
+		// What the kernel does when evotune is killed.
+		if err := s.told.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.guard.Wait(); err != nil && !paused {
+			t.Error(err)
+		}
+		ended := false
+		select {
+		case <-w.exited:
+			ended = true
+		case <-time.After(wait):
+		}
+		if ended != paused {
+			t.Errorf("stands still: %t; killed: %t", paused, ended)
+		}
+		w.kill()
+		l.Close()
 	}
 }
