@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopWait bounds the wait for processes to stand still. A thread that is inside
-// the driver does so when it comes out.
-const stopWait = time.Second
+// stopWait bounds the wait for processes to stand still, should the system never
+// say that they do. A thread that is inside the driver does when it comes out.
+const stopWait = 10 * time.Second
 
 // A startup holds the workers of one GPU that are being started. To start one,
 // under a tool above all, takes seconds and disturbs what is timed, and timing
@@ -172,7 +172,9 @@ func signalGroup(w *worker, signal unix.Signal) {
 	}
 }
 
-// standsStill says whether no thread of a process and of its descendants runs.
+// standsStill says whether no thread of a process and of its descendants runs. One
+// that waits for its child to begin a program (vfork) does not see the signal,
+// and stands still with the child.
 func standsStill(pid int) bool {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil {
@@ -183,16 +185,17 @@ func standsStill(pid int) bool {
 		if err != nil {
 			continue // it has ended
 		}
-		// The state follows the name, which may hold anything.
-		state := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ")
-		if len(state) > 0 && !strings.ContainsRune("TtZX", rune(state[0])) {
-			return false
-		}
 		children, _ := os.ReadFile(filepath.Join(task, "children"))
-		for _, child := range strings.Fields(string(children)) {
+		list := strings.Fields(string(children))
+		for _, child := range list {
 			if n, err := strconv.Atoi(child); err == nil && !standsStill(n) {
 				return false
 			}
+		}
+		// The state follows the name, which may hold anything.
+		state := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ")
+		if len(state) == 0 || strings.IndexByte("TtZX", state[0]) < 0 && (state[0] != 'D' || len(list) == 0) {
+			return false
 		}
 	}
 	return true

@@ -2,7 +2,9 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,11 +45,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(state, "starting-*"))
 		return len(found) > 0
 	}
-	for begin := time.Now(); !starting(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatal("no worker takes the place of the one that was lost")
-		}
-	}
+	within(t, "a worker takes the place of the one that was lost", starting)
 	during := 0
 	for starting() {
 		if _, out, err := h.Benchmark(t.Context(), c, 0); err != nil || out.Verdict != "" {
@@ -96,13 +94,10 @@ func TestNoRoomForMoreWorkers(t *testing.T) {
 		defer p.mu.Unlock()
 		return p.failures, p.full
 	}
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		if failures, full := state(); failures == 1 && full {
-			break
-		} else if failures > 1 || time.Since(begin) > 20*time.Second {
-			t.Fatalf("it was tried %d times to start a further worker (full: %t)", failures, full)
-		}
-	}
+	within(t, "a further worker fails to start", func() bool {
+		failures, full := state()
+		return failures == 1 && full
+	})
 	p.put(w)
 	if err := <-second; err != nil {
 		t.Errorf("while there was a worker: %v", err)
@@ -161,9 +156,7 @@ func TestStartup(t *testing.T) {
 		t.Error("a worker stands still that has started")
 	}
 	signalGroup(w, unix.SIGSTOP)
-	for !standsStill(w.pid) {
-		time.Sleep(time.Millisecond)
-	}
+	within(t, "it stands still", func() bool { return standsStill(w.pid) })
 	var late *timeoutError
 	if err := w.call(t.Context(), limit, wire.Open, wire.OpenRequest{}, &wire.OpenAnswer{}); !errors.As(err, &late) {
 		t.Errorf("a worker that has started and does not answer: %v, want a timeout", err)
@@ -206,5 +199,54 @@ func TestStartupGuard(t *testing.T) {
 		}
 		w.kill()
 		l.Close()
+	}
+}
+
+// TestStandsStillInVfork: a parent that waits for its child to begin a program is
+// stopped with it, whatever its state says.
+func TestStandsStillInVfork(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler")
+	}
+	program := filepath.Join(t.TempDir(), "vfork")
+	build := exec.Command(cc, "-x", "c", "-", "-o", program)
+	build.Stdin = strings.NewReader("#include <unistd.h>\nint main(void)\n{\n\tif (vfork() == 0) {\n\t\tsleep(60);\n\t\t_exit(0);\n\t}\n\treturn 0;\n}\n")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	l := process.NewLauncher()
+	defer l.Close()
+	cmd := exec.Command(program)
+	if err := l.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer func() {
+		process.KillGroup(pid)
+		_ = cmd.Wait()
+	}()
+	state := func() string {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, after, _ := strings.Cut(string(stat), ") ")
+		return after[:min(1, len(after))]
+	}
+	within(t, "the parent waits", func() bool { return state() == "D" })
+	if standsStill(pid) {
+		t.Error("it stands still, and its child runs")
+	}
+	if err := unix.Kill(-pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "they stand still", func() bool { return standsStill(pid) })
+}
+
+// within waits for something to become true.
+func within(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begin := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("not within 20 s: %s", what)
+		}
 	}
 }
