@@ -25,13 +25,16 @@ import (
 //     search from looking where it expects nothing.
 //
 // The best of the population are never lost but to better ones (elitism), and
-// the mutation rate grows while the search stalls.
+// the mutation rate grows while the search stalls. When that lasts, the search
+// begins anew: an epoch ends.
 type Evolution struct {
 	*ledger
 	parts   parts
 	pop     eaopt.Population
 	seeds   int     // spread genomes still to be proposed
-	best    float64 // score; +Inf while nothing is known
+	epoch   int     // the first entry of the epoch
+	best    float64 // score, of the epoch; +Inf while nothing is known
+	found   int     // the entry of the best; while there is none, the first
 	stalled int     // proposals since the best was found
 	bandit  bandit
 	model   *surrogate
@@ -52,6 +55,9 @@ type parts struct {
 	// each other.
 	seeds  int
 	spread bool
+	// patience is how many outcomes in a row may be no better than the best
+	// before an epoch ends.
+	patience int
 	// population is how many members there are at most.
 	population int
 	// broods is how many unspent offspring the surrogate chooses from, draws
@@ -67,7 +73,7 @@ type parts struct {
 // standard is what users get. The numbers were chosen by leaving out one kernel
 // at a time; docs/search.md tells how and what others would give.
 var standard = parts{
-	seeds: 6, spread: true,
+	seeds: 6, spread: true, patience: 150,
 	population: 20,
 	broods:     30, draws: 30,
 	pay: []float64{0.3, 0.2, 0.2, 0.3, 0.1}, adaptive: true,
@@ -101,7 +107,19 @@ func (p parts) assemble(l *ledger) *Evolution {
 		e.learn(i)
 	}
 	e.seeds = max(0, e.seeds-len(e.entries))
+	e.found = len(e.entries)
 	return e
+}
+
+// restart begins an epoch. What the former ones found stays spent, and how alike
+// the values of each gene are stays learned. Their outcomes are put aside, those
+// in flight too: beside the best of them nothing that begins would promise much.
+func (e *Evolution) restart() {
+	e.epoch, e.found = len(e.entries), len(e.entries)
+	e.seeds, e.best, e.stalled = e.parts.seeds, math.Inf(1), 0
+	e.pop.Individuals = nil
+	e.bandit = newBandit(e.parts.pay)
+	e.model.clear()
 }
 
 // Ask makes the next proposal.
@@ -226,10 +244,16 @@ func (e *Evolution) mutationRate() float64 {
 // Tell takes the outcome into the population, the surrogate and the bandit.
 func (e *Evolution) Tell(index int, o Outcome) {
 	i := e.record(index, o)
+	if i < e.epoch {
+		return
+	}
 	if operator := e.births[index]; operator >= 0 && e.parts.adaptive {
 		e.bandit.reward(operator, e.paid(&e.entries[i]))
 	}
 	e.learn(i)
+	if i-e.found >= e.parts.patience {
+		e.restart()
+	}
 }
 
 // paid is the reward for a candidate: 1 for a new best, falling to 0 at the
@@ -255,7 +279,7 @@ func (e *Evolution) learn(i int) {
 	}
 	e.model.tell(c.score)
 	if c.score < e.best {
-		e.best, e.stalled = c.score, 0
+		e.best, e.found, e.stalled = c.score, i, 0
 	}
 	insert(&e.pop, &member{
 		Individual: genome.Individual{Genome: c.genome, Fitness: c.score, Told: true},

@@ -1,5 +1,7 @@
 package search
 
+import "math"
+
 // Variants are evolution with one part changed at a time, in the order of
 // docs/search.md.
 var Variants = []struct {
@@ -32,9 +34,24 @@ var Variants = []struct {
 func AddVariants() (remove func()) {
 	was := kinds
 	for _, v := range Variants {
-		p := standard
-		v.change(&p)
-		kinds = append(kinds[:len(kinds):len(kinds)], kind{v.Name, 1, func(l *ledger) Strategy { return p.assemble(l) }})
+		add(v.Name, v.change)
 	}
 	return func() { kinds = was }
 }
+
+// AddEndless makes "endless", which is evolution whose first epoch never ends, a
+// strategy that New knows, for one test.
+func AddEndless() (remove func()) {
+	was := kinds
+	add("endless", func(p *parts) { p.patience = math.MaxInt })
+	return func() { kinds = was }
+}
+
+func add(name string, change func(*parts)) {
+	p := standard
+	change(&p)
+	kinds = append(kinds[:len(kinds):len(kinds)], kind{name, 1, func(l *ledger) Strategy { return p.assemble(l) }})
+}
+
+// Patience is how many outcomes in a row may be no better before an epoch ends.
+var Patience = standard.patience

@@ -101,7 +101,7 @@ type kind struct {
 
 // kinds is the registry, the default first.
 var kinds = []kind{
-	{Default, 2, newEvolution},
+	{Default, 3, newEvolution},
 	{"hillclimb", 1, newHillclimb},
 	{"random", 1, newRandom},
 }

@@ -180,6 +180,12 @@ func (m *surrogate) tell(score float64) {
 	}
 }
 
+// clear drops all points; the decays stay.
+func (m *surrogate) clear() {
+	m.points, m.told = nil, 0
+	m.factor, m.weights, m.stale = nil, nil, false
+}
+
 // forget drops outcomes: all but the newest and the best.
 func (m *surrogate) forget() {
 	best := m.parts.memory / 4
