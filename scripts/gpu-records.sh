@@ -91,14 +91,16 @@ debug() {
 # its seconds, KILL (a quarter of them) when the worker dies; BETWEEN is a command
 # that has the machine while nobody searches. The resumption gets the flags in
 # DIR/resume.flags, if there are any by then: another --time, where the machine is
-# lent for less. With a store in DIR (records.db, of another machine of the kind)
-# the campaign in it goes on.
+# lent for less. With CAMPAIGN, a store of another machine of the kind, the
+# campaign that was last in it goes on.
 attention() {
-  local shape=2x8x512x64 log=$out/attention.jsonl t k before=0
+  local store=$store shape=2x8x512x64 log=$out/attention.jsonl t k before=0
   t=$((${ATTENTION:-150} * scale))
   k=${KILL:-$((t / 4))}
   local command=(run attention --backend cuda --shape $shape)
-  if [ -e "$store" ]; then
+  if [ -n "${CAMPAIGN:-}" ]; then
+    store=$out/attention.db
+    cp "$CAMPAIGN" "$store"
     command=(resume)
     before=$(bin/tune list --store "$store" --json | grep -o '"evaluated": *[0-9]*' | tail -1 | grep -o '[0-9]*')
     say "attention: goes on after $before evaluations elsewhere"

@@ -89,26 +89,27 @@ func (s *startup) add(w *worker) {
 	}
 }
 
-// stop makes all stand still and returns their groups. The caller holds the lock.
-func (s *startup) stop() (groups []int) {
+// stop makes all stand still and returns them. The caller holds the lock.
+func (s *startup) stop() []*worker {
+	var all []*worker
+	var groups []int
 	for w := range s.workers {
-		groups = append(groups, w.pid)
+		all, groups = append(all, w), append(groups, w.pid)
 	}
-	if len(groups) == 0 {
-		return nil
+	if len(all) > 0 {
+		s.tell(groups)
 	}
-	s.tell(groups)
-	for w := range s.workers {
+	for _, w := range all {
 		signalGroup(w, unix.SIGSTOP)
 	}
-	return groups
+	return all
 }
 
 // remove lets a worker go that has started, or has failed to.
 func (s *startup) remove(w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.workers[w] && s.paused > 0 {
+	if s.paused > 0 {
 		signalGroup(w, unix.SIGCONT)
 	}
 	delete(s.workers, w)
@@ -121,23 +122,11 @@ func (s *startup) pause() {
 	if s.paused++; s.paused == 1 {
 		s.since = time.Now()
 	}
-	groups := s.stop()
+	left := s.stop()
 	s.mu.Unlock()
-	for begin := time.Now(); len(groups) > 0 && time.Since(begin) < stopWait; time.Sleep(200 * time.Microsecond) {
-		groups = slices.DeleteFunc(groups, func(pid int) bool { return standsStill(pid) || !s.holds(pid) })
+	for begin := time.Now(); len(left) > 0 && time.Since(begin) < stopWait; time.Sleep(200 * time.Microsecond) {
+		left = slices.DeleteFunc(left, func(w *worker) bool { return !w.starting.Load() || standsStill(w.pid) })
 	}
-}
-
-// holds says whether a worker is still starting.
-func (s *startup) holds(pid int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.workers {
-		if w.pid == pid {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *startup) resume() {
