@@ -33,6 +33,11 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 	if err != nil || out.Verdict != "" {
 		t.Fatal(out, err)
 	}
+	starting := func() bool {
+		found, _ := filepath.Glob(filepath.Join(state, "starting-*"))
+		return len(found) > 0
+	}
+	within(t, "the first ones have started", func() bool { return !starting() })
 	racecheck := h.gpus[0].tools[racecheck]
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -41,11 +46,20 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 			t.Errorf("%s: %s", r.Verdict, r.Reason)
 		}
 	})
-	starting := func() bool {
-		found, _ := filepath.Glob(filepath.Join(state, "starting-*"))
-		return len(found) > 0
-	}
 	within(t, "a worker takes the place of the one that was lost", starting)
+	// Somebody waits for it, since the others are taken.
+	racecheck.mu.Lock()
+	taken := racecheck.idle
+	racecheck.idle = nil
+	racecheck.mu.Unlock()
+	wait.Go(func() {
+		if err := racecheck.run(t.Context(), func(*worker) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		for _, w := range taken {
+			racecheck.put(w)
+		}
+	})
 	during := 0
 	for starting() {
 		if _, out, err := h.Benchmark(t.Context(), c, 0); err != nil || out.Verdict != "" {
