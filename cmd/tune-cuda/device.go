@@ -33,8 +33,8 @@ func openDevice(block bool) (*device, error) {
 	if err != nil {
 		return nil, check("cuDeviceGet", err)
 	}
-	// Waiting spins: an answer comes some 10 us earlier than by sleeping. A
-	// worker whose launches take long, under a sanitizer, had better sleep.
+	// Waiting spins where launches are timed: an answer comes some 10 us earlier
+	// than by sleeping.
 	flags := cu.SchedSpin
 	if block {
 		flags = cu.SchedBlockingSync

@@ -243,6 +243,21 @@ func launchAlone(f cu.Function, d [6]uint32, shared uint32, s cu.Stream, p pack)
 	return float64(out.wall), nil
 }
 
+// allocHost takes memory of the host that the device copies to by itself.
+func allocHost(bytes int) ([]byte, error) {
+	var p unsafe.Pointer
+	if err := result("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(bytes), 0)); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), bytes), nil
+}
+
+func freeHost(m []byte) {
+	if m != nil {
+		C.cuMemFreeHost(unsafe.Pointer(unsafe.SliceData(m)))
+	}
+}
+
 // sharedOptin is the most dynamic shared memory that a block may opt in to.
 func sharedOptin(d cu.Device) (int, error) {
 	var v C.int

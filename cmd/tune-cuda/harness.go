@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -16,8 +17,10 @@ type harness struct {
 	*device
 	module  cu.Module
 	kernels map[string]cu.Function
-	// report is device memory that kernels leave results in.
+	// report is device memory that kernels leave results in, and copied what
+	// the host last fetched of it.
 	report cu.DevicePtr
+	copied []byte
 	used   int64
 }
 
@@ -48,7 +51,10 @@ func (d *device) loadHarness(file string) (*harness, error) {
 			return nil, fmt.Errorf("harness %s: %s: %w", file, name, check("cuModuleGetFunction", err))
 		}
 	}
-	if h.report, err = alloc(reportBytes); err != nil {
+	if h.report, err = alloc(reportBytes); err == nil {
+		h.copied, err = allocHost(reportBytes)
+	}
+	if err != nil {
 		h.free()
 		return nil, err
 	}
@@ -57,6 +63,7 @@ func (d *device) loadHarness(file string) (*harness, error) {
 
 func (h *harness) free() {
 	release(h.report)
+	freeHost(h.copied)
 	_ = h.module.Unload()
 }
 
@@ -98,8 +105,11 @@ func (h *harness) setGuards(g *guards) error {
 // begin empties the report.
 func (h *harness) begin() error {
 	h.used = 0
-	return check("cuMemsetD8Async", cu.MemsetD8Async(h.report, 0, reportBytes, h.stream))
+	return h.clean()
 }
+
+// clean empties what is not yet taken of the report.
+func (h *harness) clean() error { return h.zero(h.report+cu.DevicePtr(h.used), reportBytes-h.used) }
 
 // take reserves a part of the report.
 func (h *harness) take(bytes int64) (cu.DevicePtr, error) {
@@ -112,23 +122,34 @@ func (h *harness) take(bytes int64) (cu.DevicePtr, error) {
 	return at, nil
 }
 
+// fetch waits for the stream and brings what kernels have left, so that findings
+// can be read. The GPU's contexts take turns, and a turn may be long in coming:
+// all that one wants to know is best fetched at once.
+func (h *harness) fetch() error {
+	err := check("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(h.copied)), h.report, h.used, h.stream))
+	if err != nil {
+		return err
+	}
+	return h.sync()
+}
+
 // A finding is a part of the report: T as kernels leave it.
 type finding[T any] struct {
-	at    cu.DevicePtr
-	n     int
-	value []T
+	at cu.DevicePtr
+	of *harness
+	n  int
 }
 
 func find[T any](h *harness, n int64) (*finding[T], error) {
 	var t T
 	at, err := h.take(n * int64(unsafe.Sizeof(t)))
-	return &finding[T]{at: at, n: int(n)}, err
+	return &finding[T]{at: at, of: h, n: int(n)}, err
 }
 
-// read waits for the stream and reads the finding.
-func (f *finding[T]) read() ([]T, error) {
-	f.value = make([]T, f.n)
-	return f.value, download(f.value, f.at)
+// read gives the finding as it was last fetched.
+func (f *finding[T]) read() []T {
+	from := unsafe.Pointer(&f.of.copied[f.at-f.of.report])
+	return slices.Clone(unsafe.Slice((*T)(from), f.n))
 }
 
 func (h *harness) checkGuards(g *guards) (*finding[uint64], error) {

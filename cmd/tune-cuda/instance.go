@@ -151,26 +151,27 @@ func (p *problem) compute(s wire.Shape, inputs []cu.DevicePtr) (want []cu.Device
 // measure finds the root mean square and the mean of what the reference gave,
 // and refuses what is not finite: a reference must answer everywhere.
 func (p *problem) measure(n *instance, s wire.Shape) error {
+	if err := p.harness.begin(); err != nil {
+		return err
+	}
+	found := make([]*finding[square], len(p.buffers))
+	for i, b := range p.buffers {
+		if b.output() {
+			var err error
+			if found[i], err = p.harness.squares(n.want[i], s.Elements[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.harness.fetch(); err != nil {
+		return err
+	}
 	for i, b := range p.buffers {
 		if !b.output() {
 			continue
 		}
-		if err := p.harness.begin(); err != nil {
-			return err
-		}
-		f, err := p.harness.squares(n.want[i], s.Elements[i])
-		if err != nil {
-			return err
-		}
-		if err := p.sync(); err != nil {
-			return err
-		}
-		parts, err := f.read()
-		if err != nil {
-			return err
-		}
 		var all square
-		for _, q := range parts {
+		for _, q := range found[i].read() {
 			all.squares += q.squares
 			all.sum += q.sum
 			all.notFinite += q.notFinite
@@ -214,10 +215,10 @@ func (p *problem) hashInstance(n *instance, s wire.Shape) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.sync(); err != nil {
+	if err := p.harness.fetch(); err != nil {
 		return nil, err
 	}
-	return f.read()
+	return f.read(), nil
 }
 
 // A set is working memory for one shape.
@@ -286,29 +287,44 @@ func (p *problem) poisonSet(w *set) error {
 
 // compareSet holds the outputs in a set against an instance.
 func (p *problem) compareSet(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]wire.Output, error) {
-	var out []wire.Output
+	if err := p.harness.begin(); err != nil {
+		return nil, err
+	}
+	found, err := p.startCompare(arrays, n, s, dtype)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.harness.fetch(); err != nil {
+		return nil, err
+	}
+	return p.outputs(found, n, s), nil
+}
+
+// startCompare puts the comparison of the outputs into the stream.
+func (p *problem) startCompare(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]*finding[verdict], error) {
+	found := make([]*finding[verdict], len(p.buffers))
 	for i, b := range p.buffers {
 		if !b.output() {
 			continue
 		}
-		if err := p.harness.begin(); err != nil {
-			return nil, err
-		}
 		t := dtype(b)
-		f, err := p.harness.compare(arrays[i], t, n.want[i], s.Elements[i], poisons[t])
-		if err != nil {
+		var err error
+		if found[i], err = p.harness.compare(arrays[i], t, n.want[i], s.Elements[i], poisons[t]); err != nil {
 			return nil, err
 		}
-		if err := p.sync(); err != nil {
-			return nil, err
-		}
-		parts, err := f.read()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, judge(b, s.Elements[i], n.rms[i], parts))
 	}
-	return out, nil
+	return found, nil
+}
+
+// outputs are what a comparison found, once it is fetched.
+func (p *problem) outputs(found []*finding[verdict], n *instance, s wire.Shape) []wire.Output {
+	var out []wire.Output
+	for i, b := range p.buffers {
+		if found[i] != nil {
+			out = append(out, judge(b, s.Elements[i], n.rms[i], found[i].read()))
+		}
+	}
+	return out
 }
 
 func stored(b buffer) int { return b.dtype }

@@ -63,17 +63,22 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	if err := p.harness.begin(); err != nil {
 		return a, err
 	}
-	differ, err := find[uint64](p.harness, 1)
-	if err != nil {
+	l := &look{instance: n}
+	if l.differ, err = find[uint64](p.harness, 1); err != nil {
 		return a, err
 	}
-	if err := p.sync(); err != nil { // what fails from here on is the candidate's
-		return a, err
-	}
+	// What fails from here on is the candidate's: the device does all of it, and
+	// is waited for once.
 	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
 	if err == nil {
 		defer c.free()
-		err = p.launches(c, w, n, repeat, differ)
+		err = p.launches(c, w, n, repeat, l.differ)
+	}
+	if err == nil {
+		err = p.inspect(l, b, w, r.Shape)
+	}
+	if err == nil {
+		err = p.harness.fetch()
 	}
 	if a.Fault = fault(err); a.Fault != nil {
 		return a, nil
@@ -81,7 +86,8 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	if err != nil {
 		return a, err
 	}
-	return a, p.inspect(&a, b, w, n, r.Shape, differ)
+	p.conclude(&a, l, b, w, r.Shape)
+	return a, nil
 }
 
 // makeFirst takes memory for the outputs of a first launch.
@@ -141,87 +147,82 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 			}
 		}
 	}
-	return p.sync()
+	return nil
 }
 
-// inspect looks at all that the launches may have touched.
-func (p *problem) inspect(a *wire.ParityAnswer, b *binary, w *set, n *instance, s wire.Shape, differ *finding[uint64]) error {
-	changed, err := find[uint64](p.harness, int64(len(p.buffers)))
-	if err != nil {
+// A look is what the device is asked after a candidate's launches.
+type look struct {
+	instance *instance
+	differ   *finding[uint64] // elements that a later launch gave otherwise
+	changed  *finding[uint64] // hashes of the inputs
+	zones    *finding[uint64] // the buffers' guards
+	scratch  *finding[uint64] // the workspace's, or nil
+	again    *finding[uint64] // hashes of what is kept for the next candidate
+	outputs  []*finding[verdict]
+}
+
+// inspect puts into the stream a look at all that the launches may have touched.
+func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) {
+	// The rest of the report, too.
+	if err := p.harness.clean(); err != nil {
+		return err
+	}
+	if l.changed, err = find[uint64](p.harness, int64(len(p.buffers))); err != nil {
 		return err
 	}
 	for i, x := range p.buffers {
 		if x.Role == "in" {
-			if err := p.harness.hash(w.arrays[i], w.blocks[i].bytes, changed, i); err != nil {
+			if err := p.harness.hash(w.arrays[i], w.blocks[i].bytes, l.changed, i); err != nil {
 				return err
 			}
 		}
 	}
-	zones, err := p.harness.checkGuards(w.guards)
-	if err != nil {
+	if l.zones, err = p.harness.checkGuards(w.guards); err != nil {
 		return err
 	}
-	var scratch *finding[uint64]
 	if b.work != nil {
-		if scratch, err = p.harness.checkGuards(b.work.guards); err != nil {
+		if l.scratch, err = p.harness.checkGuards(b.work.guards); err != nil {
 			return err
 		}
 	}
-	again, err := p.startHash(n, s)
-	if err != nil {
+	if l.again, err = p.startHash(l.instance, s); err != nil {
 		return err
 	}
-	if err := p.sync(); err != nil {
-		return err
-	}
-	d, err := differ.read()
-	if err != nil {
-		return err
-	}
-	a.Different = int64(d[0])
-	h, err := changed.read()
-	if err != nil {
-		return err
-	}
+	l.outputs, err = p.startCompare(w.arrays, l.instance, s, stored)
+	return err
+}
+
+// conclude says what a look has found, once it is fetched.
+func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s wire.Shape) {
+	n := l.instance
+	a.Different = int64(l.differ.read()[0])
+	h := l.changed.read()
 	for i, x := range p.buffers {
 		if x.Role == "in" && h[i] != n.hashes[2*i] && a.InputChanged == "" {
 			a.InputChanged = x.Name
 		}
 	}
-	slots, err := zones.read()
-	if err != nil {
-		return err
-	}
-	if i, offset, damaged := w.guards.found(slots); damaged {
+	if i, offset, damaged := w.guards.found(l.zones.read()); damaged {
 		a.RedZone, a.RedZoneOffset = p.buffers[i].Name, offset
 	}
-	if scratch != nil {
-		slots, err := scratch.read()
-		if err != nil {
-			return err
-		}
-		if _, offset, damaged := b.work.guards.found(slots); damaged && a.RedZone == "" {
+	if l.scratch != nil && a.RedZone == "" {
+		if _, offset, damaged := b.work.guards.found(l.scratch.read()); damaged {
 			a.RedZone, a.RedZoneOffset = "workspace", offset
 		}
 	}
-	hashes, err := again.read()
-	if err != nil {
-		return err
+	if slices.Equal(l.again.read(), n.hashes) {
+		a.Outputs = p.outputs(l.outputs, n, s)
+		return
 	}
-	if !slices.Equal(hashes, n.hashes) {
-		// It wrote far outside of its buffers. Nothing that is kept can be
-		// trusted, nor can this comparison.
-		log.Printf("a candidate changed the reference's memory; everything is made anew")
-		for key := range p.kept {
-			p.forget(key)
-		}
-		if a.RedZone == "" {
-			a.RedZone, a.RedZoneOffset = "reference", 0
-		}
-		return nil
+	// It wrote far outside of its buffers. Nothing that is kept can be trusted,
+	// nor can this comparison.
+	log.Printf("a candidate changed the reference's memory; everything is made anew")
+	for key := range p.kept {
+		p.forget(key)
 	}
-	a.Outputs, err = p.compareSet(w.arrays, n, s, stored)
-	return err
+	if a.RedZone == "" {
+		a.RedZone, a.RedZoneOffset = "reference", 0
+	}
 }
 
 func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {

@@ -188,15 +188,16 @@ func fakeBlock(tb testing.TB, do string, salt, block int) genome.Genome {
 // which tool it is under.
 const sanitizerScript = `#!/bin/sh
 if [ "$1" = --version ]; then echo "NVIDIA (R) Compute Sanitizer"; echo "Version 0.0 of the tests"; exit; fi
-while [ $# -gt 1 ]; do
+while [ $# -gt 0 ]; do
 	case "$1" in
 	--tool) EVOTUNE_FAKE_TOOL=$2; shift;;
 	--log-file) EVOTUNE_FAKE_LOG=$2; shift;;
+	/*) break;;
 	esac
 	shift
 done
 export EVOTUNE_FAKE_TOOL EVOTUNE_FAKE_LOG
-"$1"
+"$@"
 status=$?
 echo "========= ERROR SUMMARY: 0 errors" >> "$EVOTUNE_FAKE_LOG"
 exit $status

@@ -270,7 +270,7 @@ func (p *pool) drop(w *worker, lost bool) {
 
 // start starts a worker and begins the problem in it.
 func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
-	w, err := p.h.startWorker(ctx, p.gpu.device.UUID, p.tool, p.h.problem.open, during)
+	w, err := p.h.startWorker(ctx, workerSpec{uuid: p.gpu.device.UUID, startup: during, block: !p.alone}, p.tool, p.h.problem.open)
 	if err != nil && ctx.Err() == nil {
 		// How it died says nothing of a candidate.
 		return nil, fmt.Errorf("a worker for %s does not start: %s", p.name, err.Error())
@@ -291,9 +291,9 @@ func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
 }
 
 // startWorker starts a worker, under a tool if one is given, and begins a
-// problem in it. With a startup it stands still while something is timed.
-func (h *bench) startWorker(ctx context.Context, uuid string, tool *sanitizer, open wire.OpenRequest, during *startup) (*worker, error) {
-	spec := workerSpec{path: h.workerPath, uuid: uuid, dir: h.scratch, env: h.options.workerEnv, startup: during}
+// problem in it.
+func (h *bench) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
+	spec.path, spec.dir, spec.env = h.workerPath, h.scratch, h.options.workerEnv
 	var faults *faultLog
 	if tool != nil {
 		path := filepath.Join(h.scratch, fmt.Sprintf("%s-%d.log", tool.name, h.serial.Add(1)))

@@ -3,9 +3,11 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,6 +263,34 @@ func within(t *testing.T, what string, ok func() bool) {
 	for begin := time.Now(); !ok(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 20*time.Second {
 			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// TestWhoSharesSleeps: workers that share the GPU leave the core to others while
+// it works; one whose launches are timed does not, since waking takes time.
+func TestWhoSharesSleeps(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t))
+	evaluate(t, ev, fakeGenome(t, "nothing", 1))
+	g := h.gpus[0]
+	for _, p := range append(slices.Collect(maps.Values(g.tools)), g.parity, g.timing) {
+		p.mu.Lock()
+		var workers []*worker
+		for w := range p.all {
+			workers = append(workers, w)
+		}
+		p.mu.Unlock()
+		if len(workers) == 0 {
+			t.Errorf("%s has no worker", p.name)
+		}
+		for _, w := range workers {
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", w.pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if blocks := strings.HasSuffix(string(line), "\x00-block\x00"); blocks == p.alone {
+				t.Errorf("%s: %q", p.name, line)
+			}
 		}
 	}
 }

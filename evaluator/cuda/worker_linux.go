@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,7 +95,10 @@ type workerSpec struct {
 	uuid    string   // of the GPU; "" for the first
 	dir     string
 	env     []string
-	startup *startup // or nil
+	startup *startup // makes it stand still, while it starts, for what is timed; or nil
+	// block says that it shares the GPU, and sleeps while it waits for its turn:
+	// that leaves the core to a compiler.
+	block bool
 }
 
 // startWorker starts a worker and waits for its hello.
@@ -102,7 +106,10 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	args := append(append([]string{}, spec.wrapper...), spec.path)
+	args := append(slices.Clone(spec.wrapper), spec.path)
+	if spec.block {
+		args = append(args, "-block")
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = spec.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "CUDA_CACHE_DISABLE=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
