@@ -213,6 +213,10 @@ func TestBudgetRaised(t *testing.T) {
 		if sum.Evaluated != n {
 			t.Fatalf("budget of %d: evaluated %d", n, sum.Evaluated)
 		}
+		last, err := campaign.LastBudget(parts.Events(cfg.ID, 0))
+		if err != nil || last != cfg.Budget {
+			t.Fatalf("the log's last budget is %+v, %v, want %+v", last, err, cfg.Budget)
+		}
 	}
 	// The order of asked and told events differs where a budget paused the
 	// asking; by kind the sequences are the same.

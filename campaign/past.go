@@ -3,6 +3,7 @@ package campaign
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/evotune/evotune/store"
@@ -28,6 +29,40 @@ type resumption struct {
 	Budget        Budget `json:"budget"`
 }
 
+func readResumption(e store.Event) (resumption, error) {
+	var r resumption
+	if err := json.Unmarshal(e.Note.Detail, &r); err != nil {
+		return r, fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w: run `tune check`", e.Campaign, e.Seq, err)
+	}
+	return r, nil
+}
+
+// LastBudget is the budget that a campaign last ran under: that of its newest
+// resumption or, when it was never resumed, the one that it was started with.
+func LastBudget(events iter.Seq2[store.Event, error]) (Budget, error) {
+	var last Budget
+	for e, err := range events {
+		if err != nil {
+			return Budget{}, err
+		}
+		switch e.Kind {
+		case store.KindStarted:
+			var c Config
+			if err := json.Unmarshal(e.Started.Config, &c); err != nil {
+				return Budget{}, fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", e.Campaign, err)
+			}
+			last = c.Budget
+		case store.KindResumed:
+			r, err := readResumption(e)
+			if err != nil {
+				return Budget{}, err
+			}
+			last = r.Budget
+		}
+	}
+	return last, nil
+}
+
 // read takes the events of one campaign, in order.
 func (p *past) read(events []store.Event) error {
 	var begun, last time.Time
@@ -38,9 +73,9 @@ func (p *past) read(events []store.Event) error {
 			p.searchVersion = e.Started.SearchVersion
 			begun = e.Time
 		case store.KindResumed:
-			var r resumption
-			if err := json.Unmarshal(e.Note.Detail, &r); err != nil {
-				return fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w", e.Campaign, e.Seq, err)
+			r, err := readResumption(e)
+			if err != nil {
+				return err
 			}
 			p.searchVersion, p.offset = r.SearchVersion, r.Offset
 			p.elapsed += last.Sub(begun)

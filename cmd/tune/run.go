@@ -70,7 +70,8 @@ func (a *app) resumeCommand() *cobra.Command {
 		Long: `Go on with a campaign that was interrupted, or give a finished one a larger budget.
 Without a name it is the last campaign of the store. The log is replayed into a
 fresh search, so the path is the one that the campaign would have walked anyway.
-Budgets given here replace those of the campaign; nothing else can be changed.
+Budgets given here replace all of the campaign's, for later resumptions too;
+nothing else can be changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -166,7 +167,7 @@ func (a *app) resume(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return storeError(err)
 	}
-	c, err := pickCampaign(s, id)
+	c, last, err := lastRun(s, id)
 	s.Close() //nolint:errcheck // nothing was written
 	if err != nil {
 		return badInput(err)
@@ -175,11 +176,11 @@ func (a *app) resume(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	before := cfg.Budget
+	cfg.Budget = last
 	if given := a.budget(); !given.IsZero() {
 		cfg.Budget = given
 	}
-	if c.State == store.Finished && cfg.Budget == before {
+	if c.State == store.Finished && cfg.Budget == last {
 		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", c.ID, 2*c.Evaluated)
 		return nil
 	}
@@ -199,6 +200,17 @@ func pickCampaign(s *store.Store, id string) (store.Campaign, error) {
 		return store.Campaign{}, fmt.Errorf("%s holds no campaign: start one with `tune run`", s.Path())
 	}
 	return s.Campaign(all[len(all)-1].ID)
+}
+
+// lastRun finds a campaign as pickCampaign does, and the budget that it last ran
+// under, which need not be the one of its configuration.
+func lastRun(s *store.Store, id string) (store.Campaign, campaign.Budget, error) {
+	c, err := pickCampaign(s, id)
+	if err != nil {
+		return c, campaign.Budget{}, err
+	}
+	last, err := campaign.LastBudget(s.Events(c.ID, 0))
+	return c, last, err
 }
 
 // campaign runs or resumes a campaign and prints it.

@@ -129,11 +129,7 @@ func (a *app) resumeSweep(ctx context.Context, s sweep) error {
 	if err != nil {
 		return storeError(err)
 	}
-	c, err := pickCampaign(db, s.resume)
-	budget := 0
-	if err == nil {
-		budget, err = lastBudget(db, c.ID)
-	}
+	c, last, err := lastRun(db, s.resume)
 	db.Close() //nolint:errcheck // nothing was written
 	if err != nil {
 		return badInput(err)
@@ -142,8 +138,8 @@ func (a *app) resumeSweep(ctx context.Context, s sweep) error {
 	if err != nil {
 		return badInput(err)
 	}
-	if budget > 0 {
-		cfg.Budget.Evaluations = budget
+	if last.Evaluations > 0 { // other budgets end a sweep early and leave its size alone
+		cfg.Budget.Evaluations = last.Evaluations
 	}
 	switch whole := cfg.Extra[sweepKey] == "all"; {
 	case cfg.Extra[sweepKey] == "":
@@ -159,28 +155,6 @@ func (a *app) resumeSweep(ctx context.Context, s sweep) error {
 		return a.writeSweep(cfg, t, s)
 	}
 	return a.sweepAndWrite(ctx, cfg, t, c.ID, s)
-}
-
-// lastBudget is how many evaluations the last resumption of a campaign allowed;
-// 0 when there was none.
-func lastBudget(db *store.Store, id string) (int, error) {
-	n := 0
-	for e, err := range db.Events(id, 0) {
-		if err != nil {
-			return 0, err
-		}
-		if e.Kind != store.KindResumed {
-			continue
-		}
-		var detail struct {
-			Budget campaign.Budget `json:"budget"`
-		}
-		if err := json.Unmarshal(e.Note.Detail, &detail); err != nil {
-			return 0, fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w: run `tune check`", id, e.Seq, err)
-		}
-		n = detail.Budget.Evaluations
-	}
-	return n, nil
 }
 
 // sweepAndWrite runs the campaign and writes the tables. They are written even
