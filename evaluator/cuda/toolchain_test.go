@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -237,6 +238,55 @@ func TestFlavours(t *testing.T) {
 				if has := bytes.Contains(out.Cubin, text); u.source == assertingSource && has != u.debug {
 					t.Errorf("%v %v: has the text of the assert: %v", u.common(), u.own(), has)
 				}
+			}
+		})
+	}
+}
+
+// TestRegisterLimit: the gene of conv2d that limits registers reaches the code. A
+// compiler that ignores the limit, as it does beside launch bounds, does not say so.
+func TestRegisterLimit(t *testing.T) {
+	_, _, found := compilers(t)
+	catalogue, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := catalogue.Get("conv2d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = d.On("cuda")
+	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune)[:1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range found {
+		t.Run(name, func(t *testing.T) {
+			registers := func(limit int) int64 {
+				g, err := space.Parse(fmt.Sprintf("FILTERS=32,TILE_H=8,TILE_W=8,CHANNELS=16,WARPS_F=1,WARPS_P=2,BUFFERS=1,UNROLL=3,MAX_REGISTERS=%d", limit))
+				if err != nil {
+					t.Fatal(err)
+				}
+				src, err := d.Implementations[0].Render(g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := c.compile(t.Context(), unit{
+					source: candidateSource(src), files: map[string]string{kernels.HeaderFile: src.Header}, flags: src.Flags, arch: "sm_90",
+				})
+				if err != nil {
+					t.Fatal(logOf(err))
+				}
+				var r resources
+				if err := r.readCubin(out.Cubin, src.Entry); err != nil {
+					t.Fatal(err)
+				}
+				return r.registers
+			}
+			free, limited := registers(0), registers(80)
+			t.Logf("%d registers without a limit, %d with one of 80", free, limited)
+			if free <= 80 || limited > 80 {
+				t.Error("the limit changes nothing, or there is nothing to limit")
 			}
 		})
 	}
