@@ -86,7 +86,10 @@ func TestConformance(t *testing.T) {
 		Mixed:    []string{"infinite-loop", "illegal-address", "never-written", "write-past-end", "shared-race", "syntax-error", "trap", "deadlock"},
 		SameCode: 1.5,
 		Grace:    10 * time.Second, // a GPU takes a while to get rid of a kernel
-		Keeps:    16 + runtime.NumCPU() + 16,
+		// A compiler for each core; twice as many workers for parity and under tools,
+		// these with the tool's process, as pools that lose some come to have; one that
+		// times, one that is new, and the guard of those that start.
+		Keeps: runtime.NumCPU() + 2*(2+2*(3*2+4)) + 2 + 2,
 	})
 }
 
