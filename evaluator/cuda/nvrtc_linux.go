@@ -23,6 +23,9 @@ import (
 // serverVariable names the library to a child that is to compile.
 const serverVariable = "EVOTUNE_NVRTC_SERVER"
 
+// errNoLog says that diagnostics would be missed.
+var errNoLog = errors.New("its log lacks what ptxas tells: does it keep what it compiled?")
+
 // errNoServer says that children of this executable do not compile.
 var errNoServer = errors.New("this program does not call cuda.CompileServerMain at its start")
 
@@ -129,7 +132,7 @@ func startServer(l *process.Launcher, library string) (*server, error) {
 		}
 		return nil, err
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
 	err = l.Start(cmd)
 	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
@@ -207,10 +210,21 @@ func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time
 		if len(n.hello.Architectures) > 0 && !slices.Contains(n.hello.Architectures, arch) {
 			arch = slices.Max(n.hello.Architectures)
 		}
-		_, err = n.compile(ctx, unit{
+		trial := unit{
 			source: "#include <cuda_fp16.h>\n#include <mma.h>\nextern \"C\" __global__ void trial(__half *x) { x[threadIdx.x] = __float2half(1.0f); }\n",
 			arch:   "sm_" + strconv.Itoa(arch),
-		})
+		}
+		for range 2 { // the second could come from a cache
+			var out compiled
+			var r resources
+			if out, err = n.compile(ctx, trial); err != nil {
+				break
+			}
+			if r.readLog(out.Log, "trial"); !r.told {
+				err = errNoLog
+				break
+			}
+		}
 		if err != nil {
 			n.close()
 			failures = append(failures, fmt.Errorf("%s: %w", library, err))
@@ -226,7 +240,7 @@ func (n *nvrtc) version() string {
 }
 
 func (n *nvrtc) identity() string {
-	return cache.Key("nvrtc 1", n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
+	return cache.Key("nvrtc 2", n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
 }
 
 func (n *nvrtc) architectures() []int { return n.hello.Architectures }
@@ -271,6 +285,11 @@ func (n *nvrtc) close() {
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}
+	if n.hello.Major > 12 || n.hello.Major == 12 && n.hello.Minor >= 9 {
+		// What comes from NVRTC's own cache comes without diagnostics, and some of
+		// them reject a candidate.
+		options = append(options, "--no-cache")
+	}
 	options = append(options, u.common()...)
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)

@@ -128,6 +128,16 @@ func TestCompilers(t *testing.T) {
 			if r.registers < 32 || r.registers > 128 || r.shared != 35840 || r.stack != 0 || !r.told || r.barriers != 1 {
 				t.Errorf("resources %+v\n%s", r, out.Log)
 			}
+			// What was compiled before is compiled again: a compiler's own cache
+			// would give the code without the diagnostics.
+			repeated, err := compile(gemmSource, "-O3", "--maxrregcount=128", "-use_fast_math", "-Xptxas", "-O3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var second resources
+			if second.readLog(repeated.Log, "gemm"); !second.told {
+				t.Errorf("the second time ptxas tells nothing: %q", repeated.Log)
+			}
 			// The cubin alone says the same, but for what ptxas takes on sm_90
 			// for the system.
 			var alone resources
