@@ -86,10 +86,10 @@ func TestConformance(t *testing.T) {
 		Mixed:    []string{"infinite-loop", "illegal-address", "never-written", "write-past-end", "shared-race", "syntax-error", "trap", "deadlock"},
 		SameCode: 1.5,
 		Grace:    10 * time.Second, // a GPU takes a while to get rid of a kernel
-		// A compiler for each core; twice as many workers for parity and under tools,
-		// these with the tool's process, as pools that lose some come to have; one that
-		// times, one that is new, and the guard of those that start.
-		Keeps: runtime.NumCPU() + 2*(2+2*(3*2+4)) + 2 + 2,
+		// A compiler for each core, and twice the workers for parity and under tools,
+		// as pools that lose some come to have, these with the tool's process; and
+		// some that come and go. The zoo would leave hundreds.
+		Keeps: runtime.NumCPU() + 2*(4+2*(3*2+4)) + 16,
 	})
 }
 

@@ -66,7 +66,7 @@ type Options struct {
 	// twice as many under racecheck, the slowest. Zero means 2.
 	SanitizeWorkers int
 	// ParityWorkers is the number of processes for parity on each GPU. Zero
-	// means 2.
+	// means 4.
 	ParityWorkers int
 	// CompileWorkers is how many candidates are compiled or disassembled at
 	// once. Zero means one per core.
@@ -150,7 +150,7 @@ func New(o Options) (*Backend, error) {
 	setDefault(&o.SampleTime, 50*time.Millisecond)
 	setDefault(&o.FinalsSamples, 30)
 	setDefault(&o.SanitizeWorkers, 2)
-	setDefault(&o.ParityWorkers, 2)
+	setDefault(&o.ParityWorkers, 4)
 	setDefault(&o.CompileWorkers, runtime.NumCPU())
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -144,7 +144,8 @@ func TestCompilers(t *testing.T) {
 			if err := alone.readCubin(out.Cubin, "gemm"); err != nil {
 				t.Fatal(err)
 			}
-			if alone.registers != r.registers || alone.stack != r.stack || alone.barriers != r.barriers || alone.told {
+			// CUDA 13 no longer has the count of barriers among the flags of the code.
+			if alone.registers != r.registers || alone.stack != r.stack || alone.barriers != 0 && alone.barriers != r.barriers || alone.told {
 				t.Errorf("the cubin alone says %+v, with the log %+v", alone, r)
 			}
 
