@@ -67,8 +67,8 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	if l.differ, err = find[uint64](p.harness, 1); err != nil {
 		return a, err
 	}
-	// What fails from here on is the candidate's: the device does all of it, and
-	// is waited for once.
+	// What fails from here on is the candidate's. It is one piece of work for the
+	// device, which is waited for once.
 	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
 	if err == nil {
 		defer c.free()
@@ -163,7 +163,7 @@ type look struct {
 
 // inspect puts into the stream a look at all that the launches may have touched.
 func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) {
-	// The rest of the report, too.
+	// Findings begin at zero, whatever a candidate may have written there.
 	if err := p.harness.clean(); err != nil {
 		return err
 	}

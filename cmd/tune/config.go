@@ -241,8 +241,11 @@ func (a *app) checkTypes(known map[string]setting) error {
 				return fmt.Errorf("setting %q: %v is no string", k, raw)
 			}
 		default:
-			if err := probe.Set(k, text); err != nil {
-				return fmt.Errorf("setting %q: %q is no %s", k, text, probe.Lookup(k).Value.Type())
+			var refused *pflag.InvalidValueError
+			if err := probe.Set(k, text); errors.As(err, &refused) {
+				return fmt.Errorf("setting %q: %q: %s", k, text, wanted(refused))
+			} else if err != nil {
+				return fmt.Errorf("setting %q: %w", k, err)
 			}
 		}
 	}
@@ -259,4 +262,21 @@ func (a *app) list(key string) []string {
 		return filepath.SplitList(s)
 	}
 	return a.v.GetStringSlice(key)
+}
+
+// wanted says what a flag's value must be that pflag has refused.
+func wanted(refused *pflag.InvalidValueError) string {
+	switch refused.GetFlag().Value.Type() {
+	case "int", "int64":
+		return "give a whole number"
+	case "intSlice":
+		return "give whole numbers, separated by commas"
+	case "float64":
+		return "give a number"
+	case "duration":
+		return "give a duration, such as 90s or 1h30m"
+	case "bool":
+		return "give true or false"
+	}
+	return refused.Unwrap().Error()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune/evaluator/cuda"
@@ -98,6 +99,10 @@ configuration folder; an unknown key in it is an error.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var refused *pflag.InvalidValueError
+		if errors.As(err, &refused) {
+			err = fmt.Errorf("--%s %s: %s", refused.GetFlag().Name, refused.GetValue(), wanted(refused))
+		}
 		return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().String("config", "", "the configuration `FILE`")
