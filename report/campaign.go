@@ -38,15 +38,19 @@ type Campaign struct {
 	Made   time.Time `json:"made"`
 	By     string    `json:"by"`
 
-	Campaign string         `json:"campaign"`
-	State    string         `json:"state"`
-	Reason   string         `json:"reason,omitempty"`
-	Started  time.Time      `json:"started"`
-	Last     time.Time      `json:"last"`
-	Config   map[string]any `json:"config"`
-	// Strategy and SearchVersion name the search that walked the path.
+	Campaign string    `json:"campaign"`
+	State    string    `json:"state"`
+	Reason   string    `json:"reason,omitempty"`
+	Started  time.Time `json:"started"`
+	Last     time.Time `json:"last"`
+	// Config is what the campaign was started with; its budget is the one that it
+	// last ran under.
+	Config map[string]any `json:"config"`
+	// Strategy and SearchVersion name the search that the campaign began with,
+	// LaterVersions what went on with it where that was another.
 	Strategy      string                `json:"strategy"`
 	SearchVersion int                   `json:"search_version"`
+	LaterVersions []int                 `json:"later_search_versions,omitempty"`
 	Seed          int64                 `json:"seed"`
 	Description   evaluator.Description `json:"description"`
 	Asked         int                   `json:"asked"`
@@ -212,6 +216,30 @@ func NewCampaign(l Log) (*Campaign, error) {
 // A failure's numbers differ from candidate to candidate.
 var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]*([eE][-+]?[0-9]+)?)`)
 
+// resumed takes in what a resumption changed.
+func (r *Campaign) resumed(e store.Event) error {
+	r.Resumptions++
+	if e.Note == nil || len(e.Note.Detail) == 0 {
+		return nil
+	}
+	var now struct {
+		SearchVersion int            `json:"search_version"`
+		Budget        map[string]any `json:"budget"`
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Note.Detail))
+	d.UseNumber()
+	if err := d.Decode(&now); err != nil {
+		return fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w: run `tune check`", r.Campaign, e.Seq, err)
+	}
+	if now.Budget != nil && r.Config != nil {
+		r.Config["budget"] = now.Budget
+	}
+	if v := append([]int{r.SearchVersion}, r.LaterVersions...); now.SearchVersion != 0 && now.SearchVersion != v[len(v)-1] {
+		r.LaterVersions = append(r.LaterVersions, now.SearchVersion)
+	}
+	return nil
+}
+
 // read goes through the log. It returns how often each check did not run.
 func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 	notRun := map[string]int{}
@@ -227,7 +255,9 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 		if e.Kind == store.KindResumed {
 			spent += last.Sub(begun)
 			begun = e.Time
-			r.Resumptions++
+			if err := r.resumed(e); err != nil {
+				return nil, err
+			}
 		}
 		last = e.Time
 		switch e.Kind {
@@ -472,6 +502,15 @@ func (r *Campaign) commands(path string) []string {
 		out = append(out, "tune resume "+r.Campaign+at)
 	}
 	return append(out, r.runCommand())
+}
+
+// search names the search, and what it became on the way.
+func (r *Campaign) search() string {
+	s := fmt.Sprintf("%s version %d", r.Strategy, r.SearchVersion)
+	for _, v := range r.LaterVersions {
+		s += fmt.Sprintf(", then %d", v)
+	}
+	return fmt.Sprintf("%s, seed %d", s, r.Seed)
 }
 
 // runCommand is the command that began the campaign, as far as its record

@@ -671,7 +671,7 @@ func (r *Campaign) configuration() block {
 		{"baseline", orElse(d.Baseline, "not recorded")},
 		{"compiler", orElse(d.Compiler, "not recorded")},
 		{"harness", orElse(d.Harness, "not recorded")},
-		{"search", fmt.Sprintf("%s version %d, seed %d", r.Strategy, r.SearchVersion, r.Seed)},
+		{"search", r.search()},
 		{"started", stamp(r.Started)},
 		{"last event", stamp(r.Last)},
 		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption")},

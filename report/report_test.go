@@ -162,7 +162,7 @@ func filled(t *testing.T, source, reason string) *store.Store {
 		{Kind: store.KindTold, Told: &store.Told{Index: 0, Candidate: first, Verdict: "correct", Fitness: slow.Fitness, MedianNS: 1600, BaselineNS: 2000, Detail: encoded(t, slow)}},
 		{Kind: store.KindTold, Told: &store.Told{Index: 1, Candidate: second, Verdict: "correct", Fitness: fast.Fitness, MedianNS: 1000, BaselineNS: 2000, Key: fast.Key, Detail: encoded(t, fast)}},
 		{Kind: store.KindStopped, Note: &store.Note{Reason: "interrupted", Evaluated: 2}},
-		{Kind: store.KindResumed, Note: &store.Note{Reason: "resumed", Evaluated: 2, Detail: json.RawMessage(`{}`)}},
+		{Kind: store.KindResumed, Note: &store.Note{Reason: "resumed", Evaluated: 2, Detail: json.RawMessage(`{"search_version":2,"budget":{"evaluations":1000000,"time_ns":120000000000}}`)}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Index: 2, Candidate: third, Genome: "THREADS=256,FAST=false", Operator: "crossover", Parents: []string{first, second}}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Index: 3, Candidate: fourth, Genome: "THREADS=256,FAST=true", Operator: "random"}},
 		{Kind: store.KindTold, Told: &store.Told{Index: 2, Candidate: third, Verdict: "sanitizer", Detail: encoded(t, bad)}},
@@ -605,6 +605,11 @@ func TestCampaign(t *testing.T) {
 	if c.TimedS < 0.011 || c.TimedS > 0.02 || math.Abs(c.TimedShare-c.TimedS/10) > 1e-12 || c.PerMinute != 18 {
 		t.Errorf("%v s in timed launches, a share of %v; %v per minute", c.TimedS, c.TimedShare, c.PerMinute)
 	}
+	for _, want := range []string{"evolution version 1, then 2, seed 7", "--time 2m0s"} {
+		if !strings.Contains(string(f["README.md"]), want) {
+			t.Errorf("of the resumption the page lacks %q", want)
+		}
+	}
 	if c.Resumptions != 1 || c.Best == nil || c.Best.Candidate != second || c.Best.From != "finals" || !c.Best.Significant {
 		t.Errorf("%d resumptions, the best is %+v", c.Resumptions, c.Best)
 	}
@@ -628,7 +633,7 @@ func TestCampaign(t *testing.T) {
 	}
 	want := []string{
 		"tune verify " + second + " --store evotune.db", "tune evidence " + second + " --store evotune.db --out DIR", "tune resume scale-1 --store evotune.db",
-		"tune run scale --backend cuda --shape 1000 --shape 5000 --strategy evolution --seed 7 --window 8 --finalists 4 --evaluations 1000000 --time 1m30s",
+		"tune run scale --backend cuda --shape 1000 --shape 5000 --strategy evolution --seed 7 --window 8 --finalists 4 --evaluations 1000000 --time 2m0s",
 	}
 	if !slices.Equal(c.Again, want) {
 		t.Errorf("the commands are\n%s\nnot\n%s", strings.Join(c.Again, "\n"), strings.Join(want, "\n"))

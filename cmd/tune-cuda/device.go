@@ -17,11 +17,12 @@ type device struct {
 	stream     cu.Stream
 	begin, end cu.Event
 	nvml       *monitor
+	share      int // how many processes share it; 0 when this one has it alone
 }
 
 // openDevice makes the context current on the calling thread, which must be
 // locked. It is the device's primary context, which a vendor's library shares.
-func openDevice(block bool) (*device, error) {
+func openDevice(share int) (*device, error) {
 	n, err := cu.NumDevices()
 	if err != nil {
 		return nil, check("cuDeviceGetCount", err)
@@ -36,7 +37,7 @@ func openDevice(block bool) (*device, error) {
 	// Waiting spins where launches are timed: an answer comes some 10 us earlier
 	// than by sleeping.
 	flags := cu.SchedSpin
-	if block {
+	if share > 0 {
 		flags = cu.SchedBlockingSync
 	}
 	if err := check("cuDevicePrimaryCtxSetFlags", dev.SetPrimaryCtxFlags(flags)); err != nil {
@@ -49,7 +50,7 @@ func openDevice(block bool) (*device, error) {
 	if err := check("cuCtxSetCurrent", cu.SetCurrentContext(ctx)); err != nil {
 		return nil, err
 	}
-	d := &device{}
+	d := &device{share: share}
 	if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return nil, check("cuStreamCreate", err)
 	}

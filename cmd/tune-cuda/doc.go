@@ -24,9 +24,9 @@
 // library that TUNE_CUDA_CUBLAS names) no vendor's routine.
 //
 // Behind a tool such as compute-sanitizer or ncu, the tool's own output must go
-// to a file (--log-file), since it would be in the way of the answers; with
-// -block the worker sleeps rather than spins while the device works, which
-// there is most of the time.
+// to a file (--log-file), since it would be in the way of the answers. With
+// -share N the worker is one of N that are on the device at once: it sleeps
+// rather than spins while the device works, and keeps less there.
 //
 // Built without the tag, the program only says how to build it, so that the
 // rest of the module needs no CUDA.
@@ -38,7 +38,8 @@
 // seed of it: pristine inputs and the reference's outputs, both kept on the
 // device. A set is working memory for one shape: each buffer in a block of its
 // own with guards at both ends. Instances and sets are kept between requests,
-// up to half of the free memory, the longest unused given up first.
+// up to half of the free memory or a share of that, the longest unused given up
+// first.
 //
 // A driver error while a candidate runs is that candidate's [wire.Fault]; when
 // the context is lost with it, the worker answers and ends, and evotune starts

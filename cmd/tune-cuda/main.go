@@ -19,15 +19,15 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("tune-cuda: ")
-	block := flag.Bool("block", false, "sleep rather than spin while the device works")
+	share := flag.Int("share", 0, "so many processes like this one share the device: sleep rather than spin while it works, and keep no more than a share of its memory")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		log.Fatalf("unexpected argument %q", flag.Arg(0))
+	if flag.NArg() > 0 || *share < 0 {
+		log.Fatalf("wrong arguments %q: see %s -help", os.Args[1:], os.Args[0])
 	}
 	// A context belongs to a thread, and this goroutine keeps to its own.
 	runtime.LockOSThread()
 	out := protocol()
-	d, err := openDevice(*block)
+	d, err := openDevice(*share)
 	if err != nil {
 		_ = wire.Write(out, wire.Failed, wire.Failure{Error: err.Error(), Fatal: true})
 		log.Fatal(err)

@@ -68,7 +68,8 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 		return a, err
 	}
 	// What fails from here on is the candidate's. It is one piece of work for the
-	// device, which is waited for once.
+	// device, which is waited for once: what the device does wrong by itself in the
+	// meantime cannot be told from it.
 	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
 	if err == nil {
 		defer c.free()

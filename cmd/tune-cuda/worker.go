@@ -74,7 +74,7 @@ func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
 		p.close()
 		return wire.OpenAnswer{}, check("cuMemGetInfo", err)
 	}
-	p.budget = free / 2
+	p.budget = free / 2 / int64(max(w.device.share, 1))
 	w.problem = p
 	return wire.OpenAnswer{}, nil
 }
@@ -246,7 +246,6 @@ func upload[T any](to cu.DevicePtr, from []T) error {
 }
 
 // download wants the work that makes the data to be done already.
-
 func download[T any](to []T, from cu.DevicePtr) error {
 	n := int64(len(to)) * int64(unsafe.Sizeof(to[0]))
 	return check("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(&to[0]), from, n))

@@ -270,7 +270,11 @@ func (p *pool) drop(w *worker, lost bool) {
 
 // start starts a worker and begins the problem in it.
 func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
-	w, err := p.h.startWorker(ctx, workerSpec{uuid: p.gpu.device.UUID, startup: during, block: !p.alone}, p.tool, p.h.problem.open)
+	spec := workerSpec{uuid: p.gpu.device.UUID, startup: during}
+	if !p.alone {
+		spec.share = p.size
+	}
+	w, err := p.h.startWorker(ctx, spec, p.tool, p.h.problem.open)
 	if err != nil && ctx.Err() == nil {
 		// How it died says nothing of a candidate.
 		return nil, fmt.Errorf("a worker for %s does not start: %s", p.name, err.Error())

@@ -143,7 +143,7 @@ func (h *bench) prove(ctx context.Context, s *sanitizer) error {
 		return err
 	}
 	open, shape := h.trialProblem()
-	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, block: true}, s, open)
+	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, s, open)
 	if err != nil {
 		return err
 	}

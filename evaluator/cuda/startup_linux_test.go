@@ -288,7 +288,8 @@ func TestWhoSharesSleeps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if blocks := strings.HasSuffix(string(line), "\x00-block\x00"); blocks == p.alone {
+			shares := strings.HasSuffix(string(line), fmt.Sprintf("\x00-share\x00%d\x00", p.size))
+			if shares == p.alone {
 				t.Errorf("%s: %q", p.name, line)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,9 +97,10 @@ type workerSpec struct {
 	dir     string
 	env     []string
 	startup *startup // makes it stand still, while it starts, for what is timed; or nil
-	// block says that it shares the GPU, and sleeps while it waits for its turn:
-	// that leaves the core to a compiler.
-	block bool
+	// share is how many of a kind share the GPU. They sleep while they wait for
+	// their turn, which leaves the cores to compilers, and keep no more than a
+	// share of the memory. 0 is one whose launches are timed.
+	share int
 }
 
 // startWorker starts a worker and waits for its hello.
@@ -107,8 +109,8 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 		return nil, err
 	}
 	args := append(slices.Clone(spec.wrapper), spec.path)
-	if spec.block {
-		args = append(args, "-block")
+	if spec.share > 0 {
+		args = append(args, "-share", strconv.Itoa(spec.share))
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = spec.dir

@@ -736,7 +736,7 @@ func TestSanitizers(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(dir, k.tool+k.bad+".log")
 			begin := time.Now()
-			c := opened(t, axpy(), []string{tool, "--tool", k.tool, "--log-file", log}, "-block")
+			c := opened(t, axpy(), []string{tool, "--tool", k.tool, "--log-file", log}, "-share", "1")
 			up := time.Since(begin)
 			var took []string
 			launch := func(entry string, g wire.Geometry) wire.LaunchAnswer {
