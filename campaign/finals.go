@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,35 +69,65 @@ func (r *runner) recallFinals(f *store.Finals) *Best {
 	return nil // no finalist survived
 }
 
-// finalists are the indexes of the best correct candidates, best first, one
-// for each binary.
+// finalists are the indexes of those that are measured again, one for each binary:
+// by turns the next best by fitness and the next best by steadied fitness. The
+// first is the best of the search.
 func (r *runner) finalists() []int {
-	var order []int
+	var correct []int
 	for i, c := range r.candidates {
 		if c.told && c.verdict == evaluator.Correct {
-			order = append(order, i)
+			correct = append(correct, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch fa, fb := r.candidates[a].fitness, r.candidates[b].fitness; {
-		case fa < fb:
-			return -1
-		case fa > fb:
-			return 1
-		}
-		return a - b
-	})
+	rank := func(fitness func(i int) float64) []int {
+		return slices.SortedStableFunc(slices.Values(correct), func(a, b int) int {
+			return cmp.Compare(fitness(a), fitness(b))
+		})
+	}
+	steadied := r.steadied(correct)
+	ranks := [2][]int{
+		rank(func(i int) float64 { return r.candidates[i].fitness }),
+		rank(func(i int) float64 { return steadied[i] }),
+	}
 	seen := map[string]bool{}
+	taken := map[int]bool{}
 	var out []int
-	for _, i := range order {
-		if b := r.candidates[i].binary; b != "" {
-			if seen[b] {
+	for turn := 0; len(out) < r.cfg.Finalists && len(ranks[0])+len(ranks[1]) > 0; turn++ {
+		for q := &ranks[turn%2]; len(*q) > 0; {
+			i := (*q)[0]
+			*q = (*q)[1:]
+			b := r.candidates[i].binary
+			if taken[i] || b != "" && seen[b] {
 				continue
 			}
-			seen[b] = true
-		}
-		if out = append(out, i); len(out) >= r.cfg.Finalists {
+			seen[b], taken[i] = true, true
+			out = append(out, i)
 			break
+		}
+	}
+	return out
+}
+
+// steadyWindow is how many results to each side tell what the baseline takes.
+const steadyWindow = 25
+
+// steadied is the fitness of candidates, by index, if each had met the baseline as
+// most of those around it did. Fitness is relative to the baseline beside which a
+// candidate was timed: that takes out what drifts, and brings in what the baseline
+// happened to take in those milliseconds. Among thousands of candidates the best by
+// fitness are those whose baseline was slow by chance.
+func (r *runner) steadied(correct []int) map[int]float64 {
+	out := make(map[int]float64, len(correct))
+	baselines := make([]float64, len(correct))
+	for k, i := range correct {
+		baselines[k] = r.candidates[i].baseline
+	}
+	for k, i := range correct {
+		c := r.candidates[i]
+		out[i] = c.fitness
+		around := evaluator.Median(baselines[max(0, k-steadyWindow):min(len(baselines), k+steadyWindow+1)])
+		if around > 0 && c.baseline > 0 {
+			out[i] *= c.baseline / around
 		}
 	}
 	return out

@@ -1,0 +1,59 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// TestFinalists: who was timed beside a slow baseline by chance does not keep out
+// who is fast, and nobody is measured twice.
+func TestFinalists(t *testing.T) {
+	r := &runner{cfg: Config{Finalists: 4}}
+	add := func(median, baseline float64, binary string) {
+		r.candidates = append(r.candidates, candidate{
+			told: true, verdict: evaluator.Correct, fitness: median / baseline, median: median, baseline: baseline, binary: binary,
+		})
+	}
+	for i := range 200 {
+		add(80+float64(i%50), 100, fmt.Sprint("honest ", i))
+	}
+	for i := range 5 {
+		add(80, 105+float64(i), fmt.Sprint("lucky ", i))
+		r.candidates = append(r.candidates, candidate{told: true, verdict: evaluator.Parity, fitness: 0.1})
+	}
+	add(79, 100, "fastest")
+	add(79, 100, "fastest") // the same code by other genes
+	add(79.5, 100, "")      // nobody knows whether its code is another's
+	binaries := func() (out []string) {
+		for _, i := range r.finalists() {
+			out = append(out, r.candidates[i].binary)
+		}
+		return out
+	}
+	if got, want := binaries(), []string{"lucky 4", "fastest", "lucky 3", ""}; !slices.Equal(got, want) {
+		t.Errorf("finalists %q, want %q", got, want)
+	}
+	// A machine that is slower for a while is so for the baseline as well.
+	r.candidates = nil
+	for i := range 400 {
+		slow := 1.0
+		if i >= 200 {
+			slow = 1.5
+		}
+		add(slow*(90-float64(i%200)/100), slow*100, fmt.Sprint(i))
+	}
+	if got, want := binaries(), []string{"199", "399", "198", "398"}; !slices.Equal(got, want) {
+		t.Errorf("on a machine that gets slower: finalists %q, want %q", got, want)
+	}
+	r.candidates = r.candidates[:3]
+	if got := r.finalists(); len(got) != 3 {
+		t.Errorf("of three candidates %v are finalists", got)
+	}
+	r.candidates = nil
+	if got := r.finalists(); len(got) != 0 {
+		t.Errorf("of none %v are finalists", got)
+	}
+}
