@@ -74,10 +74,13 @@ func (r *runner) recallFinals(f *store.Finals) *Best {
 // first is the best of the search.
 func (r *runner) finalists() []int {
 	var correct []int
+	seen := map[string]bool{}
 	for i, c := range r.candidates {
-		if c.told && c.verdict == evaluator.Correct {
-			correct = append(correct, i)
+		if !c.told || c.verdict != evaluator.Correct || c.binary != "" && seen[c.binary] {
+			continue
 		}
+		seen[c.binary] = true
+		correct = append(correct, i)
 	}
 	rank := func(fitness func(i int) float64) []int {
 		return slices.SortedStableFunc(slices.Values(correct), func(a, b int) int {
@@ -89,21 +92,13 @@ func (r *runner) finalists() []int {
 		rank(func(i int) float64 { return r.candidates[i].fitness }),
 		rank(func(i int) float64 { return steadied[i] }),
 	}
-	seen := map[string]bool{}
-	taken := map[int]bool{}
 	var out []int
-	for turn := 0; len(out) < r.cfg.Finalists && len(ranks[0])+len(ranks[1]) > 0; turn++ {
-		for q := &ranks[turn%2]; len(*q) > 0; {
-			i := (*q)[0]
-			*q = (*q)[1:]
-			b := r.candidates[i].binary
-			if taken[i] || b != "" && seen[b] {
-				continue
-			}
-			seen[b], taken[i] = true, true
-			out = append(out, i)
-			break
+	for turn := 0; len(out) < min(r.cfg.Finalists, len(correct)); turn++ {
+		left := ranks[turn%2]
+		for slices.Contains(out, left[0]) {
+			left = left[1:]
 		}
+		out, ranks[turn%2] = append(out, left[0]), left[1:]
 	}
 	return out
 }

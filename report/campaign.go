@@ -234,7 +234,11 @@ func (r *Campaign) resumed(e store.Event) error {
 	if now.Budget != nil && r.Config != nil {
 		r.Config["budget"] = now.Budget
 	}
-	if v := append([]int{r.SearchVersion}, r.LaterVersions...); now.SearchVersion != 0 && now.SearchVersion != v[len(v)-1] {
+	last := r.SearchVersion
+	if n := len(r.LaterVersions); n > 0 {
+		last = r.LaterVersions[n-1]
+	}
+	if now.SearchVersion != 0 && now.SearchVersion != last {
 		r.LaterVersions = append(r.LaterVersions, now.SearchVersion)
 	}
 	return nil
