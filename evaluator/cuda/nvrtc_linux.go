@@ -214,18 +214,7 @@ func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time
 			source: "#include <cuda_fp16.h>\n#include <mma.h>\nextern \"C\" __global__ void trial(__half *x) { x[threadIdx.x] = __float2half(1.0f); }\n",
 			arch:   "sm_" + strconv.Itoa(arch),
 		}
-		for range 2 { // the second could come from a cache
-			var out compiled
-			var r resources
-			if out, err = n.compile(ctx, trial); err != nil {
-				break
-			}
-			if r.readLog(out.Log, "trial"); !r.told {
-				err = errNoLog
-				break
-			}
-		}
-		if err != nil {
+		if err := tellsTwice(func() (compiled, error) { return n.compile(ctx, trial) }); err != nil {
 			n.close()
 			failures = append(failures, fmt.Errorf("%s: %w", library, err))
 			continue
@@ -233,6 +222,22 @@ func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time
 		return n, nil
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoCompiler, errors.Join(failures...))
+}
+
+// tellsTwice compiles the same twice and wants ptxas's text of both: the second
+// could come from a cache.
+func tellsTwice(compile func() (compiled, error)) error {
+	for range 2 {
+		out, err := compile()
+		if err != nil {
+			return err
+		}
+		var r resources
+		if r.readLog(out.Log, ""); !r.told {
+			return errNoLog
+		}
+	}
+	return nil
 }
 
 func (n *nvrtc) version() string {

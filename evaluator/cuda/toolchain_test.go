@@ -95,6 +95,8 @@ func compilers(tb testing.TB) (*process.Launcher, *toolkit, map[string]compiler)
 	if n, err := newNVRTC(tb.Context(), t, l, time.Minute); err == nil {
 		found["nvrtc"] = n
 		tb.Cleanup(n.close)
+	} else if errors.Is(err, errNoLog) {
+		tb.Errorf("NVRTC works, and its diagnostics are not seen: %v", err)
 	} else {
 		tb.Logf("NVRTC is not tried: %v", err)
 	}
@@ -215,6 +217,33 @@ extern "C" __global__ void asserts(float *x, int n)
 	x[threadIdx.x] = 2 * x[threadIdx.x];
 }
 `
+
+// TestTellsTwice: a compiler that keeps what it compiled, without its text, is found
+// out by the second compilation.
+func TestTellsTwice(t *testing.T) {
+	const log = "ptxas info    : Function properties for trial\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name string
+		logs []string
+		err  error
+		want error
+	}{
+		{"tells", []string{log, log}, nil, nil},
+		{"keeps", []string{log, ""}, nil, errNoLog},
+		{"silent", []string{"", ""}, nil, errNoLog},
+		{"broken", []string{log, log}, broken, broken},
+	} {
+		n := 0
+		err := tellsTwice(func() (compiled, error) {
+			n++
+			return compiled{Log: c.logs[n-1]}, c.err
+		})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
 
 // TestFlavours: a release has no asserts, and a debug flavour has them, and
 // information for a debugger, whatever a definition's own flags say.
