@@ -159,6 +159,10 @@ type Result struct {
 	// what came out.
 	Source string `json:"source,omitempty"`
 	Binary string `json:"binary,omitempty"`
+	// Disturbed says in one line what disturbed the measurement so much that it
+	// did not settle. The verdict is then [Infrastructure], and the candidate can
+	// be measured again when the machine is calm.
+	Disturbed string `json:"disturbed,omitempty"`
 	// SharedWith names the genome (canonical encoding) whose evaluation this
 	// result repeats because both compile to the same binary.
 	SharedWith string `json:"shared_with,omitempty"`
@@ -230,6 +234,39 @@ type Timing struct {
 	FloorNS float64 `json:"floor_ns,omitempty"`
 	// Stopped says why sampling ended: "precise", "slower", "limit".
 	Stopped string `json:"stopped"`
+	// Discarded counts the pairs that were taken and are not among the samples:
+	// evotune's own clock did not confirm one of them.
+	Discarded int `json:"discarded,omitempty"`
+	// Conditions is what else the machine did while this was measured.
+	Conditions *Conditions `json:"conditions,omitempty"`
+}
+
+// Conditions is what a machine did besides the work that it was given. A field
+// that could not be read is zero.
+type Conditions struct {
+	// Steal is the share of the cores' time that the hypervisor gave to others.
+	Steal float64 `json:"steal,omitempty"`
+	// Busy is the share of the cores' time that other processes used, Pressure
+	// the share of the wall time in which some process waited for a core.
+	Busy     float64 `json:"busy,omitempty"`
+	Pressure float64 `json:"pressure,omitempty"`
+	// WaitedNS is how long the measured processes were ready to run and had no
+	// core, Preempted how often one was taken from them.
+	WaitedNS  float64 `json:"waited_ns,omitempty"`
+	Preempted int     `json:"preempted,omitempty"`
+	// ClockMHz and MemoryClockMHz are the device's clocks, PowerWatts and
+	// Celsius what else it tells; Throttle names why its clocks were lowered.
+	ClockMHz       int      `json:"clock_mhz,omitempty"`
+	MemoryClockMHz int      `json:"memory_clock_mhz,omitempty"`
+	PowerWatts     float64  `json:"power_watts,omitempty"`
+	Celsius        int      `json:"celsius,omitempty"`
+	Throttle       []string `json:"throttle,omitempty"`
+	// Others names the other processes that used the device ("python3 (pid
+	// 812), 97% of the GPU").
+	Others []string `json:"others,omitempty"`
+	// Disturbed says in one line, for people, what disturbs measurements now;
+	// empty when the machine is calm.
+	Disturbed string `json:"disturbed,omitempty"`
 }
 
 // Finals is the result of the last comparison of a campaign.

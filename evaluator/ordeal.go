@@ -331,6 +331,16 @@ func UsageOf(ev Evaluator) (u Usage, ok bool) {
 	return u, false
 }
 
+// ConditionsOf says what an evaluator's machine does besides now, if it can tell.
+func ConditionsOf(ctx context.Context, ev Evaluator) (c Conditions, ok bool) {
+	if e, can := ev.(interface {
+		Conditions(ctx context.Context) (Conditions, bool)
+	}); can {
+		return e.Conditions(ctx)
+	}
+	return c, false
+}
+
 // Finals implements [Evaluator].
 func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals, error) {
 	f := Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
