@@ -1,0 +1,299 @@
+package evaluator
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// A Lab builds, runs and measures candidates on one kind of device for one
+// Plan, and reports what it saw. It never judges: which observation fails a
+// candidate is for the [Ordeal] alone to say, in the same way for every lab.
+// Methods are safe for concurrent use. An error is evotune's or the machine's,
+// or a [*Fault], with which a candidate ended its own run, or a [*Lost].
+type Lab interface {
+	Describe() Description
+	// Build compiles a rendered source. What the compiler refuses is told in
+	// the report. The Artifact is valid until the Lab is closed.
+	Build(ctx context.Context, src kernels.Rendered) (Artifact, BuildReport, error)
+	// Baseline builds what candidates are compared with at a shape. Baselines
+	// with one hash are one baseline, which is proven at all of its shapes.
+	Baseline(ctx context.Context, s kernels.Shape) (Artifact, BuildReport, error)
+	// Control compares a wrong answer with the reference, on the first contents
+	// of the inputs. It gives no outputs at a shape where the wrong answer cannot
+	// be made, such as two swapped inputs of different sizes.
+	Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]Output, error)
+	// Inspect reads the machine code. Patterns are those that will be asked of
+	// the instructions.
+	Inspect(ctx context.Context, a Artifact, patterns []*regexp.Regexp) (Inspection, error)
+	// Sanitizers lists the tools that Launch takes: those that were seen to work.
+	Sanitizers() []string
+	// Launch runs the artifact at the sanitize shape under a tool.
+	Launch(ctx context.Context, a Artifact, tool string) (Findings, error)
+	// Open starts the processes that a purpose needs, with the artifacts loaded.
+	// A timing session has the device to itself until it is closed.
+	Open(ctx context.Context, p Purpose, artifacts ...Artifact) (Session, error)
+	// Peaks gives the device's ceilings: those that are known or, with again
+	// set, the larger of these and of what is measured now. No session may be
+	// open then.
+	Peaks(ctx context.Context, again bool) (Peaks, error)
+	// Conditions says what disturbs measurements on the machine now.
+	Conditions(ctx context.Context) Conditions
+	// Recall says whether Remember was called with the key, in this process or
+	// in an earlier one. The cache of a Lab may forget.
+	Recall(key string) bool
+	Remember(key string)
+	// Close ends every process. Calls that wait return ErrBenchClosed.
+	Close() error
+}
+
+// A Purpose says what a session is opened for.
+type Purpose int
+
+const (
+	// ForParity: one artifact, beside other sessions and compilers.
+	ForParity Purpose = iota
+	// ForTiming: one artifact at the tuned shapes, alone on the device.
+	ForTiming
+	// ForFinals: several artifacts at the tuned and the held-out shapes, alone
+	// on the device, in processes that have seen nothing else, the baseline's too.
+	ForFinals
+)
+
+// A Session is a set of processes with loaded artifacts. It is for one
+// goroutine.
+type Session interface {
+	// Compare launches the only artifact twice on one contents of the inputs,
+	// first with poisoned outputs, then with outputs that hold other numbers.
+	Compare(ctx context.Context, r CompareRequest) (Observation, error)
+	// Sample times every artifact of the session, and the baseline beside each,
+	// round by round in random order. What was prepared for a shape is kept
+	// until another shape is asked for.
+	Sample(ctx context.Context, r SampleRequest) (Sampled, error)
+	// Close ends the session. The fault of the only artifact of a session is a
+	// *Fault: a process that ends with a status, or leaves others behind.
+	Close() ([]Evidence, error)
+}
+
+// A CompareRequest asks for one comparison with the reference.
+type CompareRequest struct {
+	Shape kernels.Shape
+	// Contents numbers the contents of the inputs: 0, 1, ...
+	Contents int
+	// Limit bounds one launch. Zero leaves it to the lab's own timeout, which
+	// is never exceeded.
+	Limit time.Duration
+}
+
+// A SampleRequest asks for rounds of timing at one shape.
+type SampleRequest struct {
+	Shape  kernels.Shape
+	Rounds int
+	// Batch is how long one reading should last at least.
+	Batch time.Duration
+	// Limit bounds one batch, as in CompareRequest.
+	Limit time.Duration
+	// Last asks for a comparison of all that the launches left behind. A lab
+	// that needs launches for it takes one round more than Rounds.
+	Last bool
+}
+
+// An Artifact is a compiled candidate or baseline.
+type Artifact struct {
+	// Hash is the SHA-256 (hex) of the code that is timed: equal hashes mean
+	// that two genomes compile to one binary.
+	Hash string
+	// Key identifies everything that could change the result (SHA-256, hex).
+	Key string
+	// Source is what it was built from. A baseline out of a vendor's library
+	// has none: its Implementation is nil.
+	Source kernels.Rendered
+	// Threads is how many threads it declares; zero on devices that do not
+	// count them.
+	Threads int
+	// Unsupported says, by the name of a shape, why it cannot be run there.
+	Unsupported map[string]string
+	// Handle belongs to the lab.
+	Handle any
+}
+
+// A BuildReport is what the compiler said.
+type BuildReport struct {
+	// Refused is one line: why there is no artifact. Log is all the text.
+	Refused string
+	Log     string
+	// Geometry says why the artifact cannot be launched as its definition wants.
+	Geometry string
+	// Bytes is the size of the binary.
+	Bytes int
+}
+
+// A Fault is how a candidate ended its own run. It is an error so that it ends
+// whatever was going on; it is no error of the machine.
+type Fault struct {
+	// Hang says that it did not answer in time; else it crashed, exited, was
+	// killed by a limit, or did what is refused to candidates.
+	Hang bool
+	// Reason is one line; Log is what it wrote.
+	Reason string
+	Log    string
+}
+
+func (f *Fault) Error() string { return f.Reason }
+
+// Lost is the end of a process that several could be to blame for: the
+// candidate in it, the driver, or whoever kills processes on this machine.
+type Lost struct {
+	Reason string
+	Log    string
+}
+
+func (l *Lost) Error() string { return l.Reason }
+
+// An Output compares what a candidate wrote with the reference.
+type Output struct {
+	Name string
+	// Error is max|output - reference| / RMS(reference); Worst is where, with
+	// both values.
+	Error     float64
+	Worst     int64
+	Got, Want float64
+	// NotFinite counts elements that are NaN or infinite where the reference
+	// is finite; Unwritten those that are wrong and still hold the poison.
+	NotFinite, Unwritten int64
+	// Elements is how many were compared.
+	Elements int64
+}
+
+// An Observation is what was seen after launches.
+type Observation struct {
+	Outputs []Output
+	// Guard says where memory outside of the buffers was changed, InputChanged
+	// which input was and where: "" when nothing was.
+	Guard        string
+	InputChanged string
+	// Different says how a second launch's answer differs from the first's.
+	Different string
+	// Threads is how many threads were running when the launches were over.
+	Threads int
+	// Elapsed is what one launch took; the shorter of two.
+	Elapsed time.Duration
+}
+
+// An Inspection is what can be read from a binary without running it.
+type Inspection struct {
+	// Refused says why there is nothing to inspect, such as a missing entry.
+	Refused  string
+	Measures []Measure
+	// Instructions counts mnemonics; nil when NotCounted says why they could
+	// not be counted.
+	Instructions Instructions
+	NotCounted   string
+}
+
+// A Measure is one number read from a binary.
+type Measure struct {
+	Check        string
+	Value        float64
+	Unit, Detail string
+	// Bound names the bound of the definition that the value must keep to.
+	Bound Bound
+	// NotRead says why there is no value.
+	NotRead string
+}
+
+// A Bound names a field of [kernels.Binary].
+type Bound int
+
+// The bounds. LocalMemory allows none where the definition allows no stack.
+const (
+	Unbound Bound = iota
+	MaxStack
+	MaxRegisters
+	MaxSpill
+	LocalMemory
+)
+
+// Instructions are the counted mnemonics of a binary.
+type Instructions interface {
+	// Matching counts the instructions whose mnemonic matches; example is one of
+	// these mnemonics.
+	Matching(re *regexp.Regexp) (n int, example string)
+}
+
+// Findings is what a launch under a sanitizer showed.
+type Findings struct {
+	// NotRun says why the tool could not be run on this artifact.
+	NotRun string
+	// By names the check that found something, which may be one of several in
+	// the tool, and Found is its first finding in one line; "" when it found
+	// nothing.
+	By, Found string
+	Log       string
+	// Outputs are compared with the reference, where the lab can.
+	Outputs []Output
+	// Also lists checks of the same tool that passed, such as ubsan in asan.
+	Also    []string
+	Elapsed time.Duration
+}
+
+// Sampled is what a session timed.
+type Sampled struct {
+	// Series has an entry for each artifact of the session, in order.
+	Series []Series
+	// Conditions is what else happened meanwhile.
+	Conditions Conditions
+}
+
+// A Series is one contender's readings. Entry i of Readings and of Baseline
+// were taken back to back, or in one round.
+type Series struct {
+	Readings, Baseline []Reading
+	// Batch and BaselineBatch are the launches of a reading.
+	Batch, BaselineBatch int
+	// Sets is how many sets of buffers the launches went through.
+	Sets int
+	// After is what the launches left: the worst of all that was compared.
+	// Outputs is empty when nothing was compared yet.
+	After Observation
+	// Fault is how the contender ended its part: a *Fault, or nil. Its artifact
+	// takes no further part in the session.
+	Fault *Fault
+	// LatencyNS are single launches by evotune's clock, where the lab takes them.
+	LatencyNS []float64
+}
+
+// A Reading is one timed batch. Times are nanoseconds.
+type Reading struct {
+	// NS is the time of one launch as the device or the harness claims it. On a
+	// CPU the candidate shares the harness's memory and may forge it.
+	NS float64
+	// WallNS is the whole batch by a clock that the candidate cannot reach,
+	// from before it was started until its end was known.
+	WallNS float64
+	// CPUNS is the processor time of the candidate's process meanwhile; zero
+	// where there is none. WaitedNS is how long it was ready to run and had no
+	// core, Preempted how often a core was taken from it.
+	CPUNS     float64
+	WaitedNS  float64
+	Preempted int
+}
+
+// Peaks are the ceilings of a device.
+type Peaks struct {
+	// Rates are operations and bytes per second, as in [Device.Peaks].
+	Rates map[string]float64
+	// CacheBytes is the size of the last-level cache, Cores how many threads
+	// run at once (CPUs only).
+	CacheBytes int64
+	Cores      int
+}
+
+// A Profiler is a Lab that can read hardware counters.
+type Profiler interface {
+	// Profile reads the counters of one launch; none when profiling is off. The
+	// device is not in use.
+	Profile(ctx context.Context, a Artifact) ([]Evidence, error)
+}
