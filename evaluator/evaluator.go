@@ -324,6 +324,13 @@ type Plan struct {
 	Sanitize     kernels.Shape
 	// Seed makes the data. Parity derives its several seeds from it.
 	Seed uint64
+	// Samples bounds the pairs of samples per shape on a calm machine, and
+	// SampleTime the time spent on them; a least number is taken whatever they
+	// cost. FinalsSamples is the number of rounds of the finals. Zero means what
+	// is usual on the kind of device: 20, a second (50 ms on a GPU), and 20 (30).
+	Samples       int
+	SampleTime    time.Duration
+	FinalsSamples int
 	// Debug judges candidates, and not the baseline, in the debug flavour:
 	// compiled without optimisation, with debugging information and with their
 	// asserts alive. Nothing is asked of the binary, the sanitizers look at what
@@ -382,22 +389,17 @@ type Usage struct {
 }
 
 // A Binary is a compiled candidate.
-type Binary struct {
-	// Hash is the SHA-256 (hex) of the code that is timed: equal hashes mean
-	// that two genomes compile to one binary.
-	Hash string
-	// Key identifies everything that could change the result (SHA-256, hex).
-	Key string
-	// Handle belongs to the backend.
-	Handle any
-}
+type Binary = Artifact
 
 // An Outcome is what one stage says of one candidate.
 type Outcome struct {
-	// Verdict is empty when the stage was passed.
-	Verdict  Verdict
-	Reason   string
-	Evidence []Evidence
+	// Verdict is empty when the stage was passed. It is Infrastructure, with
+	// Disturbed, when the machine disturbed a measurement so much that it did not
+	// settle.
+	Verdict   Verdict
+	Reason    string
+	Disturbed string
+	Evidence  []Evidence
 }
 
 // A DuelEntry is one binary's part in the finals.

@@ -110,6 +110,9 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 	step := Step{Stage: stage, Outcome: Passed, Elapsed: elapsed, Evidence: out.Evidence}
 	ran := func(e Evidence) bool { return e.Outcome != NotRun }
 	switch {
+	case out.Verdict == Infrastructure:
+		step.Outcome = NotRun
+		r.Verdict, r.Reason, r.Disturbed = out.Verdict, out.Reason, out.Disturbed
 	case out.Verdict != "":
 		step.Outcome = Failed
 		r.Verdict, r.Reason = out.Verdict, out.Reason
@@ -155,7 +158,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		s, mine := o.claim(key, g)
 		if mine {
 			rest, err := o.judge(ctx, bin, incumbent)
-			o.settle(key, s, rest, err == nil)
+			o.settle(key, s, rest, err == nil && rest.Verdict != Infrastructure)
 			return merge(r, rest), err
 		}
 		select {
@@ -274,7 +277,7 @@ func fitness(timings []Timing) float64 {
 
 // merge puts the stages after compilation behind those before.
 func merge(r, rest Result) Result {
-	r.Verdict, r.Reason, r.Fitness = rest.Verdict, rest.Reason, rest.Fitness
+	r.Verdict, r.Reason, r.Fitness, r.Disturbed = rest.Verdict, rest.Reason, rest.Fitness, rest.Disturbed
 	if rest.Stage != "" {
 		r.Stage = rest.Stage
 	}
@@ -316,11 +319,24 @@ func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
 
 // Usage says how busy the bench's devices are; ok is false when it cannot tell.
 func (o *Ordeal) Usage() (u Usage, ok bool) {
-	b, ok := o.bench.(interface{ Usage() Usage })
+	var from any = o.bench
+	if j, judged := o.bench.(*judge); judged {
+		from = j.lab
+	}
+	b, ok := from.(interface{ Usage() Usage })
 	if ok {
 		u = b.Usage()
 	}
 	return u, ok
+}
+
+// Conditions says what disturbs measurements on the machine now.
+func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
+	j, ok := o.bench.(*judge)
+	if ok {
+		c = j.lab.Conditions(ctx)
+	}
+	return c, ok
 }
 
 // UsageOf says how busy an evaluator's devices are, if it can tell.

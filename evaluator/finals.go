@@ -1,0 +1,394 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// A finalist's part in the finals, while they last.
+type contender struct {
+	Artifact
+	entry   *DuelEntry
+	tallies map[string]*tally // by shape
+}
+
+func (c *contender) out() bool { return c.entry.Verdict != "" }
+
+func (c *contender) lose(o Outcome) {
+	if !c.out() {
+		c.entry.Verdict, c.entry.Reason = o.Verdict, "finals: "+o.Reason
+	}
+}
+
+// Duel implements [Bench]: several sets of fresh processes, one after the other;
+// in each set everybody at every shape, and in each round everybody once, in
+// random order, each beside the baseline. Who seems impossible, or was
+// disturbed so much that nothing can be said, is looked at once more alone.
+func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) {
+	entries := make([]DuelEntry, len(bins))
+	all := make([]*contender, len(bins))
+	for i, a := range bins {
+		all[i] = &contender{Artifact: a, entry: &entries[i], tallies: map[string]*tally{}}
+	}
+	if err := j.duel(ctx, all); err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if c.out() {
+			continue
+		}
+		o := j.settle(c, false)
+		if o.Verdict == Implausible || o.Verdict == Infrastructure {
+			if _, err := j.lab.Peaks(ctx, true); err != nil {
+				return nil, err
+			}
+			first := Evidence{Check: "first measurement", Outcome: Failed, Detail: o.Reason}
+			c.tallies = map[string]*tally{}
+			if err := j.duel(ctx, []*contender{c}); err != nil {
+				return nil, err
+			}
+			if c.out() {
+				continue
+			}
+			o = j.settle(c, true)
+			c.entry.Evidence = append(c.entry.Evidence, first)
+		}
+		if o.Verdict != "" {
+			c.lose(o)
+			c.entry.Evidence = append(c.entry.Evidence, o.Evidence...)
+			c.entry.Timings, c.entry.HeldOut = nil, nil
+		}
+	}
+	return entries, j.profile(ctx, all)
+}
+
+// settle judges the readings of a contender and makes its timings. The outcome
+// has a verdict when one of them is not to be believed. Again says that this is
+// the second look.
+func (j *judge) settle(c *contender, again bool) Outcome {
+	c.entry.Timings, c.entry.HeldOut = nil, nil
+	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
+		t := c.tallies[shape.Name]
+		if t == nil {
+			continue
+		}
+		n := t.count()
+		stopped := stopLimit
+		switch chance := n.chance(); {
+		case chance < guilt:
+			stopped = stopClock
+		case chance < doubt, len(n.samples) < t.least():
+			stopped = stopUnsettled
+		}
+		if o := j.judgeTally(t, stopped, true, again); o.Verdict != "" {
+			return o
+		}
+		timing := t.timing(stopped, j.floor(t))
+		if j.tuned[shape.Name] {
+			c.entry.Timings = append(c.entry.Timings, timing)
+		} else {
+			c.entry.HeldOut = append(c.entry.HeldOut, timing)
+		}
+	}
+	return Outcome{}
+}
+
+// errAgain says that a set of processes was lost to a contender who is out now.
+var errAgain = errors.New("a process of the finals was lost")
+
+// duel plays all sets of processes. Who crashes is out; the others go on.
+func (j *judge) duel(ctx context.Context, all []*contender) error {
+	lost := 0
+	for n := 0; n < finalsProcesses; {
+		var alive []*contender
+		for _, c := range all {
+			if !c.out() {
+				alive = append(alive, c)
+			}
+		}
+		if len(alive) == 0 {
+			return nil
+		}
+		err := j.duelOnce(ctx, alive)
+		var gone *Lost
+		var own *Fault
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			n++
+		case errors.Is(err, errAgain):
+		case (errors.As(err, &gone) || errors.As(err, &own)) && len(alive) > 1:
+			// One of several: each is tried alone.
+			for _, c := range alive {
+				if err := j.alone(ctx, c); err != nil {
+					return err
+				}
+			}
+			if lost++; lost > len(all) {
+				return fmt.Errorf("the processes of the finals keep ending: %w", err)
+			}
+		case errors.As(err, &gone) || errors.As(err, &own):
+			return j.alone(ctx, alive[0])
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// alone times one contender with the baseline, to see whether it is the one who
+// ends processes.
+func (j *judge) alone(ctx context.Context, c *contender) error {
+	kept := c.tallies
+	err := twice(ctx, func() error {
+		c.tallies = map[string]*tally{}
+		if err := j.duelOnce(ctx, []*contender{c}); !errors.Is(err, errAgain) {
+			return err
+		}
+		return nil
+	})
+	c.tallies = kept
+	o, err := fault(err, "the process", nil)
+	if o.Verdict != "" {
+		c.lose(o)
+	}
+	return err
+}
+
+// duelOnce plays one set of processes' part of the rounds. What a set that was
+// lost has measured does not count.
+func (j *judge) duelOnce(ctx context.Context, alive []*contender) (err error) {
+	artifacts := make([]Artifact, len(alive))
+	for i, c := range alive {
+		artifacts[i] = c.Artifact
+	}
+	s, err := j.lab.Open(ctx, ForFinals, artifacts...)
+	if err != nil {
+		return err
+	}
+	fell := false
+	defer func() {
+		_, closing := s.Close()
+		var own *Fault
+		switch {
+		case err != nil && fell:
+			err = errAgain
+		case err == nil && errors.As(closing, &own) && len(alive) == 1:
+			o, _ := fault(closing, "end of the process", nil)
+			alive[0].lose(o)
+		case err == nil && !errors.As(closing, &own):
+			err = closing
+		}
+	}()
+	rounds := (j.plan.FinalsSamples + finalsProcesses - 1) / finalsProcesses
+	played := make([]map[string]*tally, len(alive))
+	for i := range played {
+		played[i] = map[string]*tally{}
+	}
+	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
+		if _, ok := j.baseline[shape.Name]; !ok {
+			continue
+		}
+		tallies := make([]*tally, len(alive))
+		anybody := false
+		for i, c := range alive {
+			if c.Unsupported[shape.Name] == "" && !c.out() {
+				tallies[i] = j.newTally(c.Artifact, shape)
+				anybody = true
+			}
+		}
+		if !anybody {
+			continue
+		}
+		faults, err := j.playShape(ctx, s, shape, alive, tallies, rounds)
+		if err != nil {
+			fell = fell || faults > 0
+			return err
+		}
+		fell = fell || faults > 0
+		for i, t := range tallies {
+			if t != nil && len(t.pairs) > 0 {
+				played[i][shape.Name] = t
+			}
+		}
+	}
+	for i, c := range alive {
+		for name, t := range played[i] {
+			if have := c.tallies[name]; have != nil {
+				have.pairs = append(have.pairs, t.pairs...)
+				have.after.merge(t.after)
+				have.seen.merge(t.seen)
+				have.seen.WaitedNS += t.seen.WaitedNS
+				have.seen.Preempted += t.seen.Preempted
+				have.sets = max(have.sets, t.sets)
+			} else {
+				c.tallies[name] = t
+			}
+		}
+	}
+	return nil
+}
+
+// playShape plays the rounds at one shape and says how many contenders were
+// lost. A disturbed measurement takes more rounds, until enough pairs count.
+func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, alive []*contender, tallies []*tally, rounds int) (faults int, err error) {
+	take := func(n int, last bool) error {
+		got, err := s.Sample(ctx, j.request(shape, n, last))
+		if err != nil {
+			return err
+		}
+		if len(got.Series) != len(alive) {
+			return fmt.Errorf("the lab gave %d series for %d contenders", len(got.Series), len(alive))
+		}
+		for i, series := range got.Series {
+			t := tallies[i]
+			if t == nil || alive[i].out() {
+				continue
+			}
+			if series.Fault != nil {
+				o, _ := fault(series.Fault, shape.Name, nil)
+				alive[i].lose(o)
+				faults++
+				continue
+			}
+			t.add(series, got.Conditions)
+			if o := j.judgeAfter(t); o.Verdict != "" {
+				alive[i].lose(o)
+			}
+		}
+		return nil
+	}
+	begin := time.Now()
+	for played := 0; ; {
+		n := 1
+		if j.rules.ask > 1 || played >= rounds {
+			n = max(1, rounds/2)
+		}
+		if err := take(n, false); err != nil {
+			return faults, err
+		}
+		if played == 0 && !j.tuned[shape.Name] && j.tooShort(tallies) {
+			for i := range tallies {
+				tallies[i] = nil
+			}
+			return faults, nil
+		}
+		played += n
+		fewest, doubtful := rounds, false
+		for i, t := range tallies {
+			if t == nil || alive[i].out() {
+				continue
+			}
+			c := t.count()
+			fewest = min(fewest, len(c.samples))
+			chance := c.chance()
+			doubtful = doubtful || chance < doubt && chance >= guilt
+		}
+		spent := time.Since(begin)
+		switch {
+		case played >= finalsLeast && spent > finalsLimit:
+		case played < rounds:
+			continue
+		case (fewest < rounds || doubtful) && spent < settleTime && played < 40*rounds:
+			if j.guilty(alive, tallies) && fewest == 0 {
+				break // more rounds change nothing for who has no sample that counts
+			}
+			continue
+		}
+		return faults, take(0, true)
+	}
+}
+
+// guilty says whether a contender's clock is certainly wrong.
+func (j *judge) guilty(alive []*contender, tallies []*tally) bool {
+	for i, t := range tallies {
+		if t != nil && !alive[i].out() && t.count().chance() < guilt {
+			return true
+		}
+	}
+	return false
+}
+
+// tooShort says whether the baseline's batches at a held-out shape are too short
+// to tell anything.
+func (j *judge) tooShort(tallies []*tally) bool {
+	for _, t := range tallies {
+		if t != nil && len(t.pairs) > 0 {
+			p := t.pairs[0]
+			return p.baseline.NS*float64(p.baseBatch) < float64(j.rules.heldOut)
+		}
+	}
+	return false
+}
+
+// profile adds the counters of the device to the finalists that did well, and
+// ends the part of those that break a bound of their definition. That it does
+// not work is told in the evidence and is nobody's fault.
+func (j *judge) profile(ctx context.Context, all []*contender) error {
+	p, ok := j.lab.(Profiler)
+	if !ok {
+		return nil
+	}
+	for _, c := range all {
+		if c.out() {
+			continue
+		}
+		readings, err := p.Profile(ctx, c.Artifact)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // who was not looked at must not win
+		}
+		rows, reason := holdProfile(c.Source.Profile, readings)
+		c.entry.Evidence = append(c.entry.Evidence, append(readings, rows...)...)
+		if reason != "" {
+			c.lose(Outcome{Verdict: Inspect, Reason: reason})
+		}
+	}
+	return nil
+}
+
+// holdProfile holds a finalist's readings against the bounds of its definition:
+// a row for each, and the reason of the first that is broken; "" when none is.
+// What could not be read breaks no bound and is "not run".
+func holdProfile(bounds []kernels.Bound, readings []Evidence) (rows []Evidence, reason string) {
+	for _, b := range bounds {
+		i := slices.IndexFunc(readings, func(e Evidence) bool { return e.Check == b.Counter })
+		for _, side := range []struct {
+			limit  *float64
+			least  bool
+			allows string
+		}{{b.Min, true, "at least"}, {b.Max, false, "at most"}} {
+			if side.limit == nil {
+				continue
+			}
+			row := Evidence{Check: "requires " + b.Counter}
+			wanted := fmt.Sprintf("%s %g is required", side.allows, *side.limit)
+			switch {
+			case i < 0:
+				row.Outcome, row.Detail = NotRun, wanted+": profiling is switched off"
+			case readings[i].Outcome == NotRun:
+				row.Outcome, row.Detail = NotRun, wanted+": "+readings[i].Detail
+			default:
+				row.Outcome, row.Value, row.Unit = Passed, readings[i].Value, readings[i].Unit
+				row.Limit, row.AtLeast = *side.limit, side.least
+				if side.least && row.Value < row.Limit || !side.least && row.Value > row.Limit {
+					row.Outcome, row.Detail = Failed, strings.TrimSpace(fmt.Sprintf("%g %s", row.Value, row.Unit))+", "+wanted
+					if reason == "" {
+						reason = row.Check + ": " + row.Detail
+					}
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, reason
+}

@@ -1,0 +1,582 @@
+package evaluator
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// Errors of opening a problem, for errors.Is.
+var (
+	// ErrControl: a negative control passes the definition's tolerance.
+	ErrControl = errors.New("negative control passes")
+	// ErrBaseline: the baseline fails the ordeal.
+	ErrBaseline = errors.New("the baseline fails")
+)
+
+// A judge applies the rules of every stage to what a Lab reports.
+type judge struct {
+	lab   Lab
+	plan  Plan
+	rules *rules
+	spec  *kernels.Problem
+	// tolerance is by output.
+	tolerance map[string]float64
+	tuned     map[string]bool // by shape
+
+	// What was proven when the problem was opened, by shape: the baseline, and
+	// what one launch of it takes.
+	baseline map[string]Artifact
+	usual    map[string]time.Duration
+}
+
+// NewJudge proves what everything rests on, the tolerance and the baseline, and
+// returns the stages of the ordeal for one plan on a lab. The caller closes the
+// lab when there is an error; closing the Bench closes it else.
+func NewJudge(ctx context.Context, lab Lab, plan Plan) (Bench, error) {
+	d := lab.Describe()
+	j := &judge{
+		lab: lab, plan: plan, rules: rulesOf(d.Device.Kind), spec: plan.Definition.ProblemOn(d.Backend),
+		tolerance: map[string]float64{}, tuned: map[string]bool{},
+		baseline: map[string]Artifact{}, usual: map[string]time.Duration{},
+	}
+	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
+	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.sampleTime)
+	j.plan.FinalsSamples = cmp.Or(plan.FinalsSamples, j.rules.finals)
+	for _, b := range j.spec.Buffers {
+		if b.Role != kernels.In {
+			j.tolerance[b.Name] = j.spec.Tolerance[b.DType]
+		}
+	}
+	for _, s := range plan.Tune {
+		j.tuned[s.Name] = true
+	}
+	if err := j.proveControls(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.proveBaseline(ctx); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// shapes lists every shape once, in the order in which parity sees them: those
+// that are cheap come first.
+func (j *judge) shapes() []kernels.Shape {
+	return slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify, j.plan.Tune)
+}
+
+// Describe implements [Bench].
+func (j *judge) Describe() Description { return j.lab.Describe() }
+
+// Close implements [Bench].
+func (j *judge) Close() error { return j.lab.Close() }
+
+// sameAnswer is the relative error up to which a control is taken to be the
+// right answer in other words: the constant at a shape with one element, say.
+const sameAnswer = 1e-12
+
+// proveControls proves the tolerance: what is wrong on purpose must fail it at
+// every shape where it is wrong at all, and be wrong at one at least.
+func (j *judge) proveControls(ctx context.Context) error {
+	shapes := slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify)
+	if j.rules.controlsAtTuned {
+		shapes = j.shapes()
+	}
+	name := j.plan.Definition.Name
+	for _, c := range j.spec.Controls {
+		looked := false
+		for _, s := range shapes {
+			outputs, err := j.lab.Control(ctx, c, s)
+			if err != nil {
+				return err
+			}
+			least, most, refused := math.Inf(1), 0.0, false
+			for _, o := range outputs {
+				refused = refused || !(o.Error <= j.tolerance[o.Name])
+				least, most = math.Min(least, o.Error), math.Max(most, o.Error)
+			}
+			if !refused && most > sameAnswer {
+				return fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
+					ErrControl, name, controlName(c), s.Name, least)
+			}
+			looked = looked || refused
+		}
+		if !looked {
+			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any shape: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape",
+				ErrControl, name, controlName(c))
+		}
+	}
+	return nil
+}
+
+func controlName(c kernels.Control) string {
+	if len(c.Buffers) == 0 {
+		return string(c.Kind)
+	}
+	return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
+}
+
+// proveBaseline puts the baseline through the ordeal's stages: what everything
+// is measured against must itself be right. A baseline may depend on the shape.
+func (j *judge) proveBaseline(ctx context.Context) error {
+	fail := func(verdict Verdict, reason string) error {
+		return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, j.plan.Definition.Name, j.lab.Describe().Baseline, verdict, reason)
+	}
+	var made []Artifact
+	for _, s := range j.shapes() {
+		a, report, err := j.lab.Baseline(ctx, s)
+		if err != nil {
+			return err
+		}
+		if out := j.judgeBuild(a, report); out.Verdict != "" {
+			return fail(out.Verdict, "at shape "+s.Name+": "+out.Reason)
+		}
+		if why := a.Unsupported[s.Name]; why != "" {
+			if j.tuned[s.Name] {
+				return fail(Compile, fmt.Sprintf("it cannot compute the tuned shape %s: %s", s.Name, why))
+			}
+			continue
+		}
+		j.baseline[s.Name] = a
+		if !slices.ContainsFunc(made, func(b Artifact) bool { return b.Hash == a.Hash }) {
+			made = append(made, a)
+		}
+	}
+	for _, a := range made {
+		a.Unsupported = map[string]string{}
+		for _, s := range j.shapes() {
+			if j.baseline[s.Name].Hash != a.Hash {
+				a.Unsupported[s.Name] = "another baseline is for this shape"
+			}
+		}
+		out, took, err := j.parity(ctx, a)
+		if err == nil && out.Verdict == "" && a.Source.Implementation != nil {
+			out, err = j.sanitizeBaseline(ctx, a)
+		}
+		if err != nil {
+			return err
+		}
+		if out.Verdict != "" {
+			return fail(out.Verdict, out.Reason)
+		}
+		for shape, t := range took {
+			j.usual[shape] = t
+		}
+	}
+	return nil
+}
+
+// sanitizeBaseline remembers a baseline that passed: the same code under the
+// same tools passes again.
+func (j *judge) sanitizeBaseline(ctx context.Context, a Artifact) (Outcome, error) {
+	sum := sha256.Sum256([]byte("baseline 2\n" + a.Key + "\n" + a.Hash + "\n" + strings.Join(j.lab.Sanitizers(), " ")))
+	key := hex.EncodeToString(sum[:])
+	if j.lab.Recall(key) {
+		return Outcome{}, nil
+	}
+	out, err := j.sanitize(ctx, a)
+	if err == nil && out.Verdict == "" {
+		j.lab.Remember(key)
+	}
+	return out, err
+}
+
+// failed is an outcome with the evidence of one check that failed.
+func failed(verdict Verdict, check, reason string, evidence ...Evidence) Outcome {
+	return Outcome{
+		Verdict: verdict, Reason: check + ": " + reason,
+		Evidence: append(evidence, Evidence{Check: check, Outcome: Failed, Detail: reason}),
+	}
+}
+
+// fault turns the way in which a candidate ended its own run into an outcome;
+// other errors stay.
+func fault(err error, check string, evidence []Evidence) (Outcome, error) {
+	var f *Fault
+	if !errors.As(err, &f) {
+		return Outcome{Evidence: evidence}, err
+	}
+	verdict := Launch
+	if f.Hang {
+		verdict = Timeout
+	}
+	out := failed(verdict, check, f.Reason, evidence...)
+	if text := strings.TrimSpace(f.Log); text != "" {
+		out.Evidence[len(out.Evidence)-1].Detail += "\n" + text
+	}
+	return out, nil
+}
+
+// twice does something again when the process that did it was lost: a second
+// loss is the candidate's doing.
+func twice(ctx context.Context, do func() error) error {
+	err := do()
+	var lost *Lost
+	if !errors.As(err, &lost) || ctx.Err() != nil {
+		return err
+	}
+	if err = do(); errors.As(err, &lost) && ctx.Err() == nil {
+		return &Fault{Reason: "the process that ran it died, twice: " + lost.Reason, Log: lost.Log}
+	}
+	return err
+}
+
+// Compile implements [Bench].
+func (j *judge) Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error) {
+	a, report, err := j.lab.Build(ctx, src)
+	if err != nil {
+		return Artifact{}, Outcome{}, err
+	}
+	a.Source = src
+	out := j.judgeBuild(a, report)
+	if out.Verdict != "" {
+		return Artifact{}, out, nil
+	}
+	return a, out, nil
+}
+
+func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
+	switch {
+	case report.Geometry != "":
+		return Outcome{Verdict: Render, Reason: report.Geometry, Evidence: []Evidence{{
+			Check: "launch geometry", Outcome: Failed, Detail: report.Geometry,
+		}}}
+	case report.Refused != "":
+		return Outcome{Verdict: Compile, Reason: report.Refused, Evidence: []Evidence{{
+			Check: "compiler", Outcome: Failed, Detail: report.Log,
+		}}}
+	}
+	out := Outcome{Evidence: []Evidence{{Check: "compiler", Outcome: Passed, Detail: report.Log}}}
+	im := a.Source.Implementation
+	if im == nil {
+		return out
+	}
+	for line := range strings.Lines(report.Log) {
+		blocks := false
+		for _, text := range j.rules.blocking {
+			blocks = blocks || strings.Contains(strings.ToLower(line), text)
+		}
+		for _, re := range im.Blocking {
+			blocks = blocks || re.MatchString(line)
+		}
+		if blocks {
+			reason := "a diagnostic that blocks: " + strings.Join(strings.Fields(line), " ")
+			out.Verdict, out.Reason = Compile, reason
+			out.Evidence = append(out.Evidence, Evidence{Check: "blocking diagnostics", Outcome: Failed, Detail: reason})
+			return out
+		}
+	}
+	if len(im.Blocking)+len(j.rules.blocking) > 0 {
+		out.Evidence = append(out.Evidence, Evidence{Check: "blocking diagnostics", Outcome: Passed})
+	}
+	out.Evidence = append(out.Evidence, Evidence{Check: "binary", Outcome: Passed, Value: float64(report.Bytes), Unit: "bytes", Detail: a.Hash})
+	return out
+}
+
+// Inspect implements [Bench]: what the definition asks of a binary.
+func (j *judge) Inspect(ctx context.Context, a Artifact) (Outcome, error) {
+	want := a.Source.Implementation.Binary
+	patterns := slices.Concat(a.Source.Require, want.Forbid)
+	seen, err := j.lab.Inspect(ctx, a, patterns)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if seen.Refused != "" {
+		return failed(Inspect, "entry", seen.Refused), nil
+	}
+	var out Outcome
+	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
+	reject := func(e Evidence) {
+		e.Outcome = Failed
+		note(e)
+		if out.Verdict == "" {
+			out.Verdict, out.Reason = Inspect, e.Check+": "+e.Detail
+		}
+	}
+	bounds := map[Bound]*int64{MaxStack: want.MaxStack, MaxRegisters: want.MaxRegisters, MaxSpill: want.MaxSpill}
+	if want.MaxStack != nil && *want.MaxStack == 0 {
+		bounds[LocalMemory] = want.MaxStack
+	}
+	for _, m := range seen.Measures {
+		e := Evidence{Check: m.Check, Outcome: Passed, Value: m.Value, Unit: m.Unit, Detail: m.Detail}
+		limit := bounds[m.Bound]
+		if limit != nil && m.Bound != LocalMemory {
+			e.Limit = float64(*limit)
+		}
+		switch {
+		case m.NotRead != "":
+			e.Outcome, e.Value, e.Detail = NotRun, 0, m.NotRead
+			note(e)
+		case limit != nil && m.Value > float64(*limit):
+			e.Detail = strings.TrimSpace(fmt.Sprintf("%s %g %s, allowed are %d", m.Detail, m.Value, m.Unit, *limit))
+			reject(e)
+		default:
+			note(e)
+		}
+	}
+	if seen.Instructions == nil {
+		if seen.NotCounted != "" {
+			note(Evidence{Check: "instructions", Outcome: NotRun, Detail: seen.NotCounted})
+		}
+		for _, re := range patterns {
+			note(Evidence{Check: "mnemonic " + re.String(), Outcome: NotRun, Detail: seen.NotCounted})
+		}
+		return out, nil
+	}
+	for _, re := range a.Source.Require {
+		e := Evidence{Check: "requires " + re.String(), Outcome: Passed, Unit: "instructions"}
+		if n, _ := seen.Instructions.Matching(re); n > 0 {
+			e.Value = float64(n)
+			note(e)
+		} else {
+			e.Detail = "no instruction of the binary matches " + re.String()
+			reject(e)
+		}
+	}
+	for _, re := range want.Forbid {
+		e := Evidence{Check: "forbids " + re.String(), Outcome: Passed}
+		if n, example := seen.Instructions.Matching(re); n > 0 {
+			e.Detail = fmt.Sprintf("%d instructions of the binary match %s (%s)", n, re, example)
+			reject(e)
+		} else {
+			note(e)
+		}
+	}
+	return out, nil
+}
+
+// limit is how long a launch or a batch may take at a shape before it hangs: far
+// above what the baseline takes. Zero leaves it to the lab.
+func (j *judge) limit(s kernels.Shape) time.Duration {
+	t, ok := j.usual[s.Name]
+	if !ok {
+		return 0
+	}
+	return max(j.rules.hangs, 200*max(t, j.rules.batch))
+}
+
+// Parity implements [Bench]: every shape that the candidate can compute, several
+// contents of the inputs, each twice in one process at the same addresses.
+func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
+	out, _, err := j.parity(ctx, a)
+	return out, err
+}
+
+// parity also returns how long a launch took, by shape.
+func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[string]time.Duration, err error) {
+	check := "load"
+	err = twice(ctx, func() error {
+		out, took = Outcome{}, map[string]time.Duration{}
+		return j.compareAll(ctx, a, &out, took, &check)
+	})
+	if err != nil {
+		out, err = fault(err, check, out.Evidence)
+	}
+	return out, took, err
+}
+
+func (j *judge) compareAll(ctx context.Context, a Artifact, out *Outcome, took map[string]time.Duration, check *string) error {
+	*check = "load"
+	s, err := j.lab.Open(ctx, ForParity, a)
+	if err != nil {
+		return err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			_, _ = s.Close() // what went wrong is known already
+		}
+	}()
+	for _, shape := range j.shapes() {
+		if why := a.Unsupported[shape.Name]; why != "" {
+			out.Evidence = append(out.Evidence, Evidence{Check: "parity " + shape.Name, Outcome: NotRun, Detail: why})
+			continue
+		}
+		n := contents
+		if j.tuned[shape.Name] {
+			n = 1
+		}
+		for v := range n {
+			*check = fmt.Sprintf("parity %s seed %d", shape.Name, v+1)
+			o, err := s.Compare(ctx, CompareRequest{Shape: shape, Contents: v, Limit: j.limit(shape)})
+			if err != nil {
+				return err
+			}
+			if t, ok := took[shape.Name]; !ok || o.Elapsed > t {
+				took[shape.Name] = o.Elapsed
+			}
+			e := Evidence{Check: *check, Outcome: Passed}
+			worst := j.worst(o.Outputs)
+			e.Value, e.Limit = finite(worst.Error), j.tolerance[worst.Name]
+			if verdict, reason := j.wrong(o, a.Threads); verdict != "" {
+				e.Outcome, e.Detail = Failed, reason
+				out.Verdict, out.Reason = verdict, *check+": "+reason
+				out.Evidence = append(out.Evidence, e)
+				return nil
+			}
+			out.Evidence = append(out.Evidence, e)
+		}
+	}
+	*check = "end of the process"
+	closed = true
+	notes, err := s.Close()
+	out.Evidence = append(out.Evidence, notes...)
+	return err
+}
+
+// wrong says what is wrong with what launches left; empty when all is well.
+func (j *judge) wrong(o Observation, threads int) (Verdict, string) {
+	switch {
+	case o.Guard != "":
+		return Parity, o.Guard
+	case o.InputChanged != "":
+		return Parity, o.InputChanged
+	case len(o.Outputs) == 0:
+		return Parity, "no output was compared"
+	}
+	if reason := j.wrongOutput(j.worst(o.Outputs)); reason != "" {
+		return Parity, reason
+	}
+	if o.Different != "" {
+		return Parity, "not the same answer twice: " + o.Different
+	}
+	if o.Threads > max(threads, 1) {
+		return Launch, fmt.Sprintf("left threads running: %d where its definition declares %d", o.Threads, max(threads, 1))
+	}
+	return "", ""
+}
+
+// wrongOutput judges one output; empty when it is right.
+func (j *judge) wrongOutput(o Output) string {
+	limit := j.tolerance[o.Name]
+	switch {
+	case o.Unwritten > 0:
+		return fmt.Sprintf("output %s: %d of %d elements were not written, such as element %d", o.Name, o.Unwritten, o.Elements, o.Worst)
+	case o.NotFinite > 0:
+		return fmt.Sprintf("output %s: %d of %d elements are not finite, such as element %d: %v where %v is right", o.Name, o.NotFinite, o.Elements, o.Worst, o.Got, o.Want)
+	case !(o.Error <= limit):
+		return fmt.Sprintf("output %s: error %.3g of the reference's scale at element %d (%.6g where %.6g is right), allowed is %.3g",
+			o.Name, o.Error, o.Worst, o.Got, o.Want, limit)
+	}
+	return ""
+}
+
+// worst is the output that comes nearest to its limit, or goes farthest beyond.
+func (j *judge) worst(outputs []Output) Output {
+	var w Output
+	most := math.Inf(-1)
+	for _, o := range outputs {
+		share := o.Error / math.Max(j.tolerance[o.Name], 1e-300)
+		if o.NotFinite > 0 || o.Unwritten > 0 || math.IsNaN(share) {
+			share = math.Inf(1)
+		}
+		if share > most {
+			w, most = o, share
+		}
+	}
+	return w
+}
+
+// finite makes a value fit for JSON.
+func finite(x float64) float64 {
+	if x > 1e300 || x != x {
+		return 1e300
+	}
+	return x
+}
+
+// Sanitize implements [Bench].
+func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) { return j.sanitize(ctx, a) }
+
+func (j *judge) sanitize(ctx context.Context, a Artifact) (Outcome, error) {
+	tools := j.lab.Sanitizers()
+	outcomes := make([]Outcome, len(tools))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, tool := range tools {
+		g.Go(func() (err error) {
+			outcomes[i], err = j.launch(gctx, a, tool)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return Outcome{}, err
+	}
+	var all Outcome
+	for _, o := range outcomes {
+		all.Evidence = append(all.Evidence, o.Evidence...)
+		if all.Verdict == "" {
+			all.Verdict, all.Reason = o.Verdict, o.Reason
+		}
+	}
+	for _, t := range j.lab.Describe().Tools {
+		if t.Missing != "" && slices.Contains(j.rules.sanitizers, t.Name) {
+			all.Evidence = append(all.Evidence, Evidence{Check: t.Name, Outcome: NotRun, Detail: t.Missing})
+		}
+	}
+	return all, nil
+}
+
+// launch judges one launch under one tool.
+func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, error) {
+	if why := a.Unsupported[j.plan.Sanitize.Name]; why != "" {
+		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: why}}}, nil
+	}
+	var f Findings
+	err := twice(ctx, func() (err error) {
+		f, err = j.lab.Launch(ctx, a, tool)
+		return err
+	})
+	found := func(check, reason, log string) Outcome {
+		out := failed(Sanitizer, check, reason)
+		if log = strings.TrimSpace(log); log != "" {
+			out.Evidence[0].Detail += "\n" + log
+		}
+		return out
+	}
+	var own *Fault
+	switch {
+	case errors.As(err, &own) && f.Found == "":
+		out := found(tool, own.Reason, own.Log)
+		if own.Hang {
+			out.Verdict = Timeout
+		}
+		return out, nil
+	case err != nil && own == nil:
+		return Outcome{}, err
+	case f.NotRun != "":
+		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: f.NotRun}}}, nil
+	case f.Found != "":
+		reason := f.Found
+		if own != nil {
+			reason += "; " + own.Reason
+		}
+		return found(f.By, reason, f.Log), nil
+	}
+	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in one launch at shape " + j.plan.Sanitize.Name}
+	if len(f.Outputs) > 0 {
+		worst := j.worst(f.Outputs)
+		if reason := j.wrongOutput(worst); reason != "" {
+			return found(tool, "in this build, where memory that was not written holds junk, "+reason, ""), nil
+		}
+		e.Value, e.Limit = worst.Error, j.tolerance[worst.Name]
+	} else {
+		e.Value, e.Unit = float64(f.Elapsed.Milliseconds()), "ms"
+	}
+	out := Outcome{Evidence: []Evidence{e}}
+	for _, check := range f.Also {
+		out.Evidence = append(out.Evidence, Evidence{Check: check, Outcome: Passed})
+	}
+	return out, nil
+}

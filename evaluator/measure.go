@@ -1,0 +1,650 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// A tally is what is known of one contender's time at one shape: every pair of
+// readings that was taken, and what was seen besides.
+type tally struct {
+	rules   *rules
+	shape   kernels.Shape
+	threads int // of the candidate
+	base    int // of the baseline
+	pairs   []pair
+	sets    int
+	after   Observation
+	latency []float64
+	seen    Conditions
+}
+
+// A pair is a reading of the candidate and the one of the baseline beside it.
+type pair struct {
+	candidate, baseline Reading
+	batch, baseBatch    int
+}
+
+// add takes what a session has sampled.
+func (t *tally) add(s Series, c Conditions) {
+	for i := range min(len(s.Readings), len(s.Baseline)) {
+		t.pairs = append(t.pairs, pair{s.Readings[i], s.Baseline[i], max(s.Batch, 1), max(s.BaselineBatch, 1)})
+	}
+	t.sets = max(t.sets, s.Sets)
+	t.after.merge(s.After)
+	t.latency = append(t.latency, s.LatencyNS...)
+	t.seen.merge(c)
+	for i := range min(len(s.Readings), len(s.Baseline)) {
+		for _, r := range []Reading{s.Readings[i], s.Baseline[i]} {
+			t.seen.WaitedNS += r.WaitedNS
+			t.seen.Preempted += r.Preempted
+		}
+	}
+}
+
+// merge keeps the worst of two observations.
+func (o *Observation) merge(p Observation) {
+	for _, out := range p.Outputs {
+		i := slices.IndexFunc(o.Outputs, func(x Output) bool { return x.Name == out.Name })
+		switch {
+		case i < 0:
+			o.Outputs = append(o.Outputs, out)
+		case out.Unwritten > 0 || out.NotFinite > 0 || !(out.Error <= o.Outputs[i].Error):
+			o.Outputs[i] = out
+		}
+	}
+	for _, field := range []struct{ to, from *string }{
+		{&o.Guard, &p.Guard}, {&o.InputChanged, &p.InputChanged}, {&o.Different, &p.Different},
+	} {
+		if *field.to == "" {
+			*field.to = *field.from
+		}
+	}
+	o.Threads = max(o.Threads, p.Threads)
+}
+
+// merge adds what was seen later.
+func (c *Conditions) merge(d Conditions) {
+	c.Steal, c.Busy, c.Pressure = max(c.Steal, d.Steal), max(c.Busy, d.Busy), max(c.Pressure, d.Pressure)
+	if d.ClockMHz > 0 {
+		c.ClockMHz, c.MemoryClockMHz, c.PowerWatts, c.Celsius = d.ClockMHz, d.MemoryClockMHz, d.PowerWatts, d.Celsius
+	}
+	for _, list := range []struct{ to, from *[]string }{{&c.Throttle, &d.Throttle}, {&c.Others, &d.Others}} {
+		for _, x := range *list.from {
+			if !slices.Contains(*list.to, x) && len(*list.to) < 8 {
+				*list.to = append(*list.to, x)
+			}
+		}
+	}
+	if d.Disturbed != "" {
+		c.Disturbed = d.Disturbed
+	}
+}
+
+// unclaimed is the time, in nanoseconds, that a reading leaves unexplained: what
+// passed on evotune's clock without waiting for a core, or the processor time of
+// each declared thread, whichever is more, less what the harness claims. Waking a
+// process and learning of its end always take some. A clock that was tampered
+// with, or work that was done outside of the timed region, adds to it in every
+// reading. Of the wall time at most the share wait is taken to be waiting: a
+// candidate can make its own threads wait for one another.
+func unclaimed(r Reading, batch, threads int, wait float64) float64 {
+	n := float64(max(threads, 1))
+	passed := r.WallNS - math.Min(r.WaitedNS/n, wait*r.WallNS)
+	return math.Max(passed, r.CPUNS/n) - r.NS*float64(batch)
+}
+
+// waited says whether the process of a reading waited for a core within the
+// timed region, by more than a share of it. The wait that evotune's clock saw
+// before or after it is taken off.
+func waited(r Reading, batch, threads int) bool {
+	claimed := r.NS * float64(batch)
+	inside := r.WaitedNS - math.Max(0, r.WallNS-claimed)
+	return inside > preempted*claimed*float64(max(threads, 1))
+}
+
+// A count says which pairs count.
+type count struct {
+	samples, baseline []float64 // of the pairs that count
+	// confirmed and baseConfirmed are how many readings evotune's clock
+	// confirms; taken is how many pairs there are.
+	confirmed, baseConfirmed, taken int
+	// dropped is how many pairs are not among the samples.
+	dropped int
+}
+
+// usual is what the baseline, which is evotune's own, tells of the machine in
+// this measurement: the share of the time that it waits for a core at most, the
+// time that it leaves unclaimed, and in which share of its readings a core was
+// taken from it.
+func (t *tally) usual() (wait, open, taken float64) {
+	if len(t.pairs) == 0 {
+		return 0, 0, 0
+	}
+	var shares, left []float64
+	for _, p := range t.pairs {
+		shares = append(shares, p.baseline.WaitedNS/math.Max(p.baseline.WallNS, 1)/float64(max(t.base, 1)))
+		if waited(p.baseline, p.baseBatch, t.base) {
+			taken += 1 / float64(len(t.pairs))
+		}
+	}
+	slices.Sort(shares)
+	wait = math.Min(1, Quantile(shares, 0.9))
+	for _, p := range t.pairs {
+		left = append(left, unclaimed(p.baseline, p.baseBatch, t.base, wait))
+	}
+	slices.Sort(left)
+	return wait, math.Max(0, Quantile(left, 0.25)), taken
+}
+
+// count says which pairs count: those of which both readings are confirmed. A
+// reading is confirmed when it leaves little more unclaimed than the baseline
+// does in the same measurement. Where cores were taken from the baseline as
+// well, pairs that did not wait for one are preferred.
+func (t *tally) count() count {
+	c := count{taken: len(t.pairs)}
+	wait, open, baseWaited := t.usual()
+	confirmed := func(r Reading, batch, launches, threads int) bool {
+		allowed := open + t.rules.clockShare*r.NS*float64(batch) + float64(t.rules.clockSlack) +
+			float64(t.rules.launchSlack)*float64(max(0, launches))
+		return unclaimed(r, batch, threads, wait) <= allowed
+	}
+	var counted, quiet []pair
+	for _, p := range t.pairs {
+		b := confirmed(p.baseline, p.baseBatch, 0, t.base)
+		ok := confirmed(p.candidate, p.batch, p.batch-p.baseBatch, t.threads)
+		if b {
+			c.baseConfirmed++
+		}
+		if ok {
+			c.confirmed++
+		}
+		if !b || !ok {
+			continue
+		}
+		counted = append(counted, p)
+		if !waited(p.candidate, p.batch, t.threads) && !waited(p.baseline, p.baseBatch, t.base) {
+			quiet = append(quiet, p)
+		}
+	}
+	if baseWaited >= disturbedShare && len(quiet) >= t.rules.least {
+		counted = quiet
+	}
+	for _, p := range counted {
+		c.samples, c.baseline = append(c.samples, p.candidate.NS), append(c.baseline, p.baseline.NS)
+	}
+	c.dropped = len(t.pairs) - len(counted)
+	return c
+}
+
+// chance is how likely an honest candidate has so few confirmed readings: the
+// baseline's rate in the same measurement, much reduced, is taken to be its own.
+func (c count) chance() float64 {
+	if c.taken < leastForDoubt {
+		return 1
+	}
+	rate := leastConfirmed * (float64(c.baseConfirmed) + 1) / (float64(c.taken) + 2)
+	return binomialTail(c.confirmed, c.taken, rate)
+}
+
+// binomialTail is the probability of at most k successes among n, each with
+// probability p.
+func binomialTail(k, n int, p float64) float64 {
+	sum := 0.0
+	for i := 0; i <= k; i++ {
+		a, _ := math.Lgamma(float64(n + 1))
+		b, _ := math.Lgamma(float64(i + 1))
+		c, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(a - b - c + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+	}
+	return math.Min(1, sum)
+}
+
+// disturbed says whether the machine disturbed the measurement.
+func (t *tally) disturbed(c count) bool {
+	return t.seen.Disturbed != "" || float64(c.dropped) >= disturbedShare*float64(c.taken) && c.dropped > 1
+}
+
+// least is how many pairs must count before anything is concluded.
+func (t *tally) least() int {
+	sum := 0.0
+	for _, p := range t.pairs {
+		sum += p.candidate.WallNS + p.baseline.WallNS
+	}
+	if len(t.pairs) > 0 && sum/float64(len(t.pairs)) > float64(t.rules.slowPair) {
+		return t.rules.leastSlow
+	}
+	return t.rules.least
+}
+
+// The reasons why sampling ends. The first three are stored with the timing.
+const (
+	stopPrecise   = "precise"
+	stopSlower    = "slower"
+	stopLimit     = "limit"
+	stopUnsettled = "unsettled"
+	stopClock     = "clock"
+)
+
+// enough says why sampling should end; empty when it should not. On a calm
+// machine it ends as soon as the ratio is precise, or when the samples or the
+// time that the plan allows are spent. A disturbed measurement goes on until
+// its ratio has settled.
+func (j *judge) enough(t *tally, spent time.Duration, incumbent float64) string {
+	c := t.count()
+	chance := c.chance()
+	over := spent >= settleTime && c.taken >= min(suspiciousRounds, j.plan.Samples)
+	switch {
+	case chance < guilt:
+		return stopClock
+	case chance < doubt && (spent < settleTime || c.taken < suspiciousRounds):
+		return ""
+	case chance < doubt:
+		return stopUnsettled
+	}
+	least := t.least()
+	n := len(c.samples)
+	if n < min(3, least) {
+		if over {
+			return stopUnsettled
+		}
+		return ""
+	}
+	ratios := make([]float64, n)
+	smallest := math.Inf(1)
+	for i := range ratios {
+		ratios[i] = c.samples[i] / c.baseline[i]
+		smallest = min(smallest, ratios[i])
+	}
+	centre, lo, hi := Interval(ratios)
+	half := (hi - lo) / 2 / centre
+	margin := slower
+	if len(j.plan.Tune) > 1 {
+		margin = slowerShape
+	}
+	spentAll := c.taken >= j.plan.Samples || spent >= j.plan.SampleTime
+	switch {
+	// With fewer than six samples there is no 95% interval; all of them on one
+	// side by that much is as good.
+	case incumbent > 0 && max(smallest, lo) > incumbent*margin:
+		return stopSlower
+	case half <= precise:
+		return stopPrecise
+	case n < least && over:
+		return stopUnsettled
+	case n < least || !spentAll:
+		return ""
+	case !t.disturbed(c) || half <= settled:
+		return stopLimit
+	case !over:
+		return ""
+	case half > unsettled:
+		return stopUnsettled
+	}
+	return stopLimit
+}
+
+// timing is the stored summary of a tally.
+func (t *tally) timing(stopped string, floor float64) Timing {
+	c := t.count()
+	batch, base := 0, 0
+	if len(t.pairs) > 0 {
+		batch, base = t.pairs[0].batch, t.pairs[0].baseBatch
+	}
+	out := NewTiming(t.shape.Name, c.samples, c.baseline, batch, base)
+	out.Stopped, out.FloorNS, out.Discarded = stopped, floor, c.dropped
+	seen := t.seen
+	out.Conditions = &seen
+	return out
+}
+
+// lie says how much of the candidate's time was not claimed, in words.
+func (t *tally) lie() string {
+	var claimed, wall, processor []float64
+	_, open, _ := t.usual()
+	for _, p := range t.pairs {
+		claimed = append(claimed, p.candidate.NS*float64(p.batch))
+		wall = append(wall, p.candidate.WallNS)
+		processor = append(processor, p.candidate.CPUNS)
+	}
+	text := fmt.Sprintf("its clock disagrees with evotune's: of %d batches %d are confirmed; in the middle one %s were claimed, and %s passed",
+		len(t.pairs), t.count().confirmed, ns(Median(claimed)), ns(Median(wall)))
+	if p := Median(processor); p > 0 {
+		text += fmt.Sprintf(", in which %s of processor time were used by %d declared threads", ns(p), max(t.threads, 1))
+	}
+	return text + fmt.Sprintf("; the baseline leaves %s unclaimed", ns(open))
+}
+
+// ns writes nanoseconds for people.
+func ns(x float64) string {
+	d := time.Duration(x)
+	return d.Round(max(1, time.Duration(math.Pow(10, math.Floor(math.Log10(math.Max(x, 1)))-2)))).String()
+}
+
+// why says what disturbed a measurement that did not settle.
+func (t *tally) why() string {
+	c := t.count()
+	reason := t.seen.Disturbed
+	if reason == "" {
+		reason = "what disturbs the machine could not be seen"
+	}
+	if len(c.samples) < t.least() {
+		return fmt.Sprintf("only %d of %d pairs of samples count: %s", len(c.samples), c.taken, reason)
+	}
+	centre, lo, hi := Interval(Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios())
+	return fmt.Sprintf("after %d pairs of samples the ratio to the baseline is still known to within %.0f%% only: %s", c.taken, 100*(hi-lo)/2/centre, reason)
+}
+
+// Benchmark implements [Bench]. Nobody is called impossible on one measurement:
+// the peaks may have been measured while something else was running, and a
+// machine may disturb one process more than another.
+func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {
+	timings, out, err := j.benchmark(ctx, ForTiming, a, incumbent)
+	if err != nil || out.Verdict != Implausible {
+		return timings, out, err
+	}
+	if _, err := j.lab.Peaks(ctx, true); err != nil {
+		return nil, Outcome{}, err
+	}
+	again, second, err := j.benchmark(ctx, ForFinals, a, 0)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	first := Evidence{Check: "first measurement", Outcome: Failed, Detail: out.Reason}
+	if second.Verdict == "" {
+		first.Outcome = Passed
+		first.Detail = "implausible, and not so when measured again in a fresh process: " + out.Reason
+	}
+	second.Evidence = append([]Evidence{first}, second.Evidence...)
+	return again, second, nil
+}
+
+// benchmark times a candidate at every tuned shape in one session.
+func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent float64) (timings []Timing, out Outcome, err error) {
+	check := "load"
+	err = twice(ctx, func() error {
+		timings, out, check = nil, Outcome{}, "load"
+		s, err := j.lab.Open(ctx, p, a)
+		if err != nil {
+			return err
+		}
+		closed := false
+		defer func() {
+			if !closed {
+				_, _ = s.Close() // what went wrong is known already
+			}
+		}()
+		for _, shape := range j.plan.Tune {
+			check = "benchmark " + shape.Name
+			timing, o, err := j.timeShape(ctx, s, a, shape, incumbent, p == ForFinals)
+			out.Evidence = append(out.Evidence, o.Evidence...)
+			if err != nil {
+				return err
+			}
+			timings = append(timings, timing)
+			if o.Verdict != "" {
+				out.Verdict, out.Reason, out.Disturbed = o.Verdict, o.Reason, o.Disturbed
+				return nil
+			}
+		}
+		check, closed = "end of the process", true
+		notes, err := s.Close()
+		out.Evidence = append(out.Evidence, notes...)
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil, Outcome{}, ctx.Err()
+	}
+	if err != nil {
+		out, err = fault(err, check, out.Evidence)
+	}
+	return timings, out, err
+}
+
+// newTally begins the count of an artifact at a shape.
+func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
+	return &tally{rules: j.rules, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
+}
+
+// request asks for rounds at a shape.
+func (j *judge) request(shape kernels.Shape, rounds int, last bool) SampleRequest {
+	return SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last}
+}
+
+// timeShape samples one candidate at one shape until enough is known. Again says
+// that it is the second look at it.
+func (j *judge) timeShape(ctx context.Context, s Session, a Artifact, shape kernels.Shape, incumbent float64, again bool) (Timing, Outcome, error) {
+	t := j.newTally(a, shape)
+	stopped := ""
+	for begin := time.Now(); stopped == ""; {
+		rounds := j.rules.ask
+		if len(t.pairs) > j.plan.Samples {
+			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
+		}
+		got, err := s.Sample(ctx, j.request(shape, rounds, false))
+		if err == nil && len(got.Series) != 1 {
+			err = fmt.Errorf("the lab gave %d series for one contender", len(got.Series))
+		}
+		if err == nil && got.Series[0].Fault != nil {
+			err = got.Series[0].Fault
+		}
+		if err != nil {
+			return Timing{}, Outcome{}, err
+		}
+		t.add(got.Series[0], got.Conditions)
+		if out := j.judgeAfter(t); out.Verdict != "" {
+			return t.timing(stopLimit, 0), out, nil
+		}
+		stopped = j.enough(t, time.Since(begin), incumbent)
+		// More samples of what cannot be would prove no more.
+		if least, floor := t.shortest(), j.floor(t); stopped == "" && least < floor && len(t.pairs) >= max(3, t.least()) {
+			stopped = stopLimit
+		}
+	}
+	if stopped != stopClock && stopped != stopUnsettled {
+		got, err := s.Sample(ctx, j.request(shape, 0, true))
+		if err == nil && got.Series[0].Fault != nil {
+			err = got.Series[0].Fault
+		}
+		if err != nil {
+			return Timing{}, Outcome{}, err
+		}
+		t.add(got.Series[0], got.Conditions)
+	}
+	timing := t.timing(stopped, j.floor(t))
+	return timing, j.judgeTally(t, stopped, true, again), nil
+}
+
+// judgeAfter judges what the launches left.
+func (j *judge) judgeAfter(t *tally) Outcome {
+	check := "outputs after timing " + t.shape.Name
+	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" {
+		return Outcome{} // nothing was looked at yet
+	}
+	verdict, reason := j.wrong(t.after, t.threads)
+	if verdict == "" {
+		return Outcome{}
+	}
+	out := failed(verdict, check, "after timing: "+reason)
+	w := j.worst(t.after.Outputs)
+	out.Evidence[0].Value, out.Evidence[0].Limit = finite(w.Error), j.tolerance[w.Name]
+	return out
+}
+
+// judgeTally judges a finished measurement. Compared says that everything that was
+// left behind was looked at, again that this is the second look at the candidate.
+func (j *judge) judgeTally(t *tally, stopped string, compared, again bool) Outcome {
+	shape := t.shape.Name
+	var out Outcome
+	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
+	c := t.count()
+	switch stopped {
+	case stopClock:
+		return failed(Implausible, "clock "+shape, t.lie())
+	case stopUnsettled:
+		reason := t.why()
+		return Outcome{
+			Verdict: Infrastructure, Reason: "time " + shape + ": " + reason, Disturbed: reason,
+			Evidence: []Evidence{{Check: "time " + shape, Outcome: NotRun, Detail: reason}},
+		}
+	}
+	if compared {
+		if len(t.after.Outputs) == 0 {
+			return failed(Parity, "outputs after timing "+shape, "no output was compared")
+		}
+		if out := j.judgeAfter(t); out.Verdict != "" {
+			return out
+		}
+		w := j.worst(t.after.Outputs)
+		note(Evidence{
+			Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: j.tolerance[w.Name],
+			Detail: fmt.Sprintf("%d sets of inputs", t.sets),
+		})
+	}
+	var open []float64
+	wait, _, _ := t.usual()
+	for _, p := range t.pairs {
+		open = append(open, unclaimed(p.candidate, p.batch, t.threads, wait))
+	}
+	note(Evidence{
+		Check: "clock " + shape, Outcome: Passed, Value: Median(open), Unit: "ns",
+		Detail: fmt.Sprintf("unclaimed in the middle batch; %d of %d pairs count", len(c.samples), c.taken),
+	})
+	least, floor := t.shortest(), j.floor(t)
+	if !(least >= floor) || !(least > 0) {
+		reason := fmt.Sprintf("a launch took %.4g us, below the physical floor of %.4g us that this device's measured peaks set", least/1e3, floor/1e3)
+		o := failed(Implausible, "floor "+shape, reason, out.Evidence...)
+		e := &o.Evidence[len(o.Evidence)-1]
+		e.Value, e.Limit, e.AtLeast, e.Unit = least, floor, true, "ns"
+		if again && least*floorDoubt >= floor && t.disturbed(c) {
+			// The peaks were measured on this machine while it was as busy.
+			o.Verdict, e.Outcome = Infrastructure, NotRun
+			o.Disturbed = reason + ", and the machine is busy: " + t.why()
+		}
+		return o
+	}
+	note(Evidence{Check: "floor " + shape, Outcome: Passed, Value: least, Limit: floor, AtLeast: true, Unit: "ns"})
+	if n := len(t.latency); n > 0 {
+		sorted := slices.Sorted(slices.Values(t.latency))
+		note(Evidence{
+			Check: "latency " + shape, Outcome: Passed, Value: Median(t.latency), Unit: "ns",
+			Detail: fmt.Sprintf("one launch and its synchronisation by the wall clock: median of %d, 90th percentile %.4g us", n, Quantile(sorted, 0.9)/1e3),
+		})
+	}
+	note(t.seen.evidence("conditions " + shape))
+	return out
+}
+
+// evidence tells of the conditions under which something was measured.
+func (c Conditions) evidence(check string) Evidence {
+	var words []string
+	say := func(is bool, format string, args ...any) {
+		if is {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	say(c.ClockMHz > 0, "%d MHz", c.ClockMHz)
+	say(c.MemoryClockMHz > 0, "memory %d MHz", c.MemoryClockMHz)
+	say(c.PowerWatts > 0, "%.0f W", c.PowerWatts)
+	say(c.Celsius > 0, "%d C", c.Celsius)
+	say(len(c.Throttle) > 0, "slowed by %s", strings.Join(c.Throttle, " and "))
+	say(c.Busy > 0.01, "others use %.0f%% of the cores", 100*c.Busy)
+	say(c.Pressure > 0.01, "%.0f%% of the time some process waits for a core", 100*c.Pressure)
+	say(c.Steal > 0.001, "the hypervisor takes %.1f%%", 100*c.Steal)
+	say(c.WaitedNS > 1e3, "waited %s for a core", ns(c.WaitedNS))
+	say(c.Preempted > 0, "preempted %d times", c.Preempted)
+	say(len(c.Others) > 0, "others on the device: %s", strings.Join(c.Others, ", "))
+	if len(words) == 0 {
+		return Evidence{Check: check, Outcome: NotRun, Detail: "this machine tells nothing of its state"}
+	}
+	return Evidence{Check: check, Outcome: Passed, Detail: strings.Join(words, ", ")}
+}
+
+// shortest is the shortest launch among the samples that count; infinite when
+// there is none.
+func (t *tally) shortest() float64 {
+	least := math.Inf(1)
+	for _, s := range t.count().samples {
+		least = math.Min(least, s)
+	}
+	return least
+}
+
+// floor is the time, in nanoseconds, below which no launch at a shape can be:
+// its operations at the peak rate of the declared threads, or its bytes at the
+// rates of the caches and the memory that they can come from, whichever takes
+// longer.
+//
+// On a CPU only inputs count as traffic: evotune itself has just written the
+// outputs and may have left them in the last cache. Of the inputs, as much as
+// the last cache holds may be there still, since the sets are visited in turn.
+// On a GPU what is written may stay in the cache as well, and everything passes
+// through it.
+func (j *judge) floor(t *tally) float64 {
+	peaks, err := j.lab.Peaks(context.Background(), false)
+	if err != nil {
+		return 0
+	}
+	operations, err1 := j.spec.Operations(t.shape)
+	traffic, err2 := j.spec.Bytes(t.shape)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0 // the lab has refused such a shape
+	}
+	least := 0.0
+	if p := peaks.rate(j.spec.Pipe, t.threads); p > 0 {
+		least = operations / (p * j.rules.computeHeadroom) * 1e9
+	}
+	cache := 1.25 * float64(peaks.CacheBytes)
+	memory := peaks.rate("memory", t.threads)
+	if memory > 0 { // a CPU
+		in := j.inputBytes(t.shape)
+		cached := math.Min(1, cache/math.Max(in*float64(t.sets), 1))
+		outside := math.Min(traffic, in) * (1 - cached)
+		return math.Max(least, outside/(memory*j.rules.memoryHeadroom)*1e9)
+	}
+	memory = max(peaks.Rates["read"], peaks.Rates["write"], peaks.Rates["copy"])
+	if l2 := max(peaks.Rates["l2"], memory); l2 > 0 {
+		least = math.Max(least, traffic/(l2*j.rules.memoryHeadroom)*1e9)
+	}
+	if memory > 0 {
+		least = math.Max(least, math.Max(0, traffic-cache)/(memory*j.rules.memoryHeadroom)*1e9)
+	}
+	return least
+}
+
+// inputBytes is the size of the buffers that are only read.
+func (j *judge) inputBytes(s kernels.Shape) float64 {
+	sum := 0.0
+	for _, b := range j.spec.Buffers {
+		if n, err := j.spec.Elements(b, s); b.Role == kernels.In && err == nil {
+			sum += float64(n) * float64(b.DType.Size())
+		}
+	}
+	return sum
+}
+
+// rate is what so many threads cannot exceed. On a CPU that is what all cores
+// reach, or so many times what one reaches alone, whichever is less.
+func (p Peaks) rate(name string, threads int) float64 {
+	one, perThread := p.Rates[name+"/1"]
+	if !perThread {
+		if name == "memory" {
+			return 0
+		}
+		return p.Rates[name]
+	}
+	all := p.Rates[name+"/"+strconv.Itoa(p.Cores)]
+	most := one * float64(max(threads, 1))
+	if all > 0 && threads > 1 {
+		most = math.Min(most, math.Max(all, one))
+	}
+	return most
+}
