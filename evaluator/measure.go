@@ -187,6 +187,14 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	return confirmed, seen / float64(batch)
 }
 
+// tells says whether an exact reading tells if its clock is right. Who waited
+// long may have done so within the timed region or outside; only a claim of less
+// than the processor time is wrong wherever that was.
+func (r Reading) tells(batch int, how claim) bool {
+	return how == short && r.CPUNS >= r.WallNS-r.WaitedNS ||
+		how != long && r.WaitedNS < telling*r.NS*float64(batch)
+}
+
 // A count says what the pairs of a tally tell.
 type count struct {
 	samples, baseline []float64 // of the pairs that count
@@ -223,12 +231,11 @@ func (t *tally) count() count {
 		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
 		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
 		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
-		// Who waited long may have done so anywhere: that tells nothing of its clock.
-		if !exact || how != long && p.candidate.WaitedNS < telling*p.candidate.NS*float64(p.batch) {
+		if !exact || p.candidate.tells(p.batch, how) {
 			c.told++
 			c.confirmed += btoi(how == confirmed)
 		}
-		if !exact || base != long && p.baseline.WaitedNS < telling*p.baseline.NS*float64(p.baseBatch) {
+		if !exact || p.baseline.tells(p.baseBatch, base) {
 			c.baseTold++
 			c.base += btoi(base == confirmed)
 		}

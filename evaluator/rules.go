@@ -108,7 +108,7 @@ const (
 	disturbedShare = 0.1
 	// mostOpen bounds, in nanoseconds, what an honest reading is taken to leave
 	// unclaimed where waiting for a core cannot be taken off.
-	mostOpen = 250e3
+	mostOpen = 150e3
 	// preempted is the share of a reading that its process may have waited for a
 	// core.
 	preempted = 0.02
@@ -119,7 +119,7 @@ const (
 	// Of fewer than leastForDoubt readings a rate that low ends nothing either.
 	leastConfirmed   = 0.35
 	doubt, guilt     = 0.05, 1e-6
-	leastForDoubt    = 24
+	leastForDoubt    = 32
 	suspiciousRounds = 80
 	// telling is the share of what it claims that a reading may have waited in all
 	// for its clock to be judged.
