@@ -87,6 +87,11 @@ func TestFinalsCalm(t *testing.T) {
 	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || l.calls("sample odd") != finalsProcesses {
 		t.Errorf("a held-out shape that is too short: %d timings after %d calls", len(f.Entries[0].HeldOut), l.calls("sample odd"))
 	}
+	l = contest(10e9)
+	l.baseline[""].ns = 10e9
+	if f, took := finals(t, l, labPlan()); len(f.Entries[0].Timings[0].SamplesNS) != finalsLeast*finalsProcesses {
+		t.Errorf("launches of 10 s: %d samples in %v", len(f.Entries[0].Timings[0].SamplesNS), took)
+	}
 	l = contest(80e3, 70e3)
 	l.actors["1"].unsupported = map[string]string{"odd": "70 is odd"}
 	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || len(f.Entries[1].HeldOut) != 1 {
@@ -170,6 +175,65 @@ func TestFinalsFaults(t *testing.T) {
 	l.actors["1"].compare = nil
 	if f, _ := finals(t, l, labPlan()); f.Winner != -1 || f.Entries[0].Verdict != Launch || f.Entries[0].Reason != "finals: end of the process: status 3" {
 		t.Errorf("a bad end: %+v", f.Entries[0])
+	}
+}
+
+// The contender that crashes may take the session with it: nobody else is suspected.
+func TestFinalsCrashEndsSession(t *testing.T) {
+	l := contest(80e3, 50e3, 90e3)
+	calls := 0
+	l.actors["2"].fault = func(Purpose, SampleRequest) error {
+		if calls++; calls == 5 {
+			return &Fault{Reason: "an illegal address"}
+		}
+		return nil
+	}
+	after := 0
+	l.actors["3"].fault = func(Purpose, SampleRequest) error {
+		if calls == 5 {
+			if after++; after == 2 {
+				return &Lost{Reason: "the context is lost"}
+			}
+		}
+		return nil
+	}
+	f, _ := finals(t, l, labPlan())
+	if f.Winner != 0 || f.Entries[1].Verdict != Launch || f.Entries[2].Verdict != Correct || l.calls("open 2 1") != 0 {
+		t.Errorf("winner %d of %v, %d sessions alone", f.Winner, verdicts(f), l.calls("open 2 1"))
+	}
+	if n := len(f.Entries[0].Timings[0].SamplesNS); n != 21 {
+		t.Errorf("%d samples", n)
+	}
+}
+
+// Of a contender that is not to be believed at one shape no time is kept.
+func TestFinalsLoserHasNoTimes(t *testing.T) {
+	l := contest(50e3, 90e3)
+	l.actors["1"].claims = func(r Reading, _ float64, _ *rand.Rand) Reading {
+		if strings.HasPrefix(l.last("sample"), "sample wide") {
+			r.NS /= 1.5
+		}
+		return r
+	}
+	f, _ := finals(t, l, twoShapes())
+	if e := f.Entries[0]; e.Verdict != Implausible || len(e.Timings)+len(e.HeldOut) > 0 || f.Winner != 1 {
+		t.Errorf("%s with %d timings, winner %d", e.Verdict, len(e.Timings), f.Winner)
+	}
+}
+
+// A clock that is wrong more often than not, and not certainly so, is doubted.
+func TestFinalsDoubt(t *testing.T) {
+	l := newLab(1)
+	p := labPlan()
+	j := &judge{lab: l, rules: rulesOf("cpu"), plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
+	tl := plain(j, 30, []float64{1}, 5e6)
+	for i := range 27 {
+		tl.pairs[i].candidate.CPUNS *= 2
+	}
+	c := &contender{entry: &DuelEntry{}, tallies: map[string]*tally{"main": tl}}
+	out, err := j.settle(t.Context(), c, false)
+	if err != nil || out.Verdict != Infrastructure || !strings.Contains(out.Reason, "evotune's clock confirms only 3 of 30 readings") {
+		t.Errorf("%s %q, %v", out.Verdict, out.Reason, err)
 	}
 }
 

@@ -287,6 +287,20 @@ func TestSecondLook(t *testing.T) {
 	}
 }
 
+// What is wrong after a batch ends the sampling at once.
+func TestWrongEndsSampling(t *testing.T) {
+	l := newLab(1)
+	l.actors["1"].after = func(SampleRequest) Observation {
+		if l.asked < 4 {
+			return Observation{Outputs: []Output{right}}
+		}
+		return Observation{Outputs: []Output{right}, Guard: "wrote behind y"}
+	}
+	if r := judged(t, l, labPlan()); r.Verdict != Parity || l.asked != 4 {
+		t.Errorf("%s after %d rounds", r.Verdict, l.asked)
+	}
+}
+
 // A process that was lost once is started again, at every stage.
 func TestLostOnce(t *testing.T) {
 	l := newLab(1)

@@ -146,7 +146,7 @@ func TestLies(t *testing.T) {
 				continue
 			}
 			smallest := math.Inf(1)
-			lies := []float64{1.2, 1.1}
+			lies := []float64{5, 2, 1.2, 1.1}
 			if *measurements >= 100 {
 				lies = []float64{5, 3, 2, 1.5, 1.3, 1.2, 1.15, 1.1, 1.08, 1.07, 1.06, 1.05, 1.04, 1.03, 1.02}
 			}
@@ -243,6 +243,7 @@ func TestEnough(t *testing.T) {
 		{3, []float64{1.3}, 0, 0, 5e6, ""},
 		{5, []float64{1}, 0, 0, 5e6, ""},
 		{6, []float64{1, 1.005}, 0, 0, 5e6, "precise"},
+		{6, []float64{1, 1.03}, 0, 0, 5e6, ""},
 		{6, []float64{1, 1.5}, 0, 0, 5e6, ""},
 		{5, []float64{1, 1.5}, time.Second, 0, 5e6, "limit"},
 		{4, []float64{1, 1.5}, time.Second, 0, 5e6, ""},
@@ -280,6 +281,39 @@ func TestEnough(t *testing.T) {
 		tl.seen.Disturbed = "others"
 		if got := j.enough(tl, c.spent, 0, 0); got != c.want {
 			t.Errorf("disturbed, %+v: %q", c, got)
+		}
+	}
+}
+
+// Where almost every reading waited, the few that tell of the clock do not keep a
+// measurement going for ever.
+func TestFewReadingsTell(t *testing.T) {
+	j := &judge{rules: rulesOf("cpu"), plan: labPlan()}
+	j.plan.Samples, j.plan.SampleTime = 20, time.Second
+	tl := plain(j, 20, []float64{1, 1.02}, 5e6)
+	for i := range tl.pairs {
+		r := &tl.pairs[i].candidate
+		r.WaitedNS += 5e6
+		r.WallNS += 5e6
+		r.NS += 5e6
+		if i < 3 {
+			r.NS /= 10
+		}
+	}
+	if got := j.enough(tl, 2*time.Second, 0, 0); got != "" {
+		t.Errorf("after 2 s: %q", got)
+	}
+	if got := j.enough(tl, 31*time.Second, 0, 0); got == "" {
+		t.Errorf("after 31 s: %q", got)
+	}
+	// And a clock that stays doubtful ends as unsettled.
+	tl = plain(j, 80, []float64{1}, 5e6)
+	for i := range 64 {
+		tl.pairs[i].candidate.CPUNS *= 2
+	}
+	for spent, want := range map[time.Duration]string{2 * time.Second: "", 31 * time.Second: stopUnsettled} {
+		if got := j.enough(tl, spent, 0, 0); got != want {
+			t.Errorf("doubtful after %v: %q", spent, got)
 		}
 	}
 }
@@ -373,5 +407,56 @@ func TestFloor(t *testing.T) {
 	l.peaks.Rates = map[string]float64{"tensor-f16": 1}
 	if got := floor(1, 1); got != 0 {
 		t.Errorf("without a peak there is a floor of %v ns", got)
+	}
+}
+
+// Which pairs count, and as what.
+func TestCount(t *testing.T) {
+	j := &judge{rules: rulesOf("cpu"), plan: labPlan()}
+	// One launch a batch. Baselines take 4 ms and candidates 3 ms, if they say so.
+	base := Reading{NS: 4e6, WallNS: 4.1e6, CPUNS: 4.08e6}
+	fine := Reading{NS: 3e6, WallNS: 3.1e6, CPUNS: 3.08e6}
+	lies := Reading{NS: 2e6, WallNS: 3.1e6, CPUNS: 3.08e6}                       // counts as 3
+	works := Reading{NS: 3e6, WallNS: 4.1e6, CPUNS: 4.08e6}                      // counts as 4
+	inside := Reading{NS: 8e6, WallNS: 8.1e6, CPUNS: 3.08e6, WaitedNS: 5e6}      // waited within
+	outside := Reading{NS: 3e6, WallNS: 8.1e6, CPUNS: 3.08e6, WaitedNS: 5e6}     // waited before
+	baseInside := Reading{NS: 9e6, WallNS: 9.1e6, CPUNS: 4.08e6, WaitedNS: 5e6}  // waited within
+	baseOutside := Reading{NS: 4e6, WallNS: 9.1e6, CPUNS: 4.08e6, WaitedNS: 5e6} // waited before
+	spike := Reading{NS: 4e6, WallNS: 4.1e6, CPUNS: 6e6}                         // the hypervisor
+	type of = [2]Reading
+	for _, c := range []struct {
+		name          string
+		threads, base int
+		pairs         []of
+		samples       string // in ms, the baseline's behind
+		dropped, bent int
+		confirmed     string // of the candidate and of the baseline
+	}{
+		{"exact", 1, 1, []of{{fine, base}, {fine, base}, {fine, base}, {lies, base}, {works, base}, {inside, base}, {outside, base}}, "3 3 3 3 4 3 3 / 4 4 4 4 4 4 4", 0, 3, "3/5 7/7"},
+		{"exact, the baseline waits", 1, 1, []of{{fine, base}, {fine, base}, {fine, base}, {fine, baseInside}, {fine, baseOutside}, {fine, spike}}, "3 3 3 3 3 3 / 4 4 4 4 4 4", 0, 1, "6/6 3/4"},
+		{"one disturbed reading of the baseline", 1, 1, []of{{fine, spike}, {fine, base}}, "3 3 / 4 4", 0, 0, "2/2 1/2"},
+		{"exact beside two threads", 1, 2, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}, {fine, baseInside}}, "3 3 3 3 / 4 4 4 4", 1, 2, "4/4 4/4"},
+		{"two threads", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {outside, base}, {fine, baseOutside}}, "3 3 3 3 / 4 4 4 4", 1, 1, "4/5 4/5"},
+		{"two threads, more waits than the baseline", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {outside, base}, {works, base}, {fine, baseOutside}}, "3 3 3 3 4 / 4 4 4 4 4", 1, 1, "4/6 5/6"},
+		{"two threads that wait within, on a calm machine", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}}, "3 3 3 8 / 4 4 4 4", 0, 0, "4/4 4/4"},
+		{"two threads that wait within, as the baseline does", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}, {fine, baseInside}}, "3 3 3 3 / 4 4 4 4", 1, 2, "5/5 5/5"},
+	} {
+		tl := &tally{rules: j.rules, threads: c.threads, base: c.base}
+		for _, p := range c.pairs {
+			tl.pairs = append(tl.pairs, pair{p[0], p[1], 1, 1})
+		}
+		got := tl.count()
+		var words []string
+		for _, list := range [][]float64{got.samples, got.baseline} {
+			for _, ns := range list {
+				words = append(words, fmt.Sprint(math.Round(ns/1e6)))
+			}
+			words = append(words, "/")
+		}
+		samples := strings.Join(words[:len(words)-1], " ")
+		confirmed := fmt.Sprintf("%d/%d %d/%d", got.confirmed, got.told, got.base, got.baseTold)
+		if samples != c.samples || got.dropped != c.dropped || got.bent != c.bent || confirmed != c.confirmed || got.taken != len(c.pairs) {
+			t.Errorf("%s: samples %s, %d dropped, %d bent, confirmed %s", c.name, samples, got.dropped, got.bent, confirmed)
+		}
 	}
 }
