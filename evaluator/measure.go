@@ -1,7 +1,6 @@
 package evaluator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,7 +202,7 @@ type count struct {
 	// the rule for the candidate.
 	confirmed, told, base, baseTold int
 	// taken is how many pairs there are, dropped how many of them do not count,
-	// bent how many are dropped or had a time other than what was claimed.
+	// bent how many are dropped or have a time other than what was claimed.
 	taken, dropped, bent int
 }
 
@@ -220,14 +219,15 @@ type count struct {
 func (t *tally) count() count {
 	c := count{taken: len(t.pairs)}
 	open, baseWaited := t.usual()
-	type sample struct{ candidate, baseline float64 }
-	var shorts []sample
-	baseShort, quiet := 0, 0
-	add := func(s sample) {
-		c.samples, c.baseline = append(c.samples, s.candidate), append(c.baseline, s.baseline)
+	type sample struct {
+		candidate, baseline float64
+		short, bent         bool
 	}
+	var list []sample
+	var shorts []float64 // ratios
+	baseShort := 0
 	for _, p := range t.pairs {
-		s := sample{p.candidate.NS, p.baseline.NS}
+		s := sample{candidate: p.candidate.NS, baseline: p.baseline.NS}
 		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
 		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
 		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
@@ -240,39 +240,39 @@ func (t *tally) count() count {
 			c.base += btoi(base == confirmed)
 		}
 		baseShort += btoi(base == short)
-		bent := false
 		still := true // whether nothing waited within the timed region that cannot be taken off
 		if baseExact {
 			if own, took := t.hold(p.baseline, p.baseBatch, 0, t.base, true, open); own == long {
-				s.baseline, bent = took, true
+				s.baseline, s.bent = took, true
 			}
 		} else {
 			still = !p.baseline.waited(p.baseBatch, t.base)
 		}
 		switch {
 		case exact && how != confirmed:
-			s.candidate, bent = seen, true
+			s.candidate, s.bent = seen, true
 		case how == short:
-			s.candidate = seen
-			shorts = append(shorts, s)
-			continue
+			s.candidate, s.short, s.bent = seen, true, true
+			shorts = append(shorts, s.candidate/s.baseline)
 		case !exact:
 			still = still && !p.candidate.waited(p.batch, t.threads)
 		}
-		if still {
-			quiet++
-		} else if baseWaited >= disturbedShare {
-			continue
-		}
-		add(s)
-		if bent {
-			c.bent++
+		if still || s.short || baseWaited < disturbedShare {
+			list = append(list, s)
 		}
 	}
+	// Of those that are not short as large a share counts.
+	most := math.Inf(-1) // the largest ratio of a short one that counts
 	if excess := len(shorts) - baseShort; excess > 0 {
-		slices.SortFunc(shorts, func(a, b sample) int { return cmp.Compare(a.candidate/a.baseline, b.candidate/b.baseline) })
-		for _, s := range shorts[:excess*max(len(c.samples), 1)/max(c.taken-len(shorts), 1)] {
-			add(s)
+		slices.Sort(shorts)
+		if n := excess * max(len(list)-len(shorts), 1) / max(c.taken-len(shorts), 1); n > 0 {
+			most = shorts[n-1]
+		}
+	}
+	for _, s := range list {
+		if !s.short || s.candidate/s.baseline <= most {
+			c.samples, c.baseline = append(c.samples, s.candidate), append(c.baseline, s.baseline)
+			c.bent += btoi(s.bent)
 		}
 	}
 	c.dropped = c.taken - len(c.samples)

@@ -437,7 +437,7 @@ func TestCount(t *testing.T) {
 		{"one disturbed reading of the baseline", 1, 1, []of{{fine, spike}, {fine, base}}, "3 3 / 4 4", 0, 0, "2/2 1/2"},
 		{"exact beside two threads", 1, 2, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}, {fine, baseInside}}, "3 3 3 3 / 4 4 4 4", 1, 2, "4/4 4/4"},
 		{"two threads", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {outside, base}, {fine, baseOutside}}, "3 3 3 3 / 4 4 4 4", 1, 1, "4/5 4/5"},
-		{"two threads, more waits than the baseline", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {outside, base}, {works, base}, {fine, baseOutside}}, "3 3 3 3 4 / 4 4 4 4 4", 1, 1, "4/6 5/6"},
+		{"two threads, more waits than the baseline", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {outside, base}, {works, base}, {fine, baseOutside}}, "3 3 3 4 3 / 4 4 4 4 4", 1, 2, "4/6 5/6"},
 		{"two threads that wait within, on a calm machine", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}}, "3 3 3 8 / 4 4 4 4", 0, 0, "4/4 4/4"},
 		{"two threads that wait within, as the baseline does", 2, 1, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}, {fine, baseInside}}, "3 3 3 3 / 4 4 4 4", 1, 2, "5/5 5/5"},
 	} {
