@@ -44,7 +44,7 @@ func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration)
 
 // contest is a lab with honest candidates of these times.
 func contest(ns ...float64) *scriptedLab {
-	l := newLab(1)
+	l := newLab()
 	for i, x := range ns {
 		l.actors[fmt.Sprint(i+1)] = &actor{ns: x, threads: 1}
 	}
@@ -223,7 +223,7 @@ func TestFinalsLoserHasNoTimes(t *testing.T) {
 
 // A clock that is wrong more often than not, and not certainly so, is doubted.
 func TestFinalsDoubt(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	p := labPlan()
 	j := &judge{lab: l, rules: rulesOf("cpu"), plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
 	tl := plain(j, 30, []float64{1}, 5e6)

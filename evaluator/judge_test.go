@@ -39,7 +39,7 @@ func times(n int, err error) func() error {
 
 // What an honest candidate's evidence looks like, check by check.
 func TestEvidence(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	l.missing = []Tool{{Name: "tsan", Missing: "install it"}, {Name: "objdump", Missing: "no"}, {Name: "asan"}}
 	r := judged(t, l, labPlan())
 	if r.Verdict != Correct || math.Abs(r.Fitness-0.8) > 0.02 || len(r.Timings) != 1 {
@@ -216,7 +216,7 @@ func TestVerdicts(t *testing.T) {
 		}, StageBenchmark, Launch, "end of the process: status 3", "end of the process"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLab(1)
+			l := newLab()
 			c.change(l, l.actors["1"])
 			r := judged(t, l, labPlan())
 			if r.Verdict != c.verdict || r.Stage != c.stage || !strings.HasPrefix(r.Reason, c.reason) || r.Fitness != 0 {
@@ -271,7 +271,7 @@ func TestSecondLook(t *testing.T) {
 		}, Correct, Passed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLab(1)
+			l := newLab()
 			c.change(l, l.actors["1"])
 			r := judged(t, l, labPlan())
 			if r.Verdict != c.verdict {
@@ -289,7 +289,7 @@ func TestSecondLook(t *testing.T) {
 
 // What is wrong after a batch ends the sampling at once.
 func TestWrongEndsSampling(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	l.actors["1"].after = func(SampleRequest) Observation {
 		if l.asked < 4 {
 			return Observation{Outputs: []Output{right}}
@@ -303,7 +303,7 @@ func TestWrongEndsSampling(t *testing.T) {
 
 // A process that was lost once is started again, at every stage.
 func TestLostOnce(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	a := l.actors["1"]
 	gone := &Lost{Reason: "killed"}
 	comparing, launching, sampling := times(1, gone), times(1, gone), times(1, gone)
@@ -337,7 +337,7 @@ func TestLostOnce(t *testing.T) {
 
 // What cannot be run is "not run", which is never "passed".
 func TestUnsupported(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	a := l.actors["1"]
 	a.unsupported = map[string]string{"small": "too small for its tiles"}
 	a.inspection = Inspection{NotCounted: "objdump is not installed", Measures: []Measure{{Check: "stack frame", NotRead: "the compiler does not tell"}}}
@@ -364,7 +364,7 @@ func TestUnsupported(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	l = newLab(1)
+	l = newLab()
 	l.actors["1"].launch = func(string) (Findings, error) { return Findings{NotRun: "AVX-512"}, nil }
 	if s, _ := judged(t, l, labPlan()).Step(StageSanitize); s.Outcome != NotRun {
 		t.Errorf("sanitizers that did not run: %s", s.Outcome)
@@ -392,7 +392,7 @@ func TestInspectionBounds(t *testing.T) {
 		{"registers", kernels.Binary{MaxRegisters: at[int64](127)}, []string{"registers"}, "registers: 128 , allowed are 127"},
 		{"spills", kernels.Binary{MaxSpill: at[int64](0)}, []string{"spills"}, "spills: 8 bytes, allowed are 0"},
 	} {
-		l := newLab(1)
+		l := newLab()
 		l.actors["1"].inspection = Inspection{Measures: measures}
 		j := &judge{lab: l, rules: rulesOf("cpu")}
 		a := l.artifact("candidate 1", l.actors["1"])
@@ -443,7 +443,7 @@ func TestControls(t *testing.T) {
 		{"at the tuned shape of a CPU", "cpu", map[string]float64{"main": 1e-4}, ""},
 		{"at the tuned shape of a GPU", "cuda", map[string]float64{"main": 1e-4}, "passes at shape main"},
 	} {
-		l := newLab(1)
+		l := newLab()
 		l.kind, l.control = c.kind, answer(c.errors)
 		_, err := NewJudge(t.Context(), l, labPlan())
 		switch {
@@ -453,7 +453,7 @@ func TestControls(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	l := newLab(1)
+	l := newLab()
 	broken := errors.New("no space left")
 	l.control = func(kernels.Control, kernels.Shape) ([]Output, error) { return nil, broken }
 	if _, err := NewJudge(t.Context(), l, labPlan()); !errors.Is(err, broken) || errors.Is(err, ErrControl) {
@@ -495,7 +495,7 @@ func TestBaselines(t *testing.T) {
 			}}
 		}, ""},
 	} {
-		l := newLab(1)
+		l := newLab()
 		c.change(l)
 		_, err := NewJudge(t.Context(), l, labPlan())
 		switch {
@@ -505,7 +505,7 @@ func TestBaselines(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	l := newLab(1)
+	l := newLab()
 	for range 2 {
 		if _, err := NewJudge(t.Context(), l, labPlan()); err != nil {
 			t.Fatal(err)
@@ -522,7 +522,7 @@ func TestBaselines(t *testing.T) {
 
 // The limits follow what the baseline takes.
 func TestLimit(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	l.baseline[""].ns = 100e6
 	b, err := NewJudge(t.Context(), l, labPlan())
 	if err != nil {
@@ -545,7 +545,7 @@ func TestLimit(t *testing.T) {
 // is not tried again, and is not the answer for another genome of the binary.
 func TestUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLab(1)
+		l := newLab()
 		l.weather = busy
 		l.actors["1"] = &actor{ns: 20e6, threads: 2} // it waits in each of its batches
 		p := labPlan()
@@ -586,7 +586,7 @@ func TestFloorOnABusyMachine(t *testing.T) {
 		say  string
 		want Verdict
 	}{{7e3, "others use a core", Infrastructure}, {5e3, "others use a core", Implausible}, {7e3, "", Implausible}} {
-		l := newLab(1)
+		l := newLab()
 		l.actors["1"].ns = c.ns
 		l.weather.say = c.say
 		l.weather.slices = 0
@@ -603,13 +603,13 @@ func TestFloorOnABusyMachine(t *testing.T) {
 // A failure of the machine at any step is an error, and retried.
 func TestMachineFails(t *testing.T) {
 	broken := errors.New("no space left")
-	l := newLab(1)
+	l := newLab()
 	fail := times(2, broken)
 	l.actors["1"].fault = func(Purpose, SampleRequest) error { return fail() }
 	if r := judged(t, l, labPlan()); r.Verdict != Correct || l.calls("open 1") != 3 {
 		t.Errorf("%s %q after %d sessions", r.Verdict, r.Reason, l.calls("open 1"))
 	}
-	l = newLab(1)
+	l = newLab()
 	l.actors["1"].fault = func(Purpose, SampleRequest) error { return broken }
 	if r := judged(t, l, labPlan()); r.Verdict != Infrastructure || r.Disturbed != "" || !strings.Contains(r.Reason, "no space left") {
 		t.Errorf("%s %q, disturbed by %q", r.Verdict, r.Reason, r.Disturbed)

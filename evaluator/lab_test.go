@@ -456,14 +456,14 @@ func (s *scriptedSession) Close() ([]Evidence, error) {
 
 // newLab is a lab on a calm machine whose baseline takes 100 us. Candidate 1 is
 // honest and takes 80 us.
-func newLab(seed uint64) *scriptedLab {
+func newLab() *scriptedLab {
 	return &scriptedLab{
 		kind:     "cpu",
 		actors:   map[string]*actor{"1": {ns: 80e3, threads: 1}},
 		baseline: map[string]*actor{"": {ns: 100e3, threads: 1}},
 		tools:    []string{"asan", "memcheck"}, weather: calm,
 		peaks:      Peaks{Rates: map[string]float64{"f32/1": 1e11, "memory/1": 1e10}, CacheBytes: 1 << 20, Cores: 2},
-		rng:        rand.New(rand.NewPCG(seed, 7)),
+		rng:        rand.New(rand.NewPCG(1, 7)),
 		remembered: map[string]bool{},
 	}
 }

@@ -108,7 +108,7 @@ func TestHonest(t *testing.T) {
 			{"20 ms, 2 threads", actor{ns: 20e6, threads: 2}, 1, false, 40},
 			{"launches of 11 us", actor{ns: 11e3, threads: 1}, 1, true, 2},
 		} {
-			l := newLab(1)
+			l := newLab()
 			l.weather = m.weather
 			l.actors["1"] = &c.a
 			l.baseline[""].threads = c.base
@@ -151,7 +151,7 @@ func TestLies(t *testing.T) {
 				lies = []float64{5, 3, 2, 1.5, 1.3, 1.2, 1.15, 1.1, 1.08, 1.07, 1.06, 1.05, 1.04, 1.03, 1.02}
 			}
 			for _, lie := range lies {
-				l := newLab(1)
+				l := newLab()
 				l.weather = m.weather
 				l.actors["1"] = &actor{ns: 200e3, threads: threads[0], working: threads[1], claims: liar(lie, 1)}
 				row := measureMany(t, l, *measurements)
@@ -199,7 +199,7 @@ func TestChosenReadings(t *testing.T) {
 				{"works after its slower half", chooser(1, 1, works)},
 				{"works after 40%, whichever", chooser(always, 0.4, works)},
 			} {
-				l := newLab(1)
+				l := newLab()
 				l.weather = m.weather
 				l.weather.noise = 0.05
 				l.actors["1"] = &actor{ns: 200e3, threads: threads, claims: c.claims}
@@ -362,7 +362,7 @@ func TestClocksOnAGPU(t *testing.T) {
 
 // An honest candidate on a GPU, beside a host with other work.
 func TestHonestOnAGPU(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	l.kind, l.actors["1"].threads, l.baseline[""].threads = "cuda", 0, 0
 	l.weather = weather{passed: [5]float64{8, 14, 25, 40, 60}, awake: [5]float64{}, run: math.Inf(1), outside: 0.05, noise: 0.003}
 	row := measureMany(t, l, *measurements)
@@ -373,7 +373,7 @@ func TestHonestOnAGPU(t *testing.T) {
 }
 
 func TestFloor(t *testing.T) {
-	l := newLab(1)
+	l := newLab()
 	l.peaks = Peaks{Rates: map[string]float64{"f32/1": 1e9, "f32/2": 1.5e9, "memory/1": 1e9}, CacheBytes: 0, Cores: 2}
 	p := labPlan()
 	j := &judge{lab: l, rules: rulesOf("cpu"), spec: p.Definition.ProblemOn("cpu")}
