@@ -35,18 +35,17 @@ func TestConformance(t *testing.T) {
 			"signed-overflow", "syntax-error", "fork-children", "memoised-by-content",
 		},
 		SameCode: 2,
+		Keeps:    1, // the baseline's
 	})
 }
 
-// zooOptions are those under which the zoo is quick: few samples, a short
-// deadline, and a cache that all tests share.
+// zooOptions are those under which the zoo is quick: a short deadline, and a
+// cache that all tests share.
 func zooOptions(tb testing.TB) cpu.Options {
 	tb.Helper()
 	return cpu.Options{
-		CacheDir:   cpu.NeedCompiler(tb),
-		Timeout:    3 * time.Second,
-		Samples:    5,
-		SampleTime: 50 * time.Millisecond,
+		CacheDir: cpu.NeedCompiler(tb),
+		Timeout:  3 * time.Second,
 		// Touching all of the memory that it may have must not take a
 		// candidate longer than its deadline.
 		MemoryLimit: 256 << 20,
@@ -93,5 +92,6 @@ func TestZooWithoutSandbox(t *testing.T) {
 		Zoo:      kept,
 		Faulty:   func(c backendtest.Case, n int) genome.Genome { return inmate(t, space, c.Kernel, n) },
 		SameCode: 2,
+		Keeps:    1, // the baseline's
 	})
 }
