@@ -16,7 +16,7 @@ import (
 
 // findTools looks for the tools of inspection and profiling; those of
 // sanitizing are proven elsewhere.
-func (h *bench) findTools(ctx context.Context) {
+func (h *lab) findTools(ctx context.Context) {
 	t := h.toolkit
 	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()})
 	version := func(path string) string {
@@ -55,7 +55,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	o := b.options
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &bench{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
+	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
 	defer h.launcher.Close()
 	h.init()
 	h.toolkit = findToolkit(ctx, o, h.launcher)
