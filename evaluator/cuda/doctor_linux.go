@@ -120,7 +120,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	b.remember(d)
 	add("worker", path, fmt.Sprintf("protocol %d", wire.Version), "")
 	facts := describeDevice(devices)
-	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"]), "")
+	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s, %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"], facts.Facts["settings"]), "")
 	if d.NVML == "" {
 		add("nvml", "", "works", "")
 	} else {

@@ -119,8 +119,8 @@ func TestReadPassesOnErrorsOfTheStream(t *testing.T) {
 }
 
 func TestDecodeIsStrict(t *testing.T) {
-	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":1,"colour":"red"}`)); err == nil ||
-		!strings.Contains(err.Error(), "colour") {
+	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":1,"color":"red"}`)); err == nil ||
+		!strings.Contains(err.Error(), "color") {
 		t.Errorf("a field that does not exist: %v", err)
 	}
 	if _, err := wire.Decode[wire.HelloRequest]([]byte(`{"version":1}{}`)); err == nil {
