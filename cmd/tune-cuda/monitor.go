@@ -60,14 +60,19 @@ func (m *monitor) settings(d *wire.Device) {
 	if v, r := m.device.GetEnforcedPowerLimit(); r == nvml.SUCCESS {
 		d.PowerLimitWatts = int(v+500) / 1000
 	}
+	if v, r := m.device.GetMaxClockInfo(nvml.CLOCK_SM); r == nvml.SUCCESS {
+		d.MaxClockMHz = int(v)
+	}
+	// NVIDIA has announced that it will go; to call what is not there ends the
+	// process.
+	if nvml.Extensions().LookupSymbol("nvmlDeviceGetApplicationsClock") != nil {
+		return
+	}
 	if v, r := m.device.GetApplicationsClock(nvml.CLOCK_SM); r == nvml.SUCCESS {
 		d.AppClockMHz = int(v)
 	}
 	if v, r := m.device.GetApplicationsClock(nvml.CLOCK_MEM); r == nvml.SUCCESS {
 		d.AppMemoryClockMHz = int(v)
-	}
-	if v, r := m.device.GetMaxClockInfo(nvml.CLOCK_SM); r == nvml.SUCCESS {
-		d.MaxClockMHz = int(v)
 	}
 }
 

@@ -211,11 +211,11 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 		}
 	}
 	if i, offset, damaged := w.guards.found(l.zones.read()); damaged {
-		a.RedZone, a.RedZoneOffset = p.buffers[i].Name, offset
+		a.Guard, a.GuardOffset = p.buffers[i].Name, offset
 	}
-	if l.scratch != nil && a.RedZone == "" {
+	if l.scratch != nil && a.Guard == "" {
 		if _, offset, damaged := b.work.guards.found(l.scratch.read()); damaged {
-			a.RedZone, a.RedZoneOffset = "workspace", offset
+			a.Guard, a.GuardOffset = "workspace", offset
 		}
 	}
 	if slices.Equal(l.again.read(), n.hashes) {
@@ -228,8 +228,8 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 	for key := range p.kept {
 		p.forget(key)
 	}
-	if a.RedZone == "" {
-		a.RedZone, a.RedZoneOffset = "reference", 0
+	if a.Guard == "" {
+		a.Guard, a.GuardOffset = "reference", 0
 	}
 }
 

@@ -85,7 +85,7 @@ func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 		return a, ending(f)
 	}
 	// To list processes can take as long as a round.
-	a.After = p.nvml.state(!r.Continue || r.Last)
+	a.After = p.nvml.state(r.Last)
 	q.after = a.After
 	a.ElapsedNS = time.Since(started).Nanoseconds()
 	return a, nil

@@ -16,6 +16,9 @@ const (
 	// driver takes a sample of what processes do at least once a second, so that
 	// the first of two readings looks back, and the second sees what is new.
 	conditionsWindow = 300 * time.Millisecond
+	// conditionsWait bounds the wait for a worker to ask: all may be waiting for the
+	// GPU, which whoever asks may have for itself.
+	conditionsWait = 5 * time.Second
 	// disturbingShare is the share of the time, in percent, from which on another
 	// process disturbs what is timed: at less than that its kernels meet too few
 	// readings to move a median. Memory that it only holds disturbs nothing.
@@ -27,8 +30,7 @@ const (
 // contenders.
 var disturbing = []string{wire.HardwareSlowdown, wire.HardwareThermalSlowdown, wire.ThermalSlowdown, wire.PowerBrake}
 
-// Conditions implements [evaluator.Lab]. It shares a worker with nobody and the
-// GPU with everybody.
+// Conditions implements [evaluator.Lab]. It needs a worker, and not the GPU.
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 	ctx, leave, err := h.enter(ctx)
 	if err != nil {
@@ -62,12 +64,14 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 
 // watch has a worker read the state of its device twice.
 func (p *pool) watch(ctx context.Context) (evaluator.Conditions, error) {
-	leave, err := p.slot(ctx)
+	wait, stop := context.WithTimeout(ctx, conditionsWait)
+	defer stop()
+	leave, err := p.slot(wait)
 	if err != nil {
 		return evaluator.Conditions{}, err
 	}
 	defer leave()
-	w, err := p.take(ctx, false)
+	w, err := p.take(wait, false)
 	if err != nil {
 		return evaluator.Conditions{}, err
 	}

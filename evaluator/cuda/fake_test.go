@@ -379,8 +379,8 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		o.Error, o.NotFinite = wire.Number(math.NaN()), 3
 	case "unwritten":
 		o.Error, o.NotFinite, o.Unwritten = wire.Number(math.NaN()), 5, 5
-	case "redzone":
-		a.RedZone, a.RedZoneOffset = "y", 260
+	case "guard":
+		a.Guard, a.GuardOffset = "y", 260
 	case "input":
 		a.InputChanged = "x"
 	case "different":

@@ -133,7 +133,7 @@ max_stack = 0
 
 // does lists what the fake worker can do.
 var does = []string{
-	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=redzone", "parity=input", "parity=different",
+	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=guard", "parity=input", "parity=different",
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
 	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=fatal", "time=hang", "time=die", "time=faststart",
@@ -337,7 +337,7 @@ func TestVerdicts(t *testing.T) {
 		{"parity=wrong", evaluator.Parity, evaluator.StageParity, "parity small seed 1: output y: error 0.5"},
 		{"parity=nan", evaluator.Parity, evaluator.StageParity, "3 of 64 elements are not finite"},
 		{"parity=unwritten", evaluator.Parity, evaluator.StageParity, "5 of 64 elements were not written"},
-		{"parity=redzone", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
+		{"parity=guard", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
 		{"parity=input", evaluator.Parity, evaluator.StageParity, "input x was changed"},
 		{"parity=different", evaluator.Parity, evaluator.StageParity, "not the same answer twice: 2 elements"},
 		{"parity=fault", evaluator.Launch, evaluator.StageParity, "cuLaunchKernel failed: invalid value"},
@@ -357,6 +357,7 @@ func TestVerdicts(t *testing.T) {
 		{"synccheck=fatal", evaluator.Sanitizer, evaluator.StageSanitize, "synccheck: cuCtxSynchronize failed: illegal address"},
 		{"initcheck=hang", evaluator.Timeout, evaluator.StageSanitize, "initcheck: no answer within"},
 		{"racecheck=die", evaluator.Sanitizer, evaluator.StageSanitize, "racecheck: the process that ran it died, twice"},
+		{"time=fault", evaluator.Launch, evaluator.StageBenchmark, "cuLaunchKernel failed: invalid value"},
 		{"time=fast", evaluator.Implausible, evaluator.StageBenchmark, "below the physical floor"},
 		{"time=faststart", evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"time=clock", evaluator.Implausible, evaluator.StageBenchmark, "its clock disagrees"},

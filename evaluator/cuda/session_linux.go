@@ -264,8 +264,8 @@ func observation(a wire.ParityAnswer) evaluator.Observation {
 	// The device does both launches and the comparison in one go; the time is that
 	// of all.
 	o := evaluator.Observation{Outputs: outputs(a.Outputs), Elapsed: time.Duration(a.ElapsedNS)}
-	if a.RedZone != "" {
-		o.Guard = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", a.RedZone, a.RedZoneOffset)
+	if a.Guard != "" {
+		o.Guard = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", a.Guard, a.GuardOffset)
 	}
 	if a.InputChanged != "" {
 		o.InputChanged = fmt.Sprintf("input %s was changed", a.InputChanged)

@@ -319,7 +319,7 @@ func (c *client) parity(t *testing.T, entry string, g wire.Geometry, s wire.Shap
 const odd = 100_003
 
 func clean(a wire.ParityAnswer) bool {
-	return a.Fault == nil && a.InputChanged == "" && a.RedZone == "" && a.Different == 0 &&
+	return a.Fault == nil && a.InputChanged == "" && a.Guard == "" && a.Different == 0 &&
 		len(a.Outputs) == 1 && float64(a.Outputs[0].Error) <= a.Outputs[0].Limit && a.Outputs[0].Elements > 0
 }
 
@@ -340,9 +340,9 @@ func TestParity(t *testing.T) {
 			e := float64(a.Outputs[0].Error)
 			return e > 1e-3 && e < 1 && a.Outputs[0].NotFinite == 0
 		}},
-		{"past_end", line(64), func(a wire.ParityAnswer) bool { return a.RedZone == "o" && a.RedZoneOffset/4 == odd+3 }},
+		{"past_end", line(64), func(a wire.ParityAnswer) bool { return a.Guard == "o" && a.GuardOffset/4 == odd+3 }},
 		{"before_start", line(64), func(a wire.ParityAnswer) bool {
-			return a.RedZone == "o" && a.RedZoneOffset >= -8 && a.RedZoneOffset < -4
+			return a.Guard == "o" && a.GuardOffset >= -8 && a.GuardOffset < -4
 		}},
 		{"partial", line(64), func(a wire.ParityAnswer) bool {
 			o := a.Outputs[0]
@@ -371,7 +371,7 @@ func TestParity(t *testing.T) {
 			ok := k.sees(a)
 			second := c.parity(t, k.entry, k.g, axpyShape(odd), 3)
 			note(t, "seen %v, %.0f us (again %.0f us) fault %+v in %q zone %q%+d different %d %+v", ok, float64(a.ElapsedNS)/1e3, float64(second.ElapsedNS)/1e3,
-				a.Fault, a.InputChanged, a.RedZone, a.RedZoneOffset, a.Different, a.Outputs)
+				a.Fault, a.InputChanged, a.Guard, a.GuardOffset, a.Different, a.Outputs)
 			if !ok || !k.sees(second) {
 				t.Errorf("not seen: %+v, then %+v", a, second)
 			}

@@ -195,10 +195,10 @@ type ParityAnswer struct {
 	Outputs []Output `json:"outputs,omitempty"`
 	// InputChanged names an input that the candidate wrote to.
 	InputChanged string `json:"input_changed,omitempty"`
-	// RedZone names a buffer outside whose bounds something was written, and
+	// Guard names a buffer outside whose bounds something was written, and
 	// where: the offset in bytes from the start of the buffer.
-	RedZone       string `json:"red_zone,omitempty"`
-	RedZoneOffset int64  `json:"red_zone_offset,omitempty"`
+	Guard       string `json:"guard,omitempty"`
+	GuardOffset int64  `json:"guard_offset,omitempty"`
 	// Different counts elements that another launch gave other bits.
 	Different int64 `json:"different,omitempty"`
 	ElapsedNS int64 `json:"elapsed_ns"`
@@ -309,8 +309,8 @@ type Contender struct {
 type TimeAnswer struct {
 	Contenders []Timed `json:"contenders"`
 	// Before is the state at the end of the request before this one where the
-	// race goes on. Processes are looked at when a race begins and in its last
-	// round alone.
+	// race goes on. Processes are in the state before a race and in that after its
+	// last round alone: to list them can take as long as a round.
 	Before State `json:"before"`
 	After  State `json:"after"`
 	// GPUNS is the time that the device spent in timed work, ElapsedNS what
