@@ -43,7 +43,10 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) 
 		if c.out() {
 			continue
 		}
-		o := j.settle(c, false)
+		o, err := j.settle(ctx, c, false)
+		if err != nil {
+			return nil, err
+		}
 		if o.Verdict == Implausible || o.Verdict == Infrastructure {
 			if _, err := j.lab.Peaks(ctx, true); err != nil {
 				return nil, err
@@ -56,7 +59,12 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) 
 			if c.out() {
 				continue
 			}
-			o = j.settle(c, true)
+			if o, err = j.settle(ctx, c, true); err != nil {
+				return nil, err
+			}
+			if o.Verdict == "" {
+				first.Outcome, first.Detail = Passed, "not so when measured again alone: "+first.Detail
+			}
 			c.entry.Evidence = append(c.entry.Evidence, first)
 		}
 		if o.Verdict != "" {
@@ -71,7 +79,7 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) 
 // settle judges the readings of a contender and makes its timings. The outcome
 // has a verdict when one of them is not to be believed. Again says that this is
 // the second look.
-func (j *judge) settle(c *contender, again bool) Outcome {
+func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, error) {
 	c.entry.Timings, c.entry.HeldOut = nil, nil
 	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
 		t := c.tallies[shape.Name]
@@ -86,17 +94,21 @@ func (j *judge) settle(c *contender, again bool) Outcome {
 		case chance < doubt, len(n.samples) < t.least():
 			stopped = stopUnsettled
 		}
-		if o := j.judgeTally(t, stopped, true, again); o.Verdict != "" {
-			return o
+		floor, err := j.floor(ctx, t)
+		if err != nil {
+			return Outcome{}, err
 		}
-		timing := t.timing(stopped, j.floor(t))
+		if o := j.judgeTally(t, stopped, floor, again); o.Verdict != "" {
+			return o, nil
+		}
+		timing := t.timing(stopped, floor)
 		if j.tuned[shape.Name] {
 			c.entry.Timings = append(c.entry.Timings, timing)
 		} else {
 			c.entry.HeldOut = append(c.entry.HeldOut, timing)
 		}
 	}
-	return Outcome{}
+	return Outcome{}, nil
 }
 
 // errAgain says that a set of processes was lost to a contender who is out now.
@@ -222,12 +234,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender) (err error) {
 	for i, c := range alive {
 		for name, t := range played[i] {
 			if have := c.tallies[name]; have != nil {
-				have.pairs = append(have.pairs, t.pairs...)
-				have.after.merge(t.after)
-				have.seen.merge(t.seen)
-				have.seen.WaitedNS += t.seen.WaitedNS
-				have.seen.Preempted += t.seen.Preempted
-				have.sets = max(have.sets, t.sets)
+				have.merge(t)
 			} else {
 				c.tallies[name] = t
 			}
@@ -287,33 +294,17 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 				continue
 			}
 			c := t.count()
-			fewest = min(fewest, len(c.samples))
-			chance := c.chance()
-			doubtful = doubtful || chance < doubt && chance >= guilt
+			if chance := c.chance(); chance >= guilt { // else more rounds change nothing
+				fewest = min(fewest, len(c.samples))
+				doubtful = doubtful || chance < doubt || c.early()
+			}
 		}
 		spent := time.Since(begin)
-		switch {
-		case played >= finalsLeast && spent > finalsLimit:
-		case played < rounds:
-			continue
-		case (fewest < rounds || doubtful) && spent < settleTime && played < 40*rounds:
-			if j.guilty(alive, tallies) && fewest == 0 {
-				break // more rounds change nothing for who has no sample that counts
-			}
-			continue
-		}
-		return faults, take(0, true)
-	}
-}
-
-// guilty says whether a contender's clock is certainly wrong.
-func (j *judge) guilty(alive []*contender, tallies []*tally) bool {
-	for i, t := range tallies {
-		if t != nil && !alive[i].out() && t.count().chance() < guilt {
-			return true
+		more := played < rounds || (fewest < rounds || doubtful) && spent < settleTime && played < 40*rounds
+		if !more || played >= finalsLeast && spent > finalsLimit {
+			return faults, take(0, true)
 		}
 	}
-	return false
 }
 
 // tooShort says whether the baseline's batches at a held-out shape are too short

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,17 @@ type pair struct {
 	batch, baseBatch    int
 }
 
+// merge adds what was sampled of the same contender in other processes.
+func (t *tally) merge(u *tally) {
+	t.pairs = append(t.pairs, u.pairs...)
+	t.sets = max(t.sets, u.sets)
+	t.after.merge(u.after)
+	t.latency = append(t.latency, u.latency...)
+	t.seen.merge(u.seen)
+	t.seen.WaitedNS += u.seen.WaitedNS
+	t.seen.Preempted += u.seen.Preempted
+}
+
 // add takes what a session has sampled.
 func (t *tally) add(s Series, c Conditions) {
 	for i := range min(len(s.Readings), len(s.Baseline)) {
@@ -57,7 +69,7 @@ func (o *Observation) merge(p Observation) {
 		switch {
 		case i < 0:
 			o.Outputs = append(o.Outputs, out)
-		case out.Unwritten > 0 || out.NotFinite > 0 || !(out.Error <= o.Outputs[i].Error):
+		case out.badness() > o.Outputs[i].badness():
 			o.Outputs[i] = out
 		}
 	}
@@ -69,6 +81,14 @@ func (o *Observation) merge(p Observation) {
 		}
 	}
 	o.Threads = max(o.Threads, p.Threads)
+}
+
+// badness orders what is known of one output.
+func (o Output) badness() float64 {
+	if o.Unwritten > 0 || o.NotFinite > 0 || math.IsNaN(o.Error) {
+		return math.Inf(1)
+	}
+	return o.Error
 }
 
 // merge adds what was seen later.
@@ -89,110 +109,197 @@ func (c *Conditions) merge(d Conditions) {
 	}
 }
 
-// unclaimed is the time, in nanoseconds, that a reading leaves unexplained: what
-// passed on evotune's clock without waiting for a core, or the processor time of
-// each declared thread, whichever is more, less what the harness claims. Waking a
-// process and learning of its end always take some. A clock that was tampered
-// with, or work that was done outside of the timed region, adds to it in every
-// reading. Of the wall time at most the share wait is taken to be waiting: a
-// candidate can make its own threads wait for one another.
-func unclaimed(r Reading, batch, threads int, wait float64) float64 {
-	n := float64(max(threads, 1))
-	passed := r.WallNS - math.Min(r.WaitedNS/n, wait*r.WallNS)
-	return math.Max(passed, r.CPUNS/n) - r.NS*float64(batch)
+// exact says whether the kernel's accounting alone tells how long a reading
+// took: it is one thread's processor time, and nothing that the thread does is
+// missing there. Of several threads that are declared only one may work, and
+// they can make each other wait; then evotune's clock is what counts.
+func (r Reading) exact(threads int) bool { return threads <= 1 && r.CPUNS > 0 }
+
+// passed is how long a batch took, in nanoseconds, by what a candidate cannot
+// forge, with what it takes to start it and to learn of its end. When exact,
+// waiting for a core is taken off.
+func (r Reading) passed(threads int, exact bool) float64 {
+	if exact {
+		return math.Max(r.WallNS-r.WaitedNS, r.CPUNS)
+	}
+	return math.Max(r.WallNS, r.CPUNS/float64(max(threads, 1)))
 }
 
 // waited says whether the process of a reading waited for a core within the
 // timed region, by more than a share of it. The wait that evotune's clock saw
 // before or after it is taken off.
-func waited(r Reading, batch, threads int) bool {
+func (r Reading) waited(batch, threads int) bool {
 	claimed := r.NS * float64(batch)
 	inside := r.WaitedNS - math.Max(0, r.WallNS-claimed)
 	return inside > preempted*claimed*float64(max(threads, 1))
 }
 
-// A count says which pairs count.
-type count struct {
-	samples, baseline []float64 // of the pairs that count
-	// confirmed and baseConfirmed are how many readings evotune's clock
-	// confirms; taken is how many pairs there are.
-	confirmed, baseConfirmed, taken int
-	// dropped is how many pairs are not among the samples.
-	dropped int
-}
+// A claim is how what a reading claims compares with what passed.
+type claim int
+
+const (
+	confirmed claim = iota
+	// short: it claims less. Its clock was tampered with, work was done outside
+	// of the timed region, or it waited for a core there.
+	short
+	// long: it claims more, since it waited for a core within the timed region.
+	long
+)
 
 // usual is what the baseline, which is evotune's own, tells of the machine in
-// this measurement: the share of the time that it waits for a core at most, the
-// time that it leaves unclaimed, and in which share of its readings a core was
-// taken from it.
-func (t *tally) usual() (wait, open, taken float64) {
-	if len(t.pairs) == 0 {
-		return 0, 0, 0
-	}
-	var shares, left []float64
+// this measurement: how much of what passed an honest reading leaves unclaimed,
+// and in which share of its readings it waited for a core.
+func (t *tally) usual() (open, taken float64) {
+	var left []float64
+	at, most := 0.5, math.Inf(1)
 	for _, p := range t.pairs {
-		shares = append(shares, p.baseline.WaitedNS/math.Max(p.baseline.WallNS, 1)/float64(max(t.base, 1)))
-		if waited(p.baseline, p.baseBatch, t.base) {
+		if p.baseline.waited(p.baseBatch, t.base) {
 			taken += 1 / float64(len(t.pairs))
-		}
-	}
-	slices.Sort(shares)
-	wait = math.Min(1, Quantile(shares, 0.9))
-	for _, p := range t.pairs {
-		left = append(left, unclaimed(p.baseline, p.baseBatch, t.base, wait))
-	}
-	slices.Sort(left)
-	return wait, math.Max(0, Quantile(left, 0.25)), taken
-}
-
-// count says which pairs count: those of which both readings are confirmed. A
-// reading is confirmed when it leaves little more unclaimed than the baseline
-// does in the same measurement. Where cores were taken from the baseline as
-// well, pairs that did not wait for one are preferred.
-func (t *tally) count() count {
-	c := count{taken: len(t.pairs)}
-	wait, open, baseWaited := t.usual()
-	confirmed := func(r Reading, batch, launches, threads int) bool {
-		allowed := open + t.rules.clockShare*r.NS*float64(batch) + float64(t.rules.clockSlack) +
-			float64(t.rules.launchSlack)*float64(max(0, launches))
-		return unclaimed(r, batch, threads, wait) <= allowed
-	}
-	var counted, quiet []pair
-	for _, p := range t.pairs {
-		b := confirmed(p.baseline, p.baseBatch, 0, t.base)
-		ok := confirmed(p.candidate, p.batch, p.batch-p.baseBatch, t.threads)
-		if b {
-			c.baseConfirmed++
-		}
-		if ok {
-			c.confirmed++
-		}
-		if !b || !ok {
 			continue
 		}
-		counted = append(counted, p)
-		if !waited(p.candidate, p.batch, t.threads) && !waited(p.baseline, p.baseBatch, t.base) {
-			quiet = append(quiet, p)
+		exact := p.baseline.exact(t.base)
+		if !exact {
+			// What it waited for a core before the timed region is in most of them.
+			at, most = 0.1, mostOpen
+		}
+		left = append(left, p.baseline.passed(t.base, exact)-p.baseline.NS*float64(p.baseBatch))
+	}
+	if len(left) < 3 {
+		return 0, taken // one that the hypervisor disturbed may be among two
+	}
+	slices.Sort(left)
+	return math.Min(math.Max(0, Quantile(left, at)), most), taken
+}
+
+// hold compares what a reading claims with what passed, less what the baseline
+// leaves unclaimed, and also gives that, by launch. More is the launches that
+// the baseline's batch does not have.
+func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float64) (claim, float64) {
+	claimed := r.NS * float64(batch)
+	seen := r.passed(threads, exact) - open
+	allowed := t.rules.clockShare*claimed + float64(t.rules.clockSlack) + float64(t.rules.launchSlack)*float64(max(0, more))
+	switch {
+	case !(seen-claimed <= allowed) || !(r.WallNS > 0):
+		return short, seen / float64(batch)
+	case exact && claimed-seen > allowed:
+		return long, seen / float64(batch)
+	}
+	return confirmed, seen / float64(batch)
+}
+
+// tells says whether an exact reading tells if its clock is right. Who waited
+// long may have done so within the timed region or outside; only a claim of less
+// than the processor time is wrong wherever that was.
+func (r Reading) tells(batch int, how claim) bool {
+	return how == short && r.CPUNS >= r.WallNS-r.WaitedNS ||
+		how != long && r.WaitedNS < telling*r.NS*float64(batch)
+}
+
+// A count says what the pairs of a tally tell.
+type count struct {
+	samples, baseline []float64 // of the pairs that count
+	// confirmed of told readings are confirmed, of those that can tell whether
+	// their clock is right; base and baseTold say the same of the baseline, under
+	// the rule for the candidate.
+	confirmed, told, base, baseTold int
+	// taken is how many pairs there are, dropped how many of them do not count,
+	// bent how many are dropped or had a time other than what was claimed.
+	taken, dropped, bent int
+}
+
+// count says what the pairs tell. A claim that is confirmed counts as it is.
+//
+// Where the kernel's accounting is exact, every pair counts: a claim that is
+// too short or too long is replaced by what passed. Whatever a candidate does
+// to its readings, it cannot choose which of them are looked at.
+//
+// Else a reading whose claim is too short may have waited for a core. As many
+// are dropped as the baseline has; the others count with all that passed, so that
+// a candidate does not lose its bad readings that way. Where the baseline waited
+// within the timed region, only pairs count that did not.
+func (t *tally) count() count {
+	c := count{taken: len(t.pairs)}
+	open, baseWaited := t.usual()
+	type sample struct{ candidate, baseline float64 }
+	var shorts []sample
+	baseShort, quiet := 0, 0
+	add := func(s sample) {
+		c.samples, c.baseline = append(c.samples, s.candidate), append(c.baseline, s.baseline)
+	}
+	for _, p := range t.pairs {
+		s := sample{p.candidate.NS, p.baseline.NS}
+		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
+		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
+		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
+		if !exact || p.candidate.tells(p.batch, how) {
+			c.told++
+			c.confirmed += btoi(how == confirmed)
+		}
+		if !exact || p.baseline.tells(p.baseBatch, base) {
+			c.baseTold++
+			c.base += btoi(base == confirmed)
+		}
+		baseShort += btoi(base == short)
+		bent := false
+		still := true // whether nothing waited within the timed region that cannot be taken off
+		if baseExact {
+			if own, took := t.hold(p.baseline, p.baseBatch, 0, t.base, true, open); own == long {
+				s.baseline, bent = took, true
+			}
+		} else {
+			still = !p.baseline.waited(p.baseBatch, t.base)
+		}
+		switch {
+		case exact && how != confirmed:
+			s.candidate, bent = seen, true
+		case how == short:
+			s.candidate = seen
+			shorts = append(shorts, s)
+			continue
+		case !exact:
+			still = still && !p.candidate.waited(p.batch, t.threads)
+		}
+		if still {
+			quiet++
+		} else if baseWaited >= disturbedShare {
+			continue
+		}
+		add(s)
+		if bent {
+			c.bent++
 		}
 	}
-	if baseWaited >= disturbedShare && len(quiet) >= t.rules.least {
-		counted = quiet
+	if excess := len(shorts) - baseShort; excess > 0 {
+		slices.SortFunc(shorts, func(a, b sample) int { return cmp.Compare(a.candidate/a.baseline, b.candidate/b.baseline) })
+		for _, s := range shorts[:excess*max(len(c.samples), 1)/max(c.taken-len(shorts), 1)] {
+			add(s)
+		}
 	}
-	for _, p := range counted {
-		c.samples, c.baseline = append(c.samples, p.candidate.NS), append(c.baseline, p.baseline.NS)
-	}
-	c.dropped = len(t.pairs) - len(counted)
+	c.dropped = c.taken - len(c.samples)
+	c.bent += c.dropped
 	return c
 }
 
-// chance is how likely an honest candidate has so few confirmed readings: the
-// baseline's rate in the same measurement, much reduced, is taken to be its own.
-func (c count) chance() float64 {
-	if c.taken < leastForDoubt {
+func btoi(b bool) int {
+	if b {
 		return 1
 	}
-	rate := leastConfirmed * (float64(c.baseConfirmed) + 1) / (float64(c.taken) + 2)
-	return binomialTail(c.confirmed, c.taken, rate)
+	return 0
+}
+
+// rate is how often an honest candidate's readings are confirmed at least: the
+// baseline's rate in the same measurement, much reduced.
+func (c count) rate() float64 {
+	return leastConfirmed * (float64(c.base) + 1) / (float64(c.baseTold) + 2)
+}
+
+// chance is how likely an honest candidate has so few confirmed readings.
+func (c count) chance() float64 { return binomialTail(c.confirmed, c.told, c.rate()) }
+
+// early says that of few readings so few are confirmed that more should be taken
+// before anything is concluded.
+func (c count) early() bool {
+	return c.told < leastForDoubt && float64(c.confirmed) < c.rate()*float64(c.told)
 }
 
 // binomialTail is the probability of at most k successes among n, each with
@@ -210,7 +317,7 @@ func binomialTail(k, n int, p float64) float64 {
 
 // disturbed says whether the machine disturbed the measurement.
 func (t *tally) disturbed(c count) bool {
-	return t.seen.Disturbed != "" || float64(c.dropped) >= disturbedShare*float64(c.taken) && c.dropped > 1
+	return t.seen.Disturbed != "" || float64(c.bent) >= disturbedShare*float64(c.taken) && c.bent > 1
 }
 
 // least is how many pairs must count before anything is concluded.
@@ -238,32 +345,20 @@ const (
 // machine it ends as soon as the ratio is precise, or when the samples or the
 // time that the plan allows are spent. A disturbed measurement goes on until
 // its ratio has settled.
-func (j *judge) enough(t *tally, spent time.Duration, incumbent float64) string {
+func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) string {
 	c := t.count()
-	chance := c.chance()
+	n, least, chance := len(c.samples), t.least(), c.chance()
 	over := spent >= settleTime && c.taken >= min(suspiciousRounds, j.plan.Samples)
+	late := over && c.taken >= suspiciousRounds
 	switch {
 	case chance < guilt:
 		return stopClock
-	case chance < doubt && (spent < settleTime || c.taken < suspiciousRounds):
-		return ""
-	case chance < doubt:
+	case chance < doubt && late, n < 3 && over:
 		return stopUnsettled
-	}
-	least := t.least()
-	n := len(c.samples)
-	if n < min(3, least) {
-		if over {
-			return stopUnsettled
-		}
+	case chance < doubt, n < 3, c.early() && !over:
 		return ""
 	}
-	ratios := make([]float64, n)
-	smallest := math.Inf(1)
-	for i := range ratios {
-		ratios[i] = c.samples[i] / c.baseline[i]
-		smallest = min(smallest, ratios[i])
-	}
+	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()
 	centre, lo, hi := Interval(ratios)
 	half := (hi - lo) / 2 / centre
 	margin := slower
@@ -274,10 +369,13 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent float64) string 
 	switch {
 	// With fewer than six samples there is no 95% interval; all of them on one
 	// side by that much is as good.
-	case incumbent > 0 && max(smallest, lo) > incumbent*margin:
+	case incumbent > 0 && max(slices.Min(ratios), lo) > incumbent*margin:
 		return stopSlower
 	case half <= precise:
 		return stopPrecise
+	// More samples of what cannot be would prove no more.
+	case n >= least && slices.Min(c.samples) < floor:
+		return stopLimit
 	case n < least && over:
 		return stopUnsettled
 	case n < least || !spentAll:
@@ -309,7 +407,7 @@ func (t *tally) timing(stopped string, floor float64) Timing {
 // lie says how much of the candidate's time was not claimed, in words.
 func (t *tally) lie() string {
 	var claimed, wall, processor []float64
-	_, open, _ := t.usual()
+	open, _ := t.usual()
 	for _, p := range t.pairs {
 		claimed = append(claimed, p.candidate.NS*float64(p.batch))
 		wall = append(wall, p.candidate.WallNS)
@@ -336,10 +434,16 @@ func (t *tally) why() string {
 	if reason == "" {
 		reason = "what disturbs the machine could not be seen"
 	}
+	if c.chance() < doubt {
+		return fmt.Sprintf("evotune's clock confirms only %d of %d readings: %s", c.confirmed, c.told, reason)
+	}
 	if len(c.samples) < t.least() {
 		return fmt.Sprintf("only %d of %d pairs of samples count: %s", len(c.samples), c.taken, reason)
 	}
 	centre, lo, hi := Interval(Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios())
+	if math.IsInf(hi, 1) {
+		return fmt.Sprintf("%d pairs of samples are too few to know the ratio to the baseline: %s", len(c.samples), reason)
+	}
 	return fmt.Sprintf("after %d pairs of samples the ratio to the baseline is still known to within %.0f%% only: %s", c.taken, 100*(hi-lo)/2/centre, reason)
 }
 
@@ -389,7 +493,9 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 			if err != nil {
 				return err
 			}
-			timings = append(timings, timing)
+			if len(timing.SamplesNS) > 0 { // else its medians are not numbers
+				timings = append(timings, timing)
+			}
 			if o.Verdict != "" {
 				out.Verdict, out.Reason, out.Disturbed = o.Verdict, o.Reason, o.Disturbed
 				return nil
@@ -419,48 +525,49 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool) SampleReques
 	return SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last}
 }
 
+// sample takes rounds of the only contender of a session.
+func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, last bool) error {
+	got, err := s.Sample(ctx, j.request(t.shape, rounds, last))
+	switch {
+	case err != nil:
+		return err
+	case len(got.Series) != 1:
+		return fmt.Errorf("the lab gave %d series for one contender", len(got.Series))
+	case got.Series[0].Fault != nil:
+		return got.Series[0].Fault
+	}
+	t.add(got.Series[0], got.Conditions)
+	return nil
+}
+
 // timeShape samples one candidate at one shape until enough is known. Again says
 // that it is the second look at it.
 func (j *judge) timeShape(ctx context.Context, s Session, a Artifact, shape kernels.Shape, incumbent float64, again bool) (Timing, Outcome, error) {
 	t := j.newTally(a, shape)
-	stopped := ""
+	stopped, floor := "", 0.0
 	for begin := time.Now(); stopped == ""; {
 		rounds := j.rules.ask
 		if len(t.pairs) > j.plan.Samples {
 			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
 		}
-		got, err := s.Sample(ctx, j.request(shape, rounds, false))
-		if err == nil && len(got.Series) != 1 {
-			err = fmt.Errorf("the lab gave %d series for one contender", len(got.Series))
-		}
-		if err == nil && got.Series[0].Fault != nil {
-			err = got.Series[0].Fault
-		}
-		if err != nil {
+		if err := j.sample(ctx, s, t, rounds, false); err != nil {
 			return Timing{}, Outcome{}, err
 		}
-		t.add(got.Series[0], got.Conditions)
 		if out := j.judgeAfter(t); out.Verdict != "" {
 			return t.timing(stopLimit, 0), out, nil
 		}
-		stopped = j.enough(t, time.Since(begin), incumbent)
-		// More samples of what cannot be would prove no more.
-		if least, floor := t.shortest(), j.floor(t); stopped == "" && least < floor && len(t.pairs) >= max(3, t.least()) {
-			stopped = stopLimit
-		}
-	}
-	if stopped != stopClock && stopped != stopUnsettled {
-		got, err := s.Sample(ctx, j.request(shape, 0, true))
-		if err == nil && got.Series[0].Fault != nil {
-			err = got.Series[0].Fault
-		}
-		if err != nil {
+		var err error
+		if floor, err = j.floor(ctx, t); err != nil {
 			return Timing{}, Outcome{}, err
 		}
-		t.add(got.Series[0], got.Conditions)
+		stopped = j.enough(t, time.Since(begin), incumbent, floor)
 	}
-	timing := t.timing(stopped, j.floor(t))
-	return timing, j.judgeTally(t, stopped, true, again), nil
+	if stopped != stopClock && stopped != stopUnsettled {
+		if err := j.sample(ctx, s, t, 0, true); err != nil {
+			return Timing{}, Outcome{}, err
+		}
+	}
+	return t.timing(stopped, floor), j.judgeTally(t, stopped, floor, again), nil
 }
 
 // judgeAfter judges what the launches left.
@@ -479,13 +586,10 @@ func (j *judge) judgeAfter(t *tally) Outcome {
 	return out
 }
 
-// judgeTally judges a finished measurement. Compared says that everything that was
-// left behind was looked at, again that this is the second look at the candidate.
-func (j *judge) judgeTally(t *tally, stopped string, compared, again bool) Outcome {
+// judgeTally judges a finished measurement. Again says that this is the second
+// look at the candidate.
+func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) Outcome {
 	shape := t.shape.Name
-	var out Outcome
-	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
-	c := t.count()
 	switch stopped {
 	case stopClock:
 		return failed(Implausible, "clock "+shape, t.lie())
@@ -496,29 +600,30 @@ func (j *judge) judgeTally(t *tally, stopped string, compared, again bool) Outco
 			Evidence: []Evidence{{Check: "time " + shape, Outcome: NotRun, Detail: reason}},
 		}
 	}
-	if compared {
-		if len(t.after.Outputs) == 0 {
-			return failed(Parity, "outputs after timing "+shape, "no output was compared")
-		}
-		if out := j.judgeAfter(t); out.Verdict != "" {
-			return out
-		}
-		w := j.worst(t.after.Outputs)
-		note(Evidence{
-			Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: j.tolerance[w.Name],
-			Detail: fmt.Sprintf("%d sets of inputs", t.sets),
-		})
+	if len(t.after.Outputs) == 0 {
+		return failed(Parity, "outputs after timing "+shape, "no output was compared")
 	}
+	if out := j.judgeAfter(t); out.Verdict != "" {
+		return out
+	}
+	var out Outcome
+	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
+	c := t.count()
+	w := j.worst(t.after.Outputs)
+	note(Evidence{
+		Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: j.tolerance[w.Name],
+		Detail: fmt.Sprintf("%d sets of inputs", t.sets),
+	})
 	var open []float64
-	wait, _, _ := t.usual()
 	for _, p := range t.pairs {
-		open = append(open, unclaimed(p.candidate, p.batch, t.threads, wait))
+		r := p.candidate
+		open = append(open, r.passed(t.threads, r.exact(t.threads))-r.NS*float64(p.batch))
 	}
 	note(Evidence{
 		Check: "clock " + shape, Outcome: Passed, Value: Median(open), Unit: "ns",
 		Detail: fmt.Sprintf("unclaimed in the middle batch; %d of %d pairs count", len(c.samples), c.taken),
 	})
-	least, floor := t.shortest(), j.floor(t)
+	least := slices.Min(c.samples)
 	if !(least >= floor) || !(least > 0) {
 		reason := fmt.Sprintf("a launch took %.4g us, below the physical floor of %.4g us that this device's measured peaks set", least/1e3, floor/1e3)
 		o := failed(Implausible, "floor "+shape, reason, out.Evidence...)
@@ -568,16 +673,6 @@ func (c Conditions) evidence(check string) Evidence {
 	return Evidence{Check: check, Outcome: Passed, Detail: strings.Join(words, ", ")}
 }
 
-// shortest is the shortest launch among the samples that count; infinite when
-// there is none.
-func (t *tally) shortest() float64 {
-	least := math.Inf(1)
-	for _, s := range t.count().samples {
-		least = math.Min(least, s)
-	}
-	return least
-}
-
 // floor is the time, in nanoseconds, below which no launch at a shape can be:
 // its operations at the peak rate of the declared threads, or its bytes at the
 // rates of the caches and the memory that they can come from, whichever takes
@@ -588,15 +683,12 @@ func (t *tally) shortest() float64 {
 // the last cache holds may be there still, since the sets are visited in turn.
 // On a GPU what is written may stay in the cache as well, and everything passes
 // through it.
-func (j *judge) floor(t *tally) float64 {
-	peaks, err := j.lab.Peaks(context.Background(), false)
-	if err != nil {
-		return 0
-	}
+func (j *judge) floor(ctx context.Context, t *tally) (float64, error) {
+	peaks, err := j.lab.Peaks(ctx, false)
 	operations, err1 := j.spec.Operations(t.shape)
 	traffic, err2 := j.spec.Bytes(t.shape)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0 // the lab has refused such a shape
+	if err := errors.Join(err, err1, err2); err != nil {
+		return 0, fmt.Errorf("the floor of shape %s: %w", t.shape.Name, err)
 	}
 	least := 0.0
 	if p := peaks.rate(j.spec.Pipe, t.threads); p > 0 {
@@ -608,7 +700,7 @@ func (j *judge) floor(t *tally) float64 {
 		in := j.inputBytes(t.shape)
 		cached := math.Min(1, cache/math.Max(in*float64(t.sets), 1))
 		outside := math.Min(traffic, in) * (1 - cached)
-		return math.Max(least, outside/(memory*j.rules.memoryHeadroom)*1e9)
+		return math.Max(least, outside/(memory*j.rules.memoryHeadroom)*1e9), nil
 	}
 	memory = max(peaks.Rates["read"], peaks.Rates["write"], peaks.Rates["copy"])
 	if l2 := max(peaks.Rates["l2"], memory); l2 > 0 {
@@ -617,7 +709,7 @@ func (j *judge) floor(t *tally) float64 {
 	if memory > 0 {
 		least = math.Max(least, math.Max(0, traffic-cache)/(memory*j.rules.memoryHeadroom)*1e9)
 	}
-	return least
+	return least, nil
 }
 
 // inputBytes is the size of the buffers that are only read.

@@ -53,7 +53,9 @@ var rulesByKind = map[string]*rules{
 		batch: 2 * time.Millisecond, ask: 1,
 		least: 5, leastSlow: 3, slowPair: 300 * time.Millisecond,
 		samples: 20, sampleTime: time.Second, finals: 20, heldOut: 500 * time.Microsecond,
-		clockShare: 0.04, clockSlack: 20 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
+		// What an honest batch leaves unclaimed does not depend on how long it takes:
+		// 45 to 230 us of the kernel's work around it.
+		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
 		hangs:      5 * time.Second,
 		sanitizers: []string{"asan", "tsan", "memcheck"},
@@ -104,6 +106,9 @@ const (
 	// disturbedShare is the share of pairs that do not count from which a
 	// measurement was disturbed.
 	disturbedShare = 0.1
+	// mostOpen bounds, in nanoseconds, what an honest reading is taken to leave
+	// unclaimed where waiting for a core cannot be taken off.
+	mostOpen = 150e3
 	// preempted is the share of a reading that its process may have waited for a
 	// core.
 	preempted = 0.02
@@ -111,10 +116,14 @@ const (
 	// below which a candidate's rate is suspicious; it is judged by the chance
 	// that an honest candidate with that rate has so few: doubt ends nothing,
 	// guilt is what does not happen once in a million measurements.
+	// Of fewer than leastForDoubt readings a rate that low ends nothing either.
 	leastConfirmed   = 0.35
 	doubt, guilt     = 0.05, 1e-6
-	leastForDoubt    = 8
+	leastForDoubt    = 32
 	suspiciousRounds = 80
+	// telling is the share of what it claims that a reading may have waited in all
+	// for its clock to be judged.
+	telling = 0.25
 	// floorDoubt is how much too low the measured peaks of a disturbed machine
 	// may be.
 	floorDoubt = 1.5

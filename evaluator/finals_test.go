@@ -1,0 +1,342 @@
+package evaluator
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// finals plays the finals of candidates 1, 2, ... in a bubble.
+func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewJudge(t.Context(), l, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.asked, l.log = 0, nil
+		var list []genome.Genome
+		for i := range len(l.actors) {
+			list = append(list, labGenome(t, p, i+1))
+		}
+		begin := time.Now()
+		if f, err = NewOrdeal(b, p).Finals(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		took = time.Since(begin)
+	})
+	if l.open != 0 {
+		t.Errorf("%d sessions are still open", l.open)
+	}
+	return f, took
+}
+
+// contest is a lab with honest candidates of these times.
+func contest(ns ...float64) *scriptedLab {
+	l := newLab(1)
+	for i, x := range ns {
+		l.actors[fmt.Sprint(i+1)] = &actor{ns: x, threads: 1}
+	}
+	return l
+}
+
+func verdicts(f Finals) (out []Verdict) {
+	for _, e := range f.Entries {
+		out = append(out, e.Verdict)
+	}
+	return out
+}
+
+func TestFinalsCalm(t *testing.T) {
+	l := contest(80e3, 60e3, 90e3)
+	f, _ := finals(t, l, twoShapes())
+	if f.Winner != 1 || !f.VsBaseline.Significant || !f.VsRunnerUp.Significant || math.Abs(f.VsBaseline.Ratio-0.6) > 0.01 || math.Abs(f.VsRunnerUp.Ratio-0.75) > 0.01 {
+		t.Errorf("winner %d, against the baseline %+v, against the runner-up %+v", f.Winner, f.VsBaseline, f.VsRunnerUp)
+	}
+	for i, e := range f.Entries {
+		if len(e.Timings) != 2 || len(e.HeldOut) != 1 || e.HeldOut[0].Shape != "odd" {
+			t.Errorf("entry %d has %d timings and %d at held-out shapes", i, len(e.Timings), len(e.HeldOut))
+		}
+		for _, tm := range slices.Concat(e.Timings, e.HeldOut) {
+			if n := len(tm.SamplesNS); n != 21 { // of three sets of processes
+				t.Errorf("entry %d, %s: %d samples", i, tm.Shape, n)
+			}
+		}
+	}
+	if n := l.calls("open 2 3"); n != finalsProcesses || l.asked != 21*3 {
+		t.Errorf("%d sets of processes, %d rounds", n, l.asked)
+	}
+
+	f, _ = finals(t, contest(100e3, 100e3), labPlan())
+	if f.VsBaseline.String() != "~" || f.VsRunnerUp.String() != "~" {
+		t.Errorf("no difference: %s and %s", f.VsBaseline, f.VsRunnerUp)
+	}
+	l = contest(80e3)
+	l.baseline["odd"] = &actor{ns: 100, threads: 1} // 2000 launches last 0.2 ms
+	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || l.calls("sample odd") != finalsProcesses {
+		t.Errorf("a held-out shape that is too short: %d timings after %d calls", len(f.Entries[0].HeldOut), l.calls("sample odd"))
+	}
+	l = contest(80e3, 70e3)
+	l.actors["1"].unsupported = map[string]string{"odd": "70 is odd"}
+	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || len(f.Entries[1].HeldOut) != 1 {
+		t.Error("a held-out shape that one cannot compute")
+	}
+}
+
+// Who fails is out, with its verdict, and the others go on.
+func TestFinalsFaults(t *testing.T) {
+	in := func(n int, f func(n int) error) func(Purpose, SampleRequest) error {
+		calls := 0
+		return func(_ Purpose, r SampleRequest) error {
+			if calls++; calls >= n {
+				return f(calls)
+			}
+			return nil
+		}
+	}
+	crash := func(int) error { return &Fault{Reason: "SIGSEGV"} }
+	lost := func(int) error { return &Lost{Reason: "killed"} }
+	for _, c := range []struct {
+		name   string
+		change func(a *actor)
+		want   Verdict
+		reason string
+	}{
+		{"crash", func(a *actor) { a.fault = in(5, crash) }, Launch, "finals: main: SIGSEGV"},
+		{"hang", func(a *actor) { a.fault = in(5, func(int) error { return &Fault{Hang: true, Reason: "no answer"} }) }, Timeout, "finals: main: no answer"},
+		{"load", func(a *actor) { a.open = func(Purpose) error { return &Fault{Reason: "no entry"} } }, Launch, "finals: the process: no entry"},
+		{"ends processes", func(a *actor) { a.fault = in(3, lost) }, Launch, "finals: the process: the process that ran it died, twice: killed"},
+		{"ends processes late", func(a *actor) { a.fault = in(12, lost) }, Launch, "finals: the process: the process that ran it died, twice: killed"},
+		{"a process is lost once", func(a *actor) {
+			a.fault = in(4, func(n int) error {
+				if n == 4 {
+					return &Lost{Reason: "killed"}
+				}
+				return nil
+			})
+		}, Correct, ""},
+		{"wrong", func(a *actor) {
+			a.after = func(SampleRequest) Observation { return Observation{Outputs: []Output{{Name: "y", Error: 1}}} }
+		}, Parity, "finals: outputs after timing main: after timing: output y"},
+		{"input", func(a *actor) {
+			a.after = func(r SampleRequest) Observation {
+				o := Observation{Outputs: []Output{right}}
+				if r.Last && r.Shape.Name == "odd" {
+					o.InputChanged = "x changed"
+				}
+				return o
+			}
+		}, Parity, "finals: outputs after timing odd: after timing: x changed"},
+		{"profile", func(a *actor) { a.profile = []Evidence{{Check: "SM busy", Outcome: Passed, Value: 3}} }, Inspect, "finals: requires SM busy: 3, at least 9 is required"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := contest(80e3, 50e3, 90e3)
+			c.change(l.actors["2"])
+			p := labPlan()
+			if c.name == "profile" {
+				im := *p.Implementations[0]
+				im.Profile = []kernels.Bound{{Counter: "SM busy", Min: at(9.0)}}
+				d := *p.Definition
+				d.Implementations = []*kernels.Implementation{&im}
+				p.Definition, p.Implementations = &d, d.Implementations
+			}
+			f, _ := finals(t, l, p)
+			e := f.Entries[1]
+			if e.Verdict != c.want || !strings.HasPrefix(e.Reason, c.reason) {
+				t.Errorf("%s: %q", e.Verdict, e.Reason)
+			}
+			winner := 0
+			if c.want == Correct {
+				winner = 1
+			}
+			if f.Winner != winner || f.Entries[0].Verdict != Correct || f.Entries[2].Verdict != Correct || len(f.Entries[0].Timings[0].SamplesNS) < 20 {
+				t.Errorf("winner %d of %v, %d samples", f.Winner, verdicts(f), len(f.Entries[0].Timings[0].SamplesNS))
+			}
+		})
+	}
+	l := contest(80e3)
+	l.actors["1"].end = func(Purpose) ([]Evidence, error) { return nil, &Fault{Reason: "status 3"} }
+	l.actors["1"].compare = nil
+	if f, _ := finals(t, l, labPlan()); f.Winner != -1 || f.Entries[0].Verdict != Launch || f.Entries[0].Reason != "finals: end of the process: status 3" {
+		t.Errorf("a bad end: %+v", f.Entries[0])
+	}
+}
+
+// When processes keep ending and nobody does it alone, that is an error; and one
+// of the machine's is not blamed on anyone.
+func TestFinalsMachineFails(t *testing.T) {
+	for _, failure := range []error{&Lost{Reason: "killed"}, errors.New("no space left")} {
+		l := contest(80e3, 50e3)
+		l.actors["1"].fault = func(Purpose, SampleRequest) error {
+			if l.calls("open 2 2") > l.calls("open 2 1")/2 { // both are there
+				return failure
+			}
+			return nil
+		}
+		synctest.Test(t, func(t *testing.T) {
+			p := labPlan()
+			b, err := NewJudge(t.Context(), l, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = NewOrdeal(b, p).Finals(t.Context(), []genome.Genome{labGenome(t, p, 1), labGenome(t, p, 2)})
+			if err == nil || !errors.Is(err, failure) {
+				t.Errorf("%v: %v", failure, err)
+			}
+		})
+	}
+}
+
+// Who seems impossible, or was disturbed too much, gets exactly one second look,
+// alone, after the peaks were measured again.
+func TestFinalsSecondLook(t *testing.T) {
+	// together says whether more than one contender is in the session.
+	together := func(l *scriptedLab) bool { return strings.HasSuffix(l.last("open"), " 2") }
+	for _, c := range []struct {
+		name   string
+		change func(l *scriptedLab, a *actor)
+		want   Verdict
+		first  Check
+	}{
+		{"below the floor", func(_ *scriptedLab, a *actor) { a.ns = 8.5e3 }, Implausible, Failed},
+		{"a liar", func(_ *scriptedLab, a *actor) { a.claims = liar(1.3, 1) }, Implausible, Failed},
+		{"a liar beside others", func(l *scriptedLab, a *actor) {
+			a.claims = func(r Reading, _ float64, rng *rand.Rand) Reading {
+				if together(l) {
+					r.NS /= 1.5
+				}
+				return r
+			}
+		}, Correct, Passed},
+		{"the peaks were too low", func(l *scriptedLab, a *actor) {
+			a.ns = 8.5e3
+			l.measure = func(p Peaks) Peaks { p.Rates["f32/1"] *= 1.2; return p }
+		}, Correct, Passed},
+		{"it waits for a core", func(l *scriptedLab, a *actor) { a.ns, a.threads, l.weather = 20e6, 2, busy }, Infrastructure, Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := contest(50e3, 90e3)
+			c.change(l, l.actors["1"])
+			p := labPlan()
+			f, took := finals(t, l, p)
+			e := f.Entries[0]
+			if e.Verdict != c.want || c.want != Correct && len(e.Timings) > 0 {
+				t.Errorf("%s: %q, %d timings", e.Verdict, e.Reason, len(e.Timings))
+			}
+			if f.Entries[1].Verdict != Correct || c.want != Correct && f.Winner != 1 {
+				t.Errorf("winner %d of %v", f.Winner, verdicts(f))
+			}
+			if n := l.calls("open 2 1"); n != finalsProcesses || l.calls("peaks") != 1 {
+				t.Errorf("%d sessions alone, peaks measured %d times", n, l.calls("peaks"))
+			}
+			i := slices.IndexFunc(e.Evidence, func(e Evidence) bool { return e.Check == "first measurement" })
+			if i < 0 || e.Evidence[i].Outcome != c.first {
+				t.Errorf("%v", rows(e.Evidence))
+			}
+			if took > 2*finalsProcesses*2*(settleTime+10*time.Second) {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// Disturbed finals take more rounds, find the same winner, and end.
+func TestFinalsBusy(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		for seed := range uint64(max(*measurements/3, 1)) {
+			l := contest(80e3, 70e3, 90e3)
+			l.rng = rand.New(rand.NewPCG(seed, 1))
+			l.weather = busy
+			for _, a := range l.actors {
+				a.threads = threads
+			}
+			f, took := finals(t, l, labPlan())
+			if seed == 0 {
+				t.Logf("%d threads: %v, %d rounds", threads, took.Round(100*time.Millisecond), l.asked)
+			}
+			if f.Winner != 1 || !f.VsBaseline.Significant || !f.VsRunnerUp.Significant {
+				t.Errorf("seed %d: winner %d of %v, against the baseline %v, against the runner-up %v", seed, f.Winner, verdicts(f), f.VsBaseline, f.VsRunnerUp)
+			}
+			if took > 2*time.Minute {
+				t.Errorf("seed %d: it took %v", seed, took)
+			}
+			for i, e := range f.Entries {
+				if n := len(e.Timings[0].SamplesNS); n < 20 {
+					t.Errorf("seed %d, entry %d: %d samples", seed, i, n)
+				}
+			}
+		}
+	}
+}
+
+func TestHoldProfile(t *testing.T) {
+	const tensor, conflicts = "tensor pipe active", "shared memory bank conflicts"
+	read := []Evidence{
+		{Check: tensor, Outcome: Passed, Value: 25, Unit: "%"},
+		{Check: conflicts, Outcome: Passed, Value: 7},
+		{Check: "DRAM throughput", Outcome: Passed, Value: 0, Unit: "%"},
+		{Check: "SM busy", Outcome: NotRun, Detail: "no permission"},
+	}
+	for _, c := range []struct {
+		name   string
+		bounds []kernels.Bound
+		rows   []string
+		reason string
+	}{
+		{"no bound", nil, nil, ""},
+		{"within", []kernels.Bound{{Counter: tensor, Min: at(1.0), Max: at(90.0)}}, []string{
+			"requires tensor pipe active passed 25 % >= 1: ", "requires tensor pipe active passed 25 % <= 90: ",
+		}, ""},
+		{"at the bounds", []kernels.Bound{{Counter: tensor, Min: at(25.0), Max: at(25.0)}}, []string{
+			"requires tensor pipe active passed 25 % >= 25: ", "requires tensor pipe active passed 25 % <= 25: ",
+		}, ""},
+		{"below", []kernels.Bound{{Counter: tensor, Min: at(25.5)}}, []string{
+			"requires tensor pipe active failed 25 % >= 25.5: 25 %, at least 25.5 is required",
+		}, "requires tensor pipe active: 25 %, at least 25.5 is required"},
+		{"nothing at all", []kernels.Bound{{Counter: "DRAM throughput", Min: at(0.1)}}, []string{
+			"requires DRAM throughput failed 0 % >= 0.1: 0 %, at least 0.1 is required",
+		}, "requires DRAM throughput: 0 %, at least 0.1 is required"},
+		{"above none", []kernels.Bound{{Counter: conflicts, Max: at(0.0)}}, []string{
+			"requires shared memory bank conflicts failed 7  <= 0: 7, at most 0 is required",
+		}, "requires shared memory bank conflicts: 7, at most 0 is required"},
+		{"the first counts", []kernels.Bound{{Counter: conflicts, Max: at(7.0)}, {Counter: tensor, Max: at(3.0)}, {Counter: conflicts, Max: at(6.0)}}, []string{
+			"requires shared memory bank conflicts passed 7  <= 7: ", "requires tensor pipe active failed 25 % <= 3: 25 %, at most 3 is required",
+			"requires shared memory bank conflicts failed 7  <= 6: 7, at most 6 is required",
+		}, "requires tensor pipe active: 25 %, at most 3 is required"},
+		{"not read", []kernels.Bound{{Counter: "SM busy", Min: at(99.0), Max: at(100.0)}}, []string{
+			"requires SM busy not run 0  <= 0: at least 99 is required: no permission", "requires SM busy not run 0  <= 0: at most 100 is required: no permission",
+		}, ""},
+		{"not profiled", []kernels.Bound{{Counter: "L2 throughput", Min: at(99.0)}}, []string{
+			"requires L2 throughput not run 0  <= 0: at least 99 is required: profiling is switched off",
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, reason := holdProfile(c.bounds, read)
+			var rows []string
+			for _, e := range got {
+				side := "<="
+				if e.AtLeast {
+					side = ">="
+				}
+				rows = append(rows, fmt.Sprintf("%s %s %g %s %s %g: %s", e.Check, e.Outcome, e.Value, e.Unit, side, e.Limit, e.Detail))
+			}
+			if diff := cmp.Diff(c.rows, rows); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if reason != c.reason {
+				t.Errorf("reason %q, want %q", reason, c.reason)
+			}
+		})
+	}
+}

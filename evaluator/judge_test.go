@@ -1,0 +1,626 @@
+package evaluator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// rows writes evidence as "check outcome".
+func rows(list []Evidence) (out []string) {
+	for _, e := range list {
+		out = append(out, fmt.Sprintf("%s %s", e.Check, e.Outcome))
+	}
+	return out
+}
+
+func at[T any](x T) *T { return &x }
+
+// times makes a function that fails with err the first n times.
+func times(n int, err error) func() error {
+	return func() error {
+		if n--; n >= 0 {
+			return err
+		}
+		return nil
+	}
+}
+
+// What an honest candidate's evidence looks like, check by check.
+func TestEvidence(t *testing.T) {
+	l := newLab(1)
+	l.missing = []Tool{{Name: "tsan", Missing: "install it"}, {Name: "objdump", Missing: "no"}, {Name: "asan"}}
+	r := judged(t, l, labPlan())
+	if r.Verdict != Correct || math.Abs(r.Fitness-0.8) > 0.02 || len(r.Timings) != 1 {
+		t.Fatalf("%s %s, fitness %g", r.Verdict, r.Reason, r.Fitness)
+	}
+	var got []string
+	for _, s := range r.Steps {
+		got = append(got, fmt.Sprintf("%s %s", s.Stage, s.Outcome))
+		for _, row := range rows(s.Evidence) {
+			got = append(got, "  "+row)
+		}
+	}
+	want := []string{
+		"render passed",
+		"compile passed", "  compiler passed", "  blocking diagnostics passed", "  binary passed",
+		"inspect passed", "  requires ^vfm passed", "  forbids ^div passed",
+		"parity passed", "  parity small seed 1 passed", "  parity small seed 2 passed", "  parity small seed 3 passed",
+		"  parity odd seed 1 passed", "  parity odd seed 2 passed", "  parity odd seed 3 passed", "  parity main seed 1 passed",
+		"sanitize passed", "  asan passed", "  memcheck passed", "  tsan not run",
+		"benchmark passed", "  outputs after timing main passed", "  clock main passed", "  floor main passed", "  conditions main passed",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if l.open != 0 {
+		t.Errorf("%d sessions are still open", l.open)
+	}
+}
+
+// Each way of failing gives its verdict, in its stage, with the name of its check.
+func TestVerdicts(t *testing.T) {
+	seen := func(change func(*Observation)) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			o := Observation{Outputs: []Output{right}, Threads: 1}
+			if r.Shape.Name == "odd" && r.Contents == 1 {
+				change(&o)
+			}
+			return o, nil
+		}
+	}
+	output := func(w Output) func(*Observation) {
+		return func(o *Observation) { w.Name, w.Elements = "y", 70; o.Outputs = []Output{right, w} }
+	}
+	comparing := func(err error) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			if r.Shape.Name == "main" {
+				return Observation{}, err
+			}
+			return Observation{Outputs: []Output{right}}, nil
+		}
+	}
+	tool := func(name string, f Findings, err error) func(string) (Findings, error) {
+		return func(t string) (Findings, error) {
+			if t != name {
+				return Findings{Outputs: []Output{right}}, nil
+			}
+			return f, err
+		}
+	}
+	after := func(change func(*Observation)) func(SampleRequest) Observation {
+		n := 0
+		return func(SampleRequest) Observation {
+			o := Observation{Outputs: []Output{right}, Threads: 1}
+			if n++; n == 4 {
+				change(&o)
+			}
+			return o
+		}
+	}
+	last := func(change func(*Observation)) func(SampleRequest) Observation {
+		return func(r SampleRequest) Observation {
+			o := Observation{Outputs: []Output{right}, Threads: 1}
+			if r.Last {
+				change(&o)
+			}
+			return o
+		}
+	}
+	lost := &Lost{Reason: "killed"}
+	const odd, tuned = "parity odd seed 2: ", "parity main seed 1: "
+	for _, c := range []struct {
+		name    string
+		change  func(l *scriptedLab, a *actor)
+		stage   Stage
+		verdict Verdict
+		reason  string // begins so
+		check   string // of the evidence that failed, or was not run
+	}{
+		{"refused", func(_ *scriptedLab, a *actor) { a.build = BuildReport{Refused: "k.c:1: error: no", Log: "much"} }, StageCompile, Compile, "k.c:1: error: no", "compiler"},
+		{"geometry", func(_ *scriptedLab, a *actor) { a.build.Geometry = "2048 threads in a block" }, StageCompile, Render, "2048 threads", "launch geometry"},
+		{"blocking", func(_ *scriptedLab, a *actor) { a.build.Log = "fine\nit spills badly here\n" }, StageCompile, Compile, "a diagnostic that blocks: it spills badly here", "blocking diagnostics"},
+		{"blocking on a GPU", func(l *scriptedLab, a *actor) {
+			l.kind, a.build.Log = "cuda", "warning: Cannot perform wmma load or store on local memory"
+		}, StageCompile, Compile, "a diagnostic that blocks: warning: Cannot", "blocking diagnostics"},
+		{"no entry", func(_ *scriptedLab, a *actor) { a.inspection.Refused = "there is no entry" }, StageInspect, Inspect, "entry: there is no entry", "entry"},
+		{"lacks", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = mnemonics{"ret": 1} }, StageInspect, Inspect, "requires ^vfm: no instruction", "requires ^vfm"},
+		{"has", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = mnemonics{"vfma": 1, "divps": 2} }, StageInspect, Inspect, "forbids ^div: 2 instructions of the binary match ^div (divps)", "forbids ^div"},
+
+		{"guard", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Guard = "wrote behind y" }) }, StageParity, Parity, odd + "wrote behind y", "parity odd seed 2"},
+		{"input", func(_ *scriptedLab, a *actor) {
+			a.compare = seen(func(o *Observation) { o.InputChanged = "x changed" })
+		}, StageParity, Parity, odd + "x changed", "parity odd seed 2"},
+		{"error", func(_ *scriptedLab, a *actor) { a.compare = seen(output(Output{Error: 2e-3})) }, StageParity, Parity, odd + "output y: error 0.002", "parity odd seed 2"},
+		{"NaN error", func(_ *scriptedLab, a *actor) { a.compare = seen(output(Output{Error: math.NaN()})) }, StageParity, Parity, odd + "output y: error NaN", "parity odd seed 2"},
+		{"not finite", func(_ *scriptedLab, a *actor) { a.compare = seen(output(Output{NotFinite: 2})) }, StageParity, Parity, odd + "output y: 2 of 70 elements are not finite", "parity odd seed 2"},
+		{"unwritten", func(_ *scriptedLab, a *actor) { a.compare = seen(output(Output{Unwritten: 3})) }, StageParity, Parity, odd + "output y: 3 of 70 elements were not written", "parity odd seed 2"},
+		{"nothing compared", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Outputs = nil }) }, StageParity, Parity, odd + "no output was compared", "parity odd seed 2"},
+		{"different", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Different = "y[1]" }) }, StageParity, Parity, odd + "not the same answer twice: y[1]", "parity odd seed 2"},
+		{"threads", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Threads = 2 }) }, StageParity, Launch, odd + "left threads running: 2 where its definition declares 1", "parity odd seed 2"},
+		{"crash", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Reason: "SIGSEGV"}) }, StageParity, Launch, tuned + "SIGSEGV", "parity main seed 1"},
+		{"hang", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Hang: true, Reason: "no answer"}) }, StageParity, Timeout, tuned + "no answer", "parity main seed 1"},
+		{"lost, always", func(_ *scriptedLab, a *actor) { a.compare = comparing(lost) }, StageParity, Launch, tuned + "the process that ran it died, twice: killed", "parity main seed 1"},
+		{"load", func(_ *scriptedLab, a *actor) {
+			a.open = func(Purpose) error { return &Fault{Reason: "undefined symbol"} }
+		}, StageParity, Launch, "load: undefined symbol", "load"},
+		{"end", func(_ *scriptedLab, a *actor) {
+			a.end = func(Purpose) ([]Evidence, error) { return nil, &Fault{Reason: "left a process"} }
+		}, StageParity, Launch, "end of the process: left a process", "end of the process"},
+
+		{"finding", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{By: "ubsan", Found: "overflow"}, nil)
+		}, StageSanitize, Sanitizer, "ubsan: overflow", "ubsan"},
+		{"finding and crash", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{By: "asan", Found: "overflow"}, &Fault{Reason: "SIGABRT"})
+		}, StageSanitize, Sanitizer, "asan: overflow; SIGABRT", "asan"},
+		{"crash under a tool", func(_ *scriptedLab, a *actor) { a.launch = tool("memcheck", Findings{}, &Fault{Reason: "SIGILL"}) }, StageSanitize, Sanitizer, "memcheck: SIGILL", "memcheck"},
+		{"hang under a tool", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("memcheck", Findings{}, &Fault{Hang: true, Reason: "no answer"})
+		}, StageSanitize, Timeout, "memcheck: no answer", "memcheck"},
+		{"lost under a tool, always", func(_ *scriptedLab, a *actor) { a.launch = tool("asan", Findings{}, lost) }, StageSanitize, Sanitizer, "asan: the process that ran it died, twice", "asan"},
+		{"wrong under a tool", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{Outputs: []Output{{Name: "y", Error: 1}}}, nil)
+		}, StageSanitize, Sanitizer, "asan: in this build, where memory that was not written holds junk, output y", "asan"},
+
+		{"wrong after timing", func(_ *scriptedLab, a *actor) { a.after = after(output(Output{Error: 1})) }, StageBenchmark, Parity, "outputs after timing main: after timing: output y: error 1", "outputs after timing main"},
+		{"guard after timing", func(_ *scriptedLab, a *actor) { a.after = last(func(o *Observation) { o.Guard = "wrote" }) }, StageBenchmark, Parity, "outputs after timing main: after timing: wrote", "outputs after timing main"},
+		{"input after timing", func(_ *scriptedLab, a *actor) { a.after = last(func(o *Observation) { o.InputChanged = "x" }) }, StageBenchmark, Parity, "outputs after timing main: after timing: x", "outputs after timing main"},
+		{"threads after timing", func(_ *scriptedLab, a *actor) { a.after = last(func(o *Observation) { o.Threads = 3 }) }, StageBenchmark, Launch, "outputs after timing main: after timing: left threads running: 3", "outputs after timing main"},
+		{"nothing compared after timing", func(_ *scriptedLab, a *actor) {
+			a.after = func(SampleRequest) Observation { return Observation{} }
+		}, StageBenchmark, Parity, "outputs after timing main: no output was compared", "outputs after timing main"},
+		{"clock", func(_ *scriptedLab, a *actor) { a.claims = liar(1.3, 1) }, StageBenchmark, Implausible, "clock main: its clock disagrees with evotune's: of ", "clock main"},
+		{"no clock", func(l *scriptedLab, a *actor) {
+			l.kind = "cuda"
+			a.claims = func(r Reading, _ float64, _ *rand.Rand) Reading { r.WallNS = 0; return r }
+		}, StageBenchmark, Implausible, "clock main: ", "clock main"},
+		{"work elsewhere", func(l *scriptedLab, a *actor) { l.kind, a.claims = "cuda", liar(1.5, 1) }, StageBenchmark, Implausible, "clock main: ", "clock main"},
+		{"undeclared threads", func(_ *scriptedLab, a *actor) { a.ns, a.working = 30e3, 4 }, StageBenchmark, Implausible, "clock main: ", "clock main"},
+		{"floor", func(_ *scriptedLab, a *actor) { a.ns = 8.5e3 }, StageBenchmark, Implausible, "floor main: a launch took ", "floor main"},
+		{"no time", func(_ *scriptedLab, a *actor) {
+			a.claims = func(r Reading, _ float64, _ *rand.Rand) Reading { r.NS = 0; r.CPUNS, r.WallNS = 1, 1; return r }
+		}, StageBenchmark, Implausible, "", ""},
+		{"crash while timed", func(_ *scriptedLab, a *actor) {
+			a.fault = func(Purpose, SampleRequest) error { return &Fault{Reason: "SIGBUS"} }
+		}, StageBenchmark, Launch, "benchmark main: SIGBUS", "benchmark main"},
+		{"hang while timed", func(_ *scriptedLab, a *actor) {
+			a.fault = func(_ Purpose, r SampleRequest) error {
+				if r.Last {
+					return &Fault{Hang: true, Reason: "no answer"}
+				}
+				return nil
+			}
+		}, StageBenchmark, Timeout, "benchmark main: no answer", "benchmark main"},
+		{"lost while timed, always", func(_ *scriptedLab, a *actor) {
+			a.fault = func(Purpose, SampleRequest) error { return lost }
+		}, StageBenchmark, Launch, "benchmark main: the process that ran it died, twice", "benchmark main"},
+		{"bad end", func(_ *scriptedLab, a *actor) {
+			a.end = func(p Purpose) ([]Evidence, error) {
+				if p == ForTiming {
+					return nil, &Fault{Reason: "status 3"}
+				}
+				return nil, nil
+			}
+		}, StageBenchmark, Launch, "end of the process: status 3", "end of the process"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(1)
+			c.change(l, l.actors["1"])
+			r := judged(t, l, labPlan())
+			if r.Verdict != c.verdict || r.Stage != c.stage || !strings.HasPrefix(r.Reason, c.reason) || r.Fitness != 0 {
+				t.Errorf("%s in %s: %q", r.Verdict, r.Stage, r.Reason)
+			}
+			s := r.Steps[len(r.Steps)-1]
+			i := slices.IndexFunc(s.Evidence, func(e Evidence) bool { return e.Check == c.check && e.Outcome == Failed })
+			if s.Outcome != Failed || i < 0 && c.check != "" {
+				t.Errorf("the last step is %s: %v", s.Outcome, rows(s.Evidence))
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Errorf("the result cannot be stored: %v", err)
+			}
+			if l.open != 0 {
+				t.Errorf("%d sessions are still open", l.open)
+			}
+		})
+	}
+}
+
+// Who is implausible is looked at again: peaks measured again, a fresh session
+// and no incumbent; and never more than once.
+func TestSecondLook(t *testing.T) {
+	higher := func(p Peaks) Peaks { p.Rates["f32/1"] *= 1.2; return p }
+	for _, c := range []struct {
+		name    string
+		change  func(l *scriptedLab, a *actor)
+		verdict Verdict
+		first   Check
+	}{
+		{"below the floor", func(_ *scriptedLab, a *actor) { a.ns = 8.5e3 }, Implausible, Failed},
+		{"the peaks were too low", func(l *scriptedLab, a *actor) { a.ns = 8.5e3; l.measure = higher }, Correct, Passed},
+		{"its first reading only", func(l *scriptedLab, a *actor) {
+			first := true
+			a.open = func(p Purpose) error { first = p != ForFinals; return nil }
+			a.claims = func(r Reading, _ float64, _ *rand.Rand) Reading {
+				if first {
+					r.NS, r.CPUNS, r.WallNS = r.NS/10, r.CPUNS/10, r.WallNS/10
+				}
+				return r
+			}
+		}, Correct, Passed},
+		{"a liar in its first session only", func(l *scriptedLab, a *actor) {
+			fresh := false
+			a.open = func(p Purpose) error { fresh = p == ForFinals; return nil }
+			a.claims = func(r Reading, _ float64, rng *rand.Rand) Reading {
+				if fresh {
+					return r
+				}
+				return liar(1.5, 1)(r, 1, rng)
+			}
+		}, Correct, Passed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(1)
+			c.change(l, l.actors["1"])
+			r := judged(t, l, labPlan())
+			if r.Verdict != c.verdict {
+				t.Errorf("%s: %s", r.Verdict, r.Reason)
+			}
+			if e := r.Steps[len(r.Steps)-1].Evidence[0]; e.Check != "first measurement" || e.Outcome != c.first {
+				t.Errorf("%+v", e)
+			}
+			if p, first, again := l.calls("peaks"), l.calls("open 1"), l.calls("open 2"); p != 1 || first != 1 || again != 1 {
+				t.Errorf("peaks measured %d times, %d sessions and %d fresh ones", p, first, again)
+			}
+		})
+	}
+}
+
+// A process that was lost once is started again, at every stage.
+func TestLostOnce(t *testing.T) {
+	l := newLab(1)
+	a := l.actors["1"]
+	gone := &Lost{Reason: "killed"}
+	comparing, launching, sampling := times(1, gone), times(1, gone), times(1, gone)
+	a.compare = func(r CompareRequest) (Observation, error) {
+		o := Observation{Outputs: []Output{right}}
+		if r.Shape.Name == "main" {
+			return o, comparing()
+		}
+		return o, nil
+	}
+	a.launch = func(tool string) (Findings, error) {
+		if tool == "asan" {
+			return Findings{Outputs: []Output{right}}, launching()
+		}
+		return Findings{Outputs: []Output{right}}, nil
+	}
+	a.fault = func(_ Purpose, r SampleRequest) error {
+		if r.Last {
+			return sampling()
+		}
+		return nil
+	}
+	r := judged(t, l, labPlan())
+	if r.Verdict != Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	if s, _ := r.Step(StageParity); len(s.Evidence) != 7 {
+		t.Errorf("evidence of the lost process is kept: %v", rows(s.Evidence))
+	}
+}
+
+// What cannot be run is "not run", which is never "passed".
+func TestUnsupported(t *testing.T) {
+	l := newLab(1)
+	a := l.actors["1"]
+	a.unsupported = map[string]string{"small": "too small for its tiles"}
+	a.inspection = Inspection{NotCounted: "objdump is not installed", Measures: []Measure{{Check: "stack frame", NotRead: "the compiler does not tell"}}}
+	r := judged(t, l, labPlan())
+	if r.Verdict != Correct {
+		t.Fatalf("%s: %s", r.Verdict, r.Reason)
+	}
+	var got []string
+	for _, s := range r.Steps {
+		if s.Outcome == NotRun {
+			got = append(got, string(s.Stage))
+		}
+		for _, e := range s.Evidence {
+			if e.Outcome == NotRun {
+				got = append(got, e.Check+": "+e.Detail)
+			}
+		}
+	}
+	want := []string{
+		"inspect", "stack frame: the compiler does not tell", "instructions: objdump is not installed",
+		"mnemonic ^vfm: objdump is not installed", "mnemonic ^div: objdump is not installed",
+		"parity small: too small for its tiles", "sanitize", "asan: too small for its tiles", "memcheck: too small for its tiles",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	l = newLab(1)
+	l.actors["1"].launch = func(string) (Findings, error) { return Findings{NotRun: "AVX-512"}, nil }
+	if s, _ := judged(t, l, labPlan()).Step(StageSanitize); s.Outcome != NotRun {
+		t.Errorf("sanitizers that did not run: %s", s.Outcome)
+	}
+}
+
+func TestInspectionBounds(t *testing.T) {
+	measures := []Measure{
+		{Check: "stack frame", Value: 64, Unit: "bytes", Bound: MaxStack, Detail: "f"},
+		{Check: "registers", Value: 128, Bound: MaxRegisters},
+		{Check: "spills", Value: 8, Unit: "bytes", Bound: MaxSpill},
+		{Check: "local memory", Value: 4, Unit: "instructions", Bound: LocalMemory},
+		{Check: "shared memory", Value: 1e6, Unit: "bytes"},
+	}
+	for _, c := range []struct {
+		name   string
+		bounds kernels.Binary
+		failed []string
+		reason string
+	}{
+		{"none", kernels.Binary{}, nil, ""},
+		{"kept", kernels.Binary{MaxStack: at[int64](64), MaxRegisters: at[int64](128), MaxSpill: at[int64](8)}, nil, ""},
+		{"stack", kernels.Binary{MaxStack: at[int64](63)}, []string{"stack frame"}, "stack frame: f 64 bytes, allowed are 63"},
+		{"no stack", kernels.Binary{MaxStack: at[int64](0)}, []string{"stack frame", "local memory"}, "stack frame: f 64 bytes, allowed are 0"},
+		{"registers", kernels.Binary{MaxRegisters: at[int64](127)}, []string{"registers"}, "registers: 128 , allowed are 127"},
+		{"spills", kernels.Binary{MaxSpill: at[int64](0)}, []string{"spills"}, "spills: 8 bytes, allowed are 0"},
+	} {
+		l := newLab(1)
+		l.actors["1"].inspection = Inspection{Measures: measures}
+		j := &judge{lab: l, rules: rulesOf("cpu")}
+		a := l.artifact("candidate 1", l.actors["1"])
+		a.Source.Implementation = &kernels.Implementation{Binary: c.bounds}
+		out, err := j.Inspect(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range out.Evidence {
+			if e.Outcome == Failed {
+				got = append(got, e.Check)
+			}
+		}
+		if !slices.Equal(got, c.failed) || out.Reason != c.reason || (out.Verdict == Inspect) != (c.reason != "") {
+			t.Errorf("%s: %v, %s %q", c.name, got, out.Verdict, out.Reason)
+		}
+	}
+}
+
+// What is wrong must fail the tolerance; what happens to be right says nothing.
+func TestControls(t *testing.T) {
+	answer := func(errors map[string]float64) func(kernels.Control, kernels.Shape) ([]Output, error) {
+		return func(c kernels.Control, s kernels.Shape) ([]Output, error) {
+			e, ok := errors[s.Name]
+			if !ok || c.Kind == kernels.Zeros {
+				e = 1
+			}
+			if e < 0 {
+				return nil, nil
+			}
+			return []Output{{Name: "y", Error: e}}, nil
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		kind   string
+		errors map[string]float64
+		want   string
+	}{
+		{"refused", "cpu", nil, ""},
+		{"passes", "cpu", map[string]float64{"odd": 1e-4}, `kernel scripted: the control "constant" passes at shape odd with an error of 0.0001`},
+		{"the right answer at one shape", "cpu", map[string]float64{"small": 1e-15}, ""},
+		{"not made at one shape", "cpu", map[string]float64{"small": -1}, ""},
+		{"the right answer everywhere", "cpu", map[string]float64{"small": 0, "odd": 0}, `the control "constant" says nothing at any shape`},
+		{"not made anywhere", "cpu", map[string]float64{"small": -1, "odd": -1}, `the control "constant" says nothing at any shape`},
+		{"NaN is refused", "cpu", map[string]float64{"odd": math.NaN()}, ""},
+		{"at the tuned shape of a CPU", "cpu", map[string]float64{"main": 1e-4}, ""},
+		{"at the tuned shape of a GPU", "cuda", map[string]float64{"main": 1e-4}, "passes at shape main"},
+	} {
+		l := newLab(1)
+		l.kind, l.control = c.kind, answer(c.errors)
+		_, err := NewJudge(t.Context(), l, labPlan())
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (!errors.Is(err, ErrControl) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	l := newLab(1)
+	broken := errors.New("no space left")
+	l.control = func(kernels.Control, kernels.Shape) ([]Output, error) { return nil, broken }
+	if _, err := NewJudge(t.Context(), l, labPlan()); !errors.Is(err, broken) || errors.Is(err, ErrControl) {
+		t.Errorf("a failure of the machine: %v", err)
+	}
+}
+
+// The baseline is proven before anything rests on it.
+func TestBaselines(t *testing.T) {
+	wrong := func(CompareRequest) (Observation, error) {
+		return Observation{Outputs: []Output{{Name: "y", Error: 1}}}, nil
+	}
+	for _, c := range []struct {
+		name   string
+		change func(l *scriptedLab)
+		want   string
+	}{
+		{"right", func(*scriptedLab) {}, ""},
+		{"wrong", func(l *scriptedLab) { l.baseline[""].compare = wrong }, "kernel scripted, the scripted baseline: parity: parity small seed 1: output y"},
+		{"refused", func(l *scriptedLab) { l.baseline[""].build.Refused = "error: no" }, "compile: at shape small: error: no"},
+		{"sanitizer", func(l *scriptedLab) {
+			l.baseline[""].launch = func(string) (Findings, error) { return Findings{By: "asan", Found: "overflow"}, nil }
+		}, "sanitizer: asan: overflow"},
+		{"a vendor's routine is not sanitized", func(l *scriptedLab) {
+			l.vendor = true
+			l.baseline[""].launch = func(string) (Findings, error) { return Findings{By: "asan", Found: "overflow"}, nil }
+		}, ""},
+		{"cannot compute a verify shape", func(l *scriptedLab) { l.baseline[""].unsupported = map[string]string{"odd": "70 is odd"} }, ""},
+		{"cannot compute a tuned shape", func(l *scriptedLab) { l.baseline[""].unsupported = map[string]string{"main": "1000"} }, "compile: it cannot compute the tuned shape main: 1000"},
+		{"another is wrong, at its shape", func(l *scriptedLab) {
+			l.baseline["main"] = &actor{ns: 100e3, threads: 1, compare: wrong}
+		}, "parity: parity main seed 1: output y"},
+		{"another would be wrong where it is not used", func(l *scriptedLab) {
+			l.baseline["main"] = &actor{ns: 100e3, threads: 1, compare: func(r CompareRequest) (Observation, error) {
+				if r.Shape.Name != "main" {
+					return wrong(r)
+				}
+				return Observation{Outputs: []Output{right}}, nil
+			}}
+		}, ""},
+	} {
+		l := newLab(1)
+		c.change(l)
+		_, err := NewJudge(t.Context(), l, labPlan())
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (!errors.Is(err, ErrBaseline) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	l := newLab(1)
+	for range 2 {
+		if _, err := NewJudge(t.Context(), l, labPlan()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.calls("launch"); n != len(l.tools) {
+		t.Errorf("a baseline that passed is sanitized again: %d launches", n)
+	}
+	l.tools = append(l.tools, "tsan")
+	if _, err := NewJudge(t.Context(), l, labPlan()); err != nil || l.calls("launch") != 5 {
+		t.Errorf("with another tool: %d launches, %v", l.calls("launch"), err)
+	}
+}
+
+// The limits follow what the baseline takes.
+func TestLimit(t *testing.T) {
+	l := newLab(1)
+	l.baseline[""].ns = 100e6
+	b, err := NewJudge(t.Context(), l, labPlan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := b.(*judge)
+	if got := j.limit(kernels.Shape{Name: "main"}); got != 20*time.Second {
+		t.Errorf("a launch may take %v", got)
+	}
+	j.usual["main"] = time.Microsecond
+	if got := j.limit(kernels.Shape{Name: "main"}); got != 5*time.Second {
+		t.Errorf("a short launch may take %v", got)
+	}
+	if got := j.limit(kernels.Shape{Name: "unknown"}); got != 0 {
+		t.Errorf("without a baseline a launch may take %v", got)
+	}
+}
+
+// A measurement that never settles ends in time, is told with what disturbed it,
+// is not tried again, and is not the answer for another genome of the binary.
+func TestUnsettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(1)
+		l.weather = busy
+		l.actors["1"] = &actor{ns: 20e6, threads: 2} // it waits in each of its batches
+		p := labPlan()
+		b, err := NewJudge(t.Context(), l, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := NewOrdeal(b, p)
+		for range 2 {
+			l.log = nil
+			begin := time.Now()
+			r, err := o.Evaluate(t.Context(), labGenome(t, p, 1), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Verdict != Infrastructure || r.Stage != StageBenchmark || r.SharedWith != "" ||
+				!strings.Contains(r.Disturbed, "others use 95% of the cores") || r.Reason != "time main: "+r.Disturbed {
+				t.Errorf("%s in %s: %q, disturbed by %q", r.Verdict, r.Stage, r.Reason, r.Disturbed)
+			}
+			if took := time.Since(begin); took < settleTime || took > settleTime+10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if n := l.calls("open 1"); n != 1 || l.calls("peaks") > 0 {
+				t.Errorf("measured %d times, peaks %d times", n, l.calls("peaks"))
+			}
+			if _, err := json.Marshal(r); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Below the floor on a busy machine: what the peaks of that machine may explain
+// is nobody's fault, after a second look; what they cannot explain is.
+func TestFloorOnABusyMachine(t *testing.T) {
+	for _, c := range []struct {
+		ns   float64
+		say  string
+		want Verdict
+	}{{7e3, "others use a core", Infrastructure}, {5e3, "others use a core", Implausible}, {7e3, "", Implausible}} {
+		l := newLab(1)
+		l.actors["1"].ns = c.ns
+		l.weather.say = c.say
+		l.weather.slices = 0
+		r := judged(t, l, labPlan())
+		if r.Verdict != c.want || (r.Disturbed != "") != (c.want == Infrastructure) || l.calls("peaks") != 1 || l.calls("open 2") != 1 {
+			t.Errorf("%g ns, %q: %s %q, disturbed by %q", c.ns, c.say, r.Verdict, r.Reason, r.Disturbed)
+		}
+		if e := r.Steps[len(r.Steps)-1].Evidence; e[0].Check != "first measurement" || e[0].Outcome != Failed {
+			t.Errorf("the first look: %v", rows(e))
+		}
+	}
+}
+
+// A failure of the machine at any step is an error, and retried.
+func TestMachineFails(t *testing.T) {
+	broken := errors.New("no space left")
+	l := newLab(1)
+	fail := times(2, broken)
+	l.actors["1"].fault = func(Purpose, SampleRequest) error { return fail() }
+	if r := judged(t, l, labPlan()); r.Verdict != Correct || l.calls("open 1") != 3 {
+		t.Errorf("%s %q after %d sessions", r.Verdict, r.Reason, l.calls("open 1"))
+	}
+	l = newLab(1)
+	l.actors["1"].fault = func(Purpose, SampleRequest) error { return broken }
+	if r := judged(t, l, labPlan()); r.Verdict != Infrastructure || r.Disturbed != "" || !strings.Contains(r.Reason, "no space left") {
+		t.Errorf("%s %q, disturbed by %q", r.Verdict, r.Reason, r.Disturbed)
+	}
+}
+
+func TestMergeObservations(t *testing.T) {
+	bad := []Output{{Name: "y", Error: math.NaN(), NotFinite: 1}, {Name: "y", Unwritten: 1}, {Name: "y", Error: 0.5}}
+	for _, b := range bad {
+		for _, first := range []bool{true, false} {
+			var o Observation
+			for _, x := range []bool{first, !first} {
+				if x {
+					o.merge(Observation{Outputs: []Output{b}, Guard: "g", Threads: 3})
+				} else {
+					o.merge(Observation{Outputs: []Output{right}, InputChanged: "i", Different: "d", Threads: 1})
+				}
+			}
+			got := o.Outputs[0]
+			if len(o.Outputs) != 1 || got.NotFinite != b.NotFinite || got.Unwritten != b.Unwritten || b.Error == 0.5 && got.Error != 0.5 {
+				t.Errorf("%+v is forgotten: %+v", b, o.Outputs)
+			}
+			if o.Guard != "g" || o.InputChanged != "i" || o.Different != "d" || o.Threads != 3 {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+}

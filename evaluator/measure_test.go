@@ -1,0 +1,377 @@
+package evaluator
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var measurements = flag.Int("measurements", 6, "how many measurements the tests of timing simulate for each case; with 100 or more, the tables have all rows")
+
+// A tableRow is what became of many measurements of one kind.
+type tableRow struct {
+	verdicts map[Verdict]int
+	rounds   []float64
+	seconds  []float64
+	ratios   []float64 // over the truth, of those that have a time
+	dropped  float64
+}
+
+// measureMany times candidate 1 again and again.
+func measureMany(t *testing.T, l *scriptedLab, n int) (row tableRow) {
+	t.Helper()
+	row.verdicts = map[Verdict]int{}
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewJudge(t.Context(), l, labPlan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := l.actors["1"]
+		for range n {
+			begin := time.Now()
+			l.asked = 0
+			l.log = nil
+			timings, out, err := b.Benchmark(t.Context(), l.artifact("candidate 1", a), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row.verdicts[out.Verdict]++
+			row.rounds = append(row.rounds, float64(l.asked))
+			row.seconds = append(row.seconds, time.Since(begin).Seconds())
+			if out.Verdict == "" {
+				row.ratios = append(row.ratios, timings[0].Ratio/(a.ns/l.baseline[""].ns))
+				row.dropped += float64(timings[0].Discarded) / float64(timings[0].Discarded+len(timings[0].SamplesNS))
+			}
+		}
+	})
+	for _, s := range []*[]float64{&row.rounds, &row.seconds, &row.ratios} {
+		slices.Sort(*s)
+	}
+	return row
+}
+
+func (r tableRow) String() string {
+	var b strings.Builder
+	for _, v := range []Verdict{"", Implausible, Infrastructure} {
+		name := string(v)
+		if v == "" {
+			name = "timed"
+		}
+		fmt.Fprintf(&b, "%s %4d  ", name, r.verdicts[v])
+	}
+	q := func(s []float64, at float64) float64 {
+		if len(s) == 0 {
+			return math.NaN()
+		}
+		return Quantile(s, at)
+	}
+	fmt.Fprintf(&b, "rounds %3.0f %4.0f %5.0f  seconds %5.2f %5.2f %5.2f  ratio/truth %.3f %.3f %.3f  dropped %.0f%%",
+		q(r.rounds, 0.5), q(r.rounds, 0.95), q(r.rounds, 1), q(r.seconds, 0.5), q(r.seconds, 0.95), q(r.seconds, 1),
+		q(r.ratios, 0.01), q(r.ratios, 0.5), q(r.ratios, 0.99), 100*r.dropped/math.Max(1, float64(len(r.ratios))))
+	return b.String()
+}
+
+// machines are the weathers of the tables. What is beyond busy was not measured: three times as many
+// processes.
+var machines = []struct {
+	name string
+	weather
+}{{"calm", calm}, {"busy", busy}, {"crowded", func() weather {
+	w := busy
+	w.outside, w.run, w.slices = 0.8, 3e6, 0.75
+	return w
+}()}}
+
+// An honest candidate is never called a liar, whatever the machine does, and its
+// ratio is true. The table is what the rules cost.
+func TestHonest(t *testing.T) {
+	for _, m := range machines {
+		for _, c := range []struct {
+			name    string
+			a       actor
+			base    int
+			timed   bool // even on a busy machine
+			seconds float64
+		}{
+			{"1 thread", actor{ns: 80e3, threads: 1}, 1, true, 2},
+			{"1 thread, beside 2", actor{ns: 80e3, threads: 1}, 2, true, 8},
+			{"2 threads", actor{ns: 80e3, threads: 2}, 1, true, 8},
+			{"2 threads, beside 2", actor{ns: 80e3, threads: 2}, 2, true, 15},
+			{"2 declared, 1 works", actor{ns: 80e3, threads: 2, working: 1}, 1, true, 8},
+			{"launches of 20 ms", actor{ns: 20e6, threads: 1}, 1, true, 3},
+			{"20 ms, 2 threads", actor{ns: 20e6, threads: 2}, 1, false, 40},
+			{"launches of 11 us", actor{ns: 11e3, threads: 1}, 1, true, 2},
+		} {
+			l := newLab(1)
+			l.weather = m.weather
+			l.actors["1"] = &c.a
+			l.baseline[""].threads = c.base
+			row := measureMany(t, l, *measurements)
+			t.Logf("%-7s  %-20s %s", m.name, c.name, row)
+			if row.verdicts[Implausible] > 0 {
+				t.Errorf("%s, %s: an honest candidate is implausible", m.name, c.name)
+			}
+			if m.name == "crowded" {
+				continue
+			}
+			if (m.name == "calm" || c.timed) && row.verdicts[""] != *measurements {
+				t.Errorf("%s, %s: not always timed", m.name, c.name)
+			}
+			if len(row.ratios) > 0 {
+				if lo, hi := Quantile(row.ratios, 0.01), Quantile(row.ratios, 0.99); lo < 0.95 || hi > 1.05 {
+					t.Errorf("%s, %s: ratios from %.3f to %.3f of the truth", m.name, c.name, lo, hi)
+				}
+			}
+			if m.name == "calm" && row.rounds[len(row.rounds)-1] > 40 {
+				t.Errorf("%s, %s: %g rounds on a calm machine", m.name, c.name, row.rounds[len(row.rounds)-1])
+			}
+			if n := len(row.seconds); row.seconds[n-1] > c.seconds {
+				t.Errorf("%s, %s: %.1f s", m.name, c.name, row.seconds[n-1])
+			}
+		}
+	}
+}
+
+// A lie is caught, and one that is not caught does not pay.
+func TestLies(t *testing.T) {
+	for _, m := range machines {
+		for _, threads := range [][2]int{{1, 1}, {2, 1}, {2, 2}} {
+			if m.name == "crowded" && *measurements < 100 {
+				continue
+			}
+			smallest := math.Inf(1)
+			lies := []float64{1.2, 1.1}
+			if *measurements >= 100 {
+				lies = []float64{5, 3, 2, 1.5, 1.3, 1.2, 1.15, 1.1, 1.08, 1.07, 1.06, 1.05, 1.04, 1.03, 1.02}
+			}
+			for _, lie := range lies {
+				l := newLab(1)
+				l.weather = m.weather
+				l.actors["1"] = &actor{ns: 200e3, threads: threads[0], working: threads[1], claims: liar(lie, 1)}
+				row := measureMany(t, l, *measurements)
+				t.Logf("%-7s  %d declared, %d work, lies %.2f  %s", m.name, threads[0], threads[1], lie, row)
+				caught := row.verdicts[Implausible] == *measurements
+				if caught && lie < smallest {
+					smallest = lie
+				}
+				if !caught && (m.name != "crowded" && lie >= 1.2 || m.name == "calm" && lie >= 1.1) {
+					t.Errorf("%s, %v threads: a lie of %g is not always caught", m.name, threads, lie)
+				}
+				if len(row.ratios) > 0 && row.ratios[0] < 0.90 {
+					t.Errorf("%s, %v threads: a lie of %g gains %.3f", m.name, threads, lie, row.ratios[0])
+				}
+			}
+			t.Logf("%-7s  %d declared, %d work: the smallest lie that is always caught is %.2f", m.name, threads[0], threads[1], smallest)
+		}
+	}
+}
+
+// Whoever chooses which of its readings are believed gains nothing by it.
+func TestChosenReadings(t *testing.T) {
+	chooser := func(below, share float64, spoil func(*Reading)) func(Reading, float64, *rand.Rand) Reading {
+		return func(r Reading, slow float64, rng *rand.Rand) Reading {
+			if slow > below && rng.Float64() < share {
+				spoil(&r)
+			}
+			return r
+		}
+	}
+	sleeps := func(r *Reading) { r.WallNS += 1e6 }                // after the timed region
+	works := func(r *Reading) { r.WallNS += 1e6; r.CPUNS += 1e6 } // the same, with a core
+	always := math.Inf(-1)
+	for _, m := range machines[:2] {
+		for _, threads := range []int{1, 2} {
+			for _, c := range []struct {
+				name   string
+				claims func(Reading, float64, *rand.Rand) Reading
+			}{
+				{"lies 1.1 in 60%", liar(1.1, 0.6)},
+				{"lies 1.1 in 95%", liar(1.1, 0.95)},
+				{"lies 3 in 60%", liar(3, 0.6)},
+				{"lies 3 in 95%", liar(3, 0.95)},
+				{"sleeps after its slower half", chooser(1, 1, sleeps)},
+				{"works after its slower half", chooser(1, 1, works)},
+				{"works after 40%, whichever", chooser(always, 0.4, works)},
+			} {
+				l := newLab(1)
+				l.weather = m.weather
+				l.weather.noise = 0.05
+				l.actors["1"] = &actor{ns: 200e3, threads: threads, claims: c.claims}
+				row := measureMany(t, l, *measurements)
+				t.Logf("%-7s  %d threads, %-30s %s", m.name, threads, c.name, row)
+				if len(row.ratios) > 0 && Quantile(row.ratios, 0.5) < 0.96 {
+					t.Errorf("%s, %d threads, %s: gains %.3f", m.name, threads, c.name, Quantile(row.ratios, 0.5))
+				}
+			}
+		}
+	}
+}
+
+// plain makes a tally of readings that nothing disturbs, with these ratios by turns.
+func plain(j *judge, n int, ratios []float64, pairNS float64) *tally {
+	t := j.newTally(Artifact{Threads: 1}, j.plan.Tune[0])
+	t.base = 1
+	for i := range n {
+		read := func(ns float64) Reading { return Reading{NS: ns, WallNS: ns + 80e3, CPUNS: ns + 80e3} }
+		t.pairs = append(t.pairs, pair{read(pairNS / 2 * ratios[i%len(ratios)]), read(pairNS / 2), 1, 1})
+	}
+	return t
+}
+
+// On a calm machine sampling stops as it always did.
+func TestEnough(t *testing.T) {
+	j := &judge{rules: rulesOf("cpu"), plan: twoShapes()}
+	j.plan.Samples, j.plan.SampleTime = 20, time.Second
+	j.plan.Tune = j.plan.Tune[:1]
+	for _, c := range []struct {
+		n         int
+		ratios    []float64
+		spent     time.Duration
+		incumbent float64
+		pairNS    float64
+		want      string
+	}{
+		{2, []float64{5}, 20 * time.Second, 1, 5e6, ""},
+		{3, []float64{1.2, 1.3}, 0, 1, 5e6, "slower"},
+		{3, []float64{1.05, 1.3}, 0, 1, 5e6, ""},
+		{3, []float64{1.3}, 0, 0, 5e6, ""},
+		{5, []float64{1}, 0, 0, 5e6, ""},
+		{6, []float64{1, 1.005}, 0, 0, 5e6, "precise"},
+		{6, []float64{1, 1.5}, 0, 0, 5e6, ""},
+		{5, []float64{1, 1.5}, time.Second, 0, 5e6, "limit"},
+		{4, []float64{1, 1.5}, time.Second, 0, 5e6, ""},
+		{3, []float64{1, 1.5}, 2 * time.Second, 0, 500e6, "limit"},
+		{2, []float64{1, 1.5}, 2 * time.Second, 0, 500e6, ""},
+		{20, []float64{1, 1.5}, 0, 0, 5e6, "limit"},
+	} {
+		if got := j.enough(plain(j, c.n, c.ratios, c.pairNS), c.spent, c.incumbent, 0); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	j.plan.Tune = twoShapes().Tune
+	if got := j.enough(plain(j, 3, []float64{1.3}, 5e6), 0, 1, 0); got != "" {
+		t.Errorf("of two shapes, one that is slower: %q", got)
+	}
+	if got := j.enough(plain(j, 5, []float64{1}, 5e6), 0, 0, 1e7); got != "limit" {
+		t.Errorf("below the floor: %q", got)
+	}
+
+	// Disturbed: more than the plan's samples until the ratio has settled.
+	for _, c := range []struct {
+		n      int
+		ratios []float64
+		spent  time.Duration
+		want   string
+	}{
+		{20, []float64{1, 1.02}, 2 * time.Second, "precise"},
+		{20, []float64{0.975, 1, 1.025}, 2 * time.Second, "limit"},
+		{20, []float64{1, 1.5}, 2 * time.Second, ""},
+		{80, []float64{1, 1.15}, 31 * time.Second, "limit"},
+		{80, []float64{1, 1.5}, 31 * time.Second, "unsettled"},
+		{5, []float64{1}, 31 * time.Second, ""}, // the time of few, long launches
+	} {
+		tl := plain(j, c.n, c.ratios, 5e6)
+		tl.seen.Disturbed = "others"
+		if got := j.enough(tl, c.spent, 0, 0); got != c.want {
+			t.Errorf("disturbed, %+v: %q", c, got)
+		}
+	}
+}
+
+// On a GPU the events are held against evotune's clock.
+func TestClocksOnAGPU(t *testing.T) {
+	j := &judge{rules: rulesOf("cuda"), plan: labPlan()}
+	for _, c := range []struct {
+		what        string
+		event, wall float64 // of a launch
+		batch       int
+		wrong       bool
+	}{
+		{"the same", 10e3, 10.1e3, 50, false},
+		{"one long launch", 1e6, 1.02e6, 1, false},
+		{"the cost of a batch", 10e3, 11e3, 50, false},
+		{"most of the work outside of the events", 38, 9e6, 1, true},
+		{"a fifth of it", 10e3, 12.5e3, 500, true},
+		{"no wall clock", 1, 0, 1, true},
+	} {
+		tl := j.newTally(Artifact{}, j.plan.Tune[0])
+		for range 40 {
+			mine := Reading{NS: c.event, WallNS: c.wall * float64(c.batch)}
+			tl.pairs = append(tl.pairs, pair{mine, Reading{NS: 10e3, WallNS: 520e3}, c.batch, 50})
+		}
+		if got := tl.count().chance() < guilt; got != c.wrong {
+			t.Errorf("%s: wrong is %t: %s", c.what, got, tl.lie())
+		}
+	}
+	// A host that is late now and then is no lie, and its readings do not count.
+	tl := j.newTally(Artifact{}, j.plan.Tune[0])
+	for i := range 40 {
+		mine, theirs := Reading{NS: 10e3, WallNS: 520e3}, Reading{NS: 10e3, WallNS: 520e3}
+		if i%7 == 3 {
+			mine.WallNS += 1e6
+		}
+		if i%7 == 5 {
+			theirs.WallNS += 1e6
+		}
+		tl.pairs = append(tl.pairs, pair{mine, theirs, 50, 50})
+	}
+	if c := tl.count(); c.chance() < doubt || len(c.samples) < 30 || Median(c.samples) != 10e3 {
+		t.Errorf("%d samples, chance %g", len(c.samples), c.chance())
+	}
+}
+
+// An honest candidate on a GPU, beside a host with other work.
+func TestHonestOnAGPU(t *testing.T) {
+	l := newLab(1)
+	l.kind, l.actors["1"].threads, l.baseline[""].threads = "cuda", 0, 0
+	l.weather = weather{passed: [5]float64{8, 14, 25, 40, 60}, awake: [5]float64{}, run: math.Inf(1), outside: 0.05, noise: 0.003}
+	row := measureMany(t, l, *measurements)
+	t.Log(row)
+	if row.verdicts[""] != *measurements || row.rounds[len(row.rounds)-1] > 24 {
+		t.Errorf("%s", row)
+	}
+}
+
+func TestFloor(t *testing.T) {
+	l := newLab(1)
+	l.peaks = Peaks{Rates: map[string]float64{"f32/1": 1e9, "f32/2": 1.5e9, "memory/1": 1e9}, CacheBytes: 0, Cores: 2}
+	p := labPlan()
+	j := &judge{lab: l, rules: rulesOf("cpu"), spec: p.Definition.ProblemOn("cpu")}
+	floor := func(threads, sets int) float64 {
+		t.Helper()
+		ns, err := j.floor(t.Context(), &tally{shape: p.Tune[0], threads: threads, sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ns
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6*want {
+			t.Errorf("%s: %g ns, want %g", what, got, want)
+		}
+	}
+	near("a million operations", floor(1, 1), 1e6/1.1)
+	near("two threads", floor(2, 1), 1e6/1.5/1.1)
+	near("four threads on two cores", floor(4, 1), 1e6/1.5/1.1)
+	l.peaks.Rates["f32/1"], l.peaks.Rates["f32/2"] = 1e15, 1e15
+	near("inputs from memory", floor(1, 1), 4000/1.3)
+	l.peaks.CacheBytes = 1600 // of which 1.25 times count
+	near("half of the inputs from memory", floor(1, 1), 2000/1.3)
+	near("of two sets, three quarters", floor(1, 2), 3000/1.3)
+	delete(l.peaks.Rates, "memory/1")
+	l.peaks.Rates["read"], l.peaks.Rates["copy"], l.peaks.Rates["l2"] = 0.5e9, 1e9, 4e9
+	near("a GPU, beyond its cache", floor(0, 1), 6000/1.3)
+	l.peaks.CacheBytes = 1 << 20
+	near("a GPU, in its cache", floor(0, 1), 8000/4/1.3)
+	l.peaks.Rates = map[string]float64{"tensor-f16": 1}
+	if got := floor(1, 1); got != 0 {
+		t.Errorf("without a peak there is a floor of %v ns", got)
+	}
+}
