@@ -58,10 +58,10 @@ const (
 )
 
 var kindCodes = map[Kind]byte{
-	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7,
+	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7, KindMeasured: 8,
 }
 
-var kindNames = func() (names [8]Kind) {
+var kindNames = func() (names [9]Kind) {
 	for k, c := range kindCodes {
 		names[c] = k
 	}
@@ -132,8 +132,8 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendString(b, a.Genome)
 		b = appendString(b, a.Operator)
 		b = appendIDs(b, a.Parents)
-	case KindTold:
-		t := e.Told
+	case KindTold, KindMeasured:
+		t := e.result()
 		b = binary.AppendUvarint(b, uint64(t.Index))
 		b = appendID(b, t.Candidate)
 		b = appendString(b, t.Verdict)
@@ -192,11 +192,13 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 			d.fail("an asked event has no detail")
 		}
 		e.Asked = &Asked{Index: d.index(), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
-	case KindTold:
+	case KindTold, KindMeasured:
 		t := &Told{Index: d.index(), Candidate: d.id(), Verdict: d.string()}
 		t.Fitness, t.MedianNS, t.BaselineNS = d.floats()
 		t.Key = d.id()
-		e.Told = t
+		if e.Told = t; e.Kind == KindMeasured {
+			e.Told, e.Measured = nil, t
+		}
 	case KindFinals:
 		f := &Finals{Winner: d.id()}
 		f.Fitness, f.MedianNS, f.BaselineNS = d.floats()
@@ -225,8 +227,8 @@ func payloads(e *Event) (first, second *json.RawMessage) {
 	switch {
 	case e.Started != nil:
 		return &e.Started.Config, &e.Started.Description
-	case e.Told != nil:
-		return &e.Told.Detail, nil
+	case e.result() != nil:
+		return &e.result().Detail, nil
 	case e.Finals != nil:
 		return &e.Finals.Detail, nil
 	case e.Note != nil:
