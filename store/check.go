@@ -432,7 +432,7 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			index(slices.Equal(r.parents, born), "candidate %s is indexed with other parents", a.Candidate)
 		}
 	case KindTold, KindMeasured:
-		t := e.result()
+		t := e.Result()
 		r, ok := c.find(e, t.Candidate, no)
 		if e.Kind == KindTold {
 			c.results++

@@ -133,7 +133,7 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendString(b, a.Operator)
 		b = appendIDs(b, a.Parents)
 	case KindTold, KindMeasured:
-		t := e.result()
+		t := e.Result()
 		b = binary.AppendUvarint(b, uint64(t.Index))
 		b = appendID(b, t.Candidate)
 		b = appendString(b, t.Verdict)
@@ -227,8 +227,8 @@ func payloads(e *Event) (first, second *json.RawMessage) {
 	switch {
 	case e.Started != nil:
 		return &e.Started.Config, &e.Started.Description
-	case e.result() != nil:
-		return &e.result().Detail, nil
+	case e.Result() != nil:
+		return &e.Result().Detail, nil
 	case e.Finals != nil:
 		return &e.Finals.Detail, nil
 	case e.Note != nil:

@@ -41,8 +41,8 @@ type Event struct {
 	Measured *Told `json:"measured,omitempty"`
 }
 
-// result is the result that a told or measured event records, or nil.
-func (e *Event) result() *Told {
+// Result is what a told or a measured event records, or nil.
+func (e *Event) Result() *Told {
 	if e.Measured != nil {
 		return e.Measured
 	}
@@ -107,6 +107,10 @@ type Finals struct {
 	Finalists []string        `json:"finalists,omitempty"`
 	Detail    json.RawMessage `json:"detail,omitempty"`
 }
+
+// Continued is the reason of a resumption that ends a pause: the campaign waited
+// for the machine in the process that it had stopped in.
+const Continued = "continued"
 
 // A Note says why a campaign stopped, resumed or finished.
 type Note struct {

@@ -153,7 +153,7 @@ func (r *campaignRecord) take(e *Event, of related) {
 	case KindAsked:
 		r.asked++
 	case KindTold, KindMeasured:
-		t := e.result()
+		t := e.Result()
 		if e.Kind == KindTold {
 			r.told++
 		} else if of.was != "" {
@@ -578,8 +578,8 @@ func validate(e *Event) error {
 			ids = append(ids, e.Asked.Parents...)
 		}
 	case KindTold, KindMeasured:
-		if ok = (e.Kind == KindTold) == (e.Told != nil) && e.result() != nil; ok {
-			ids = append(ids, e.result().Candidate)
+		if ok = (e.Kind == KindTold) == (e.Told != nil) && e.Result() != nil; ok {
+			ids = append(ids, e.Result().Candidate)
 		}
 	case KindFinals:
 		if ok = e.Finals != nil; ok {
@@ -602,7 +602,7 @@ func validate(e *Event) error {
 			return refuse("index %d", e.Asked.Index)
 		}
 	case KindTold, KindMeasured:
-		switch t := e.result(); {
+		switch t := e.Result(); {
 		case t.Index < 0:
 			return refuse("index %d", t.Index)
 		case t.Verdict == "":

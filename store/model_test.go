@@ -55,13 +55,13 @@ func (m *model) candidates() []*Candidate {
 				out = append(out, c)
 			}
 			c.Asked, c.AskedAt, c.AskedSeq = *e.Asked, e.Time, e.Seq
-		case e.result() != nil:
-			c := byID[e.result().Candidate]
-			c.Told, c.ToldAt, c.ToldSeq, c.Again = e.result(), e.Time, e.Seq, e.Measured != nil
+		case e.Result() != nil:
+			c := byID[e.Result().Candidate]
+			c.Told, c.ToldAt, c.ToldSeq, c.Again = e.Result(), e.Time, e.Seq, e.Measured != nil
 		case e.Finals != nil:
 			for _, id := range participants(e.Finals) {
 				c := byID[id]
-				c.Finalist, c.FinalsSeq, c.Finals = true, e.Seq, bare(e).Finals
+				c.Finalist, c.FinalsSeq, c.Finals = true, e.Seq, e.Finals
 				if id == e.Finals.Winner {
 					c.Proven = true
 				}
@@ -86,7 +86,7 @@ func (m *model) campaign(id string) Campaign {
 			c.Asked++
 		case KindTold, KindMeasured:
 			t := bare(e)
-			r := t.result()
+			r := t.Result()
 			if old := was[r.Candidate]; old == "" {
 				c.Evaluated++
 			} else if c.Verdicts[old]--; c.Verdicts[old] == 0 {
@@ -95,7 +95,7 @@ func (m *model) campaign(id string) Campaign {
 			was[r.Candidate] = r.Verdict
 			c.Verdicts[r.Verdict]++
 			if r.Verdict == correct && (c.Best == nil || r.Fitness < c.Best.Fitness) {
-				c.Best = r
+				c.Best, c.BestAgain = r, e.Measured != nil
 			}
 		case KindFinals:
 			c.Finals = e.Finals

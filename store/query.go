@@ -34,8 +34,10 @@ type Campaign struct {
 	Evaluated int            `json:"evaluated"`
 	Verdicts  map[string]int `json:"verdicts"`
 	// Best is the correct result with the smallest fitness, the oldest of
-	// several; nil when there is none. Its Detail is not filled in.
-	Best *Told `json:"best,omitempty"`
+	// several; nil when there is none. Its Detail is not filled in. BestAgain says
+	// that it is of a second measurement.
+	Best      *Told `json:"best,omitempty"`
+	BestAgain bool  `json:"best_again,omitempty"`
 	// Finals is the newest comparison; nil when there was none. Its Detail is
 	// filled in by Store.Campaign only.
 	Finals *Finals `json:"finals,omitempty"`
@@ -68,8 +70,9 @@ type Candidate struct {
 	// Proven that it won some finals of its campaign.
 	Finalist bool `json:"finalist"`
 	Proven   bool `json:"proven"`
-	// FinalsSeq is the newest finals it was in, or 0, and Finals that event, without
-	// its Detail.
+	// FinalsSeq is the newest finals it was in, or 0, and Finals that event. Its
+	// Detail is filled in by Store.Candidate, and everywhere for those that did not
+	// win: only there is what the finals measured of them.
 	FinalsSeq uint64  `json:"finals_seq,omitempty"`
 	Finals    *Finals `json:"finals,omitempty"`
 }
@@ -81,6 +84,7 @@ type reader struct {
 	events, details, campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
 	records map[uint64]*campaignRecord
+	finals  map[uint64]*Finals // with their Detail
 }
 
 // query runs f with a reader.
@@ -90,7 +94,7 @@ func (s *Store) query(f func(*reader) error) error {
 			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
 			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
-			records: map[uint64]*campaignRecord{},
+			records: map[uint64]*campaignRecord{}, finals: map[uint64]*Finals{},
 		}
 		return f(r)
 	}))
@@ -134,7 +138,7 @@ func (r *reader) expect(seq uint64, kind Kind) (Event, bool, error) {
 // result reads an event that must record a result.
 func (r *reader) result(seq uint64) (e Event, t *Told, detail bool, err error) {
 	e, detail, err = r.event(seq)
-	if t = e.result(); err == nil && t == nil {
+	if t = e.Result(); err == nil && t == nil {
 		err = disagree("event %d is %s, not %s", seq, e.Kind, KindTold)
 	}
 	return e, t, detail, err
@@ -295,14 +299,14 @@ func (r *reader) campaign(no uint64, payloads bool) (Campaign, error) {
 		c.Reason = note.Note.Reason
 	}
 	if rec.best != 0 {
-		_, told, _, err := r.result(rec.best)
+		e, told, _, err := r.result(rec.best)
 		if err != nil {
 			return Campaign{}, err
 		}
 		if told.Fitness != rec.fitness {
 			return Campaign{}, disagree("event %d has fitness %v, not %v", rec.best, told.Fitness, rec.fitness)
 		}
-		c.Best = told
+		c.Best, c.BestAgain = told, e.Measured != nil
 	}
 	if rec.finals != 0 {
 		finals, err := get(rec.finals, KindFinals)
@@ -541,16 +545,33 @@ func (r *reader) candidate(rec candidateRecord, payloads bool) (Candidate, error
 		c.Told, c.ToldAt = told, e.Time
 	}
 	if rec.finals != 0 {
-		finals, _, err := r.expect(rec.finals, KindFinals)
-		if err != nil {
+		if c.Finals, err = r.finalsOf(rec.finals, id, payloads); err != nil {
 			return Candidate{}, err
 		}
-		if !slices.Contains(participants(finals.Finals), id) {
+		if !slices.Contains(participants(c.Finals), id) {
 			return Candidate{}, disagree("candidate %s is not in the finals of event %d", id, rec.finals)
 		}
-		c.Finals = finals.Finals
 	}
 	return c, nil
+}
+
+// finalsOf reads finals for one who was in them: with their Detail, but for the
+// winner only if it is asked for.
+func (r *reader) finalsOf(seq uint64, id string, payloads bool) (*Finals, error) {
+	if f := r.finals[seq]; f != nil && (payloads || f.Winner != id) {
+		return f, nil
+	}
+	e, detail, err := r.expect(seq, KindFinals)
+	if err != nil {
+		return nil, err
+	}
+	if detail && (payloads || e.Finals.Winner != id) {
+		if err := r.fill(&e); err != nil {
+			return nil, err
+		}
+		r.finals[seq] = e.Finals
+	}
+	return e.Finals, nil
 }
 
 // A Query selects campaigns whose candidates are ranked. Empty fields select all.
