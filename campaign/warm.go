@@ -11,7 +11,6 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/library"
-	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 
@@ -142,9 +141,7 @@ func (n *neighbour) winner(s *store.Store, rank int) (*store.Candidate, error) {
 				}
 			}
 		}
-		n.winners = slices.DeleteFunc(best, func(c store.Candidate) bool {
-			return report.FiguresOf(c).Fitness > runnerUp*report.FiguresOf(best[0]).Fitness
-		})
+		n.winners = slices.DeleteFunc(best, func(c store.Candidate) bool { return c.Told.Fitness > runnerUp*best[0].Told.Fitness })
 	}
 	if rank >= len(n.winners) {
 		return nil, nil
