@@ -17,7 +17,7 @@ import (
 // The encoding of an event, version 1. All integers are varints of
 // encoding/binary unless said otherwise.
 //
-//	byte    1, the version
+//	byte    1, the version; 2 in measured events, which version 1 does not know
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -39,6 +39,7 @@ import (
 //	uint32  CRC-32C as above
 const (
 	encodingVersion = 1
+	measuredVersion = 2
 
 	flagDetail = 1
 
@@ -93,10 +94,18 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] != encodingVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], encodingVersion)
+	if body[0] != encodingVersion && body[0] != measuredVersion {
+		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], measuredVersion)
 	}
 	return body[1:], nil
+}
+
+// versionOf is the version of a record of that kind.
+func versionOf(k Kind) byte {
+	if k == KindMeasured {
+		return measuredVersion
+	}
+	return encodingVersion
 }
 
 // encodeEvent encodes the part of an event that queries read. campaign is the Seq
@@ -106,7 +115,7 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 	if hasDetail(e) {
 		flags |= flagDetail
 	}
-	b := append(make([]byte, 0, 256), encodingVersion, kindCodes[e.Kind], flags)
+	b := append(make([]byte, 0, 256), versionOf(e.Kind), kindCodes[e.Kind], flags)
 	b = binary.AppendVarint(b, e.Time.Unix())
 	b = binary.AppendUvarint(b, uint64(e.Time.Nanosecond()))
 	b = binary.AppendUvarint(b, campaign)
@@ -164,6 +173,9 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 	code, flags := d.byte(), d.byte()
 	if d.err == nil && (code == 0 || int(code) >= len(kindNames)) {
 		d.fail("kind %d is unknown", code)
+	}
+	if d.err == nil && b[0] != versionOf(kindNames[code]) {
+		d.err = fmt.Errorf("%w: record version %d of a %s event, %d is known", ErrVersion, b[0], kindNames[code], versionOf(kindNames[code]))
 	}
 	if d.err == nil && flags&^byte(flagDetail) != 0 {
 		d.fail("flags %#x are unknown", flags)

@@ -313,7 +313,7 @@ func TestCandidate(t *testing.T) {
 		ID: "eeee0001", Campaign: "two", Kernel: "sgemm", Device: "f00d", Shapes: []string{"1024", "odd"},
 		Asked: *asked("two", 0, "eeee0001").Asked, AskedAt: noon, AskedSeq: 11, ToldSeq: 12, ToldAt: noon,
 		Told: told("two", 0, "eeee0001", 0.7).Told, Finalist: true, Proven: true, FinalsSeq: 16,
-		Finals: bare(finals("two", "eeee0001", "eeee0001", "ffff0001")).Finals,
+		Finals: finals("two", "eeee0001", "eeee0001", "ffff0001").Finals,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("candidate (-want +got):\n%s", diff)

@@ -181,6 +181,11 @@ type thorough struct{ evaluator.Evaluator }
 // Usage passes on what the evaluator tells.
 func (t thorough) Usage() (evaluator.Usage, bool) { return evaluator.UsageOf(t.Evaluator) }
 
+// Conditions passes on what the evaluator tells.
+func (t thorough) Conditions(ctx context.Context) (evaluator.Conditions, bool) {
+	return evaluator.ConditionsOf(ctx, t.Evaluator)
+}
+
 // Evaluate knows of no incumbent.
 func (t thorough) Evaluate(ctx context.Context, g genome.Genome, _ float64) (evaluator.Result, error) {
 	return t.Evaluator.Evaluate(ctx, g, 0)
