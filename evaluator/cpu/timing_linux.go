@@ -243,23 +243,35 @@ func (c *contender) lookAtAll(left *evaluator.Observation) {
 // them makes that sample faster than it can be.
 func (c *contender) calibrate(target time.Duration) error {
 	c.batch = 1
-	for try := range 4 {
+	best := math.Inf(1)
+	for try := range calibrations {
 		r, err := c.run(c.batch)
 		if err != nil {
 			return err
 		}
-		want := int(min(max(math.Ceil(float64(target)/max(r.NS, 1)), 1), float64(c.place.sets)))
-		// The first launch is no measure: caches, pages and clocks are cold, and
-		// on a busy machine the process may have waited for a core. One that
-		// takes very long is not repeated for that.
-		if want <= c.batch+c.batch/4 && (try > 0 || r.NS*float64(c.batch) > 100*float64(target)) {
+		took := r.NS * float64(c.batch)
+		best = min(best, max(r.NS, 1))
+		want := int(min(max(math.Ceil(float64(target)/best), 1), float64(c.place.sets)))
+		// The first launch is no measure: caches, pages and clocks are cold. Nor
+		// is one that waited for a core. One that takes very long is not repeated
+		// for that.
+		measure := try > 0 && r.WaitedNS < took/10 || took > 100*float64(target)
+		switch {
+		case measure && want <= c.batch+c.batch/4:
 			return nil
+		case measure:
+			c.batch = want
+		default:
+			c.batch = max(c.batch, want)
 		}
-		c.batch = want
 	}
 	_, err := c.run(c.batch)
 	return err
 }
+
+// calibrations is how often the size of a batch is tried; four are enough where
+// nothing disturbs.
+const calibrations = 8
 
 // contend prepares a process that knows the shape for being timed at it.
 func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r evaluator.SampleRequest) (*contender, error) {
