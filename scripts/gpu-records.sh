@@ -191,6 +191,55 @@ pace() {
   rm -rf "$cache"
 }
 
+# side: the pace of another build, bin/tune-old with bin/tune-cuda-old, beside
+# this one's, by turns, caches empty.
+side() {
+  local turn cache worker
+  for turn in old new new old; do
+    cache=$(mktemp -d)
+    worker=bin/tune-cuda tune=bin/tune
+    [ $turn = old ] && worker=bin/tune-cuda-old tune=bin/tune-old
+    $tune run gemm --implementation wmma --shape 2048 --time "$(seconds "${SIDE:-30}")" --window 96 --finalists -1 --backend cuda \
+      --cuda-worker $worker --store "$out/side-$turn.db" --cache-dir "$cache" >"$out/side-$turn.txt" 2>&1
+    say "side: $turn: status $?; $(grep -h 'a minute)' "$out/side-$turn.txt" | tail -1)"
+    rm -rf "$cache"
+  done
+}
+
+# busy: a campaign while another process multiplies matrices on the GPU, for as
+# long as BUSY (45) seconds and then no more, beside a campaign on the calm GPU.
+busy() {
+  local other
+  campaign busy-calm softmax --shape 16384x4096 --time "$(seconds 25)" --finalists 3
+  python3 - >"$out/busy.other.txt" 2>&1 <<'PY' &
+import torch
+a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+while True:
+    for _ in range(20):
+        b = a @ a
+    torch.cuda.synchronize()
+PY
+  other=$!
+  sleep 8
+  (sleep "${BUSY:-45}"; kill -9 $other) &
+  bin/tune run softmax --shape 16384x4096 --time "$(seconds 25)" --finalists 3 --backend cuda --warm-start off --seed 1 \
+    --store "$out/busy.db" --json >"$out/busy.jsonl" 2>"$out/busy.err"
+  say "busy: status $?"
+  kill -9 $other 2>/dev/null
+  python3 - "$out/busy.jsonl" <<'PY' | while read -r line; do say "busy: $line"; done
+import collections, json, sys
+verdicts = collections.Counter()
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    name = e.get("event")
+    if name == "evaluated":
+        verdicts[e["verdict"]] += 1
+    elif name in ("paused", "continued", "finished", "measured", "finals"):
+        print(name, json.dumps({k: v for k, v in e.items() if k in ("reason", "after", "best", "verdict", "winner")})[:300])
+print("verdicts:", dict(verdicts))
+PY
+}
+
 # compile: NVRTC beside nvcc, on one gemm, as many at once as there are cores.
 compile() {
   (cd evaluator/cuda && timeout 100 "$root/bin/cuda.test" -test.run '^$' -test.bench '^BenchmarkCompile$' -test.benchtime 64x >"$out/compile.txt" 2>&1)

@@ -10,10 +10,12 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // TestConformance runs the suite that every backend passes, the zoo included.
 func TestConformance(t *testing.T) {
+	longtest.Skip(t, "measures, and runs the whole zoo")
 	def, cases := loadZoo(t)
 	space := zooSpace(t, def)
 	plan := zooPlan(t, def)

@@ -21,6 +21,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -460,7 +461,7 @@ func BenchmarkCompile(b *testing.B) {
 func TestBuiltinKernels(t *testing.T) {
 	_, _, found := compilers(t)
 	names := []string{"nvcc", "nvrtc"}
-	if testing.Short() {
+	if !longtest.All(t) {
 		names = names[1:]
 	}
 	catalogue, err := kernels.Open()
