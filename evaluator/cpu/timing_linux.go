@@ -132,9 +132,7 @@ type contender struct {
 	place   placement
 	threads int
 	limit   time.Duration // of one batch
-	// trusted is set for the baseline, which is ours.
-	trusted bool
-	next    int // the set whose turn it is
+	next    int           // the set whose turn it is
 	batch   int
 	last    []uint32 // the sets of the last batch
 	rng     *rand.Rand
@@ -161,6 +159,8 @@ func (c *contender) run(n int) (evaluator.Reading, error) {
 	if err != nil {
 		return none, err
 	}
+	// Before it is frozen, for which it needs a core once more.
+	waited := waitedSince(waits, c.p.waits(c.threads))
 	if err := c.p.freeze(); err != nil {
 		return none, err
 	}
@@ -172,8 +172,7 @@ func (c *contender) run(n int) (evaluator.Reading, error) {
 		return none, c.p.fail(false, otherLaunches)
 	}
 	return evaluator.Reading{
-		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used),
-		WaitedNS: waitedSince(waits, c.p.waits(c.threads)),
+		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
 	}, nil
 }
 
@@ -253,24 +252,22 @@ func (c *contender) calibrate(target time.Duration) error {
 		best = min(best, max(r.NS, 1))
 		want := int(min(max(math.Ceil(float64(target)/best), 1), float64(c.place.sets)))
 		// The first launch is no measure: caches, pages and clocks are cold. Nor
-		// is one that waited for a core. One that takes very long is not repeated
-		// for that.
-		measure := try > 0 && r.WaitedNS < took/10 || took > 100*float64(target)
-		switch {
-		case measure && want <= c.batch+c.batch/4:
+		// is one that waited for a core, of which a thread that has ended tells
+		// nothing: the shortest of several is taken. Launches that take very long
+		// are not repeated for that.
+		measure := try >= 3 && r.WaitedNS < took/10 || try > 0 && took > 10*float64(target) || took > 100*float64(target)
+		if measure && want <= c.batch+c.batch/4 {
 			return nil
-		case measure:
+		}
+		if c.batch = max(c.batch, want); measure {
 			c.batch = want
-		default:
-			c.batch = max(c.batch, want)
 		}
 	}
 	_, err := c.run(c.batch)
 	return err
 }
 
-// calibrations is how often the size of a batch is tried; four are enough where
-// nothing disturbs.
+// calibrations is how often the size of a batch is tried at most.
 const calibrations = 8
 
 // contend prepares a process that knows the shape for being timed at it.
@@ -289,7 +286,7 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		rng: newRand(), next: rand.IntN(place.sets),
 	}
 	if p == t.baseline {
-		c.a, c.trusted, t.baseShape = t.theirs, true, d
+		c.a, t.baseShape = t.theirs, d
 	}
 	return c, c.calibrate(r.Batch)
 }
