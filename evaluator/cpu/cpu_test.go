@@ -25,8 +25,22 @@ type sin struct {
 	reason  string // part of it
 }
 
+// disturbed says that other processes kept the machine so busy that a candidate,
+// which is right, could not be timed.
+func disturbed(t *testing.T, r evaluator.Result) bool {
+	t.Helper()
+	if r.Verdict != evaluator.Infrastructure || r.Stage != evaluator.StageBenchmark || r.Disturbed == "" {
+		return false
+	}
+	t.Logf("not timed: %s", r.Disturbed)
+	return true
+}
+
 func (s sin) check(t *testing.T, r evaluator.Result) {
 	t.Helper()
+	if s.verdict == evaluator.Correct && disturbed(t, r) {
+		return
+	}
 	if r.Verdict != s.verdict || r.Stage != s.stage || !strings.Contains(r.Reason, s.reason) {
 		t.Errorf("%s: got %s at %s (%s), want %s at %s (%s)", s.wrong, r.Verdict, r.Stage, r.Reason, s.verdict, s.stage, s.reason)
 	}
@@ -115,7 +129,7 @@ func TestDebugFlavour(t *testing.T) {
 		}
 	}
 	g, r := debug.evaluate(t, "UNROLL", 4), release.evaluate(t, "UNROLL", 4)
-	if r.Verdict != evaluator.Correct {
+	if r.Verdict != evaluator.Correct && !disturbed(t, r) {
 		t.Errorf("release: %s at %s: %s", r.Verdict, r.Stage, r.Reason)
 	}
 	if g.Key == r.Key || g.Binary == r.Binary || g.Source != r.Source {
@@ -222,6 +236,9 @@ func TestSharing(t *testing.T) {
 	group.Wait()
 	shared := 0
 	for _, r := range results {
+		if disturbed(t, r) {
+			t.Skip("skipped: what could not be timed is not shared")
+		}
 		if r.Verdict != evaluator.Correct || r.Binary != results[0].Binary || r.Fitness != results[0].Fitness {
 			t.Errorf("%s %s %v", r.Verdict, r.Binary, r.Fitness)
 		}
@@ -257,7 +274,7 @@ func TestCancel(t *testing.T) {
 	if !wait(time.Minute, func() bool { return len(children(os.Getpid())) <= 1 }) {
 		t.Errorf("processes are left: %v", children(os.Getpid()))
 	}
-	if r := s.evaluate(t); r.Verdict != evaluator.Correct {
+	if r := s.evaluate(t); r.Verdict != evaluator.Correct && !disturbed(t, r) {
 		t.Errorf("after a cancelled evaluation: %s (%s)", r.Verdict, r.Reason)
 	}
 }

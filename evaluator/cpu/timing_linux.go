@@ -132,9 +132,7 @@ type contender struct {
 	place   placement
 	threads int
 	limit   time.Duration // of one batch
-	// trusted is set for the baseline, which is ours.
-	trusted bool
-	next    int // the set whose turn it is
+	next    int           // the set whose turn it is
 	batch   int
 	last    []uint32 // the sets of the last batch
 	rng     *rand.Rand
@@ -161,6 +159,8 @@ func (c *contender) run(n int) (evaluator.Reading, error) {
 	if err != nil {
 		return none, err
 	}
+	// Before it is frozen, for which it needs a core once more.
+	waited := waitedSince(waits, c.p.waits(c.threads))
 	if err := c.p.freeze(); err != nil {
 		return none, err
 	}
@@ -172,8 +172,7 @@ func (c *contender) run(n int) (evaluator.Reading, error) {
 		return none, c.p.fail(false, otherLaunches)
 	}
 	return evaluator.Reading{
-		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used),
-		WaitedNS: waitedSince(waits, c.p.waits(c.threads)),
+		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
 	}, nil
 }
 
@@ -243,23 +242,33 @@ func (c *contender) lookAtAll(left *evaluator.Observation) {
 // them makes that sample faster than it can be.
 func (c *contender) calibrate(target time.Duration) error {
 	c.batch = 1
-	for try := range 4 {
+	best := math.Inf(1)
+	for try := range calibrations {
 		r, err := c.run(c.batch)
 		if err != nil {
 			return err
 		}
-		want := int(min(max(math.Ceil(float64(target)/max(r.NS, 1)), 1), float64(c.place.sets)))
-		// The first launch is no measure: caches, pages and clocks are cold, and
-		// on a busy machine the process may have waited for a core. One that
-		// takes very long is not repeated for that.
-		if want <= c.batch+c.batch/4 && (try > 0 || r.NS*float64(c.batch) > 100*float64(target)) {
+		took := r.NS * float64(c.batch)
+		best = min(best, max(r.NS, 1))
+		want := int(min(max(math.Ceil(float64(target)/best), 1), float64(c.place.sets)))
+		// The first launch is no measure: caches, pages and clocks are cold. Nor
+		// is one that waited for a core, of which a thread that has ended tells
+		// nothing: the shortest of several is taken. Launches that take very long
+		// are not repeated for that.
+		measure := try >= 3 && r.WaitedNS < took/10 || try > 0 && took > 10*float64(target) || took > 100*float64(target)
+		if measure && want <= c.batch+c.batch/4 {
 			return nil
 		}
-		c.batch = want
+		if c.batch = max(c.batch, want); measure {
+			c.batch = want
+		}
 	}
 	_, err := c.run(c.batch)
 	return err
 }
+
+// calibrations is how often the size of a batch is tried at most.
+const calibrations = 8
 
 // contend prepares a process that knows the shape for being timed at it.
 func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r evaluator.SampleRequest) (*contender, error) {
@@ -277,7 +286,7 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		rng: newRand(), next: rand.IntN(place.sets),
 	}
 	if p == t.baseline {
-		c.a, c.trusted, t.baseShape = t.theirs, true, d
+		c.a, t.baseShape = t.theirs, d
 	}
 	return c, c.calibrate(r.Batch)
 }
