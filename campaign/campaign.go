@@ -19,6 +19,15 @@
 // that wrote the log, the campaign starts the search afresh with the log's
 // results as known, and says so.
 //
+// # A disturbed machine
+//
+// A result that the machine disturbed ([evaluator.Result.Disturbed]) is told to
+// the search as a failure, like any other that is not the candidate's. When the
+// search has ended such candidates are measured once more, which the log keeps
+// as events of their own: they count in the finals and in every query, and the
+// search is never told of them. Several such results in a row pause the campaign
+// until the machine is calm; paused time counts towards no budget.
+//
 // # Caveats
 //
 // Results that arrived out of turn are not durable before the ones proposed
@@ -129,11 +138,14 @@ type candidate struct {
 	operator string
 	parents  []string
 	told     bool
-	verdict  evaluator.Verdict
-	fitness  float64
-	median   float64
-	baseline float64
-	binary   string
+	// disturbed: the machine disturbed the measurement that the search was told
+	// of; again: the figures are those of a second one.
+	disturbed, again bool
+	verdict          evaluator.Verdict
+	fitness          float64
+	median           float64
+	baseline         float64
+	binary           string
 }
 
 type runner struct {
@@ -159,9 +171,13 @@ type runner struct {
 	best       int // index into candidates, or -1
 	bestAt     int
 	failures   int    // infrastructure results in a row
+	disturbed  int    // disturbed results since the last that was timed
+	disturbs   string // what disturbed the last of them
 	reason     string // why proposing has stopped; "" while it goes on
 	interrupt  bool
 	exhausted  bool
+
+	paused time.Duration // wall time of this process that does not count
 
 	// How the search went, noted when it came to rest.
 	rested    bool
@@ -202,7 +218,7 @@ func (r *runner) open() error {
 		if err := r.logStart(version); err != nil {
 			return err
 		}
-	} else if err := r.logResume(version); err != nil {
+	} else if err := r.logResume("resumed", r.past.told); err != nil {
 		return err
 	}
 	return nil
@@ -227,13 +243,13 @@ func (r *runner) logStart(version int) error {
 	return nil
 }
 
-func (r *runner) logResume(version int) error {
-	detail, err := json.Marshal(resumption{SearchVersion: version, Offset: r.offset, Budget: r.cfg.Budget})
+func (r *runner) logResume(reason string, evaluated int) error {
+	detail, err := json.Marshal(resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: r.cfg.Budget})
 	if err != nil {
 		return fmt.Errorf("campaign: encode resumption: %w", err)
 	}
 	r.log(store.Event{Kind: store.KindResumed, Note: &store.Note{
-		Reason: "resumed", Evaluated: r.past.told, Detail: detail,
+		Reason: reason, Evaluated: evaluated, Detail: detail,
 	}})
 	return nil
 }
@@ -287,7 +303,14 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 		return r.finish(r.stopped("interrupted"), nil)
 	}
 	r.rest()
-	best, err := r.finals(ctx)
+	err = r.measureAgain(ctx)
+	if r.interrupt && err == nil {
+		return r.finish(r.stopped("interrupted before the finals"), nil)
+	}
+	var best *Best
+	if err == nil {
+		best, err = r.finals(ctx)
+	}
 	if err != nil {
 		if interrupted() {
 			return r.finish(r.stopped("interrupted during the finals"), nil)
@@ -305,10 +328,12 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan result) error {
 	drain := r.opts.Drain
 	var clock <-chan time.Time
+	restart := func() {}
 	if d := r.cfg.Budget.deadline(); d > 0 {
 		t := time.NewTimer(max(0, d-r.elapsed()))
 		defer t.Stop()
 		clock = t.C
+		restart = func() { t.Reset(max(0, d-r.elapsed())) }
 	}
 	// Without a log nothing is read back, and the start is announced at once.
 	r.announceStart()
@@ -329,9 +354,17 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		if r.running == 0 && (len(r.queue) == 0 || r.interrupt) {
 			return nil
 		}
+		wait := r.disturbed >= maxDisturbed && !r.interrupt
+		if wait && r.running == 0 {
+			if err := r.pause(ctx); err != nil {
+				return err
+			}
+			restart()
+			continue
+		}
 		var out chan<- job
 		var next job
-		if len(r.queue) > 0 && !r.interrupt {
+		if len(r.queue) > 0 && !r.interrupt && !wait {
 			i := r.queue[0]
 			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent()}
 			out = jobs
@@ -434,37 +467,20 @@ func (r *runner) tell(res evaluator.Result) error {
 		r.consider(i)
 		return nil
 	}
-	c.told = true
-	c.verdict, c.binary = res.Verdict, res.Binary
-	if res.Verdict == evaluator.Correct {
-		c.fitness = res.Fitness
-		c.median, c.baseline = evaluator.MedianTimes(res.Timings)
+	t, err := c.judged(i, res)
+	if err != nil {
+		return err
 	}
 	r.strategy.Tell(i-r.offset, c.outcome(res.Cost))
 	r.told++
 	r.verdicts[c.verdict]++
 	record := r.consider(i)
-
-	detail, err := json.Marshal(res)
-	if err != nil {
-		return fmt.Errorf("campaign: encode result of %s: %w", c.id, err)
-	}
-	r.log(store.Event{Kind: store.KindTold, Told: &store.Told{
-		Index: i, Candidate: c.id, Verdict: string(c.verdict), Fitness: c.fitness,
-		MedianNS: c.median, BaselineNS: c.baseline, Key: res.Key, Detail: detail,
-	}})
+	r.log(store.Event{Kind: store.KindTold, Told: t})
 	if r.opts.Listen != nil {
-		r.notes = append(r.notes, Event{Evaluated: &Evaluated{
-			Index: i, Candidate: c.id, Genome: c.genome, Operator: c.operator, Parents: c.parents,
-			Result: res, Record: record, Progress: r.progress(),
-		}})
+		r.notes = append(r.notes, Event{Evaluated: r.announced(i, res, record)})
 	}
-	if res.Verdict == evaluator.Infrastructure {
-		if r.failures++; r.failures >= maxInfrastructure {
-			return fmt.Errorf("%w: %d results in a row, the last: %s", ErrInfrastructure, r.failures, res.Reason)
-		}
-	} else {
-		r.failures = 0
+	if err := r.machine(res); err != nil {
+		return err
 	}
 	if r.reason == "" && len(r.candidates) >= len(r.past.asked) {
 		b := r.cfg.Budget
@@ -472,6 +488,33 @@ func (r *runner) tell(res evaluator.Result) error {
 		r.stop(b.spent(r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
 	}
 	return nil
+}
+
+// judged takes the result of candidate i, and makes what the log keeps of it.
+func (c *candidate) judged(i int, res evaluator.Result) (*store.Told, error) {
+	c.told = true
+	c.verdict, c.binary, c.disturbed = res.Verdict, res.Binary, res.Disturbed != ""
+	if res.Verdict == evaluator.Correct {
+		c.fitness = res.Fitness
+		c.median, c.baseline = evaluator.MedianTimes(res.Timings)
+	}
+	detail, err := json.Marshal(res)
+	if err != nil {
+		return nil, fmt.Errorf("campaign: encode result of %s: %w", c.id, err)
+	}
+	return &store.Told{
+		Index: i, Candidate: c.id, Verdict: string(c.verdict), Fitness: c.fitness,
+		MedianNS: c.median, BaselineNS: c.baseline, Key: res.Key, Detail: detail,
+	}, nil
+}
+
+// announced is what is said of candidate i.
+func (r *runner) announced(i int, res evaluator.Result, record bool) *Evaluated {
+	c := r.candidates[i]
+	return &Evaluated{
+		Index: i, Candidate: c.id, Genome: c.genome, Operator: c.operator, Parents: c.parents,
+		Result: res, Record: record, Progress: r.progress(),
+	}
 }
 
 // consider makes candidate i the best if it is.
@@ -499,8 +542,10 @@ func (r *runner) incumbent() float64 {
 	return r.candidates[r.best].fitness
 }
 
-// elapsed is the wall time of this campaign, earlier runs included.
-func (r *runner) elapsed() time.Duration { return r.past.elapsed + time.Since(r.start) }
+// ran is the wall time of this process, and elapsed that of the campaign, earlier
+// runs included. Paused time is in neither.
+func (r *runner) ran() time.Duration     { return time.Since(r.start) - r.paused }
+func (r *runner) elapsed() time.Duration { return r.past.elapsed + r.ran() }
 
 // log queues an event for the next transaction.
 func (r *runner) log(e store.Event) {
@@ -574,7 +619,7 @@ func (r *runner) rest() {
 		return
 	}
 	r.rested = true
-	if d := time.Since(r.start); d > 0 {
+	if d := r.ran(); d > 0 {
 		r.perMinute = float64(r.evaluated()-r.past.told) / d.Minutes()
 	}
 	if u, ok := evaluator.UsageOf(r.problem.Evaluator); ok {
@@ -610,7 +655,7 @@ func (r *runner) progress() Progress {
 	}
 	fresh := p.Evaluated - r.past.told
 	if b.Evaluations > 0 && fresh > 0 {
-		left := time.Duration(float64(time.Since(r.start)) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
+		left := time.Duration(float64(r.ran()) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
 		if p.Remaining < 0 || left < p.Remaining {
 			p.Remaining = max(0, left)
 		}
@@ -633,10 +678,11 @@ func (c *candidate) take(t *store.Told) {
 	c.verdict = evaluator.Verdict(t.Verdict)
 	c.fitness, c.median, c.baseline = t.Fitness, t.MedianNS, t.BaselineNS
 	var d struct {
-		Binary string `json:"binary"`
+		Binary    string `json:"binary"`
+		Disturbed string `json:"disturbed"`
 	}
-	if json.Unmarshal(t.Detail, &d) == nil { // a damaged detail costs only the recognition of equal binaries
-		c.binary = d.Binary
+	if json.Unmarshal(t.Detail, &d) == nil { // a damaged detail costs only the recognition of equal binaries, and of what to measure again
+		c.binary, c.disturbed = d.Binary, d.Disturbed != ""
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/store"
 )
 
@@ -497,13 +498,13 @@ func child(path string) error {
 	return out.Encode(ack{Complete: sum.Complete})
 }
 
-// TestKill9 kills the campaign's process at 50 random instants and resumes it
-// each time. No acknowledged evaluation may be lost, and the lineage must equal
+// TestKill9 kills the campaign's process at random instants, 50 with
+// EVOTUNE_TEST=all, and resumes it each time. No acknowledged evaluation may be lost, and the lineage must equal
 // that of a campaign that was left in peace.
 func TestKill9(t *testing.T) {
-	kills := 50
-	if testing.Short() {
-		kills = 8
+	kills := 8
+	if longtest.All(t) {
+		kills = 50
 	}
 	t.Run("cold", func(t *testing.T) { testKill9(t, kills, false) })
 	t.Run("warm", func(t *testing.T) { testKill9(t, max(8, kills/4), true) })

@@ -14,6 +14,11 @@ type Event struct {
 	Time      time.Time
 	Started   *Started
 	Evaluated *Evaluated
+	// Measured tells of a candidate that was measured a second time, because the
+	// machine disturbed the first measurement.
+	Measured  *Evaluated
+	Paused    *Paused
+	Continued *Continued
 	Finals    *Finals
 	Warning   string
 	Finished  *Finished
@@ -47,6 +52,17 @@ type Evaluated struct {
 	Record bool `json:"record"`
 	// Progress after this evaluation.
 	Progress Progress `json:"-"`
+}
+
+// Paused says that no candidate is evaluated until the machine is calm.
+type Paused struct {
+	// Reason is what disturbs the measurements.
+	Reason string `json:"reason"`
+}
+
+// Continued ends a pause, of the given wall time.
+type Continued struct {
+	After time.Duration `json:"after_ns"`
 }
 
 // Progress sums up a campaign so far.

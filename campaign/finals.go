@@ -82,6 +82,16 @@ func (r *runner) finalists() []int {
 		seen[c.binary] = true
 		correct = append(correct, i)
 	}
+	// In the order in which they were measured.
+	slices.SortStableFunc(correct, func(a, b int) int {
+		switch x, y := r.candidates[a].again, r.candidates[b].again; {
+		case x == y:
+			return 0
+		case x:
+			return 1
+		}
+		return -1
+	})
 	rank := func(fitness func(i int) float64) []int {
 		return slices.SortedStableFunc(slices.Values(correct), func(a, b int) int {
 			return cmp.Compare(fitness(a), fitness(b))

@@ -17,6 +17,7 @@ type past struct {
 	offset        int // proposals before it belong to an older search's path
 	asked         []*store.Asked
 	results       []*store.Told // by index; nil where no result was logged
+	measured      map[int]*store.Told
 	told          int
 	elapsed       time.Duration
 	finals        *store.Finals // over all of the results, or nil
@@ -93,6 +94,15 @@ func (p *past) read(events []store.Event) error {
 			p.results[e.Told.Index] = e.Told
 			p.told++
 			p.finals = nil // there is more to compare now
+		case store.KindMeasured:
+			if p.result(e.Measured.Index) == nil {
+				return fmt.Errorf("campaign %s: event %d: candidate %s was measured again and has no result: run `tune check`", e.Campaign, e.Seq, e.Measured.Candidate)
+			}
+			if p.measured == nil {
+				p.measured = map[int]*store.Told{}
+			}
+			p.measured[e.Measured.Index] = e.Measured
+			p.finals = nil
 		case store.KindFinals:
 			p.finals = e.Finals
 		case store.KindStopped, store.KindFinished:

@@ -23,15 +23,7 @@ type result struct {
 // work evaluates jobs until there are no more. An error ends the campaign.
 func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results chan<- result) error {
 	for j := range jobs {
-		jctx := ctx
-		if r.opts.OnStage != nil {
-			r.opts.OnStage(worker, j.id, "")
-			jctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { r.opts.OnStage(worker, j.id, s) })
-		}
-		res, err := r.problem.Evaluator.Evaluate(jctx, j.genome, j.incumbent)
-		if r.opts.OnStage != nil {
-			r.opts.OnStage(worker, "", "")
-		}
+		res, err := r.evaluate(ctx, worker, j)
 		if err != nil {
 			return err
 		}
@@ -42,4 +34,14 @@ func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results 
 		}
 	}
 	return nil
+}
+
+// evaluate evaluates one job and says how far it is.
+func (r *runner) evaluate(ctx context.Context, worker int, j job) (evaluator.Result, error) {
+	if r.opts.OnStage != nil {
+		r.opts.OnStage(worker, j.id, "")
+		defer r.opts.OnStage(worker, "", "")
+		ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { r.opts.OnStage(worker, j.id, s) })
+	}
+	return r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
 }

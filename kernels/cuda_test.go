@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -29,7 +30,7 @@ func TestCUDATemplatesCompile(t *testing.T) {
 		t.Skip("nvcc is not installed: no CUDA template was compiled (see scripts/setup-cuda-debian.sh)")
 	}
 	samples := *cudaSamples
-	if testing.Short() {
+	if !longtest.All(t) {
 		samples = 0
 	}
 	cat, err := kernels.Open()

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 
@@ -89,41 +90,21 @@ func (a Answer) Rule() string {
 	return rule
 }
 
-// Figures are the numbers that stand for a candidate.
-type Figures struct {
-	// Fitness is candidate time over baseline time, 0 without a result that is
-	// correct; the times are nanoseconds per launch.
-	Fitness, MedianNS, BaselineNS float64
-	// Significant is that of the finals that the candidate won.
-	Significant bool
-}
-
-// FiguresOf gives a candidate's figures: what finals measured again, where it won
-// them, stands over the search's one measurement.
-func FiguresOf(c store.Candidate) Figures {
-	var f Figures
-	if t := c.Told; t != nil {
-		f = Figures{Fitness: t.Fitness, MedianNS: t.MedianNS, BaselineNS: t.BaselineNS}
-	}
-	if w := c.Finals; w != nil && w.Winner == c.ID && w.Fitness > 0 {
-		f = Figures{w.Fitness, w.MedianNS, w.BaselineNS, w.Significant}
-	}
-	return f
-}
-
 // better orders the candidates of one rule: winners of finals first, of these the
-// significant ones, then by fitness.
-func better(a, b store.Candidate) int {
+// significant ones, then by fitness. figures are theirs, by id.
+func better(figures map[string]report.Figures) func(a, b store.Candidate) int {
 	rank := func(c store.Candidate) int {
 		switch {
 		case !c.Proven:
 			return 2
-		case !FiguresOf(c).Significant:
+		case !figures[c.ID].Significant:
 			return 1
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(FiguresOf(a).Fitness, FiguresOf(b).Fitness))
+	return func(a, b store.Candidate) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(figures[a.ID].Fitness, figures[b.ID].Fitness))
+	}
 }
 
 // maxProven bounds how many winners of one rule are compared with each other.
@@ -285,9 +266,7 @@ type source struct {
 	searched []string
 	limits   map[string]any
 	on       *kernels.Definition
-	// fallen are the candidates that failed in the newest finals; nil until one was
-	// asked for.
-	fallen map[string]bool
+	fallen   map[string]bool // the candidates that failed in finals
 }
 
 func (s *source) compare(o *source) int {
@@ -299,7 +278,7 @@ func (q Question) source(src Source, c store.Campaign, devices map[string]evalua
 	if c.Best == nil {
 		return nil, nil
 	}
-	s := &source{Campaign: c, device: evaluator.Device{Name: c.Started.Name}}
+	s := &source{Campaign: c, fallen: map[string]bool{}, device: evaluator.Device{Name: c.Started.Name}}
 	var problem *kernels.Problem
 	if q.Definition != nil {
 		s.on = q.Definition.On(c.Started.Backend)
@@ -396,38 +375,6 @@ func (s *source) read(text string) error {
 		s.limits[name] = v
 	}
 	return nil
-}
-
-// failed tells whether a candidate was found wrong in the finals, after the search had
-// found it correct.
-func (s *source) failed(src Source, c store.Candidate) (bool, error) {
-	if c.Finals == nil || c.Finals.Winner == c.ID {
-		return false, nil
-	}
-	if s.fallen == nil {
-		full, err := src.Campaign(s.ID)
-		if err != nil {
-			return false, err
-		}
-		var finals struct {
-			Entries []struct {
-				Verdict evaluator.Verdict `json:"verdict"`
-			} `json:"entries"`
-		}
-		f := full.Finals
-		if f != nil && len(f.Detail) > 0 {
-			if err := json.Unmarshal(f.Detail, &finals); err != nil {
-				return false, fmt.Errorf("campaign %s: its finals cannot be read: %w: run `tune check`", s.ID, err)
-			}
-		}
-		s.fallen = map[string]bool{}
-		for i, e := range finals.Entries {
-			if i < len(f.Finalists) && e.Verdict != evaluator.Correct && e.Verdict != evaluator.Infrastructure {
-				s.fallen[f.Finalists[i]] = true
-			}
-		}
-	}
-	return s.fallen[c.ID], nil
 }
 
 // deviceOf gives the device of a campaign with all its payloads.
@@ -533,6 +480,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	figures := map[string]report.Figures{}
 	able := func(found []store.Candidate) ([]store.Candidate, error) {
 		var out []store.Candidate
 		for _, c := range found {
@@ -540,10 +488,14 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			if s == nil {
 				return nil, errors.New("the campaign that holds the store does not know this query: is it an older evotune?")
 			}
-			failed, err := s.failed(src, c)
+			failed, err := report.FailedFinals(c)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("campaign %s: its finals cannot be read: %w: run `tune check`", s.ID, err)
 			}
+			if failed {
+				s.fallen[c.ID] = true
+			}
+			figures[c.ID] = report.FiguresOf(c)
 			if !failed && (s.wanted == nil || s.computes(c)) {
 				out = append(out, c)
 			}
@@ -581,7 +533,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			break
 		}
 	}
-	slices.SortStableFunc(found, better)
+	slices.SortStableFunc(found, better(figures))
 	out := make([]Answer, min(len(found), limit))
 	for i := range out {
 		s := of[found[i].Campaign]

@@ -339,9 +339,6 @@ func program(t *testing.T, dir, body string) string {
 }
 
 func TestLibrary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a library")
-	}
 	// A slower one for the same shape stands before it in every list.
 	slower := winnerOf(t, "softmax", "510", 5)
 	slower.Evidence.Finals.Entries[0].Timings = []evaluator.Timing{evaluator.NewTiming("1024x1024", []float64{300}, []float64{600}, 1, 1)}
@@ -460,9 +457,6 @@ genome = { UNROLL = 1 }
 `
 
 func TestHalves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a library")
-	}
 	d, err := kernels.Load(fstest.MapFS{
 		"k/kernel.toml": {Data: []byte(halves)},
 		"k/reference.c": {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, const double *x, double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = 2 * x[i];\n}\n")},

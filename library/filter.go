@@ -16,6 +16,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 
@@ -40,6 +41,7 @@ type fields struct {
 	Key         string         `expr:"key"`
 	Finalist    bool           `expr:"finalist"`
 	Proven      bool           `expr:"proven"`
+	Measured    string         `expr:"measured"`
 	Significant bool           `expr:"significant"`
 	AskedAt     time.Time      `expr:"asked_at"`
 	Encoding    string         `expr:"encoding"`
@@ -271,8 +273,8 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 	if c.Told != nil {
 		v.Verdict, v.Key = c.Told.Verdict, c.Told.Key
 	}
-	f := FiguresOf(*c)
-	v.Significant = f.Significant
+	f := report.FiguresOf(*c)
+	v.Significant, v.Measured = f.Significant, f.From
 	e.numbers = [4]float64{f.Fitness, 1 / f.Fitness, f.MedianNS, f.BaselineNS}
 	for i, to := range []**float64{&v.Fitness, &v.Speedup, &v.MedianNS, &v.BaselineNS} {
 		*to = nil

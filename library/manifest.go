@@ -101,10 +101,13 @@ type ManifestEvidence struct {
 	// Sanitizers are the outcomes by name.
 	Sanitizers map[string]string `json:"sanitizers"`
 	// Winner says that it won finals; VsBaseline and VsRunnerUp are their tests.
-	Winner      bool                  `json:"won_finals"`
-	Significant bool                  `json:"significant"`
-	VsBaseline  *evaluator.Comparison `json:"vs_baseline"`
-	VsRunnerUp  *evaluator.Comparison `json:"vs_runner_up"`
+	Winner      bool `json:"won_finals"`
+	Significant bool `json:"significant"`
+	// Measured says which measurement the timings are of: "finals", "again" or
+	// "search".
+	Measured   string                `json:"measured,omitempty"`
+	VsBaseline *evaluator.Comparison `json:"vs_baseline"`
+	VsRunnerUp *evaluator.Comparison `json:"vs_runner_up"`
 }
 
 // A ManifestTiming is the time at one tuned shape, all samples included.
@@ -165,7 +168,7 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		Lacks: orEmpty(v.Winner.Lacks(Finals)), Timings: []ManifestTiming{}, HeldOut: []ManifestHeldOut{},
 	}
 	s := ManifestEvidence{
-		Verdict: e.Summary.Verdict, Sanitizers: map[string]string{}, Winner: e.Summary.Winner, Significant: e.Summary.Significant,
+		Verdict: e.Summary.Verdict, Sanitizers: map[string]string{}, Winner: e.Summary.Winner, Significant: e.Summary.Significant, Measured: e.Summary.From,
 	}
 	for _, row := range e.Parity {
 		if row.Limit > 0 || row.Seed != "" && row.Outcome == evaluator.Passed { // where nothing is allowed, there is no limit

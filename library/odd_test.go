@@ -106,9 +106,6 @@ genome = { U = 1 }
 }
 
 func TestOddKernels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a library")
-	}
 	files := mustExport(t, []*Winner{winnerFrom(t, odd(t, "2-map"), "c0ffee", 1), winnerFrom(t, odd(t, "map"), "beef", 2)}, toC)
 	dir := build(t, files)
 	check(t, dir, files)

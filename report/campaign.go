@@ -57,9 +57,11 @@ type Campaign struct {
 	Evaluated     int                   `json:"evaluated"`
 	Verdicts      map[string]int        `json:"verdicts"`
 	// SpentS is the wall time in seconds over all resumptions, without the
-	// pauses between them; Resumptions counts them.
+	// pauses between them; Resumptions counts them, and Pauses how often a
+	// disturbed machine made the campaign wait.
 	SpentS      float64 `json:"spent_s"`
 	Resumptions int     `json:"resumptions"`
+	Pauses      int     `json:"pauses,omitempty"`
 	// PerMinute is the number of evaluations per minute of that. TimedS is the
 	// time in seconds that the device spent in timed launches of candidates and
 	// baseline during the search, from the stored samples, and TimedShare its
@@ -90,7 +92,7 @@ type BestView struct {
 	Candidate  string         `json:"candidate"`
 	Genome     map[string]any `json:"genome"`
 	Encoding   string         `json:"encoding"`
-	From       string         `json:"from"` // "finals" or "search"
+	From       string         `json:"from"` // "finals", "again" or "search"
 	Speedup    float64        `json:"speedup"`
 	MedianNS   float64        `json:"median_ns"`
 	BaselineNS float64        `json:"baseline_ns"`
@@ -161,9 +163,13 @@ type Evaluation struct {
 	Verdict   string   `json:"verdict,omitempty"` // empty while there is no result
 	Stage     string   `json:"stage,omitempty"`
 	Reason    string   `json:"reason,omitempty"`
-	Speedup   float64  `json:"speedup,omitempty"`
-	MedianNS  float64  `json:"median_ns,omitempty"`
-	Record    bool     `json:"record,omitempty"`
+	// Speedup and MedianNS are of the search's one measurement or, where Again says
+	// so, of the second one; FinalsSpeedup is that of the newest finals.
+	Speedup       float64 `json:"speedup,omitempty"`
+	MedianNS      float64 `json:"median_ns,omitempty"`
+	Again         bool    `json:"measured_again,omitempty"`
+	FinalsSpeedup float64 `json:"finals_speedup,omitempty"`
+	Record        bool    `json:"record,omitempty"`
 	// SpentS is the campaign's wall time when the result was logged, CostS
 	// what the evaluation took, in seconds.
 	SpentS float64 `json:"spent_s,omitempty"`
@@ -218,7 +224,11 @@ var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]
 
 // resumed takes in what a resumption changed.
 func (r *Campaign) resumed(e store.Event) error {
-	r.Resumptions++
+	if e.Note != nil && e.Note.Reason == store.Continued {
+		r.Pauses++
+	} else {
+		r.Resumptions++
+	}
 	if e.Note == nil || len(e.Note.Detail) == 0 {
 		return nil
 	}
@@ -252,6 +262,12 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 	var begun, last time.Time
 	var spent time.Duration
 	best := 0.0
+	again := map[int]bool{} // second measurements take the place of results
+	for _, e := range events {
+		if e.Measured != nil {
+			again[e.Measured.Index] = true
+		}
+	}
 	for _, e := range events {
 		if e.Kind == store.KindStarted {
 			begun = e.Time
@@ -273,8 +289,8 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 				Index: e.Asked.Index, Candidate: e.Asked.Candidate, Genome: e.Asked.Genome,
 				Operator: e.Asked.Operator, Parents: e.Asked.Parents,
 			})
-		case store.KindTold:
-			t := e.Told
+		case store.KindTold, store.KindMeasured:
+			t := e.Result()
 			if t.Index >= len(r.Evaluations) {
 				return nil, fmt.Errorf("campaign %s: event %d: result %d has no proposal: run `tune check`", r.Campaign, e.Seq, t.Index)
 			}
@@ -284,7 +300,13 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 			}
 			v := &r.Evaluations[t.Index]
 			v.Verdict, v.Stage, v.Reason, v.MedianNS = t.Verdict, string(res.Stage), res.Reason, t.MedianNS
-			v.SpentS, v.CostS = (spent + e.Time.Sub(begun)).Seconds(), res.Cost.Seconds()
+			if e.Kind == store.KindTold {
+				v.SpentS, v.CostS = (spent + e.Time.Sub(begun)).Seconds(), res.Cost.Seconds()
+			}
+			r.TimedS += timed(res)
+			if v.Again = e.Kind == store.KindMeasured; !v.Again && again[t.Index] {
+				continue
+			}
 			if t.Fitness > 0 {
 				v.Speedup = 1 / t.Fitness
 				if v.Speedup > best {
@@ -293,7 +315,6 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 				}
 			}
 			count(res, stages, notRun)
-			r.TimedS += timed(res)
 			if t.Verdict != string(evaluator.Correct) {
 				key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(firstLine(res.Reason), "#")
 				f := failures[key]
@@ -302,6 +323,13 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 					failures[key] = f
 				}
 				f.Count++
+			}
+		}
+	}
+	if r.Finals != nil {
+		for _, f := range r.Finals.Entries {
+			if i := slices.IndexFunc(r.Evaluations, func(v Evaluation) bool { return v.Candidate == f.Candidate }); i >= 0 {
+				r.Evaluations[i].FinalsSpeedup = f.Speedup
 			}
 		}
 	}
@@ -388,16 +416,12 @@ func (r *Campaign) best(c store.Campaign) {
 		g := r.Evaluations[i].Genome
 		return &BestView{Candidate: id, Encoding: g, Genome: genome.Plain(g)}
 	}
-	switch f := c.Finals; {
-	case f != nil && f.Winner != "" && f.Fitness > 0:
-		if r.Best = found(f.Winner); r.Best != nil {
-			r.Best.From, r.Best.Speedup, r.Best.MedianNS, r.Best.BaselineNS, r.Best.Significant = "finals", 1/f.Fitness, f.MedianNS, f.BaselineNS, f.Significant
-		}
-	case f != nil: // no finalist survived
-	case c.Best != nil && c.Best.Fitness > 0:
-		if r.Best = found(c.Best.Candidate); r.Best != nil {
-			r.Best.From, r.Best.Speedup, r.Best.MedianNS, r.Best.BaselineNS = "search", 1/c.Best.Fitness, c.Best.MedianNS, c.Best.BaselineNS
-		}
+	id, f := CampaignFigures(c)
+	if f.Fitness > 0 {
+		r.Best = found(id)
+	}
+	if r.Best != nil {
+		r.Best.From, r.Best.Speedup, r.Best.MedianNS, r.Best.BaselineNS, r.Best.Significant = f.From, f.Speedup(), f.MedianNS, f.BaselineNS, f.Significant
 	}
 }
 

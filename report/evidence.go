@@ -55,7 +55,7 @@ type Evidence struct {
 	ToldAt    time.Time      `json:"told_at,omitzero"`
 
 	// Summary is the result in one place: that of the finals where the
-	// candidate won them, that of the search otherwise.
+	// candidate was in some, that of the search otherwise.
 	Summary Summary `json:"summary"`
 	// Seed makes the data that the candidate saw.
 	Seed int64 `json:"seed"`
@@ -79,6 +79,8 @@ type Evidence struct {
 	NotRun []string `json:"not_run"`
 	// Again are commands that make the figures again.
 	Again []string `json:"again"`
+
+	again bool // the result is of a second measurement
 }
 
 // A Summary is a result in short.
@@ -86,7 +88,7 @@ type Summary struct {
 	Verdict string `json:"verdict"`
 	Stage   string `json:"stage,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// From says which measurement the figures are of: "finals" or "search".
+	// From says which measurement the figures are of: "finals", "again" or "search".
 	From       string  `json:"from,omitempty"`
 	Speedup    float64 `json:"speedup,omitempty"`
 	MedianNS   float64 `json:"median_ns,omitempty"`
@@ -113,7 +115,7 @@ type ParityRow struct {
 // A ShapeEstimate is the time ratio to the baseline at one shape.
 type ShapeEstimate struct {
 	Shape string `json:"shape"`
-	// Of is "search", "finals" or "finals, held out".
+	// Of is "search", "again", "finals" or "finals, held out".
 	Of string `json:"of"`
 	Estimate
 }
@@ -129,7 +131,7 @@ func NewEvidence(s Subject) (*Evidence, error) {
 		Operator: c.Asked.Operator, Parents: c.Asked.Parents, AskedAt: c.AskedAt, ToldAt: c.ToldAt,
 		Seed: s.Campaign.Started.Seed, Source: s.Source, NotRun: []string{},
 		Parity: []ParityRow{}, Sanitizers: []evaluator.Evidence{}, Inspection: []evaluator.Evidence{},
-		Profile: []evaluator.Evidence{}, Estimates: []ShapeEstimate{},
+		Profile: []evaluator.Evidence{}, Estimates: []ShapeEstimate{}, again: c.Again,
 	}
 	if c.Told == nil {
 		return nil, fmt.Errorf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
@@ -162,7 +164,8 @@ func NewEvidence(s Subject) (*Evidence, error) {
 func (e *Evidence) summary(c store.Candidate) Summary {
 	s := Summary{Verdict: string(e.Result.Verdict), Stage: string(e.Result.Stage), Reason: e.Result.Reason}
 	if t := c.Told; t.Fitness > 0 {
-		s.From, s.Speedup, s.MedianNS, s.BaselineNS = "search", 1/t.Fitness, t.MedianNS, t.BaselineNS
+		f := toldFigures(t, c.Again)
+		s.From, s.Speedup, s.MedianNS, s.BaselineNS = f.From, f.Speedup(), f.MedianNS, f.BaselineNS
 	}
 	if e.Finals == nil {
 		return s
@@ -172,7 +175,7 @@ func (e *Evidence) summary(c store.Candidate) Summary {
 			continue
 		}
 		if f.Speedup > 0 {
-			s.From, s.Speedup = "finals", f.Speedup
+			s.From, s.Speedup = FromFinals, f.Speedup
 			s.MedianNS, s.BaselineNS = evaluator.MedianTimes(f.Timings)
 		}
 		s.Winner = e.Finals.Winner == e.Candidate
@@ -227,11 +230,19 @@ func (e *Evidence) estimates() {
 			}
 		}
 	}
-	add("search", e.Result.Timings)
+	add(e.readingOf(), e.Result.Timings)
 	if f := e.finalist(); f != nil {
 		add("finals", f.Timings)
 		add("finals, held out", f.HeldOut)
 	}
+}
+
+// readingOf says which measurement the result is of.
+func (e *Evidence) readingOf() string {
+	if e.again {
+		return FromAgain
+	}
+	return FromSearch
 }
 
 // finalist is the candidate's own part in the finals, or nil.

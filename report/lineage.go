@@ -28,6 +28,8 @@ type LineageNode struct {
 	Parents   []string `json:"parents,omitempty"`
 	Verdict   string   `json:"verdict"`
 	Speedup   float64  `json:"speedup,omitempty"`
+	// Measured says which measurement that is of.
+	Measured string `json:"measured,omitempty"`
 	// Near is the parent that the candidate differs least from, and Changes
 	// the genes in which it does: "MR 12 → 14".
 	Near    string   `json:"near,omitempty"`
@@ -61,10 +63,8 @@ func newLineage(root *store.Node, limit int) Lineage {
 func lineageNode(n *store.Node) LineageNode {
 	v := LineageNode{Candidate: n.ID, Campaign: n.Campaign, Index: n.Asked.Index, Operator: n.Asked.Operator, Verdict: "pending"}
 	if t := n.Told; t != nil {
-		v.Verdict = t.Verdict
-		if t.Fitness > 0 {
-			v.Speedup = 1 / t.Fitness
-		}
+		f := FiguresOf(n.Candidate)
+		v.Verdict, v.Speedup, v.Measured = t.Verdict, f.Speedup(), f.From
 	}
 	for _, p := range n.Parents {
 		v.Parents = append(v.Parents, p.ID)
@@ -262,7 +262,7 @@ func drawLineage(l Lineage) *Plot {
 		s.rect(px-boxW/2, py, boxW, boxH, class, tip)
 		figure := n.Verdict
 		if n.Speedup > 0 {
-			figure = fmt.Sprintf("%.3fx", n.Speedup)
+			figure = fmt.Sprintf("%.3fx %s", n.Speedup, n.Measured)
 		}
 		s.text(px-boxW/2+9, py+18, "start", "mono", shorten(n.Candidate, 17))
 		s.text(px+boxW/2-9, py+18, "end", "small strong", figure)
@@ -282,6 +282,6 @@ func drawLineage(l Lineage) *Plot {
 	}
 	return &Plot{
 		Name: "lineage", Title: "Lineage", svg: s,
-		Caption: "The candidate on top, parents below. Each box has the operator, the speedup measured during the search, and what differs from the nearest parent, to whom the thick line leads.",
+		Caption: "The candidate on top, parents below. Each box has the operator, the speedup with the measurement that it is of (finals, search), and what differs from the nearest parent, to whom the thick line leads.",
 	}
 }

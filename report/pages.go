@@ -226,14 +226,15 @@ func (e *Evidence) timeBlocks() []block {
 	if len(e.Result.Timings) == 0 && e.finalist() == nil {
 		return []block{para("Not measured: the candidate did not reach the benchmark.")}
 	}
-	rows := timingRows(e.Result.Timings, "search")
+	of := e.readingOf()
+	rows := timingRows(e.Result.Timings, of)
 	var ratios []ratioRow
 	add := func(label string, ts []evaluator.Timing) {
 		for _, t := range ts {
 			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: bootstrap(t.Ratios()), raw: t.Ratios()})
 		}
 	}
-	add("search", e.Result.Timings)
+	add(of, e.Result.Timings)
 	if f := e.finalist(); f != nil {
 		rows = append(rows, timingRows(f.Timings, "finals")...)
 		rows = append(rows, timingRows(f.HeldOut, "finals, held out")...)
@@ -261,7 +262,7 @@ func (e *Evidence) timeBlocks() []block {
 	if f := e.finalist(); f != nil {
 		draw("finals", "finals", f.Timings)
 	}
-	draw("search", "search", e.Result.Timings)
+	draw(of, "search", e.Result.Timings)
 	out = append(out, rawSamples("all raw samples of the search, in ns per launch", e.Result.Timings))
 	if checks := e.observed(evaluator.StageBenchmark); len(checks) > 0 {
 		out = append(out, para("What was checked around the timing:"))
@@ -544,13 +545,13 @@ func lineageBlocks(l Lineage) []block {
 	if len(l.Nodes) < 2 {
 		return []block{para("It has no ancestors: it was made from nothing.")}
 	}
-	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "parents", "differs from its nearest parent"}, fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
+	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
 	for _, n := range l.Nodes {
 		speed := "-"
 		if n.Speedup > 0 {
 			speed = fmt.Sprintf("%.3fx", n.Speedup)
 		}
-		t.rows = append(t.rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
+		t.rows = append(t.rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
 	}
 	out := []block{plotBlock(plotLineage(l)), t}
 	if l.Omitted > 0 {
@@ -674,7 +675,7 @@ func (r *Campaign) configuration() block {
 		{"search", r.search()},
 		{"started", stamp(r.Started)},
 		{"last event", stamp(r.Last)},
-		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption")},
+		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption") + pauses(r.Pauses)},
 	}
 	for _, k := range []string{"window", "finalists"} {
 		if v, ok := r.Config[k]; ok {
@@ -704,15 +705,27 @@ func (r *Campaign) configuration() block {
 	return f
 }
 
+// pauses says how often the campaign waited for the machine, if it did.
+func pauses(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "pause") + " on a disturbed machine"
+}
+
 func (r *Campaign) progressBlocks() []block {
 	a, b := plotProgress(r.Evaluations, false), plotProgress(r.Evaluations, true)
 	if a == nil && b == nil {
 		return []block{para("No candidate was correct, so there is no progress to draw.")}
 	}
-	t := table{head: []string{"evaluation", "after", "candidate", "operator", "median", "speedup"}, fold: "every new best"}
+	t := table{head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, fold: "every new best"}
 	for _, e := range r.Evaluations {
 		if e.Record {
-			t.rows = append(t.rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup))})
+			finals := "-"
+			if e.FinalsSpeedup > 0 {
+				finals = fmt.Sprintf("%.3fx", e.FinalsSpeedup)
+			}
+			t.rows = append(t.rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
 		}
 	}
 	return []block{plotBlock(a), plotBlock(b), t}
@@ -726,9 +739,8 @@ func (r *Campaign) bestBlocks() []block {
 	}
 	out := []block{facts{{"candidate", r.Best.Candidate}, {"genome", r.Best.Encoding}}}
 	var tuned, held []evaluator.Timing
-	of := "search"
-	if r.Best.From == "finals" && r.Finals != nil {
-		of = "finals"
+	of := r.Best.From
+	if of == FromFinals && r.Finals != nil {
 		for _, e := range r.Finals.Entries {
 			if e.Candidate == r.Best.Candidate {
 				tuned, held = e.Timings, e.HeldOut

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Times a stored candidate of sgemm beside OpenBLAS, one thread each, interleaved
-# in one process, and prints the ratio.
+# in one process, and prints the ratio. OpenBLAS has one sgemm for each core type
+# (OPENBLAS_CORETYPE): all that this CPU can run are timed, and the candidate is
+# compared with the fastest.
 #
-#	scripts/bench-openblas.sh [CANDIDATE] [--store FILE] [--size N] [--pairs N] \
+#	scripts/bench-openblas.sh [CANDIDATE] [--store FILE] [--size N] [--rounds N] \
 #	        [--at-least RATIO] [--clock wall|thread]
 #	scripts/bench-openblas.sh --source FILE [--flags FLAGS] ...
 #

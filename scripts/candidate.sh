@@ -13,11 +13,14 @@ candidate_arguments() {
 	candidate='' store=evotune.db source='' flags='' rest=()
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--store) store=${2:?--store needs a file}; shift ;;
-		--source) source=${2:?--source needs a file}; shift ;;
-		--flags) flags=${2:?--flags needs compiler flags}; shift ;;
 		-h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-		--*) rest+=("$1" "${2:?$1 needs a value}"); shift ;;
+		--*) [ -n "${2:-}" ] || die "$1 needs a value" ;;
+		esac
+		case $1 in
+		--store) store=$2; shift ;;
+		--source) source=$2; shift ;;
+		--flags) flags=$2; shift ;;
+		--*) rest+=("$1" "$2"); shift ;;
 		*) [ -z "$candidate" ] || die "one candidate at a time: $candidate or $1"; candidate=$1 ;;
 		esac
 		shift
@@ -41,7 +44,8 @@ candidate_build() {
 			done
 			[ -n "$candidate" ] || die "$store has no candidate of $kernel"
 		fi
-		go run ./cmd/tune show "$candidate" --store "$store" --source >"$text" || die "no source for candidate $candidate"
+		go run ./cmd/tune show "$candidate" --store "$store" --source >"$text" 2>/dev/null ||
+			die "$store has no candidate $candidate, or more than one, or not its source: see \`tune show $candidate\`"
 	fi
 	# The source says how it was compiled, unless --flags does.
 	[ -n "$flags" ] || flags=$(sed -n 's|^// flags: ||p' "$text" | head -1)

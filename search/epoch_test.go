@@ -59,6 +59,27 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
+// huge is a space of 10^12 genomes before its three constraints, which tie
+// genes together that are far apart.
+func huge(tb testing.TB) *genome.Space {
+	tb.Helper()
+	var genes []genome.Gene
+	for i := range 12 {
+		g := genome.Gene{Name: fmt.Sprintf("g%d", i), Ordinal: true}
+		for v := range 10 {
+			g.Values = append(g.Values, genome.Int(int64(v+1)))
+		}
+		genes = append(genes, g)
+	}
+	s, err := genome.NewSpace(genes, []genome.Constraint{
+		{Expr: "g0 * g5 <= 40"}, {Expr: "(g1 + g6) % 2 == 0"}, {Expr: "g2 * g7 * g11 >= 27"},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
 // A made landscape gives the logarithm of a genome's time.
 type landscape func(g genome.Genome) float64
 

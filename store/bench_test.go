@@ -48,9 +48,6 @@ func cleanUp() {
 // lineages are as deep as there are generations and as wide as the population.
 func largeStore(b *testing.B) string {
 	b.Helper()
-	if testing.Short() {
-		b.Skip("building a store of a million evaluations takes a minute: not with -short")
-	}
 	benchStore.once.Do(func() {
 		begin := time.Now()
 		benchStore.err = func() error {

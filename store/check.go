@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -261,8 +262,8 @@ func (c *checker) scan(bucket []byte, entry func(k, v []byte)) {
 }
 
 // log goes through the events. compare is called with every sound one and
-// returns the told of the winner when it is finals; it may be nil.
-func (c *checker) log(compare func(e *Event, campaign uint64) (winner uint64)) {
+// returns what it says of earlier ones; it may be nil.
+func (c *checker) log(compare func(e *Event, campaign uint64) related) {
 	names := map[string]bool{}
 	var last uint64
 	lost := func(format string, args ...any) {
@@ -315,12 +316,12 @@ func (c *checker) log(compare func(e *Event, campaign uint64) (winner uint64)) {
 		case KindTold:
 			c.Results++
 		}
-		var winner uint64
+		var of related
 		if compare != nil {
-			winner = compare(&e, no)
+			of = compare(&e, no)
 		}
 		if e.Kind != KindStarted {
-			c.campaigns[no].take(&e, winner)
+			c.campaigns[no].take(&e, of)
 		}
 	})
 }
@@ -363,6 +364,7 @@ type comparer struct {
 	tx                               *bolt.Tx
 	index                            *indexer
 	results, ranked, keyed, children int
+	measured                         int
 	newest                           int // proposals that are the newest of their candidate
 	winners, finalists               map[string]bool
 }
@@ -388,7 +390,7 @@ func (c *comparer) has(b *bolt.Bucket, key []byte) bool {
 	return bytes.Equal(k, key)
 }
 
-func (c *comparer) event(e *Event, no uint64) (winner uint64) {
+func (c *comparer) event(e *Event, no uint64) (of related) {
 	c.store.touch(c.tx, 4)
 	index := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -429,15 +431,31 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 		if r.asked == e.Seq {
 			index(slices.Equal(r.parents, born), "candidate %s is indexed with other parents", a.Candidate)
 		}
-	case KindTold:
-		t := e.Told
-		c.results++
+	case KindTold, KindMeasured:
+		t := e.Result()
 		r, ok := c.find(e, t.Candidate, no)
+		if e.Kind == KindTold {
+			c.results++
+		} else {
+			c.measured++
+		}
 		if !ok {
 			break
 		}
-		index(r.told == e.Seq && r.correct == (t.Verdict == correct), "the index of candidate %s is wrong", t.Candidate)
 		index(r.asked < e.Seq && r.index == t.Index, "the result of candidate %s has no proposal", t.Candidate)
+		if e.Kind == KindTold {
+			index(r.told == e.Seq && (r.measured == 0 || r.measured > e.Seq), "the index of candidate %s is wrong", t.Candidate)
+		} else {
+			index(r.measured == e.Seq && r.told != 0 && r.told < e.Seq, "the index of candidate %s is wrong", t.Candidate)
+			index(bytes.Equal(c.index.meta.Get(keyFormat), binary.AppendUvarint(nil, formatVersion)), "the format of the store is not %d", formatVersion)
+			if told, err := toldAt(c.index.events, r.told); err == nil { // else it was found before
+				of.was = told.Verdict
+			}
+		}
+		if r.result() != e.Seq {
+			break // a second measurement stands in its place
+		}
+		index(r.correct == (t.Verdict == correct), "the index of candidate %s is wrong", t.Candidate)
 		if t.Verdict == correct {
 			c.ranked++
 			index(c.has(c.index.ranking, rankingKey(no, t.Fitness, e.Seq)), "candidate %s is not ranked", t.Candidate)
@@ -457,13 +475,13 @@ func (c *comparer) event(e *Event, no uint64) (winner uint64) {
 			index(r.told != 0 && r.told < e.Seq, "candidate %s is in the finals without a result", id)
 			if id == e.Finals.Winner {
 				c.winners[id] = true
-				winner = r.told
+				of.winner = r.result()
 				index(r.won, "candidate %s is not indexed as proven", id)
 				index(r.correct, "candidate %s has won and is not correct", id)
 			}
 		}
 	}
-	return winner
+	return of
 }
 
 // counts looks for entries that nothing in the log asks for.
@@ -476,7 +494,7 @@ func (c *comparer) counts() {
 			c.found(true, "the index of %s has %d entries, should have %d", what, got, want)
 		}
 	}
-	var candidates, told, won, finals, n int
+	var candidates, told, measured, won, finals, n int
 	c.scan(bucketCandidates, func(k, v []byte) {
 		candidates++
 		born, _ := keySeq(k) // 0 when it is none
@@ -484,7 +502,7 @@ func (c *comparer) counts() {
 		if err != nil {
 			return // found before, or not counted
 		}
-		for is, n := range map[*int]bool{&told: r.told != 0, &won: r.won, &finals: r.finals != 0} {
+		for is, n := range map[*int]bool{&told: r.told != 0, &measured: r.measured != 0, &won: r.won, &finals: r.finals != 0} {
 			if n {
 				*is++
 			}
@@ -493,6 +511,7 @@ func (c *comparer) counts() {
 	want("candidates", candidates, c.Candidates)
 	want("proposals", c.newest, c.Candidates)
 	want("results", told, c.results)
+	want("second measurements", measured, c.measured)
 	want("winners", won, len(c.winners))
 	want("finalists", finals, len(c.finalists))
 	count := func(b []byte) (n int) {
@@ -567,6 +586,14 @@ func repair(path string, f *os.File) (err error) {
 	c.pages()
 	if len(c.trees) > 0 && !slices.ContainsFunc(allBuckets(), func(b string) bool { _, ok := c.trees[b]; return ok }) {
 		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
+	}
+	c.scan(bucketMeta, func(k, v []byte) {
+		if bytes.Equal(k, keyFormat) && errors.Is(checkFormat(v), ErrVersion) {
+			err = checkFormat(v) // its events are not all known here
+		}
+	})
+	if err != nil {
+		return err
 	}
 	if c.Lost > 0 {
 		for _, found := range c.Findings {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // childDB names the store of a child, which is to be killed, to hit a limit, or to
@@ -178,9 +180,9 @@ func acknowledged(t *testing.T, out string) (last uint64) {
 
 // A process that is killed at any instant loses nothing that was acknowledged.
 func TestKill(t *testing.T) {
-	kills := 40
-	if testing.Short() {
-		kills = 8
+	kills := 8
+	if longtest.All(t) {
+		kills = 40
 	}
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)

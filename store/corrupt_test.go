@@ -44,6 +44,9 @@ func treeStore(t testing.TB) []byte {
 				result := told(campaign, i, id, float64(i%50))
 				result.Told.Detail = fmt.Appendf(nil, `"%x"`, noise(int64(i), 100))
 				events = append(events, asked(campaign, i, id, parents...), result)
+				if i%100 == 0 {
+					events = append(events, measured(campaign, i, id, float64(1+i)))
+				}
 				i++
 			}
 			mustAppend(t, s, events...)

@@ -17,7 +17,7 @@ import (
 // The encoding of an event, version 1. All integers are varints of
 // encoding/binary unless said otherwise.
 //
-//	byte    1, the version
+//	byte    1, the version; 2 in measured events, which version 1 does not know
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -39,6 +39,7 @@ import (
 //	uint32  CRC-32C as above
 const (
 	encodingVersion = 1
+	measuredVersion = 2
 
 	flagDetail = 1
 
@@ -58,10 +59,10 @@ const (
 )
 
 var kindCodes = map[Kind]byte{
-	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7,
+	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7, KindMeasured: 8,
 }
 
-var kindNames = func() (names [8]Kind) {
+var kindNames = func() (names [9]Kind) {
 	for k, c := range kindCodes {
 		names[c] = k
 	}
@@ -93,10 +94,18 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] != encodingVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], encodingVersion)
+	if body[0] != encodingVersion && body[0] != measuredVersion {
+		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], measuredVersion)
 	}
 	return body[1:], nil
+}
+
+// versionOf is the version of a record of that kind.
+func versionOf(k Kind) byte {
+	if k == KindMeasured {
+		return measuredVersion
+	}
+	return encodingVersion
 }
 
 // encodeEvent encodes the part of an event that queries read. campaign is the Seq
@@ -106,7 +115,7 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 	if hasDetail(e) {
 		flags |= flagDetail
 	}
-	b := append(make([]byte, 0, 256), encodingVersion, kindCodes[e.Kind], flags)
+	b := append(make([]byte, 0, 256), versionOf(e.Kind), kindCodes[e.Kind], flags)
 	b = binary.AppendVarint(b, e.Time.Unix())
 	b = binary.AppendUvarint(b, uint64(e.Time.Nanosecond()))
 	b = binary.AppendUvarint(b, campaign)
@@ -132,8 +141,8 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendString(b, a.Genome)
 		b = appendString(b, a.Operator)
 		b = appendIDs(b, a.Parents)
-	case KindTold:
-		t := e.Told
+	case KindTold, KindMeasured:
+		t := e.Result()
 		b = binary.AppendUvarint(b, uint64(t.Index))
 		b = appendID(b, t.Candidate)
 		b = appendString(b, t.Verdict)
@@ -165,6 +174,9 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 	if d.err == nil && (code == 0 || int(code) >= len(kindNames)) {
 		d.fail("kind %d is unknown", code)
 	}
+	if d.err == nil && b[0] != versionOf(kindNames[code]) {
+		d.err = fmt.Errorf("%w: record version %d of a %s event, %d is known", ErrVersion, b[0], kindNames[code], versionOf(kindNames[code]))
+	}
 	if d.err == nil && flags&^byte(flagDetail) != 0 {
 		d.fail("flags %#x are unknown", flags)
 	}
@@ -192,11 +204,13 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 			d.fail("an asked event has no detail")
 		}
 		e.Asked = &Asked{Index: d.index(), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
-	case KindTold:
+	case KindTold, KindMeasured:
 		t := &Told{Index: d.index(), Candidate: d.id(), Verdict: d.string()}
 		t.Fitness, t.MedianNS, t.BaselineNS = d.floats()
 		t.Key = d.id()
-		e.Told = t
+		if e.Told = t; e.Kind == KindMeasured {
+			e.Told, e.Measured = nil, t
+		}
 	case KindFinals:
 		f := &Finals{Winner: d.id()}
 		f.Fitness, f.MedianNS, f.BaselineNS = d.floats()
@@ -225,8 +239,8 @@ func payloads(e *Event) (first, second *json.RawMessage) {
 	switch {
 	case e.Started != nil:
 		return &e.Started.Config, &e.Started.Description
-	case e.Told != nil:
-		return &e.Told.Detail, nil
+	case e.Result() != nil:
+		return &e.Result().Detail, nil
 	case e.Finals != nil:
 		return &e.Finals.Detail, nil
 	case e.Note != nil:

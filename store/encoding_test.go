@@ -55,7 +55,7 @@ func anyEvent(t *rapid.T) Event {
 			Index: rapid.IntMin(0).Draw(t, "index"), Candidate: id.Draw(t, "candidate"), Genome: text.Draw(t, "genome"),
 			Operator: text.Draw(t, "operator"), Parents: ids("parents"),
 		}
-	case KindTold:
+	case KindTold, KindMeasured:
 		e.Told = &Told{
 			Index: rapid.IntMin(0).Draw(t, "index"), Candidate: id.Draw(t, "candidate"), Verdict: rapid.SampledFrom([]string{"correct", "parity", "é"}).Draw(t, "verdict"),
 			Fitness: number.Draw(t, "fitness"), MedianNS: number.Draw(t, "median"), BaselineNS: number.Draw(t, "baseline"),
@@ -63,6 +63,9 @@ func anyEvent(t *rapid.T) Event {
 		}
 		if e.Told.Verdict == correct {
 			e.Told.Fitness = rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64).Draw(t, "correct fitness")
+		}
+		if e.Kind == KindMeasured {
+			e.Told, e.Measured = nil, e.Told
 		}
 	case KindFinals:
 		e.Finals = &Finals{
@@ -78,7 +81,7 @@ func anyEvent(t *rapid.T) Event {
 // bare is an event as it comes out of its hot record.
 func bare(e Event) Event {
 	out := e
-	for _, field := range []any{&out.Started, &out.Told, &out.Finals, &out.Note} {
+	for _, field := range []any{&out.Started, &out.Told, &out.Measured, &out.Finals, &out.Note} {
 		if v := reflect.ValueOf(field).Elem(); !v.IsNil() {
 			c := reflect.New(v.Elem().Type())
 			c.Elem().Set(v.Elem())

@@ -17,6 +17,9 @@ const (
 	KindStopped  Kind = "stopped"
 	KindFinals   Kind = "finals"
 	KindFinished Kind = "finished"
+	// KindMeasured: a candidate was measured a second time, because the machine
+	// disturbed the first measurement. The search is never told.
+	KindMeasured Kind = "measured"
 )
 
 // An Event is one entry of the append-only log: the truth from which every
@@ -34,6 +37,16 @@ type Event struct {
 	Told    *Told    `json:"told,omitempty"`
 	Finals  *Finals  `json:"finals,omitempty"`
 	Note    *Note    `json:"note,omitempty"`
+	// Measured replaces the result in queries. Its Index is that of the proposal.
+	Measured *Told `json:"measured,omitempty"`
+}
+
+// Result is what a told or a measured event records, or nil.
+func (e *Event) Result() *Told {
+	if e.Measured != nil {
+		return e.Measured
+	}
+	return e.Told
 }
 
 // Started opens a campaign. What resuming needs is in Config.
@@ -94,6 +107,10 @@ type Finals struct {
 	Finalists []string        `json:"finalists,omitempty"`
 	Detail    json.RawMessage `json:"detail,omitempty"`
 }
+
+// Continued is the reason of a resumption that ends a pause: the campaign waited
+// for the machine in the process that it had stopped in.
+const Continued = "continued"
 
 // A Note says why a campaign stopped, resumed or finished.
 type Note struct {

@@ -23,8 +23,8 @@ var (
 	bucketNames      = []byte("names")      // campaign id -> seq of started
 	bucketIDs        = []byte("ids")        // candidate id -> seq of its first asked
 	bucketCandidates = []byte("candidates") // seq of first asked -> candidateRecord
-	bucketRanking    = []byte("ranking")    // seq of started, fitness bits, seq of told -> nothing
-	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of told -> nothing
+	bucketRanking    = []byte("ranking")    // seq of started, fitness bits, seq of the result -> nothing
+	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of the result -> nothing
 	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
 
 	bucketsTruth = [][]byte{bucketMeta, bucketEvents, bucketDetails}
@@ -57,9 +57,9 @@ type campaignRecord struct {
 	finals             uint64 // newest finals
 	asked, told        int
 	verdicts           []verdictCount // by verdict
-	best               uint64         // told of the best correct candidate
+	best               uint64         // result of the best correct candidate
 	fitness            float64        // its fitness
-	winners            []uint64       // told of each winner of finals
+	winners            []uint64       // result of each winner of finals
 }
 
 type verdictCount struct {
@@ -129,31 +129,44 @@ func decodeCampaign(no uint64, b []byte) (*campaignRecord, error) {
 	return r, nil
 }
 
-func (r *campaignRecord) count(verdict string) {
+// count adds n, which may be negative, to the results of a verdict.
+func (r *campaignRecord) count(verdict string, n int) {
 	i, ok := slices.BinarySearchFunc(r.verdicts, verdict, func(v verdictCount, s string) int { return cmp.Compare(v.verdict, s) })
 	if !ok {
 		r.verdicts = slices.Insert(r.verdicts, i, verdictCount{verdict: verdict})
 	}
-	r.verdicts[i].n++
+	if r.verdicts[i].n += n; r.verdicts[i].n == 0 {
+		r.verdicts = slices.Delete(r.verdicts, i, i+1)
+	}
 }
 
-// take brings the record up to an event that check has passed. winner is the
-// told of the winner of finals, or 0.
-func (r *campaignRecord) take(e *Event, winner uint64) {
+// related is what an event says of earlier ones.
+type related struct {
+	winner uint64 // of finals: the result of the winner, or 0
+	was    string // of a measured event: the verdict that it replaces
+}
+
+// take brings the record up to an event that check has passed.
+func (r *campaignRecord) take(e *Event, of related) {
 	r.last = e.Seq
 	switch e.Kind {
 	case KindAsked:
 		r.asked++
-	case KindTold:
-		r.told++
-		r.count(e.Told.Verdict)
-		if e.Told.Verdict == correct && (r.best == 0 || e.Told.Fitness < r.fitness) {
-			r.best, r.fitness = e.Seq, e.Told.Fitness
+	case KindTold, KindMeasured:
+		t := e.Result()
+		if e.Kind == KindTold {
+			r.told++
+		} else if of.was != "" {
+			r.count(of.was, -1)
+		}
+		r.count(t.Verdict, 1)
+		if t.Verdict == correct && (r.best == 0 || t.Fitness < r.fitness) {
+			r.best, r.fitness = e.Seq, t.Fitness
 		}
 	case KindFinals:
 		r.finals = e.Seq
-		if winner != 0 && !slices.Contains(r.winners, winner) {
-			r.winners = append(r.winners, winner)
+		if of.winner != 0 && !slices.Contains(r.winners, of.winner) {
+			r.winners = append(r.winners, of.winner)
 		}
 	case KindResumed:
 		r.state, r.note = Running, e.Seq
@@ -171,11 +184,15 @@ type candidateRecord struct {
 	asked    uint64 // its newest asked event: one without result may be asked again
 	index    int    // of that proposal
 	told     uint64 // 0 while there is no result
+	measured uint64 // its second measurement, which is then its result, or 0
 	finals   uint64 // the newest finals it was in, or 0
 	correct  bool
 	won      bool     // some finals
 	parents  []uint64 // of that proposal, by their first asked
 }
+
+// result is the event that has the result, or 0.
+func (r candidateRecord) result() uint64 { return cmp.Or(r.measured, r.told) }
 
 func (r candidateRecord) encode() []byte {
 	b := make([]byte, 0, 32)
@@ -185,7 +202,10 @@ func (r candidateRecord) encode() []byte {
 	// The result mostly comes later: the record must not grow then, its page
 	// may be full.
 	b = binary.BigEndian.AppendUint64(b, r.told)
-	b = append(b, boolByte(r.correct)|boolByte(r.won)<<1)
+	b = append(b, boolByte(r.correct)|boolByte(r.won)<<1|boolByte(r.measured != 0)<<2)
+	if r.measured != 0 {
+		b = binary.AppendUvarint(b, r.measured)
+	}
 	for _, p := range r.parents {
 		b = binary.AppendUvarint(b, p)
 	}
@@ -199,10 +219,13 @@ func decodeCandidate(born uint64, b []byte) (candidateRecord, error) {
 		r.told = binary.BigEndian.Uint64(told)
 	}
 	flags := d.byte()
-	if flags > 3 {
+	if flags > 7 {
 		d.fail("flags %#x", flags)
 	}
 	r.correct, r.won = flags&1 != 0, flags&2 != 0
+	if flags&4 != 0 {
+		r.measured = d.uvarint()
+	}
 	for len(d.b) > 0 {
 		r.parents = append(r.parents, d.uvarint())
 	}
@@ -258,6 +281,8 @@ func childKey(parent, child uint64) []byte {
 type indexer struct {
 	campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
+	meta, events *bolt.Bucket
+
 	open map[uint64]*campaignRecord
 
 	// gaps allows for events that are missing because they are damaged.
@@ -265,7 +290,7 @@ type indexer struct {
 }
 
 func newIndexer(tx *bolt.Tx) (*indexer, error) {
-	x := &indexer{open: map[uint64]*campaignRecord{}}
+	x := &indexer{open: map[uint64]*campaignRecord{}, meta: tx.Bucket(bucketMeta), events: tx.Bucket(bucketEvents)}
 	for i, b := range []**bolt.Bucket{&x.campaigns, &x.names, &x.ids, &x.candidates, &x.ranking, &x.keys, &x.children} {
 		if *b = tx.Bucket(bucketsIndex[i]); *b == nil {
 			return nil, corrupt("the index %q is missing", bucketsIndex[i])
@@ -320,19 +345,21 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var winner uint64
+	var of related
 	switch e.Kind {
 	case KindAsked:
 		err = x.asked(e, no, r)
 	case KindTold:
 		err = x.told(e, no)
+	case KindMeasured:
+		of.was, err = x.measured(e, no)
 	case KindFinals:
-		winner, err = x.finals(e, no)
+		of.winner, err = x.finals(e, no)
 	}
 	if err != nil {
 		return 0, err
 	}
-	r.take(e, winner)
+	r.take(e, of)
 	return no, nil
 }
 
@@ -409,18 +436,69 @@ func (x *indexer) told(e *Event, no uint64) error {
 	case c.index != t.Index:
 		return fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, t.Candidate, c.index, t.Index)
 	}
-	c.told, c.correct = e.Seq, t.Verdict == correct
-	if c.correct {
-		if err := x.ranking.Put(rankingKey(no, t.Fitness, e.Seq), nil); err != nil {
+	c.told = e.Seq
+	return x.rank(c, t, e.Seq)
+}
+
+// rank indexes a result of a candidate, which the event seq records.
+func (x *indexer) rank(c candidateRecord, t *Told, seq uint64) error {
+	if c.correct = t.Verdict == correct; c.correct {
+		if err := x.ranking.Put(rankingKey(c.campaign, t.Fitness, seq), nil); err != nil {
 			return err
 		}
 	}
 	if t.Key != "" {
-		if err := x.keys.Put(contentKey(t.Key, e.Seq), nil); err != nil {
+		if err := x.keys.Put(contentKey(t.Key, seq), nil); err != nil {
 			return err
 		}
 	}
 	return x.put(c)
+}
+
+// measured puts a second measurement in the place of the result, and returns the
+// verdict that it replaces.
+func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
+	t := e.Measured
+	c, err := x.member(t.Candidate, e, no)
+	switch {
+	case err != nil:
+		return "", err
+	case c.told == 0:
+		return "", fmt.Errorf("%w: candidate %s has no result and cannot have been measured again", ErrInvalid, t.Candidate)
+	case c.measured != 0:
+		return "", fmt.Errorf("%w: candidate %s was measured again already", ErrInvalid, t.Candidate)
+	case c.correct:
+		return "", fmt.Errorf("%w: candidate %s is correct and its result stands", ErrInvalid, t.Candidate)
+	case c.index != t.Index:
+		return "", fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, t.Candidate, c.index, t.Index)
+	}
+	told, err := toldAt(x.events, c.told)
+	if err != nil {
+		return "", err
+	}
+	if told.Key != "" {
+		if err := x.keys.Delete(contentKey(told.Key, c.told)); err != nil {
+			return "", err
+		}
+	}
+	if err := x.meta.Put(keyFormat, binary.AppendUvarint(nil, formatVersion)); err != nil {
+		return "", err
+	}
+	c.measured = e.Seq
+	return told.Verdict, x.rank(c, t, e.Seq)
+}
+
+// toldAt reads the result of a told event, without its Detail.
+func toldAt(events *bolt.Bucket, seq uint64) (*Told, error) {
+	b := events.Get(seqKey(seq))
+	if b == nil {
+		return nil, corrupt("event %d is missing", seq)
+	}
+	e, _, _, err := decodeEvent(seq, b)
+	if err == nil && e.Told == nil {
+		err = corrupt("event %d is %s, not %s", seq, e.Kind, KindTold)
+	}
+	return e.Told, err
 }
 
 func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
@@ -437,7 +515,7 @@ func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
 		case id == f.Winner && !c.correct:
 			return 0, fmt.Errorf("%w: candidate %s is not correct and cannot have won", ErrInvalid, id)
 		case id == f.Winner:
-			c.won, winner = true, c.told
+			c.won, winner = true, c.result()
 		}
 		c.finals = e.Seq
 		records[i] = c
@@ -484,7 +562,7 @@ func validate(e *Event) error {
 		return refuse("the campaign's id must have 1 to %d bytes", maxID)
 	}
 	set := 0
-	for _, field := range []bool{e.Started != nil, e.Asked != nil, e.Told != nil, e.Finals != nil, e.Note != nil} {
+	for _, field := range []bool{e.Started != nil, e.Asked != nil, e.Told != nil, e.Finals != nil, e.Note != nil, e.Measured != nil} {
 		if field {
 			set++
 		}
@@ -499,9 +577,9 @@ func validate(e *Event) error {
 			ids = append(ids, e.Asked.Candidate)
 			ids = append(ids, e.Asked.Parents...)
 		}
-	case KindTold:
-		if ok = e.Told != nil; ok {
-			ids = append(ids, e.Told.Candidate)
+	case KindTold, KindMeasured:
+		if ok = (e.Kind == KindTold) == (e.Told != nil) && e.Result() != nil; ok {
+			ids = append(ids, e.Result().Candidate)
 		}
 	case KindFinals:
 		if ok = e.Finals != nil; ok {
@@ -523,8 +601,8 @@ func validate(e *Event) error {
 		if e.Asked.Index < 0 {
 			return refuse("index %d", e.Asked.Index)
 		}
-	case KindTold:
-		switch t := e.Told; {
+	case KindTold, KindMeasured:
+		switch t := e.Result(); {
 		case t.Index < 0:
 			return refuse("index %d", t.Index)
 		case t.Verdict == "":

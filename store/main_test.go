@@ -118,6 +118,13 @@ func told(campaign string, index int, id string, fitness float64) Event {
 	return Event{Time: noon, Campaign: campaign, Kind: KindTold, Told: r}
 }
 
+// measured makes the second measurement of a candidate.
+func measured(campaign string, index int, id string, fitness float64) Event {
+	e := told(campaign, index, id, fitness)
+	e.Kind, e.Told, e.Measured = KindMeasured, nil, e.Told
+	return e
+}
+
 func note(campaign string, kind Kind, reason string) Event {
 	return Event{Time: noon, Campaign: campaign, Kind: kind, Note: &Note{Reason: reason, Detail: json.RawMessage(`{}`)}}
 }

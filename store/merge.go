@@ -241,8 +241,8 @@ func (e Event) brief() string {
 	switch {
 	case e.Asked != nil:
 		what += " " + e.Asked.Candidate
-	case e.Told != nil:
-		what += " " + e.Told.Candidate
+	case e.Result() != nil:
+		what += " " + e.Result().Candidate
 	}
 	return fmt.Sprintf("%q of %s", what, e.Time.Format(time.RFC3339Nano))
 }

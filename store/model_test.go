@@ -55,13 +55,13 @@ func (m *model) candidates() []*Candidate {
 				out = append(out, c)
 			}
 			c.Asked, c.AskedAt, c.AskedSeq = *e.Asked, e.Time, e.Seq
-		case e.Told != nil:
-			c := byID[e.Told.Candidate]
-			c.Told, c.ToldAt, c.ToldSeq = e.Told, e.Time, e.Seq
+		case e.Result() != nil:
+			c := byID[e.Result().Candidate]
+			c.Told, c.ToldAt, c.ToldSeq, c.Again = e.Result(), e.Time, e.Seq, e.Measured != nil
 		case e.Finals != nil:
 			for _, id := range participants(e.Finals) {
 				c := byID[id]
-				c.Finalist, c.FinalsSeq, c.Finals = true, e.Seq, bare(e).Finals
+				c.Finalist, c.FinalsSeq, c.Finals = true, e.Seq, e.Finals
 				if id == e.Finals.Winner {
 					c.Proven = true
 				}
@@ -73,6 +73,7 @@ func (m *model) candidates() []*Candidate {
 
 func (m *model) campaign(id string) Campaign {
 	c := Campaign{ID: id, Verdicts: map[string]int{}}
+	was := map[string]string{}
 	for _, e := range m.events {
 		if e.Campaign != id {
 			continue
@@ -83,11 +84,18 @@ func (m *model) campaign(id string) Campaign {
 			c.Started, c.StartedAt, c.First, c.State = *e.Started, e.Time, e.Seq, Running
 		case KindAsked:
 			c.Asked++
-		case KindTold:
-			c.Evaluated++
-			c.Verdicts[e.Told.Verdict]++
-			if e.Told.Verdict == correct && (c.Best == nil || e.Told.Fitness < c.Best.Fitness) {
-				c.Best = bare(e).Told
+		case KindTold, KindMeasured:
+			t := bare(e)
+			r := t.Result()
+			if old := was[r.Candidate]; old == "" {
+				c.Evaluated++
+			} else if c.Verdicts[old]--; c.Verdicts[old] == 0 {
+				delete(c.Verdicts, old)
+			}
+			was[r.Candidate] = r.Verdict
+			c.Verdicts[r.Verdict]++
+			if r.Verdict == correct && (c.Best == nil || r.Fitness < c.Best.Fitness) {
+				c.Best, c.BestAgain = r, e.Measured != nil
 			}
 		case KindFinals:
 			c.Finals = e.Finals
@@ -191,7 +199,7 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		return e, true
 	}
 	campaign := rapid.SampledFrom(campaigns).Draw(t, "campaign")
-	var mine, untold, toldOnes, right []*Candidate
+	var mine, untold, toldOnes, right, disturbed []*Candidate
 	for _, c := range all.candidates() {
 		if c.Campaign != campaign {
 			continue
@@ -204,9 +212,12 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 			toldOnes, right = append(toldOnes, c), append(right, c)
 		default:
 			toldOnes = append(toldOnes, c)
+			if !c.Again {
+				disturbed = append(disturbed, c)
+			}
 		}
 	}
-	kind := rapid.SampledFrom([]string{"ask", "ask", "ask", "tell", "tell", "tell", "again", "note", "finals"}).Draw(t, "kind")
+	kind := rapid.SampledFrom([]string{"ask", "ask", "ask", "tell", "tell", "tell", "again", "note", "finals", "measure"}).Draw(t, "kind")
 	switch {
 	case kind == "tell" && len(untold) > 0:
 		c := rapid.SampledFrom(untold).Draw(t, "untold")
@@ -215,6 +226,11 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		if rapid.Bool().Draw(t, "no detail") {
 			e.Told.Detail = nil
 		}
+		return e, true
+	case kind == "measure" && len(disturbed) > 0:
+		c := rapid.SampledFrom(disturbed).Draw(t, "disturbed")
+		e := measured(campaign, c.Asked.Index, c.ID, float64(rapid.IntRange(0, 5).Draw(t, "fitness")))
+		e.Measured.Key = rapid.SampledFrom([]string{"", "k1", "k2", c.ID}).Draw(t, "key")
 		return e, true
 	case kind == "note":
 		return note(campaign, rapid.SampledFrom([]Kind{KindStopped, KindResumed, KindFinished}).Draw(t, "note"), "because"), true

@@ -34,8 +34,10 @@ type Campaign struct {
 	Evaluated int            `json:"evaluated"`
 	Verdicts  map[string]int `json:"verdicts"`
 	// Best is the correct result with the smallest fitness, the oldest of
-	// several; nil when there is none. Its Detail is not filled in.
-	Best *Told `json:"best,omitempty"`
+	// several; nil when there is none. Its Detail is not filled in. BestAgain says
+	// that it is of a second measurement.
+	Best      *Told `json:"best,omitempty"`
+	BestAgain bool  `json:"best_again,omitempty"`
 	// Finals is the newest comparison; nil when there was none. Its Detail is
 	// filled in by Store.Campaign only.
 	Finals *Finals `json:"finals,omitempty"`
@@ -52,20 +54,25 @@ type Candidate struct {
 
 	Asked   Asked     `json:"asked"`
 	AskedAt time.Time `json:"asked_at"`
-	// AskedSeq and ToldSeq are the events; ToldSeq is 0 without a result.
+	// AskedSeq and ToldSeq are the events of proposal and result; ToldSeq is 0
+	// without a result.
 	AskedSeq uint64 `json:"asked_seq"`
 	ToldSeq  uint64 `json:"told_seq,omitempty"`
 	// Told is nil while there is no result. Its Detail is filled in by
 	// Store.Candidate only.
 	Told   *Told     `json:"told,omitempty"`
 	ToldAt time.Time `json:"told_at,omitzero"`
+	// Again says that the result is that of a second measurement, because the
+	// machine disturbed the one that the search was told of.
+	Again bool `json:"again,omitempty"`
 
 	// Finalist says that the candidate was measured again in finals, and
 	// Proven that it won some finals of its campaign.
 	Finalist bool `json:"finalist"`
 	Proven   bool `json:"proven"`
-	// FinalsSeq is the newest finals it was in, or 0, and Finals that event, without
-	// its Detail.
+	// FinalsSeq is the newest finals it was in, or 0, and Finals that event. Its
+	// Detail is filled in by Store.Candidate, and everywhere for those that did not
+	// win: only there is what the finals measured of them.
 	FinalsSeq uint64  `json:"finals_seq,omitempty"`
 	Finals    *Finals `json:"finals,omitempty"`
 }
@@ -77,6 +84,7 @@ type reader struct {
 	events, details, campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
 	records map[uint64]*campaignRecord
+	finals  map[uint64]*Finals // with their Detail
 }
 
 // query runs f with a reader.
@@ -86,7 +94,7 @@ func (s *Store) query(f func(*reader) error) error {
 			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
 			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
-			records: map[uint64]*campaignRecord{},
+			records: map[uint64]*campaignRecord{}, finals: map[uint64]*Finals{},
 		}
 		return f(r)
 	}))
@@ -125,6 +133,15 @@ func (r *reader) expect(seq uint64, kind Kind) (Event, bool, error) {
 		err = disagree("event %d is %s, not %s", seq, e.Kind, kind)
 	}
 	return e, detail, err
+}
+
+// result reads an event that must record a result.
+func (r *reader) result(seq uint64) (e Event, t *Told, detail bool, err error) {
+	e, detail, err = r.event(seq)
+	if t = e.Result(); err == nil && t == nil {
+		err = disagree("event %d is %s, not %s", seq, e.Kind, KindTold)
+	}
+	return e, t, detail, err
 }
 
 // fill reads the payloads of an event.
@@ -282,14 +299,14 @@ func (r *reader) campaign(no uint64, payloads bool) (Campaign, error) {
 		c.Reason = note.Note.Reason
 	}
 	if rec.best != 0 {
-		told, _, err := r.expect(rec.best, KindTold)
+		e, told, _, err := r.result(rec.best)
 		if err != nil {
 			return Campaign{}, err
 		}
-		if told.Told.Fitness != rec.fitness {
-			return Campaign{}, disagree("event %d has fitness %v, not %v", rec.best, told.Told.Fitness, rec.fitness)
+		if told.Fitness != rec.fitness {
+			return Campaign{}, disagree("event %d has fitness %v, not %v", rec.best, told.Fitness, rec.fitness)
 		}
-		c.Best = told.Told
+		c.Best, c.BestAgain = told, e.Measured != nil
 	}
 	if rec.finals != 0 {
 		finals, err := get(rec.finals, KindFinals)
@@ -510,34 +527,51 @@ func (r *reader) candidate(rec candidateRecord, payloads bool) (Candidate, error
 	c := Candidate{
 		ID: id, Campaign: campaign.id, Kernel: campaign.kernel, Device: campaign.device, Shapes: campaign.shapes,
 		Asked: *asked.Asked, AskedAt: asked.Time, AskedSeq: rec.asked,
-		ToldSeq: rec.told, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.won,
+		ToldSeq: rec.result(), Again: rec.measured != 0, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.won,
 	}
 	if rec.told != 0 {
-		told, detail, err := r.expect(rec.told, KindTold)
+		e, told, detail, err := r.result(c.ToldSeq)
 		if err != nil {
 			return Candidate{}, err
 		}
-		if told.Told.Candidate != id {
-			return Candidate{}, disagree("event %d is the result of candidate %s, not of %s", rec.told, told.Told.Candidate, id)
+		if told.Candidate != id || c.Again != (e.Measured != nil) {
+			return Candidate{}, disagree("event %d is %s of candidate %s, not the result of %s", c.ToldSeq, e.Kind, told.Candidate, id)
 		}
 		if payloads && detail {
-			if err := r.fill(&told); err != nil {
+			if err := r.fill(&e); err != nil {
 				return Candidate{}, err
 			}
 		}
-		c.Told, c.ToldAt = told.Told, told.Time
+		c.Told, c.ToldAt = told, e.Time
 	}
 	if rec.finals != 0 {
-		finals, _, err := r.expect(rec.finals, KindFinals)
-		if err != nil {
+		if c.Finals, err = r.finalsOf(rec.finals, id, payloads); err != nil {
 			return Candidate{}, err
 		}
-		if !slices.Contains(participants(finals.Finals), id) {
+		if !slices.Contains(participants(c.Finals), id) {
 			return Candidate{}, disagree("candidate %s is not in the finals of event %d", id, rec.finals)
 		}
-		c.Finals = finals.Finals
 	}
 	return c, nil
+}
+
+// finalsOf reads finals for one who was in them: with their Detail, but for the
+// winner only if it is asked for.
+func (r *reader) finalsOf(seq uint64, id string, payloads bool) (*Finals, error) {
+	if f := r.finals[seq]; f != nil && (payloads || f.Winner != id) {
+		return f, nil
+	}
+	e, detail, err := r.expect(seq, KindFinals)
+	if err != nil {
+		return nil, err
+	}
+	if detail && (payloads || e.Finals.Winner != id) {
+		if err := r.fill(&e); err != nil {
+			return nil, err
+		}
+		r.finals[seq] = e.Finals
+	}
+	return e.Finals, nil
 }
 
 // A Query selects campaigns whose candidates are ranked. Empty fields select all.
@@ -587,15 +621,15 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 			return err
 		}
 		for _, k := range ranks {
-			told, _, err := r.expect(k.told, KindTold)
+			_, told, _, err := r.result(k.told)
 			if err != nil {
 				return err
 			}
-			if told.Told.Verdict != correct || told.Told.Fitness != k.fitness {
+			if told.Verdict != correct || told.Fitness != k.fitness {
 				return disagree("event %d is %s with fitness %v, not %s with %v",
-					k.told, told.Told.Verdict, told.Told.Fitness, correct, k.fitness)
+					k.told, told.Verdict, told.Fitness, correct, k.fitness)
 			}
-			rec, err := r.lookup(told.Told.Candidate)
+			rec, err := r.lookup(told.Candidate)
 			if err != nil {
 				return err
 			}
@@ -603,7 +637,7 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 			if err != nil {
 				return err
 			}
-			if c.ID != told.Told.Candidate || c.ToldSeq != k.told || q.ProvenOnly && !c.Proven {
+			if c.ID != told.Candidate || c.ToldSeq != k.told || q.ProvenOnly && !c.Proven {
 				return disagree("candidate %s", c.ID)
 			}
 			out = append(out, c)
@@ -722,11 +756,11 @@ func (r *reader) rank(q Query) ([]rank, error) {
 			return nil
 		}
 		for _, w := range rec.winners {
-			told, _, err := r.expect(w, KindTold)
+			_, told, _, err := r.result(w)
 			if err != nil {
 				return err
 			}
-			winners = append(winners, rank{told.Told.Fitness, w})
+			winners = append(winners, rank{told.Fitness, w})
 		}
 		return nil
 	}
@@ -831,14 +865,14 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 		c := r.keys.Cursor()
 		for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 			seq := binary.BigEndian.Uint64(k[8:])
-			told, _, err := r.expect(seq, KindTold)
+			_, told, _, err := r.result(seq)
 			if err != nil {
 				return err
 			}
-			if told.Told.Key != key {
+			if told.Key != key {
 				continue // only the first bytes of its hash are the same
 			}
-			rec, err := r.lookup(told.Told.Candidate)
+			rec, err := r.lookup(told.Candidate)
 			if err != nil {
 				return err
 			}

@@ -17,8 +17,13 @@ import (
 )
 
 // formatVersion is the version of the whole: which buckets there are and what
-// their keys mean. Records carry a version of their own.
-const formatVersion = 1
+// their keys mean. Records carry a version of their own. Version 2 is version 1
+// with measured events: a store has it from the first of these on, and is refused
+// by an evotune that does not know them.
+const (
+	formatVersion = 2
+	formatPlain   = 1
+)
 
 var keyFormat = []byte("format")
 
@@ -274,12 +279,8 @@ func (s *Store) openBuckets() error {
 			empty = true
 			return nil
 		}
-		v, n := binary.Uvarint(meta.Get(keyFormat))
-		switch {
-		case n <= 0 || v == 0:
-			return corrupt("the format is not noted")
-		case v > formatVersion:
-			return fmt.Errorf("%w: format %d, up to %d are known", ErrVersion, v, formatVersion)
+		if err := checkFormat(meta.Get(keyFormat)); err != nil {
+			return err
 		}
 		for _, name := range append(bucketsTruth[1:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
 			if tx.Bucket(name) == nil {
@@ -299,13 +300,23 @@ func (s *Store) openBuckets() error {
 	return s.update(createBuckets)
 }
 
+func checkFormat(b []byte) error {
+	switch v, n := binary.Uvarint(b); {
+	case n <= 0 || v == 0:
+		return corrupt("the format is not noted")
+	case v > formatVersion:
+		return fmt.Errorf("%w: format %d, up to %d are known", ErrVersion, v, formatVersion)
+	}
+	return nil
+}
+
 func createBuckets(tx *bolt.Tx) error {
 	for _, name := range append(bucketsTruth[:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatVersion))
+	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatPlain))
 }
 
 // Path returns the path that the store was opened with.

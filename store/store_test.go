@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -198,6 +199,13 @@ func TestAppendRefuses(t *testing.T) {
 		"told twice":                 {told("one", 0, "aaaa0001", 1)},
 		"told in another campaign":   {told("one", 2, "aaaa0002", 1)},
 		"told with another index":    {told("two", 1, "aaaa0002", 1)},
+		"measured, not asked":        {measured("one", 4, "new", 1)},
+		"measured, not told":         {measured("two", 2, "aaaa0002", 1)},
+		"measured though correct":    {measured("one", 0, "aaaa0001", 1)},
+		"measured twice":             {measured("one", 3, "dddd0001", 0), measured("one", 3, "dddd0001", 1)},
+		"measured as another":        {measured("one", 2, "dddd0001", 1)},
+		"measured and told":          {mutate(measured("one", 3, "dddd0001", 1), func(e *Event) { e.Told = e.Measured })},
+		"measured in another field":  {mutate(told("one", 3, "dddd0001", 1), func(e *Event) { e.Kind = KindMeasured })},
 		"no verdict":                 {mutate(told("two", 2, "aaaa0002", 0), func(e *Event) { e.Told.Verdict = "" })},
 		"correct without fitness":    {mutate(told("two", 2, "aaaa0002", 1), func(e *Event) { e.Told.Fitness = 0 })},
 		"correct with NaN":           {mutate(told("two", 2, "aaaa0002", 1), func(e *Event) { e.Told.Fitness = nan() })},
@@ -305,7 +313,7 @@ func TestCandidate(t *testing.T) {
 		ID: "eeee0001", Campaign: "two", Kernel: "sgemm", Device: "f00d", Shapes: []string{"1024", "odd"},
 		Asked: *asked("two", 0, "eeee0001").Asked, AskedAt: noon, AskedSeq: 11, ToldSeq: 12, ToldAt: noon,
 		Told: told("two", 0, "eeee0001", 0.7).Told, Finalist: true, Proven: true, FinalsSeq: 16,
-		Finals: bare(finals("two", "eeee0001", "eeee0001", "ffff0001")).Finals,
+		Finals: finals("two", "eeee0001", "eeee0001", "ffff0001").Finals,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("candidate (-want +got):\n%s", diff)
@@ -417,6 +425,9 @@ func TestCandidates(t *testing.T) {
 				if one.Told != nil {
 					one.Told.Detail = nil
 				}
+				if one.Finals != nil && one.Finals.Winner == one.ID {
+					one.Finals.Detail = nil // what finals say of the winner is in the event itself
+				}
 				if diff := cmp.Diff(one, c); err != nil || diff != "" {
 					t.Errorf("one alone and one of many differ: %v\n%s", err, diff)
 				}
@@ -439,6 +450,95 @@ func TestByKey(t *testing.T) {
 			t.Errorf("ByKey(%q): %s, %v; want %s", key, ids(got), err, want)
 		}
 	}
+}
+
+// TestMeasured: a second measurement takes the place of the result in every query,
+// and makes the store one that an older evotune refuses to open.
+func TestMeasured(t *testing.T) {
+	s := mustCreate(t)
+	smallStore(t, s)
+	format := func() (v []byte) {
+		if err := s.view(func(tx *bolt.Tx) error {
+			v = bytes.Clone(tx.Bucket(bucketMeta).Get(keyFormat))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if got := format(); !bytes.Equal(got, []byte{formatPlain}) {
+		t.Errorf("format %v without measured events", got)
+	}
+	again := measured("one", 3, "dddd0001", 0.5)
+	again.Measured.Key = "another key"
+	mustAppend(t, s, again)
+	if got := format(); !bytes.Equal(got, []byte{formatVersion}) {
+		t.Errorf("format %v with measured events", got)
+	}
+	look := func(t *testing.T, s *Store) {
+		t.Helper()
+		c, err := s.Candidate("dddd0001")
+		if err != nil || !c.Again || c.ToldSeq != 18 || c.Told.Verdict != correct || c.Told.Fitness != 0.5 || len(c.Told.Detail) == 0 {
+			t.Errorf("candidate %+v, told %+v, %v", c, c.Told, err)
+		}
+		if best, err := s.Best(Query{Campaign: "one"}); err != nil || ids(best) != "dddd0001" {
+			t.Errorf("best %s, %v", ids(best), err)
+		}
+		of, err := s.Campaign("one")
+		if err != nil || of.Best == nil || of.Best.Candidate != "dddd0001" || of.Evaluated != 4 || of.Verdicts[correct] != 4 || len(of.Verdicts) != 1 {
+			t.Errorf("campaign %+v, %v", of, err)
+		}
+		for key, want := range map[string]string{"key of dddd0001": "", "another key": "dddd0001"} {
+			if found, err := s.ByKey(key); err != nil || ids(found) != want {
+				t.Errorf("ByKey(%q): %s, %v", key, ids(found), err)
+			}
+		}
+	}
+	look(t, s)
+	path := s.Path()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustBeSound(t, path)
+	for name, damage := range map[string]func(tx *bolt.Tx) error{
+		"none": func(*bolt.Tx) error { return nil },
+		"record": func(tx *bolt.Tx) error {
+			return editCandidate(tx, 7, func(r *candidateRecord) { r.measured, r.correct = 0, false })
+		},
+		"rank":   func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Delete(rankingKey(1, 0.5, 18)) },
+		"key":    func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put(contentKey("key of dddd0001", 9), nil) },
+		"format": func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{formatPlain}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			edit(t, path, damage)
+			if rep, err := Check(path, Options{}); err != nil || rep.OK() != (name == "none") || rep.Lost > 0 {
+				t.Errorf("check: %+v, %v", rep, err)
+			}
+			if rep, err := Repair(path, Options{}); err != nil || !rep.OK() {
+				t.Fatalf("repair: %+v, %v", rep, err)
+			}
+			s, err := Open(path, Options{ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			look(t, s)
+		})
+	}
+	// What this evotune cannot index it must not copy.
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(newer, b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, newer, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{formatVersion + 1}) })
+	if _, err = Repair(newer, Options{}); !errors.Is(err, ErrVersion) {
+		t.Errorf("repair of a newer format: %v", err)
+	}
+	oneLine(t, err, newer)
 }
 
 func TestLineageAndChildren(t *testing.T) {

@@ -63,6 +63,7 @@ func openDevice(share int) (*device, error) {
 		return nil, err
 	}
 	d.nvml, d.info.DriverString, d.info.NVML = openMonitor(d.info.UUID)
+	d.nvml.settings(&d.info)
 	return d, nil
 }
 

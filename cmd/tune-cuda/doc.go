@@ -39,7 +39,8 @@
 // device. A set is working memory for one shape: each buffer in a block of its
 // own with guards at both ends. Instances and sets are kept between requests,
 // up to half of the free memory or a share of that, the longest unused given up
-// first.
+// first. A race times contenders round by round, over several requests; what it
+// needs is kept until it ends.
 //
 // A driver error while a candidate runs is that candidate's [wire.Fault]; when
 // the context is lost with it, the worker answers and ends, and evotune starts

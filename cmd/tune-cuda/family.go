@@ -2,24 +2,24 @@ package main
 
 import "slices"
 
-// strangers counts processes that do not descend from our parent, evotune. It
-// is 0 when we are not among the processes ourselves: then their numbers are
-// those of another namespace and mean nothing here.
-func strangers(pids []int, own int, parent func(int) int) int {
+// strangers lists the processes that do not descend from our parent, evotune. It
+// lists none when we are not among the processes ourselves: then their numbers
+// are those of another namespace and mean nothing here.
+func strangers(pids []int, own int, parent func(int) int) []int {
 	if !slices.Contains(pids, own) {
-		return 0
+		return nil
 	}
 	head := parent(own)
-	n := 0
-	for _, p := range pids {
+	var list []int
+	for _, pid := range pids {
 		related := false
-		for k := 0; p > 1 && k < 64 && !related; k++ {
+		for p, k := pid, 0; p > 1 && k < 64 && !related; k++ {
 			related = p == own || p == head
 			p = parent(p)
 		}
-		if !related {
-			n++
+		if !related && !slices.Contains(list, pid) {
+			list = append(list, pid)
 		}
 	}
-	return n
+	return list
 }

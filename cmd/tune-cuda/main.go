@@ -128,7 +128,7 @@ func (w *worker) answer(kind wire.Kind, body []byte) (any, error) {
 		return answerTo(body, w.peaks)
 	case wire.Telemetry:
 		return answerTo(body, func(wire.TelemetryRequest) (wire.TelemetryAnswer, error) {
-			return wire.TelemetryAnswer{State: w.device.nvml.state()}, nil
+			return wire.TelemetryAnswer{State: w.device.nvml.state(true)}, nil
 		})
 	case wire.Quit:
 		return wire.QuitAnswer{}, errEnd

@@ -5,7 +5,10 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -16,6 +19,9 @@ import (
 // nothing.
 type monitor struct {
 	device nvml.Device
+	// seen is the time of the newest utilization that was read, in microseconds
+	// since 1970.
+	seen uint64
 }
 
 // openMonitor also returns the driver's version, or why there is no monitor.
@@ -28,7 +34,7 @@ func openMonitor(uuid string) (m *monitor, driver, why string) {
 	if r != nvml.SUCCESS {
 		return nil, driver, "NVML does not know " + uuid + ": " + nvml.ErrorString(r)
 	}
-	return &monitor{d}, driver, ""
+	return &monitor{device: d}, driver, ""
 }
 
 // reasons why clocks are below their highest, but for idleness.
@@ -38,16 +44,41 @@ var reasons = []struct {
 }{
 	{nvml.ClocksEventReasonApplicationsClocksSetting, "applications clocks"},
 	{nvml.ClocksEventReasonSwPowerCap, "power cap"},
-	{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"},
+	{nvml.ClocksThrottleReasonHwSlowdown, wire.HardwareSlowdown},
 	{nvml.ClocksEventReasonSyncBoost, "sync boost"},
-	{nvml.ClocksEventReasonSwThermalSlowdown, "thermal slowdown"},
-	{nvml.ClocksThrottleReasonHwThermalSlowdown, "hardware thermal slowdown"},
-	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
+	{nvml.ClocksEventReasonSwThermalSlowdown, wire.ThermalSlowdown},
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, wire.HardwareThermalSlowdown},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, wire.PowerBrake},
 	{nvml.ClocksEventReasonDisplayClockSetting, "display clocks"},
 }
 
-// state reads what can be read.
-func (m *monitor) state() wire.State {
+// settings reads what the device is set to: part of what its results depend on.
+func (m *monitor) settings(d *wire.Device) {
+	if m == nil {
+		return
+	}
+	if v, r := m.device.GetEnforcedPowerLimit(); r == nvml.SUCCESS {
+		d.PowerLimitWatts = int(v+500) / 1000
+	}
+	if v, r := m.device.GetMaxClockInfo(nvml.CLOCK_SM); r == nvml.SUCCESS {
+		d.MaxClockMHz = int(v)
+	}
+	// NVIDIA has announced that it will go; to call what is not there ends the
+	// process.
+	if nvml.Extensions().LookupSymbol("nvmlDeviceGetApplicationsClock") != nil {
+		return
+	}
+	if v, r := m.device.GetApplicationsClock(nvml.CLOCK_SM); r == nvml.SUCCESS {
+		d.AppClockMHz = int(v)
+	}
+	if v, r := m.device.GetApplicationsClock(nvml.CLOCK_MEM); r == nvml.SUCCESS {
+		d.AppMemoryClockMHz = int(v)
+	}
+}
+
+// state reads what can be read, the processes on the device only if they are
+// wanted.
+func (m *monitor) state(processes bool) wire.State {
 	var s wire.State
 	if m == nil {
 		return s
@@ -71,17 +102,71 @@ func (m *monitor) state() wire.State {
 			}
 		}
 	}
+	if !processes {
+		return s
+	}
 	if v, r := m.device.GetMemoryInfo(); r == nvml.SUCCESS {
 		s.UsedBytes = int64(v.Used)
 	}
-	if v, r := m.device.GetComputeRunningProcesses(); r == nvml.SUCCESS {
-		pids := make([]int, len(v))
-		for i, p := range v {
-			pids[i] = int(p.Pid)
-		}
-		s.OtherProcesses = strangers(pids, os.Getpid(), parentOf)
-	}
+	s.Others = m.others()
 	return s
+}
+
+// others lists the processes on the device that are not of evotune's family.
+func (m *monitor) others() []wire.Process {
+	listed, r := m.device.GetComputeRunningProcesses()
+	if r != nvml.SUCCESS {
+		return nil
+	}
+	pids := make([]int, len(listed))
+	bytes := map[int]int64{}
+	for i, p := range listed {
+		pids[i] = int(p.Pid)
+		if p.UsedGpuMemory != notAvailable {
+			bytes[pids[i]] = int64(p.UsedGpuMemory)
+		}
+	}
+	busy := m.utilization()
+	var list []wire.Process
+	for _, pid := range strangers(pids, os.Getpid(), parentOf) {
+		list = append(list, wire.Process{PID: pid, Name: processName(pid), Bytes: bytes[pid], Percent: busy[pid]})
+	}
+	return list
+}
+
+// notAvailable is what NVML says of memory that it does not know.
+const notAvailable = 1<<64 - 1
+
+// utilization is how busy processes kept the multiprocessors, in percent, since
+// it was asked last, or in the last second.
+func (m *monitor) utilization() map[int]int {
+	since := max(m.seen, uint64(time.Now().Add(-time.Second).UnixMicro()))
+	samples, r := m.device.GetProcessUtilization(since)
+	if r != nvml.SUCCESS {
+		return nil // there is no newer sample, or the device keeps none
+	}
+	busy := map[int]int{}
+	for _, s := range samples {
+		if s.TimeStamp <= since || s.SmUtil > 100 {
+			continue // what the driver has left unset
+		}
+		busy[int(s.Pid)] = max(busy[int(s.Pid)], int(s.SmUtil))
+		m.seen = max(m.seen, s.TimeStamp)
+	}
+	return busy
+}
+
+// processName names a process, without its folder.
+func processName(pid int) string {
+	if line, r := nvml.SystemGetProcessName(pid); r == nvml.SUCCESS && line != "" {
+		name, _, _ := strings.Cut(line, " ") // what follows are arguments
+		return filepath.Base(name)
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // parentOf reads a process's parent; 0 when there is no such process.

@@ -32,6 +32,7 @@ func (w *worker) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 
 func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	var a wire.ParityAnswer
+	p.endRace() // whose sets and workspaces are used here
 	b, err := p.candidate(r.Binary, r.Shape)
 	if err != nil {
 		return a, err
@@ -119,8 +120,10 @@ func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
 	return work.at, p.harness.setGuards(work.guards)
 }
 
-// launches runs the candidate as often as asked, each time on outputs that are
-// poisoned, and counts what later launches gave differently.
+// launches runs the candidate as often as asked and counts what later launches
+// gave differently. Outputs are poisoned before the last launch, which is the
+// one that is compared, and hold ordinary numbers before the others: a candidate
+// that works only where it sees poison gives two answers.
 func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *finding[uint64]) error {
 	for k := range repeat {
 		if k > 0 {
@@ -128,7 +131,11 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 				return err
 			}
 		}
-		if err := p.poisonSet(w); err != nil {
+		spoil := p.poisonSet
+		if k+1 < repeat {
+			spoil = p.plainSet
+		}
+		if err := spoil(w); err != nil {
 			return err
 		}
 		if err := c.enqueue(p.stream); err != nil {
@@ -204,11 +211,11 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 		}
 	}
 	if i, offset, damaged := w.guards.found(l.zones.read()); damaged {
-		a.RedZone, a.RedZoneOffset = p.buffers[i].Name, offset
+		a.Guard, a.GuardOffset = p.buffers[i].Name, offset
 	}
-	if l.scratch != nil && a.RedZone == "" {
+	if l.scratch != nil && a.Guard == "" {
 		if _, offset, damaged := b.work.guards.found(l.scratch.read()); damaged {
-			a.RedZone, a.RedZoneOffset = "workspace", offset
+			a.Guard, a.GuardOffset = "workspace", offset
 		}
 	}
 	if slices.Equal(l.again.read(), n.hashes) {
@@ -221,8 +228,8 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 	for key := range p.kept {
 		p.forget(key)
 	}
-	if a.RedZone == "" {
-		a.RedZone, a.RedZoneOffset = "reference", 0
+	if a.Guard == "" {
+		a.Guard, a.GuardOffset = "reference", 0
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
@@ -141,6 +140,9 @@ const (
 	maxBatch = 2000
 	// maxSets is the most sets of inputs.
 	maxSets = 64
+	// longLaunch is the time, in nanoseconds, from which a launch is timed alone,
+	// on one set: a graph that goes through all sets would last too long.
+	longLaunch = 50e6
 )
 
 // planSets chooses how many sets of inputs a timing rotates through, for sets
@@ -162,53 +164,16 @@ func evicts(sets int, bytes, l2 int64) bool { return int64(sets)*bytes >= 3*l2 }
 
 // planBatch chooses how many launches a graph has, from the time that one
 // takes: as many as last batch, in whole rotations. A launch that takes longer
-// than the whole budget is timed alone. once keeps to one launch for each set.
-func planBatch(launch, batch, budget float64, sets int, once bool) int {
+// than long is timed alone. once keeps to one launch for each set.
+func planBatch(launch, batch, long float64, sets int, once bool) int {
 	switch {
-	case launch > budget && budget > 0:
+	case launch > long && long > 0:
 		return 1
 	case once || !(launch > 0):
 		return sets
 	}
 	n := math.Ceil(batch / launch / float64(sets))
 	return int(min(max(n, 1), float64(max(maxBatch/sets, 1)))) * sets
-}
-
-// hopeless is how far beyond Slower all ratios must be for sampling to end
-// before MinRounds.
-const hopeless = 1.25
-
-// stopRule says why sampling ends before its limits, or "". samples has one
-// slice for each contender, the baseline first, all equally long. Before
-// MinRounds, but not before three, only what is hopeless is ended.
-func stopRule(r wire.TimeRequest, samples [][]float64) string {
-	n := len(samples[0])
-	if n < 3 {
-		return ""
-	}
-	early := n < r.MinRounds
-	precise := r.Precision > 0 && !early
-	for i, s := range samples {
-		if i == 0 && len(samples) > 1 {
-			continue
-		}
-		ratios := slices.Clone(s)
-		if i > 0 {
-			for k := range ratios {
-				ratios[k] /= samples[0][k]
-			}
-		}
-		slices.Sort(ratios)
-		low, mid, high := evaluator.Quantile(ratios, 0.25), evaluator.Quantile(ratios, 0.5), evaluator.Quantile(ratios, 0.75)
-		if len(samples) == 2 && r.Slower > 0 && (!early && low > r.Slower || ratios[0] > hopeless*r.Slower) {
-			return "slower"
-		}
-		precise = precise && (high-low)/mid/math.Sqrt(float64(n)) < r.Precision
-	}
-	if precise {
-		return "precise"
-	}
-	return ""
 }
 
 // order draws the order of the contenders in one round.

@@ -150,70 +150,24 @@ func TestPlanSets(t *testing.T) {
 
 func TestPlanBatch(t *testing.T) {
 	for _, c := range []struct {
-		launch, batch, budget float64
-		sets                  int
-		once                  bool
-		want                  int
+		launch, batch, long float64
+		sets                int
+		once                bool
+		want                int
 	}{
 		{10e3, 500e3, 1e9, 4, false, 52}, // whole rotations
 		{1, 500e3, 1e9, 4, false, 2000},  // no more than the most
 		{1, 500e3, 1e9, 64, false, 1984}, //
 		{700e3, 500e3, 1e9, 3, false, 3}, // every set at least
-		{2e9, 500e3, 1e9, 3, false, 1},   // longer than the budget
+		{2e9, 500e3, 1e9, 3, false, 1},   // a long launch
 		{10e3, 500e3, 1e9, 64, true, 64}, // once for each set
 		{0, 500e3, 1e9, 4, false, 4},     // not known
-		{math.Inf(1), 1, 0, 4, false, 4}, // no budget
+		{math.Inf(1), 1, 0, 4, false, 4}, // none is long
 		{100e3, 50e6, 1e9, 3000, false, 3000},
 	} {
-		if got := planBatch(c.launch, c.batch, c.budget, c.sets, c.once); got != c.want {
+		if got := planBatch(c.launch, c.batch, c.long, c.sets, c.once); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-	}
-}
-
-func TestStopRule(t *testing.T) {
-	steady := func(v float64, n int) []float64 { return slices.Repeat([]float64{v}, n) }
-	noisy := []float64{1, 2, 1, 2, 1, 2, 1, 2}
-	r := wire.TimeRequest{Precision: 0.01, Slower: 1.2}
-	for _, c := range []struct {
-		name    string
-		samples [][]float64
-		want    string
-	}{
-		{"too few", [][]float64{steady(1, 2), steady(1, 2)}, ""},
-		{"steady", [][]float64{steady(1, 3), steady(1.1, 3)}, "precise"},
-		{"alone", [][]float64{steady(1, 3)}, "precise"},
-		{"alone, noisy", [][]float64{noisy}, ""},
-		{"noise that both share", [][]float64{noisy, noisy}, "precise"},
-		{"noise of one", [][]float64{steady(1, 8), noisy}, ""},
-		{"slower", [][]float64{steady(1, 8), {1.3, 1.9, 1.3, 1.9, 1.3, 1.9, 1.3, 1.9}}, "slower"},
-		{"no faster than slower", [][]float64{steady(1, 8), {1.1, 1.9, 1.1, 1.9, 1.1, 1.9, 1.1, 1.9}}, ""},
-		{"three, one noisy", [][]float64{steady(1, 8), steady(9, 8), noisy}, ""},
-		{"three", [][]float64{steady(1, 8), steady(9, 8), steady(2, 8)}, "precise"},
-	} {
-		if got := stopRule(r, c.samples); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
-	}
-	r.MinRounds = 6
-	for _, c := range []struct {
-		ratio float64
-		n     int
-		want  string
-	}{
-		{1.1, 3, ""}, // steady, and too early
-		{1.3, 3, ""}, // slower, and not hopeless
-		{1.6, 3, "slower"},
-		{1.6, 2, ""},
-		{1.3, 6, "slower"},
-		{1.1, 6, "precise"},
-	} {
-		if got := stopRule(r, [][]float64{steady(1, c.n), steady(c.ratio, c.n)}); got != c.want {
-			t.Errorf("%d rounds at %g: %q, want %q", c.n, c.ratio, got, c.want)
-		}
-	}
-	if got := stopRule(wire.TimeRequest{}, [][]float64{steady(1, 9), steady(5, 9)}); got != "" {
-		t.Errorf("with neither rule: %q", got)
 	}
 }
 
@@ -261,17 +215,17 @@ func TestStrangers(t *testing.T) {
 	parent := func(p int) int { return parents[p] }
 	for _, c := range []struct {
 		pids []int
-		want int
+		want []int
 	}{
-		{[]int{11}, 0},
-		{[]int{11, 12, 13}, 0}, // evotune's other workers, and one behind a tool
-		{[]int{11, 21}, 1},
-		{[]int{11, 20, 21, 99}, 3},
-		{[]int{21}, 0}, // numbers of another namespace
-		{nil, 0},
+		{[]int{11}, nil},
+		{[]int{11, 12, 13}, nil}, // evotune's other workers, and one behind a tool
+		{[]int{11, 21}, []int{21}},
+		{[]int{11, 20, 21, 99}, []int{20, 21, 99}},
+		{[]int{21}, nil}, // numbers of another namespace
+		{nil, nil},
 	} {
-		if got := strangers(c.pids, 11, parent); got != c.want {
-			t.Errorf("%v: %d strangers, want %d", c.pids, got, c.want)
+		if got := strangers(c.pids, 11, parent); !slices.Equal(got, c.want) {
+			t.Errorf("%v: the strangers are %v, want %v", c.pids, got, c.want)
 		}
 	}
 }

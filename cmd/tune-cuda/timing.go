@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gorgonia.org/cu"
@@ -13,46 +14,65 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// A race is a time request under way.
+// A race is what a time request has begun and others go on with. The instances
+// and sets of it are kept by the problem, and are not given up while it lasts.
 type race struct {
 	*problem
-	r         wire.TimeRequest
-	started   time.Time
+	r         wire.TimeRequest // that began it
+	began     uint64           // the number of that request
 	sets      []*set
 	instances []*instance
 	runners   []*runner
+	round     int
+	after     wire.State // at the end of the request before
 	// flush is memory to write to before each sample when the sets are too few
 	// to drive each other out of the cache.
 	flush      cu.DevicePtr
 	flushBytes int64
-	spent      float64 // nanoseconds of the device in timed work
+	spent      float64 // nanoseconds of the device in timed work, in this request
 }
 
 // A runner is a contender in a race.
 type runner struct {
-	*wire.Timed
+	*wire.Timed // of this request
 	*binary
 	wire.Contender
 	calls []*call // one for each set
 	graph graph
+	batch int // launches in the graph
 	used  int // sets that the graph goes through
 }
 
 func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
+	started := time.Now()
 	p, err := w.opened()
 	if err != nil {
 		return wire.TimeAnswer{}, err
 	}
-	if len(r.Contenders) == 0 || r.MaxRounds < 1 || r.MinRounds > r.MaxRounds || r.BatchNS < 1 {
-		return wire.TimeAnswer{}, errors.New("a timing needs contenders, rounds (the least no more than the most) and a batch")
+	switch {
+	case r.Rounds < 0 || r.Latencies < 0 || r.Rounds == 0 && !r.Last:
+		return wire.TimeAnswer{}, errors.New("a timing needs rounds")
+	case r.Continue && p.race == nil:
+		return wire.TimeAnswer{}, errors.New("no race is under way that could go on")
+	case !r.Continue && (len(r.Contenders) == 0 || r.BatchNS < 1):
+		return wire.TimeAnswer{}, errors.New("a race needs contenders and a batch")
 	}
-	q := &race{problem: p, r: r, started: time.Now()}
-	a := wire.TimeAnswer{Contenders: make([]wire.Timed, len(r.Contenders)), Before: p.nvml.state()}
-	defer q.free()
-	a.Stopped, err = q.run(a.Contenders)
+	a := wire.TimeAnswer{}
+	if r.Continue {
+		a.Before = p.race.after
+	} else {
+		p.endRace()
+		a.Before = p.nvml.state(true)
+		p.race = &race{problem: p, r: r, began: p.request}
+	}
+	q := p.race
+	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
+	q.spent = 0
+	err = q.run(r, a.Contenders)
 	a.GPUNS = int64(q.spent)
-	a.ElapsedNS = time.Since(q.started).Nanoseconds()
 	if err != nil {
+		p.endRace()
+		a.ElapsedNS = time.Since(started).Nanoseconds()
 		var own *runError
 		if !errors.As(err, &own) {
 			return a, err
@@ -64,7 +84,10 @@ func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 		a.Contenders[own.contender].Fault = f
 		return a, ending(f)
 	}
-	a.After = p.nvml.state()
+	// To list processes can take as long as a round.
+	a.After = p.nvml.state(r.Last)
+	q.after = a.After
+	a.ElapsedNS = time.Since(started).Nanoseconds()
 	return a, nil
 }
 
@@ -76,43 +99,83 @@ type runError struct {
 
 func (e *runError) Unwrap() error { return e.error }
 
-func (q *race) free() {
-	for _, r := range q.runners {
+// endRace ends the race that is under way, if there is one.
+func (p *problem) endRace() {
+	if p.race == nil {
+		return
+	}
+	for _, r := range p.race.runners {
 		for _, c := range r.calls {
 			c.free()
 		}
 	}
-	release(q.flush)
+	release(p.race.flush)
+	p.race = nil
 }
 
-func (q *race) run(answers []wire.Timed) (stopped string, err error) {
-	if err := q.makeSets(); err != nil {
-		return "", err
+// runs says whether a binary is in the race.
+func (q *race) runs(b *binary) bool {
+	return q != nil && slices.ContainsFunc(q.runners, func(r *runner) bool { return r.binary == b })
+}
+
+// run takes the rounds of one request.
+func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
+	if !r.Continue {
+		if err := q.start(); err != nil {
+			return err
+		}
 	}
-	for i, c := range q.r.Contenders {
+	for i, x := range q.runners {
+		x.Timed = &answers[i]
+		x.Batch, x.Sets = x.batch, x.used
+	}
+	for range r.Rounds {
+		if err := q.everybody(q.sample); err != nil {
+			return err
+		}
+	}
+	if r.Last {
+		if err := q.everybody(q.lastSample); err != nil {
+			return err
+		}
+	}
+	return q.latencies(r.Latencies)
+}
+
+// start makes sets and graphs.
+func (q *race) start() error {
+	if err := q.makeSets(); err != nil {
+		return err
+	}
+	for _, c := range q.r.Contenders {
 		b, err := q.candidate(c.Binary, q.r.Shape)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, o := range q.runners {
 			if o.binary == b && o.Geometry.Workspace != c.Geometry.Workspace {
-				return "", fmt.Errorf("binary %s runs with two sizes of workspace; load it under two names", c.Binary)
+				return fmt.Errorf("binary %s runs with two sizes of workspace; load it under two names", c.Binary)
 			}
 		}
-		q.runners = append(q.runners, &runner{Timed: &answers[i], binary: b, Contender: c})
+		q.runners = append(q.runners, &runner{binary: b, Contender: c})
 	}
 	for i, r := range q.runners {
 		if err := q.ready(r); err != nil {
-			return "", &runError{i, err}
+			return &runError{i, err}
 		}
 	}
-	if stopped, err = q.rounds(); err != nil {
-		return "", err
+	return nil
+}
+
+// everybody does something with each contender in turn: a round.
+func (q *race) everybody(do func(*runner) error) error {
+	for _, i := range order(q.r.Seed, q.round, len(q.runners)) {
+		if err := do(q.runners[i]); err != nil {
+			return &runError{i, err}
+		}
 	}
-	if stopped == "slower" {
-		return stopped, nil // nobody will ask how soon such a one begins
-	}
-	return stopped, q.latencies()
+	q.round++
+	return nil
 }
 
 // makeSets makes the sets that the timing rotates through, each with data of
@@ -187,7 +250,7 @@ func (q *race) ready(r *runner) error {
 			return err
 		}
 		launch = min(launch, float64(time.Since(t).Nanoseconds()))
-		if k == 0 && launch > float64(q.r.BudgetNS) {
+		if k == 0 && launch > longLaunch {
 			break
 		}
 	}
@@ -212,10 +275,9 @@ func (q *race) ready(r *runner) error {
 			launch = min(launch, ns/float64(n))
 		}
 	}
-	r.Batch = planBatch(launch, float64(q.r.BatchNS), float64(q.r.BudgetNS), sets, once)
-	r.used = min(r.Batch, sets)
-	r.Sets = r.used
-	if r.graph, err = q.graph(r, r.Batch); err != nil || r.Batch == 1 {
+	r.batch = planBatch(launch, float64(q.r.BatchNS), longLaunch, sets, once)
+	r.used = min(r.batch, sets)
+	if r.graph, err = q.graph(r, r.batch); err != nil || r.batch == 1 {
 		return err
 	}
 	// A graph's first launch takes it to the device, and clocks rise.
@@ -278,46 +340,9 @@ func (q *race) sample(r *runner) error {
 		return err
 	}
 	q.spent += event
-	r.SamplesNS = append(r.SamplesNS, event/float64(r.Batch))
-	r.WallNS = append(r.WallNS, wall/float64(r.Batch))
+	r.SamplesNS = append(r.SamplesNS, event/float64(r.batch))
+	r.WallNS = append(r.WallNS, wall)
 	return nil
-}
-
-// rounds times all contenders in turn until enough is known. In the last round
-// their answers are checked.
-func (q *race) rounds() (string, error) {
-	began := time.Now()
-	for round := 0; ; round++ {
-		stopped := ""
-		if round > 0 {
-			samples := make([][]float64, len(q.runners))
-			for i, r := range q.runners {
-				samples[i] = r.SamplesNS
-			}
-			stopped = stopRule(q.r, samples)
-			if stopped == "" && round >= q.r.MinRounds && q.r.BudgetNS > 0 && time.Since(began).Nanoseconds() > q.r.BudgetNS {
-				stopped = "limit"
-			}
-		}
-		if round+1 >= q.r.MaxRounds && stopped == "" {
-			stopped = "limit"
-		}
-		for _, i := range order(q.r.Seed, round, len(q.runners)) {
-			r := q.runners[i]
-			var err error
-			if stopped != "" {
-				err = q.lastSample(r)
-			} else {
-				err = q.sample(r)
-			}
-			if err != nil {
-				return "", &runError{i, err}
-			}
-		}
-		if stopped != "" {
-			return stopped, nil
-		}
-	}
 }
 
 // lastSample times a contender once more on other inputs in the same memory,
@@ -371,8 +396,8 @@ func (q *race) lastSample(r *runner) error {
 func (q *race) other(k int) *instance { return q.instances[(k+1)%len(q.instances)] }
 
 // latencies times single launches by the wall clock.
-func (q *race) latencies() error {
-	for k := range q.r.Latencies {
+func (q *race) latencies(n int) error {
+	for k := range n {
 		for _, i := range order(^q.r.Seed, k, len(q.runners)) {
 			r := q.runners[i]
 			c := r.calls[k%r.used]

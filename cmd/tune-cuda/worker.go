@@ -31,6 +31,7 @@ type problem struct {
 	scalars   []string
 	reference *binary // nil without one
 	binaries  map[string]*binary
+	race      *race // that a time request has begun, or nil
 
 	// kept are instances and sets, by their keys.
 	kept    map[string]*keep
@@ -80,6 +81,7 @@ func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
 }
 
 func (p *problem) close() {
+	p.endRace()
 	for _, b := range p.binaries {
 		b.free()
 	}
@@ -125,6 +127,15 @@ func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(),
 	return v, nil
 }
 
+// unused is the number of the request since which nothing that was used may be
+// given up: this one, or that with which a race began.
+func (p *problem) unused() uint64 {
+	if p.race != nil {
+		return p.race.began
+	}
+	return p.request
+}
+
 // evict makes room for so many bytes, as far as it can; it says whether it gave
 // anything up.
 func (p *problem) evict(bytes int64) bool {
@@ -132,7 +143,7 @@ func (p *problem) evict(bytes int64) bool {
 	for p.held+bytes > p.budget {
 		oldest, found := "", false
 		for _, key := range slices.Sorted(maps.Keys(p.kept)) {
-			if p.kept[key].used < p.request && (!found || p.kept[key].used < p.kept[oldest].used) {
+			if p.kept[key].used < p.unused() && (!found || p.kept[key].used < p.kept[oldest].used) {
 				oldest, found = key, true
 			}
 		}
@@ -381,6 +392,9 @@ func (w *worker) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
 }
 
 func (p *problem) drop(name string) {
+	if b := p.binaries[name]; b != nil && p.race.runs(b) {
+		p.endRace()
+	}
 	p.binaries[name].free()
 	delete(p.binaries, name)
 }

@@ -72,9 +72,10 @@ type of data. Where there are none for exactly that, the nearest answer, and
 every answer says which rule served: the device first (the same, one of its
 name, of its compute capability or instruction sets, of its family), then the
 shape (the distance is a sum of doublings over the dimensions). Of equals,
-winners of finals come first, marked "*" and with the figures of their finals,
-where they were measured again and tested; then the smaller time relative to the
-baseline that was measured beside it.
+winners of finals come first, marked "*"; then the smaller time relative to the
+baseline that was measured beside it. Who was in finals has the figures of these,
+where it was measured again in fresh processes; FROM says whether figures are
+of the finals or of the one measurement in the search.
 
 --device takes a name or a part of it, the beginning of a fingerprint, a UUID, or
 "auto" for this machine: its GPU, and where nothing answers for that, its CPU.
@@ -284,18 +285,18 @@ func (a *app) printAnswers(views []answerView, format string) error {
 	case formatCSV:
 		return writeCSV(a.out, views, answerView{})
 	}
-	rows := [][]string{{"CANDIDATE", "", "TIME", "BASELINE", "SPEEDUP", "SHAPES", "DEVICE"}}
+	rows := [][]string{{"CANDIDATE", "", "TIME", "BASELINE", "SPEEDUP", "FROM", "SHAPES", "DEVICE"}}
 	for _, v := range views {
 		mark := ""
 		if v.Proven {
 			mark = "*"
 		}
 		rows = append(rows, []string{
-			v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline), fmt.Sprintf("%.3fx", v.Speedup), strings.Join(v.Shapes, ","), v.DeviceName,
+			v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline), fmt.Sprintf("%.3fx", v.Speedup), v.Measured, strings.Join(v.Shapes, ","), v.DeviceName,
 		})
 	}
 	var table strings.Builder
-	printColumns(&table, rows, 16, 1, 10, 10, 9, 30, 32) // the other formats have whole what is cut
+	printColumns(&table, rows, 16, 1, 10, 10, 9, 6, 26, 32) // the other formats have whole what is cut
 	for i, line := range strings.SplitAfter(strings.TrimSuffix(table.String(), "\n"), "\n") {
 		fmt.Fprintln(a.out, strings.TrimRight(line, " \n"))
 		if i > 0 {
@@ -340,6 +341,7 @@ func (v candidateView) columns() []column {
 		{"finalist", v.Finalist},
 		{"proven", v.Proven},
 		{"significant", v.Significant},
+		{"measured", v.Measured},
 		{"encoding", v.Encoding},
 	}
 }

@@ -205,7 +205,7 @@ func TestBestTable(t *testing.T) {
 	a := &app{out: &output{Writer: &out}}
 	long := answerView{DeviceName: "Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", Rule: "same device"}
 	long.Candidate, long.Shapes, long.Encoding = "0123456789abcdef", []string{"64x56x56-64", "64x28x28-128", "64x14x14-256"}, "A=1"
-	long.MedianNS, long.Baseline, long.Speedup, long.Proven = 123.45e6, 234.56e6, 1.9, true
+	long.MedianNS, long.Baseline, long.Speedup, long.Proven, long.Measured = 123.45e6, 234.56e6, 1.9, true, "finals"
 	if err := a.printAnswers([]answerView{long}, formatTable); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestBestTable(t *testing.T) {
 			t.Errorf("%d characters: %s", n, line)
 		}
 	}
-	if !strings.Contains(out.String(), "0123456789abcdef  *  123.45 ms  234.56 ms  1.900x   64x56x56-64,64x28x28-128,64x1…  Intel(R) Xeon(R) Platinum 8480C") {
+	if !strings.Contains(out.String(), "0123456789abcdef  *  123.45 ms  234.56 ms  1.900x   finals  64x56x56-64,64x28x28-128,…  Intel(R) Xeon(R) Platinum 8480C") {
 		t.Error(out.String())
 	}
 }

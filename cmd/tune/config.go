@@ -116,7 +116,10 @@ func envName(key string) string {
 // configure reads file and environment and binds the command's flags over them.
 func (a *app) configure(cmd *cobra.Command) error {
 	known := knownSettings()
-	envs := map[string]bool{envPrefix + "CONFIG": true}
+	envs := map[string]bool{
+		envPrefix + "CONFIG": true,
+		envPrefix + "TEST":   true, // which tests run (internal/longtest): somebody who tests may export it
+	}
 	for _, name := range library.Environment() {
 		envs[name] = true
 	}

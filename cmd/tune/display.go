@@ -43,18 +43,13 @@ func (p jsonPrinter) event(e campaign.Event) {
 	case e.Started != nil:
 		p.line("started", *e.Started)
 	case e.Evaluated != nil:
-		v := e.Evaluated
-		c, b := headline(v.Result.Timings)
-		p.line("evaluated", struct {
-			*campaign.Evaluated
-			Verdict    evaluator.Verdict `json:"verdict"`
-			Stage      evaluator.Stage   `json:"stage"`
-			Reason     string            `json:"reason,omitempty"`
-			Fitness    float64           `json:"fitness,omitempty"`
-			MedianNS   float64           `json:"median_ns,omitempty"`
-			BaselineNS float64           `json:"baseline_ns,omitempty"`
-			CostNS     time.Duration     `json:"cost_ns"`
-		}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Fitness, c, b, v.Result.Cost})
+		p.evaluated("evaluated", e.Evaluated)
+	case e.Measured != nil:
+		p.evaluated("measured", e.Measured)
+	case e.Paused != nil:
+		p.line("paused", *e.Paused)
+	case e.Continued != nil:
+		p.line("continued", *e.Continued)
 	case e.Finals != nil:
 		p.line("finals", *e.Finals)
 	case e.Warning != "":
@@ -70,6 +65,21 @@ func (p jsonPrinter) event(e campaign.Event) {
 		}
 		p.line("finished", *e.Finished)
 	}
+}
+
+func (p jsonPrinter) evaluated(name string, v *campaign.Evaluated) {
+	c, b := headline(v.Result.Timings)
+	p.line(name, struct {
+		*campaign.Evaluated
+		Verdict    evaluator.Verdict `json:"verdict"`
+		Stage      evaluator.Stage   `json:"stage"`
+		Reason     string            `json:"reason,omitempty"`
+		Disturbed  string            `json:"disturbed,omitempty"`
+		Fitness    float64           `json:"fitness,omitempty"`
+		MedianNS   float64           `json:"median_ns,omitempty"`
+		BaselineNS float64           `json:"baseline_ns,omitempty"`
+		CostNS     time.Duration     `json:"cost_ns"`
+	}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Disturbed, v.Result.Fitness, c, b, v.Result.Cost})
 }
 
 // line prints {"event":name, ...fields of v}.
@@ -103,6 +113,12 @@ func (p *textPrinter) event(e campaign.Event) {
 		fmt.Fprint(p.w, startLines(e.Started))
 	case e.Evaluated != nil:
 		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Evaluated))
+	case e.Measured != nil:
+		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Measured)+"  measured again")
+	case e.Paused != nil:
+		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), oneLine(e.Paused.Reason))
+	case e.Continued != nil:
+		fmt.Fprintf(p.w, "%s continued after a pause of %s\n", e.Time.Format(time.TimeOnly), duration(e.Continued.After))
 	case e.Finals != nil:
 		fmt.Fprint(p.w, finalsLines(e.Finals))
 	case e.Warning != "":
@@ -301,6 +317,7 @@ type livePrinter struct {
 	state   campaign.Progress
 	budget  campaign.Budget
 	began   time.Time
+	paused  time.Time // since when; zero while it is not
 	workers []string
 }
 
@@ -396,8 +413,13 @@ func (p *livePrinter) headline() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.began)
+	if !p.paused.IsZero() {
+		elapsed = p.paused.Sub(p.began)
+	}
 	s := fmt.Sprintf(" %s, %s", plural(p.state.Evaluated, "evaluation"), duration(elapsed))
-	if left := p.remaining(elapsed); left >= 0 {
+	if !p.paused.IsZero() {
+		s += ", paused"
+	} else if left := p.remaining(elapsed); left >= 0 {
 		s += fmt.Sprintf(", about %s left", duration(left))
 	}
 	return s
@@ -435,6 +457,15 @@ func (p *livePrinter) event(e campaign.Event) {
 			p.text.event(e)
 		}
 		p.advance()
+	case e.Paused != nil || e.Continued != nil:
+		p.mu.Lock()
+		if e.Paused != nil {
+			p.paused = time.Now()
+		} else {
+			p.began, p.paused = p.began.Add(e.Continued.After), time.Time{}
+		}
+		p.mu.Unlock()
+		p.text.event(e)
 	case e.Finished != nil:
 		p.close()
 		p.text.event(e)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,21 +124,8 @@ func (a *app) subjectOf(r server.Reader, c store.Candidate, of store.Campaign, s
 		Candidate: c, Campaign: of, Lineage: n, Source: src,
 		By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
 	}
-	s.Finals, err = finalsOf(r, c, of)
-	return s, err
-}
-
-// finalsOf gives the finals that a candidate was in, with their account; nil when
-// there were none, or they cannot be had while a campaign holds the store.
-func finalsOf(r server.Reader, c store.Candidate, of store.Campaign) (*store.Finals, error) {
-	switch log, ok := r.(*store.Store); {
-	case of.Finals != nil && slices.Contains(of.Finals.Finalists, c.ID):
-		return of.Finals, nil
-	case c.FinalsSeq != 0 && ok: // finals before the newest
-		e, err := log.Event(c.FinalsSeq)
-		return e.Finals, storeError(err)
-	}
-	return nil, nil
+	s.Finals = c.Finals
+	return s, nil
 }
 
 // rebuild renders a candidate again from the kernel as it is now.

@@ -13,6 +13,7 @@ const (
 	exitNoCandidate = 3
 	exitFindings    = 4
 	exitSlower      = 5
+	exitDisturbed   = 6
 	exitInterrupted = 130
 )
 
@@ -25,6 +26,7 @@ func exitHelp(codes ...int) string {
 		exitNoCandidate: "no valid candidate",
 		exitFindings:    "the command worked and found something wrong",
 		exitSlower:      "a candidate has got slower, or is no longer correct",
+		exitDisturbed:   "the machine is too busy to measure: nothing was found right or wrong",
 		exitInterrupted: "interrupted; `tune resume` goes on",
 	}
 	s := "\nExit status:\n"

@@ -156,14 +156,15 @@ func (a *app) campaignImportance(r server.Reader, id string, o importance.Option
 		switch {
 		case e.Asked != nil:
 			asked = append(asked, e.Asked)
-		case e.Told == nil || e.Told.Verdict == string(evaluator.Infrastructure):
+		case e.Result() == nil || e.Result().Verdict == string(evaluator.Infrastructure):
 		default:
-			p := asked[e.Told.Index]
+			t := e.Result()
+			p := asked[t.Index]
 			g, err := space.Parse(p.Genome)
 			if err != nil {
 				return v, badInputf("campaign %s: candidate %s is no genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
 			}
-			es = append(es, importance.Evaluation{Genome: g, Time: e.Told.Fitness})
+			es = append(es, importance.Evaluation{Genome: g, Time: t.Fitness})
 			if p.Operator == "seed" || p.Operator == "random" {
 				v.Sampled++
 			}

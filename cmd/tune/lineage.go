@@ -193,7 +193,8 @@ func nodeText(n *store.Node) string {
 	case n.Told == nil:
 		return s + "  pending"
 	case n.Told.Verdict == string(evaluator.Correct):
-		return s + fmt.Sprintf("  %.3fx", 1/n.Told.Fitness)
+		f := report.FiguresOf(n.Candidate)
+		return s + fmt.Sprintf("  %.3fx %s", f.Speedup(), f.From)
 	}
 	return s + "  " + n.Told.Verdict
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script: what a person sees, exit statuses included.
-// Scripts that compile kernels are left out with -short.
+// "[!all] stop" ends a script before what only EVOTUNE_TEST=all runs.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -51,6 +52,8 @@ func TestScripts(t *testing.T) {
 				return err == nil, nil
 			case "userroot":
 				return os.Getuid() == 0, nil
+			case "all":
+				return longtest.All(t), nil
 			}
 			return false, nil
 		},

@@ -13,7 +13,6 @@ import (
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
@@ -43,22 +42,39 @@ func (a *app) listCommand() *cobra.Command {
 					return err
 				}
 				if a.v.GetBool("json") {
-					return a.printJSON(append([]store.Campaign{}, cs...))
+					views := make([]campaignView, len(cs))
+					for i, c := range cs {
+						views[i] = viewOfCampaign(c)
+					}
+					return a.printJSON(views)
 				}
 				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "CAMPAIGN\tKERNEL\tSHAPES\tDEVICE\tSTATE\tEVALUATED\tCORRECT\tBEST\tSTARTED")
+				fmt.Fprintln(w, "CAMPAIGN\tKERNEL\tSHAPES\tDEVICE\tSTATE\tEVALUATED\tCORRECT\tBEST\tFROM\tSTARTED")
 				for _, c := range cs {
-					best := "-"
-					if c.Best != nil {
-						best = fmt.Sprintf("%.3fx", 1/c.Best.Fitness)
+					best, measured := "-", "-"
+					if v := viewOfCampaign(c); v.Speedup > 0 {
+						best, measured = fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
-						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, c.StartedAt.Local().Format(time.DateTime))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
+						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
 				}
 				return w.Flush()
 			})
 		},
 	}
+}
+
+// A campaignView is a stored campaign as queries print it, with the figure of its
+// best candidate.
+type campaignView struct {
+	store.Campaign
+	Speedup  float64 `json:"speedup,omitempty"`
+	Measured string  `json:"measured,omitempty"`
+}
+
+func viewOfCampaign(c store.Campaign) campaignView {
+	_, f := report.CampaignFigures(c)
+	return campaignView{c, f.Speedup(), f.From}
 }
 
 // A candidateView is a stored candidate as queries print it.
@@ -78,9 +94,11 @@ type candidateView struct {
 	Speedup   float64        `json:"speedup,omitempty"`
 	MedianNS  float64        `json:"median_ns,omitempty"`
 	Baseline  float64        `json:"baseline_ns,omitempty"`
-	Key       string         `json:"key,omitempty"`
-	Finalist  bool           `json:"finalist"`
-	Proven    bool           `json:"proven"`
+	// Measured says which measurement the figures are of: finals, again or search.
+	Measured string `json:"measured,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Finalist bool   `json:"finalist"`
+	Proven   bool   `json:"proven"`
 	// Significant is that of the finals that the candidate won.
 	Significant bool              `json:"significant"`
 	Result      *evaluator.Result `json:"result,omitempty"`
@@ -98,11 +116,9 @@ func viewOf(c store.Candidate) candidateView {
 	if t := c.Told; t != nil {
 		v.Verdict, v.Key = t.Verdict, t.Key
 	}
-	f := library.FiguresOf(c)
+	f := report.FiguresOf(c)
 	v.Fitness, v.MedianNS, v.Baseline, v.Significant = f.Fitness, f.MedianNS, f.BaselineNS, f.Significant
-	if v.Fitness > 0 {
-		v.Speedup = 1 / v.Fitness
-	}
+	v.Speedup, v.Measured = f.Speedup(), f.From
 	return v
 }
 
@@ -149,7 +165,7 @@ func stateText(r server.Reader, c store.Campaign) string {
 
 func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	if a.v.GetBool("json") {
-		return a.printJSON(c)
+		return a.printJSON(viewOfCampaign(c))
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	s := c.Started
@@ -173,7 +189,11 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	}
 	fmt.Fprintf(w, "verdicts\t%s\n", verdictCounts(verdicts))
 	if c.Best != nil {
-		fmt.Fprintf(w, "best\t%s %.3fx the baseline\n", c.Best.Candidate, 1/c.Best.Fitness)
+		of := "one measurement in the search"
+		if c.BestAgain {
+			of = "measured again, since the machine disturbed the search"
+		}
+		fmt.Fprintf(w, "best reading\t%s %.3fx the baseline (%s)\n", c.Best.Candidate, 1/c.Best.Fitness, of)
 	}
 	if f := c.Finals; f != nil && f.Winner != "" {
 		sure := "significant"
@@ -193,18 +213,9 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
 		}
 	}
-	if c.Finalist {
-		of, err := r.Campaign(c.Campaign)
-		if err != nil {
-			return storeError(err)
-		}
-		f, err := finalsOf(r, c, of)
-		if err != nil {
-			return err
-		}
-		if v.Finals, err = report.FinalistOf(f, c.ID); err != nil {
-			return fmt.Errorf("campaign %s: %w", c.Campaign, err)
-		}
+	var err error
+	if v.Finals, err = report.FinalistOf(c.Finals, c.ID); err != nil {
+		return fmt.Errorf("campaign %s: %w", c.Campaign, err)
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
@@ -228,8 +239,11 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	}
 	row(a.out, "made by", "%s%s", v.Operator, made)
 	row(a.out, "verdict", "%s", v.Verdict)
+	if v.Speedup > 0 {
+		row(a.out, "speedup", "%.3fx the baseline (%s)", v.Speedup, v.Measured)
+	}
 	if v.Result != nil {
-		showResult(a.out, *v.Result)
+		showResult(a.out, *v.Result, c.Again)
 	}
 	if f := v.Finals; f != nil {
 		text := f.Verdict
@@ -266,7 +280,11 @@ func row(w io.Writer, name, format string, args ...any) {
 	fmt.Fprintf(w, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func showResult(w io.Writer, r evaluator.Result) {
+func showResult(w io.Writer, r evaluator.Result, again bool) {
+	of := report.FromSearch
+	if again {
+		of = report.FromAgain
+	}
 	if r.Reason != "" {
 		row(w, "reason", "%s: %s", r.Stage, oneLine(r.Reason))
 	}
@@ -274,7 +292,7 @@ func showResult(w io.Writer, r evaluator.Result) {
 		row(w, "same binary as", "%s", r.SharedWith)
 	}
 	for _, t := range r.Timings {
-		row(w, "time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
+		row(w, of+" time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
 			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, plural(len(t.SamplesNS), "sample"),
 			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}

@@ -155,7 +155,7 @@ else from where the campaign had them.
 
 Entries of other devices and of other versions of the harness are skipped. When
 nothing could be checked at all the command fails. docs/ratchet.md has the file.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower) + interruptedHelp,
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower, exitDisturbed) + interruptedHelp,
 		Example: "  tune ratchet --baseline ratchet.json --update\n  tune ratchet --baseline ratchet.json --threshold 5% --kernels kernels",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -522,11 +522,11 @@ const ratchetTries = 3
 // measures it as finals do, which is how the file's figures were made. The row has
 // the last measurement.
 func (r *ratchetRow) judge(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, e ratchetEntry, stored evaluator.Result, threshold float64) error {
-	v, err := campaign.Verify(ctx, ev, g, stored, threshold)
+	again, err := ev.Evaluate(ctx, g, 0)
 	if err != nil {
 		return err
 	}
-	r.SameBinary = v.SameBinary
+	r.SameBinary = stored.Binary == again.Binary
 	failed := func(verdict evaluator.Verdict, stage, reason string) error {
 		if verdict == evaluator.Infrastructure {
 			return fmt.Errorf("candidate %s could not be judged: %s: %s", r.Candidate, stage, reason)
@@ -534,8 +534,11 @@ func (r *ratchetRow) judge(ctx context.Context, ev evaluator.Evaluator, g genome
 		r.set(ratchetFailed, "%s, in %s: %s", verdict, stage, reason)
 		return nil
 	}
-	if v.Again.Verdict != evaluator.Correct {
-		return failed(v.Again.Verdict, string(v.Again.Stage), v.Again.Reason)
+	if again.Disturbed != "" {
+		return &exitError{exitDisturbed, fmt.Errorf("candidate %s could not be measured: the machine is busy: %s", r.Candidate, again.Disturbed)}
+	}
+	if again.Verdict != evaluator.Correct {
+		return failed(again.Verdict, string(again.Stage), again.Reason)
 	}
 	for r.Measurements < ratchetTries {
 		f, err := ev.Finals(ctx, []genome.Genome{g})

@@ -71,13 +71,7 @@ func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
 		}
 		l.Events = append(l.Events, e)
 	}
-	best := ""
-	switch {
-	case c.Finals != nil:
-		best = c.Finals.Winner
-	case c.Best != nil:
-		best = c.Best.Candidate
-	}
+	best, _ := report.CampaignFigures(c)
 	if best != "" {
 		if l.Lineage, err = r.Lineage(best); err != nil {
 			return l, storeError(err)

@@ -52,7 +52,8 @@ func (a *app) selectCommand() *cobra.Command {
 candidate, campaign, kernel, backend, device (the fingerprint), device_name,
 shapes (a list), index, operator, parent_ids, verdict ("pending" without a
 result), fitness, speedup, median_ns, baseline_ns, key, finalist, proven,
-significant, asked_at, encoding and genome.NAME for its genes.
+significant, measured ("finals", "again" or "search": which measurement the figures
+are of), asked_at, encoding and genome.NAME for its genes.
 
 What a candidate does not have (a gene, a time without a correct result) is nil,
 and comparisons with it are false. A gene that no candidate has is an error.
@@ -243,13 +244,13 @@ func (a *app) printSelected(s selection, genes []string, format string, o select
 		return writeCSV(a.out, views, selectedView{})
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CANDIDATE\tCAMPAIGN\tINDEX\tOPERATOR\tVERDICT\tTIME\tSPEEDUP\tGENOME")
+	fmt.Fprintln(w, "CANDIDATE\tCAMPAIGN\tINDEX\tOPERATOR\tVERDICT\tTIME\tSPEEDUP\tFROM\tGENOME")
 	for _, v := range views {
-		median, speedup := "-", "-"
+		median, speedup, measured := "-", "-", "-"
 		if v.Speedup > 0 {
-			median, speedup = nanoseconds(v.MedianNS), fmt.Sprintf("%.3fx", v.Speedup)
+			median, speedup, measured = nanoseconds(v.MedianNS), fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Candidate, v.Campaign, v.Index, v.Operator, v.Verdict, median, speedup, genomeText(v.candidateView, genes))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.Candidate, v.Campaign, v.Index, v.Operator, v.Verdict, median, speedup, measured, genomeText(v.candidateView, genes))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (a *app) printSelected(s selection, genes []string, format string, o select
 // genomeText shows a genome in little room: the genes that the query names, or the
 // beginning.
 func genomeText(v candidateView, genes []string) string {
-	const most = 28
+	const most = 20
 	text := v.Encoding
 	if len(genes) > 0 {
 		var parts []string

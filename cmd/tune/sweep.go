@@ -181,6 +181,11 @@ type thorough struct{ evaluator.Evaluator }
 // Usage passes on what the evaluator tells.
 func (t thorough) Usage() (evaluator.Usage, bool) { return evaluator.UsageOf(t.Evaluator) }
 
+// Conditions passes on what the evaluator tells.
+func (t thorough) Conditions(ctx context.Context) (evaluator.Conditions, bool) {
+	return evaluator.ConditionsOf(ctx, t.Evaluator)
+}
+
 // Evaluate knows of no incumbent.
 func (t thorough) Evaluate(ctx context.Context, g genome.Genome, _ float64) (evaluator.Result, error) {
 	return t.Evaluator.Evaluate(ctx, g, 0)
@@ -351,6 +356,7 @@ func (a *app) recording(cfg campaign.Config, t target) (*replay.Recording, []str
 		rec.Entry = rec.Specification.KernelName
 	}
 	var genomes []string
+	trials := map[int]int{} // by index of the proposal
 	for e, err := range db.Events(cfg.ID, 0) {
 		if err != nil {
 			return nil, nil, storeError(err)
@@ -360,14 +366,20 @@ func (a *app) recording(cfg campaign.Config, t target) (*replay.Recording, []str
 			rec.Device, rec.Backend, rec.Started = e.Started.Name, e.Started.Backend, e.Time
 		case e.Asked != nil:
 			genomes = append(genomes, e.Asked.Genome)
-		case e.Told != nil:
+		case e.Result() != nil:
+			t := e.Result()
 			trial := replay.Trial{At: e.Time}
-			if trial.Genome, err = space.Parse(genomes[e.Told.Index]); err != nil {
-				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", cfg.ID, e.Told.Index, err)
+			if trial.Genome, err = space.Parse(genomes[t.Index]); err != nil {
+				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", cfg.ID, t.Index, err)
 			}
-			if err := json.Unmarshal(e.Told.Detail, &trial.Result); err != nil {
-				return nil, nil, fmt.Errorf("campaign %s: result %d cannot be read: %w: run `tune check`", cfg.ID, e.Told.Index, err)
+			if err := json.Unmarshal(t.Detail, &trial.Result); err != nil {
+				return nil, nil, fmt.Errorf("campaign %s: result %d cannot be read: %w: run `tune check`", cfg.ID, t.Index, err)
 			}
+			if at, ok := trials[t.Index]; ok {
+				rec.Trials[at] = trial // measured again
+				break
+			}
+			trials[t.Index] = len(rec.Trials)
 			rec.Trials = append(rec.Trials, trial)
 		}
 	}

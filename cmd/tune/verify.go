@@ -13,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
@@ -28,11 +29,18 @@ compare: the verdict must be the same, and the time relative to the baseline
 may differ by noise or by the tolerance. What has changed since (source, binary,
 compiler, device) is said.
 
+The time is measured as finals do, and compared with the candidate's finals. That of
+a candidate that was in none is one reading of the search, selected from many, and
+the best of many are also the luckiest: it is corrected by what such a selection
+is expected to gain from the noise of the stored samples, and both are printed. A
+time that differs is measured once more, and is not reproduced only if it differs
+twice in the same direction.
+
 --flavour debug tells why a candidate was refused: it is compiled without
 optimisation, with debugging information and with its asserts alive, and put
 through compile, inspect, parity and the sanitizers. Nothing is asked of its
 binary, and nothing is timed; the status is 4 when a check fails.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings, exitDisturbed),
 		Example: `  tune verify 1f2e3d
   tune verify 1f2e3d --flavour debug`,
 		Args: cobra.ExactArgs(1),
@@ -45,16 +53,20 @@ binary, and nothing is timed; the status is 4 when a check fails.
 			}
 			var c store.Candidate
 			var of store.Campaign
+			var rec campaign.Record
 			if err := a.withReader(cmd, func(r server.Reader) (err error) {
 				if c, err = r.Candidate(args[0]); err != nil {
 					return storeError(err)
 				}
-				of, err = r.Campaign(c.Campaign)
+				if of, err = r.Campaign(c.Campaign); err != nil {
+					return storeError(err)
+				}
+				rec, err = record(r, c, flavour == flavourDebug)
 				return err
 			}); err != nil {
 				return err
 			}
-			return a.verify(cmd, c, of, flavour == flavourDebug, tolerance)
+			return a.verify(cmd, c, of, rec, flavour == flavourDebug, tolerance)
 		},
 	}
 	addSettings(cmd.Flags(), backendSettings)
@@ -69,14 +81,71 @@ const (
 	flavourDebug   = "debug"
 )
 
-func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, debug bool, tolerance float64) error {
+// record gathers what a verification of a candidate is held against; untimed leaves
+// out what times are compared with.
+func record(r server.Reader, c store.Candidate, untimed bool) (campaign.Record, error) {
+	var rec campaign.Record
 	if c.Told == nil {
-		return badInputf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
+		return rec, badInputf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
 	}
-	var stored evaluator.Result
-	if err := json.Unmarshal(c.Told.Detail, &stored); err != nil {
-		return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+	if err := json.Unmarshal(c.Told.Detail, &rec.Result); err != nil {
+		return rec, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
 	}
+	if untimed || rec.Result.Verdict != evaluator.Correct {
+		return rec, nil
+	}
+	f, err := report.FinalistOf(c.Finals, c.ID)
+	if err != nil {
+		return rec, fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	}
+	if f != nil && f.Fitness > 0 {
+		rec.Finals = &evaluator.Finalist{Verdict: evaluator.Verdict(f.Verdict), Fitness: f.Fitness, Timings: f.Timings}
+		return rec, nil
+	}
+	log, ok := r.(*store.Store)
+	if !ok {
+		return rec, badInputf("another process holds the store, which has the results that candidate %s was selected from: verify it when that has ended", c.ID)
+	}
+	rec.Readings, rec.At, err = readings(log, c)
+	return rec, err
+}
+
+// readings are the correct results of a candidate's campaign, one for each binary,
+// and where among them its own is.
+func readings(log *store.Store, c store.Candidate) (out []campaign.Reading, at int, err error) {
+	seen := map[string]int{} // by binary
+	for e, err := range log.Events(c.Campaign, 0) {
+		if err != nil {
+			return nil, 0, storeError(err)
+		}
+		t := e.Result()
+		if t == nil || t.Verdict != string(evaluator.Correct) {
+			continue
+		}
+		var res struct {
+			Binary  string             `json:"binary"`
+			Timings []evaluator.Timing `json:"timings"`
+		}
+		if err := json.Unmarshal(t.Detail, &res); err != nil {
+			return nil, 0, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
+		}
+		if len(res.Timings) == 0 {
+			continue
+		}
+		i, known := seen[res.Binary]
+		if !known || res.Binary == "" {
+			i = len(out)
+			seen[res.Binary] = i
+			out = append(out, campaign.NewReading(res.Timings))
+		}
+		if t.Candidate == c.ID {
+			at = i
+		}
+	}
+	return out, at, nil
+}
+
+func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, rec campaign.Record, debug bool, tolerance float64) error {
 	cfg, t, err := a.recordedCampaign(of)
 	if err != nil {
 		return badInput(err)
@@ -99,46 +168,76 @@ func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, d
 		if err != nil {
 			return err
 		}
-		return a.debugged(c, stored, again)
+		return a.debugged(c, rec.Result, again)
 	}
-	v, err := campaign.Verify(cmd.Context(), p.Evaluator, g, stored, tolerance)
+	v, err := campaign.Verify(cmd.Context(), p.Evaluator, g, rec, tolerance)
 	if err != nil {
-		return err
+		return fmt.Errorf("candidate %s: %w", c.ID, err)
 	}
 	sameDevice := now.Fingerprint == of.Started.Device
+	from := report.FromFinals
+	if rec.Finals == nil {
+		if from = report.FromSearch; c.Again {
+			from = report.FromAgain
+		}
+	}
 	if a.v.GetBool("json") {
 		if err := a.printJSON(struct {
 			Candidate  string `json:"candidate"`
 			SameDevice bool   `json:"same_device"`
+			Measured   string `json:"measured"`
 			campaign.Verification
-		}{c.ID, sameDevice, v}); err != nil {
+		}{c.ID, sameDevice, from, v}); err != nil {
 			return err
 		}
-	} else {
-		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(w, "candidate\t%s  %s\n", c.ID, c.Asked.Genome)
-		fmt.Fprintf(w, "\tSTORED\tNOW\n")
-		fmt.Fprintf(w, "verdict\t%s\t%s\n", stored.Verdict, v.Again.Verdict)
-		if v.Test != nil {
-			sc, sb := headline(stored.Timings)
-			nc, nb := headline(v.Again.Timings)
-			fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(sc), nanoseconds(nc))
-			fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(sb), nanoseconds(nb))
-			fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/stored.Fitness, 1/v.Again.Fitness)
-			fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
-		}
-		fmt.Fprintf(w, "same\t%s\n", sameness(v, sameDevice))
-		if err := w.Flush(); err != nil {
-			return err
-		}
-		if v.Reproduced {
-			fmt.Fprintln(a.out, "reproduced")
-		} else {
-			fmt.Fprintf(a.out, "NOT reproduced: %s\n", v.Reason)
-		}
+	} else if err := printVerification(a.out, c, rec, v, from, sameDevice); err != nil {
+		return err
 	}
-	if !v.Reproduced {
+	switch {
+	case v.Disturbed != "":
+		return &exitError{code: exitDisturbed}
+	case !v.Reproduced:
 		return &exitError{code: exitFindings}
+	}
+	return nil
+}
+
+func printVerification(out io.Writer, c store.Candidate, rec campaign.Record, v campaign.Verification, from string, sameDevice bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "candidate\t%s  %s\n", c.ID, c.Asked.Genome)
+	fmt.Fprintf(w, "\tSTORED\tNOW\n")
+	fmt.Fprintf(w, "verdict\t%s\t%s\n", v.Stored.Verdict, v.Again.Verdict)
+	if v.Test != nil {
+		timings := v.Stored.Timings
+		if rec.Finals != nil {
+			timings = rec.Finals.Timings
+		}
+		sc, sb := headline(timings)
+		nc, nb := headline(v.Fresh.Timings)
+		fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(sc), nanoseconds(nc))
+		fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(sb), nanoseconds(nb))
+		fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/v.Reference, 1/v.Fresh.Fitness)
+		fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
+	}
+	fmt.Fprintf(w, "same\t%s\n", sameness(v, sameDevice))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case v.Corrected > 0:
+		fmt.Fprintf(out, "stored (%s, selected from %d) %.3fx, corrected %.3fx: compared with what was corrected\n", from, v.SelectedFrom, 1/v.Reference, 1/v.Corrected)
+	case v.Reference > 0:
+		fmt.Fprintf(out, "stored (%s) %.3fx\n", from, 1/v.Reference)
+	}
+	switch {
+	case v.Disturbed != "":
+		fmt.Fprintf(out, "not verified: the machine is busy: %s\n", oneLine(v.Disturbed))
+	case v.Reproduced && v.Reason != "":
+		fmt.Fprintf(out, "reproduced: %s\n", v.Reason)
+	case v.Reproduced:
+		fmt.Fprintln(out, "reproduced")
+	default:
+		fmt.Fprintf(out, "NOT reproduced: %s\n", v.Reason)
 	}
 	return nil
 }

@@ -13,8 +13,7 @@
 // since nothing runs.
 //
 // The suite redirects TMPDIR while it runs, to see what is left in it, so the
-// test that calls it must not be parallel. With -short, only every fourth case
-// of the zoo is followed by an honest candidate.
+// test that calls it must not be parallel.
 package backendtest
 
 import (
@@ -506,9 +505,6 @@ func zoo(t *testing.T, h Harness) {
 				t.Errorf("%s, which %s: %s", c.Kernel, c.Does, wrong)
 			}
 
-			if testing.Short() && n%4 != 0 {
-				return // the neighbour is looked at after every fourth
-			}
 			after := evaluate(t, ev, h.Honest(n+1))
 			wholesome(t, h, d, after)
 			if after.SharedWith != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -168,11 +169,13 @@ func TestCUDAZooCompiles(t *testing.T) {
 	if err != nil {
 		t.Skip("nvcc is not installed: the zoo for GPUs was not compiled (see scripts/setup-cuda-debian.sh)")
 	}
-	if testing.Short() {
-		t.Skip("compiling the whole zoo takes about a minute: not with -short")
-	}
 	def, space, cases := loadCUDAZoo(t)
 	im := def.Implementations[0]
+	names := zooKernels(t, space)
+	if !longtest.All(t) { // one of every kind that is looked at below
+		names = []string{"honest", "missing-key", "syntax-error", "missing-entry", "device-launch", "large-frame", "spills", "no-tensor-cores", "too-many-registers"}
+		t.Logf("%q alone: EVOTUNE_TEST=all compiles the whole zoo", names)
+	}
 	byName := map[string]Case{}
 	for _, c := range cases {
 		byName[c.Kernel] = c
@@ -184,7 +187,7 @@ func TestCUDAZooCompiles(t *testing.T) {
 				t.Errorf("%v\n%s", b.err, b.log)
 			}
 		})
-		for _, name := range zooKernels(t, space) {
+		for _, name := range names {
 			t.Run(arch+" "+name, func(t *testing.T) {
 				t.Parallel()
 				c := byName[name]

@@ -64,6 +64,9 @@ type answer struct {
 	Error    uint32
 	Launches uint32
 	Text     string
+	// wall is the time from sending the command until the answer was sent, by
+	// clocks that the candidate cannot reach.
+	wall time.Duration
 }
 
 var errAnswer = errors.New("not an answer of the harness")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
@@ -35,53 +34,31 @@ func renderBaseline(im *kernels.Implementation, shapes []kernels.Shape) (kernels
 	}, nil
 }
 
-// proveBaseline puts the baseline through the ordeal's stages: what everything
-// is measured against must itself be right.
-func (h *bench) proveBaseline(ctx context.Context) error {
-	name := h.plan.Definition.Name
-	if len(h.plan.Implementations) == 0 {
-		return fmt.Errorf("kernel %s: no implementation for the CPU was chosen", name)
+// Baseline implements [evaluator.Lab]: one baseline serves all shapes.
+func (h *lab) Baseline(ctx context.Context, _ kernels.Shape) (evaluator.Artifact, evaluator.BuildReport, error) {
+	a, report, err := h.build(ctx, h.baselineSource, cache.Key("baseline 1", h.base, h.baselineSource.Hash))
+	if err == nil && report.Refused == "" {
+		h.baselineMu.Lock()
+		h.baseline = a.Handle.(*candidate)
+		h.baselineMu.Unlock()
 	}
-	im := h.plan.Implementations[0]
-	h.desc.Baseline = im.Baseline().String()
-	src, err := renderBaseline(im, h.plan.Tune)
-	if err != nil {
-		return fmt.Errorf("%w: kernel %s: %w", ErrBaseline, name, err)
-	}
-	release, err := h.share(ctx)
-	if err != nil {
-		return err
-	}
-	bin, outcome, err := h.compile(ctx, src)
-	var took map[string]time.Duration
-	if err == nil && outcome.Verdict == "" {
-		outcome, took, err = h.parity(ctx, bin)
-	}
-	release()
-	if err == nil && outcome.Verdict == "" {
-		outcome, err = h.sanitizeBaseline(ctx, bin)
-	}
-	if err != nil {
-		return err
-	}
-	if outcome.Verdict != "" {
-		return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, name, h.desc.Baseline, outcome.Verdict, outcome.Reason)
-	}
-	h.baseline, h.launchTime = bin, took
-	return nil
+	return a, report, err
 }
 
-// sanitizeBaseline remembers a baseline that passed: the same code under the
-// same tools passes again.
-func (h *bench) sanitizeBaseline(ctx context.Context, bin *candidate) (evaluator.Outcome, error) {
-	key := cache.Key("baseline 1", h.base, bin.src.Hash)
-	if _, ok := h.cache.Get("baselines", key, nil); ok {
-		return evaluator.Outcome{}, nil
+// builtBaseline gives the baseline, and builds it when nobody asked for it yet.
+func (h *lab) builtBaseline(ctx context.Context) (*candidate, error) {
+	h.baselineMu.Lock()
+	c := h.baseline
+	h.baselineMu.Unlock()
+	if c != nil {
+		return c, nil
 	}
-	outcome, err := h.sanitizeAll(ctx, bin)
-	if err == nil && outcome.Verdict == "" {
-		// A full disk costs the next run some time, and this one nothing.
-		_ = h.cache.Put("baselines", key, nil, nil)
+	a, report, err := h.Baseline(ctx, kernels.Shape{})
+	if err == nil && report.Refused != "" {
+		err = fmt.Errorf("%w to compile: %s", ErrBaseline, report.Refused)
 	}
-	return outcome, err
+	if err != nil {
+		return nil, err
+	}
+	return a.Handle.(*candidate), nil
 }

@@ -14,7 +14,7 @@ import (
 
 // harnessVersion changes whenever results of an older harness must not be
 // compared with newer ones.
-const harnessVersion = "cpu/1"
+const harnessVersion = "cpu/2"
 
 // Errors of the backend, for errors.Is.
 var (
@@ -26,9 +26,9 @@ var (
 	ErrOptions = errors.New("bad option of the CPU backend")
 	// ErrControl is returned by Open when a negative control passes the
 	// definition's tolerance.
-	ErrControl = errors.New("negative control passes")
+	ErrControl = evaluator.ErrControl
 	// ErrBaseline is returned by Open when the baseline fails the ordeal.
-	ErrBaseline = errors.New("the baseline fails")
+	ErrBaseline = evaluator.ErrBaseline
 	// ErrReference is returned by Open when the reference cannot be built or
 	// run.
 	ErrReference = errors.New("the reference fails")
@@ -55,14 +55,6 @@ type Options struct {
 	// MemoryLimit is how much address space a candidate may take beyond the
 	// problem's own buffers, in bytes. Zero means 2 GiB.
 	MemoryLimit int64
-	// Samples bounds the pairs of samples per shape. Zero means 20.
-	Samples int
-	// SampleTime bounds the time spent on sampling one candidate at one shape.
-	// A least number of pairs is taken whatever they cost: five, or three when
-	// a pair takes longer than 300 ms. Zero means one second.
-	SampleTime time.Duration
-	// FinalsSamples is the number of rounds of the finals. Zero means 20.
-	FinalsSamples int
 	// Jobs bounds how many compilers and unmeasured runs go on at once. Zero
 	// means one per core.
 	Jobs int
@@ -96,7 +88,7 @@ func New(o Options) (*Backend, error) {
 		}
 		return nil, fmt.Errorf("%w: no sanitizer is called %q: there are %s, and \"none\" alone", ErrOptions, s, strings.Join(known, ", "))
 	}
-	if o.Timeout < 0 || o.Samples < 0 || o.SampleTime < 0 || o.Jobs < 0 || o.MemoryLimit < 0 || o.FinalsSamples < 0 {
+	if o.Timeout < 0 || o.Jobs < 0 || o.MemoryLimit < 0 {
 		return nil, fmt.Errorf("%w: a duration, a size or a count is negative", ErrOptions)
 	}
 	if o.Timeout == 0 {
@@ -107,15 +99,6 @@ func New(o Options) (*Backend, error) {
 	}
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = 2 << 30
-	}
-	if o.Samples == 0 {
-		o.Samples = 20
-	}
-	if o.SampleTime == 0 {
-		o.SampleTime = time.Second
-	}
-	if o.FinalsSamples == 0 {
-		o.FinalsSamples = 20
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -131,5 +114,13 @@ func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor
 
 // Open implements [evaluator.Backend].
 func (b *Backend) Open(ctx context.Context, plan evaluator.Plan) (evaluator.Bench, error) {
-	return b.open(ctx, plan)
+	l, err := b.open(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	bench, err := evaluator.NewJudge(ctx, l, plan)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return bench, nil
 }

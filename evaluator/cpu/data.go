@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/evotune/evotune/evaluator"
 )
 
 // A stream makes the numbers of one buffer: SplitMix64 (Steele, Lea and Flood,
@@ -128,13 +130,6 @@ func staleBytes(t dtype, n int, scale float64, s *stream) []byte {
 	return b
 }
 
-// A judgement is what a comparison of one output with the reference found.
-type judgement struct {
-	err   float64 // max |out-ref| / RMS(ref); +Inf when not finite
-	index int     // of the worst element
-	fault string  // empty, or why the output fails whatever the tolerance
-}
-
 // expected is one output of the reference.
 type expected struct {
 	values []float64
@@ -158,54 +153,76 @@ func newExpected(values []float64) (expected, error) {
 	return expected{values: values, rms: largest * math.Sqrt(sum/float64(len(values)))}, nil
 }
 
-// judge compares an output with the reference. The poison is what the output
-// held before the launch; an element that still holds it was not written.
-func (e expected) judge(got []byte, t dtype, poison []byte) judgement {
-	worst, at := 0.0, 0
-	size := t.size()
-	if t == f32 {
+// mean is the mean of the output.
+func (e expected) mean() float64 {
+	m := 0.0
+	for _, v := range e.values {
+		m += v / float64(len(e.values))
+	}
+	return m
+}
+
+// compare holds an output against the reference. The poison is what the output
+// held before the launch; an element that is wrong and still holds it was not
+// written. Worst names such an element first, then one that is not finite.
+func (e expected) compare(got []byte, t dtype, poison []byte) evaluator.Output {
+	o := evaluator.Output{Elements: int64(len(e.values))}
+	if len(e.values) == 0 {
+		return o
+	}
+	worst, at, strange := 0.0, 0, false
+	if t == f32 { // the common case, made fast
 		for i, v := range floats32(got) {
 			d := math.Abs(float64(v) - e.values[i])
 			if !(d <= worst) { // true for NaN as well
 				if math.IsNaN(d) || math.IsInf(d, 0) {
-					return e.notFinite(got, t, poison, i)
+					strange = true
+					continue
 				}
 				worst, at = d, i
 			}
 		}
 	} else {
 		for i := range e.values {
-			v := t.get(got, i)
-			d := math.Abs(v - e.values[i])
+			d := math.Abs(t.get(got, i) - e.values[i])
 			if !(d <= worst) {
 				if math.IsNaN(d) || math.IsInf(d, 0) {
-					return e.notFinite(got, t, poison, i)
+					strange = true
+					continue
 				}
 				worst, at = d, i
 			}
 		}
 	}
-	j := judgement{index: at}
 	switch {
-	case worst == 0:
-	case e.rms == 0:
-		j.err = math.Inf(1)
-	default:
-		j.err = worst / e.rms
+	case strange || worst > 0 && e.rms == 0:
+		o.Error = math.Inf(1)
+	case worst > 0:
+		o.Error = worst / e.rms
 	}
-	if t.integer() && j.err > 0 && poison != nil && bytes.Equal(got[at*size:(at+1)*size], poison[at*size:(at+1)*size]) {
-		j.fault = fmt.Sprintf("element %d was not written", at)
+	if strange || t.integer() && worst > 0 {
+		at = e.count(&o, got, t, poison, at)
 	}
-	return j
+	o.Worst, o.Got, o.Want = int64(at), t.get(got, at), e.values[at]
+	return o
 }
 
-func (e expected) notFinite(got []byte, t dtype, poison []byte, i int) judgement {
+// count counts the elements that were not written and those that are not finite,
+// and gives the one to name.
+func (e expected) count(o *evaluator.Output, got []byte, t dtype, poison []byte, at int) int {
 	size := t.size()
-	j := judgement{err: math.Inf(1), index: i}
-	if poison != nil && bytes.Equal(got[i*size:(i+1)*size], poison[i*size:(i+1)*size]) {
-		j.fault = fmt.Sprintf("element %d was not written", i)
-	} else {
-		j.fault = fmt.Sprintf("element %d is %v", i, t.get(got, i))
+	for i, want := range e.values {
+		v := t.get(got, i)
+		switch {
+		case v != want && poison != nil && bytes.Equal(got[i*size:(i+1)*size], poison[i*size:(i+1)*size]):
+			if o.Unwritten++; o.Unwritten == 1 {
+				at = i
+			}
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			if o.NotFinite++; o.NotFinite == 1 && o.Unwritten == 0 {
+				at = i
+			}
+		}
 	}
-	return j
+	return at
 }

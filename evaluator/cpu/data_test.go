@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/evotune/evotune/evaluator"
 )
 
 func TestHalf(t *testing.T) {
@@ -143,7 +145,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestCompare(t *testing.T) {
 	e, err := newExpected([]float64{3, -4, 0, 5})
 	if err != nil {
 		t.Fatal(err)
@@ -151,41 +153,41 @@ func TestJudge(t *testing.T) {
 	if want := math.Sqrt(50.0 / 4); math.Abs(e.rms-want) > 1e-12 {
 		t.Errorf("rms %v, want %v", e.rms, want)
 	}
+	nan, inf := math.NaN(), math.Inf(1)
 	poison := poisonBytes(f32, 16)
 	for _, c := range []struct {
-		name  string
-		got   []float64
-		err   float64
-		index int
-		fault string
+		name      string
+		got       []float64
+		err       float64
+		worst     int64
+		notFinite int64
 	}{
-		{"right", []float64{3, -4, 0, 5}, 0, 0, ""},
-		{"one off", []float64{3, -4, 1, 5}, 1 / e.rms, 2, ""},
-		{"not a number", []float64{3, math.NaN(), 0, 5}, math.Inf(1), 1, "element 1 is NaN"},
-		{"infinite", []float64{3, -4, 0, math.Inf(1)}, math.Inf(1), 3, "element 3 is +Inf"},
+		{"right", []float64{3, -4, 0, 5}, 0, 0, 0},
+		{"one off", []float64{3, -4, 1, 5}, 1 / e.rms, 2, 0},
+		{"not a number", []float64{3, nan, 0, 9}, inf, 1, 1},
+		{"infinite", []float64{3, -4, nan, inf}, inf, 2, 2},
 	} {
-		b := make([]byte, 16)
+		b, wide := make([]byte, 16), make([]byte, 32)
 		for i, v := range c.got {
 			f32.put(b, i, v)
-		}
-		j := e.judge(b, f32, poison)
-		if math.Abs(j.err-c.err) > 1e-12 && j.err != c.err || j.index != c.index || j.fault != c.fault {
-			t.Errorf("%s: %+v", c.name, j)
-		}
-		wide := make([]byte, 32)
-		for i, v := range c.got {
 			f64.put(wide, i, v)
 		}
-		if k := e.judge(wide, f64, nil); k.err != j.err && math.Abs(k.err-j.err) > 1e-6 || k.index != j.index || k.fault != j.fault {
-			t.Errorf("%s: f32 gives %+v, f64 gives %+v", c.name, j, k)
+		for _, o := range []evaluator.Output{e.compare(b, f32, poison), e.compare(wide, f64, nil)} {
+			if o.Error != c.err && !(math.Abs(o.Error-c.err) < 1e-6) || o.Worst != c.worst || o.NotFinite != c.notFinite || o.Unwritten != 0 ||
+				o.Elements != 4 || o.Want != e.values[c.worst] || o.Got != c.got[c.worst] && o.Got == o.Got {
+				t.Errorf("%s: %+v", c.name, o)
+			}
 		}
 	}
-	if j := e.judge(poison, f32, poison); j.fault != "element 0 was not written" {
-		t.Errorf("poison: %+v", j)
+	half := append([]byte{}, poison...)
+	f32.put(half, 0, 3)
+	f32.put(half, 1, nan)
+	if o := e.compare(half, f32, poison); o.Unwritten != 2 || o.NotFinite != 1 || o.Worst != 2 || !math.IsInf(o.Error, 1) {
+		t.Errorf("poison: %+v", o)
 	}
 	ip := poisonBytes(i32, 16)
-	if j := e.judge(ip, i32, ip); j.fault == "" {
-		t.Errorf("integer poison: %+v", j)
+	if o := e.compare(ip, i32, ip); o.Unwritten != 4 || o.Worst != 0 || o.NotFinite != 0 || !(o.Error > 1) {
+		t.Errorf("integer poison: %+v", o)
 	}
 	zero, err := newExpected([]float64{0, 0})
 	if err != nil {
@@ -193,8 +195,8 @@ func TestJudge(t *testing.T) {
 	}
 	b := make([]byte, 8)
 	f32.put(b, 1, 1e-30)
-	if j := zero.judge(b, f32, nil); !math.IsInf(j.err, 1) {
-		t.Errorf("where the reference is zero nothing else is right: %+v", j)
+	if o := zero.compare(b, f32, nil); !math.IsInf(o.Error, 1) || o.Worst != 1 {
+		t.Errorf("where the reference is zero nothing else is right: %+v", o)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 		if _, err := newExpected([]float64{1, bad}); err == nil {
@@ -207,7 +209,7 @@ func TestJudge(t *testing.T) {
 }
 
 // The error does not depend on the output's scale, and grows with any element.
-func TestJudgeScales(t *testing.T) {
+func TestCompareScales(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "n")
 		values := rapid.SliceOfN(rapid.Float64Range(0.5, 2), n, n).Draw(t, "values")
@@ -227,11 +229,11 @@ func TestJudgeScales(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := e.judge(b, f64, nil)
-			if j.index != at || j.err <= 0 {
-				t.Fatalf("%+v", j)
+			o := e.compare(b, f64, nil)
+			if o.Worst != int64(at) || o.Error <= 0 {
+				t.Fatalf("%+v", o)
 			}
-			errs[k] = j.err
+			errs[k] = o.Error
 		}
 		if math.Abs(errs[0]-errs[1]) > 1e-9*errs[0] {
 			t.Fatalf("errors %v at scale %v", errs, scale)

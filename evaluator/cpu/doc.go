@@ -2,18 +2,22 @@
 //
 // # Model
 //
+// The package is an [evaluator.Lab]: it builds, runs and measures candidates and
+// reports what it saw. The rules are in package evaluator.
+//
 // A candidate is compiled by gcc or clang into a shared object and loaded by a
 // small C program, the harness (native/harness.c), in a process of its own.
 // evotune makes the inputs, shares the buffers with that process, tells it over
-// a socket what to launch, and judges what it finds in the buffers; the process
-// never sees the reference and decides nothing. Times are taken in the process,
-// around the launches, and are held against the processor time that the kernel
-// accounted to it; while it is not timed it is stopped. The baseline runs in a
+// a socket what to launch, and compares what it finds in the buffers with the
+// reference, which the process never sees. Times are taken in the process,
+// around the launches. With each come evotune's own clock, the processor time
+// that the kernel accounted to the process, and the time for which it waited for
+// a core. While a process is not timed it is stopped. The baseline runs in a
 // process and in memory of its own, in turns with the candidate.
 //
-// [Backend.Open] computes the reference's outputs, proves the tolerance with
-// negative controls, and puts the baseline through the same stages. What is
-// expensive is kept in a cache that several processes may share.
+// [Backend.Open] computes the reference's outputs and measures the machine's
+// peaks, and has the tolerance and the baseline proven. What is expensive is
+// kept in a cache that several processes may share.
 //
 // # Caveats
 //

@@ -22,7 +22,7 @@ const trialSource = "void evotune_call(const long *d, void *const *b, const doub
 // findTools looks for every tool of the stages and proves that it works: a
 // sanitizer whose library is missing, or that this kernel does not let start,
 // must not pass for one that finds nothing.
-func (h *bench) findTools(ctx context.Context) error {
+func (h *lab) findTools(ctx context.Context) error {
 	h.tools = nil
 	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Path: h.tool.path, Version: h.tool.version})
 
@@ -107,11 +107,11 @@ func firstLine(s string) string {
 	return line
 }
 
-func (h *bench) wanted(sanitizer string) bool {
+func (h *lab) wanted(sanitizer string) bool {
 	return len(h.options.Sanitizers) == 0 || slices.Contains(h.options.Sanitizers, sanitizer)
 }
 
-func (h *bench) toolVersion(ctx context.Context, path string) string {
+func (h *lab) toolVersion(ctx context.Context, path string) string {
 	text, err := runTool(ctx, h.launcher, 10*time.Second, "/", 4096, path, "--version")
 	if err != nil {
 		return ""
@@ -121,7 +121,7 @@ func (h *bench) toolVersion(ctx context.Context, path string) string {
 
 // try runs a trivial candidate in a flavour and says whether its process was
 // sandboxed.
-func (h *bench) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
+func (h *lab) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
 	args := slices.Concat([]string{"-O1"}, f.args, []string{"-shared", "-fPIC", "trial.c"})
 	object, err := h.tool.compile(ctx, compilation{files: map[string]string{"trial.c": trialSource}, args: args})
 	if err != nil {
@@ -147,18 +147,14 @@ func (h *bench) try(ctx context.Context, f *flavour) (sandboxed bool, err error)
 	if got := f32.get(a.buffer(&d.layout, 0, 0, 0), 0); got != 1 {
 		return false, fmt.Errorf("the trial wrote %v instead of 1", got)
 	}
-	status, err := p.quit(h.options.Timeout)
-	if err == nil && status != 0 {
-		err = fmt.Errorf("the trial ended with status %d: %s", status, printable(p.log.Text()))
-	}
-	return p.sandboxed, describeFailure(err)
+	return p.sandboxed, describeFailure(p.quit(h.options.Timeout))
 }
 
 // describeFailure adds what the process wrote to the reason of its failure.
 func describeFailure(err error) error {
-	var f *failure
-	if errors.As(err, &f) && strings.TrimSpace(f.log) != "" {
-		return fmt.Errorf("%w: %s", err, printable(firstLine(strings.TrimSpace(f.log))))
+	var f *evaluator.Fault
+	if errors.As(err, &f) && strings.TrimSpace(f.Log) != "" {
+		return fmt.Errorf("%w: %s", err, printable(firstLine(strings.TrimSpace(f.Log))))
 	}
 	return err
 }
@@ -174,7 +170,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	if err != nil {
 		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
 	}
-	h := &bench{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
+	h := &lab{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
 	defer h.launcher.Close()
 	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
 		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -51,80 +52,40 @@ func codeHash(object []byte, threads int) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Inspect implements [evaluator.Bench]: instructions from the disassembly, the
-// stack frame from the compiler, and what the definition requires of both.
-func (h *bench) Inspect(ctx context.Context, bin evaluator.Binary) (evaluator.Outcome, error) {
+// Inspect implements [evaluator.Lab]: what the compiler and objdump tell of the
+// binary.
+func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Regexp) (seen evaluator.Inspection, err error) {
 	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		return evaluator.Outcome{}, err
+		return seen, err
 	}
 	defer leave()
-	c, err := handle(bin)
+	c, err := handle(a)
 	if err != nil {
-		return evaluator.Outcome{}, err
+		return seen, err
 	}
 	release, err := h.share(ctx)
 	if err != nil {
-		return evaluator.Outcome{}, err
+		return seen, err
 	}
 	defer release()
-	return h.inspect(ctx, c)
-}
-
-func (h *bench) inspect(ctx context.Context, c *candidate) (evaluator.Outcome, error) {
-	var o evaluator.Outcome
-	reject := func(check, reason string) {
-		o.Evidence = append(o.Evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Detail: reason})
-		if o.Verdict == "" {
-			o.Verdict, o.Reason = evaluator.Inspect, check+": "+reason
-		}
-	}
-	want := c.src.Implementation.Binary
-
-	frame := evaluator.Evidence{Check: "stack frame", Outcome: evaluator.Passed, Value: float64(c.clean.Frame), Unit: "bytes"}
+	frame := evaluator.Measure{Check: "stack frame", Value: float64(c.clean.Frame), Unit: "bytes", Bound: evaluator.MaxStack}
 	if c.clean.FrameOf != "" {
 		frame.Detail = c.clean.FrameOf + " (" + c.clean.FrameKind + ")"
 	} else {
-		frame.Outcome, frame.Detail = evaluator.NotRun, "this compiler does not tell"
+		frame.NotRead = "this compiler does not tell"
 	}
-	if want.MaxStack != nil {
-		frame.Limit = float64(*want.MaxStack)
-		if frame.Outcome == evaluator.Passed && c.clean.Frame > *want.MaxStack {
-			reject("stack frame", fmt.Sprintf("%s needs %d bytes of stack, allowed are %d", c.clean.FrameOf, c.clean.Frame, *want.MaxStack))
-		}
-	}
-	o.Evidence = append(o.Evidence, frame)
-
+	seen.Measures = []evaluator.Measure{frame}
 	if h.objdump == "" {
-		missing := "objdump is not installed"
-		o.Evidence = append(o.Evidence, evaluator.Evidence{Check: "instructions", Outcome: evaluator.NotRun, Detail: missing})
-		for _, re := range slices.Concat(c.src.Require, want.Forbid) {
-			o.Evidence = append(o.Evidence, evaluator.Evidence{Check: "mnemonic " + re.String(), Outcome: evaluator.NotRun, Detail: missing})
-		}
-		return o, nil
+		seen.NotCounted = "objdump is not installed"
+		return seen, nil
 	}
 	counts, err := h.disassemble(ctx, c.clean.Object)
 	if err != nil {
-		return o, err
+		return seen, err
 	}
-	o.Evidence = append(o.Evidence, counts.evidence()...)
-	for _, re := range c.src.Require {
-		check := "requires " + re.String()
-		if n := counts.matching(re); n == 0 {
-			reject(check, "no instruction of the binary matches "+re.String())
-		} else {
-			o.Evidence = append(o.Evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Value: float64(n), Unit: "instructions"})
-		}
-	}
-	for _, re := range want.Forbid {
-		check := "forbids " + re.String()
-		if n := counts.matching(re); n > 0 {
-			reject(check, fmt.Sprintf("%d instructions of the binary match %s (%s)", n, re, counts.example(re)))
-		} else {
-			o.Evidence = append(o.Evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Passed})
-		}
-	}
-	return o, nil
+	seen.Measures, seen.Instructions = append(seen.Measures, counts.measures()...), counts
+	return seen, nil
 }
 
 // instructionCounts is a static profile of a binary.
@@ -138,7 +99,7 @@ type instructionCounts struct {
 // disassemblyLimit bounds what is read of objdump's output.
 const disassemblyLimit = 64 << 20
 
-func (h *bench) disassemble(ctx context.Context, object []byte) (*instructionCounts, error) {
+func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCounts, error) {
 	f, err := os.CreateTemp(h.scratch, "inspect-")
 	if err != nil {
 		return nil, err
@@ -191,52 +152,36 @@ var prefixes = map[string]bool{
 	"lock": true, "rep": true, "repz": true, "repnz": true, "bnd": true, "notrack": true, "data16": true, "cs": true, "ds": true,
 }
 
-func (c *instructionCounts) matching(re *regexp.Regexp) int {
-	n := 0
-	for m, count := range c.mnemonics {
-		if re.MatchString(m) {
-			n += count
-		}
-	}
-	return n
-}
-
-func (c *instructionCounts) example(re *regexp.Regexp) string {
+// Matching implements [evaluator.Instructions].
+func (c *instructionCounts) Matching(re *regexp.Regexp) (n int, example string) {
 	for _, m := range slices.Sorted(maps.Keys(c.mnemonics)) {
 		if re.MatchString(m) {
-			return m
+			if example == "" {
+				example = m
+			}
+			n += c.mnemonics[m]
 		}
 	}
-	return ""
+	return n, example
 }
 
-func (c *instructionCounts) evidence() []evaluator.Evidence {
-	type count struct {
-		m string
-		n int
-	}
-	var top []count
-	for m, n := range c.mnemonics {
-		top = append(top, count{m, n})
-	}
-	slices.SortFunc(top, func(a, b count) int {
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		return strings.Compare(a.m, b.m)
+// measures tells how many instructions there are, with the most frequent ones.
+func (c *instructionCounts) measures() []evaluator.Measure {
+	top := slices.SortedFunc(maps.Keys(c.mnemonics), func(a, b string) int {
+		return cmp.Or(c.mnemonics[b]-c.mnemonics[a], strings.Compare(a, b))
 	})
 	var words []string
-	for _, t := range top[:min(len(top), 12)] {
-		words = append(words, fmt.Sprintf("%s %d", t.m, t.n))
+	for _, m := range top[:min(len(top), 12)] {
+		words = append(words, fmt.Sprintf("%s %d", m, c.mnemonics[m]))
 	}
-	e := []evaluator.Evidence{{Check: "instructions", Outcome: evaluator.Passed, Value: float64(c.total), Detail: strings.Join(words, ", ")}}
+	list := []evaluator.Measure{{Check: "instructions", Value: float64(c.total), Detail: strings.Join(words, ", ")}}
 	for _, w := range []string{"zmm", "ymm", "xmm"} {
 		if n := c.widths[w]; n > 0 {
-			e = append(e, evaluator.Evidence{Check: w + " instructions", Outcome: evaluator.Passed, Value: float64(n)})
+			list = append(list, evaluator.Measure{Check: w + " instructions", Value: float64(n)})
 		}
 	}
 	if c.fused > 0 {
-		e = append(e, evaluator.Evidence{Check: "fused multiply-adds", Outcome: evaluator.Passed, Value: float64(c.fused)})
+		list = append(list, evaluator.Measure{Check: "fused multiply-adds", Value: float64(c.fused)})
 	}
-	return e
+	return list
 }

@@ -3,14 +3,10 @@
 package cpu
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/kernels"
 )
 
 func TestFirstError(t *testing.T) {
@@ -48,8 +44,8 @@ func TestCountInstructions(t *testing.T) {
 	if c.total != 5 || c.fused != 1 || c.widths["zmm"] != 1 || c.widths["ymm"] != 1 || c.mnemonics["stos"] != 1 || c.mnemonics["xadd"] != 1 {
 		t.Errorf("%+v", c)
 	}
-	if re := regexp.MustCompile("^vfm"); c.matching(re) != 1 || c.example(re) != "vfmadd231ps" {
-		t.Errorf("%d %q", c.matching(re), c.example(re))
+	if n, example := c.Matching(regexp.MustCompile("^vfm")); n != 1 || example != "vfmadd231ps" {
+		t.Errorf("%d %q", n, example)
 	}
 }
 
@@ -112,91 +108,45 @@ func TestArena(t *testing.T) {
 	}
 }
 
-func TestEnough(t *testing.T) {
-	h := &bench{options: Options{Samples: 20, SampleTime: time.Second}, problem: &problem{tune: make([]*shapeData, 1)}}
-	ones := func(n int, ratio ...float64) (s, b []float64) {
-		for i := range n {
-			s, b = append(s, 100*ratio[i%len(ratio)]), append(b, 100)
-		}
-		return s, b
-	}
-	for _, c := range []struct {
-		n         int
-		ratios    []float64
-		spent     time.Duration
-		incumbent float64
-		want      string
-	}{
-		{2, []float64{5}, time.Hour, 1, ""},
-		{3, []float64{1.2, 1.3}, 0, 1, "slower"},
-		{3, []float64{1.05, 1.3}, 0, 1, ""},
-		{3, []float64{1.3}, 0, 0, ""},
-		{5, []float64{1}, 0, 0, ""},
-		{6, []float64{1, 1.005}, 0, 0, "precise"},
-		{6, []float64{1, 1.5}, 0, 0, ""},
-		{5, []float64{1, 1.5}, time.Second, 0, "limit"},
-		{4, []float64{1, 1.5}, time.Second, 0, ""},
-		{3, []float64{1, 1.5}, 2 * time.Second, 0, "limit"},
-		{20, []float64{1, 1.5}, 0, 0, "limit"},
-	} {
-		s, b := ones(c.n, c.ratios...)
-		if got := h.enough(s, b, c.spent, c.incumbent); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-	h.problem.tune = make([]*shapeData, 2)
-	s, b := ones(3, 1.3)
-	if got := h.enough(s, b, 0, 1); got != "" {
-		t.Errorf("of two shapes, one that is slower: %q", got)
-	}
-}
-
-func TestFloor(t *testing.T) {
-	h := &bench{
-		peaks: map[string]float64{"f32/1": 1e9, "memory/1": 1e9},
-		plan:  evaluator.Plan{Definition: &kernels.Definition{Problem: kernels.Problem{Pipe: "f32"}}},
-	}
-	d := &shapeData{operations: 1.1e6, traffic: 1.3e6, inBytes: 1.3e6}
-	if got := h.floor(d, 1, 1); got < 0.999e6 || got > 1.001e6 {
-		t.Errorf("a million operations at 10^9 per second take %v ns", got)
-	}
-	d.operations = 0
-	if got := h.floor(d, 1, 1); got != 0 {
-		t.Errorf("what fits the cache has a floor of %v ns", got)
-	}
-	if got := h.floor(d, 1_000_000, 1); got < 0.99e6 || got > 1.001e6 {
-		t.Errorf("a million bytes at 10^9 per second take %v ns", got)
-	}
-	h.plan.Definition.Problem.Pipe = "tensor-f16"
-	d.operations = 1e30
-	if got := h.floor(d, 1, 1); got != 0 {
-		t.Errorf("a pipe without a peak has a floor of %v ns", got)
-	}
-}
-
-// What is wrong must fail the tolerance; what happens to be right says nothing.
-func TestMustFail(t *testing.T) {
-	e, err := newExpected([]float64{1, 2, 3, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &shapeData{layout: newLayout([]placedBuffer{{name: "y", dtype: f32, elements: 4, bytes: 16, role: roleOut}})}
-	d.expected[0] = []expected{e}
-	q := &problem{definition: &kernels.Definition{Name: "k"}, tolerance: []float64{0.1}}
-	c := kernels.Control{Kind: kernels.Swapped, Buffers: []string{"a", "b"}}
-	if told, err := q.mustFail(d, c, [][]float64{{1, 2, 3, 5}}); err != nil || !told {
-		t.Errorf("an error above the tolerance: %v, %v", told, err)
-	}
-	if _, err := q.mustFail(d, c, [][]float64{{1, 2, 3, 4.1}}); !errors.Is(err, ErrControl) || !strings.Contains(err.Error(), "swap of a and b") {
-		t.Errorf("an error below the tolerance: %v", err)
-	}
-	if told, err := q.mustFail(d, c, [][]float64{{1, 2, 3, 4}}); err != nil || told {
-		t.Errorf("the right answer: %v, %v", told, err)
-	}
-}
-
 func TestDeniedReason(t *testing.T) {
 	if got := deniedReason(1 << 40); !strings.Contains(got, "number 1099511627776") {
 		t.Error(got)
+	}
+}
+
+// The kernel's stamp of an answer is taken where it can be right.
+func TestBetween(t *testing.T) {
+	sent := time.Now()
+	received := sent.Add(5 * time.Millisecond)
+	stamp := func(after time.Duration) time.Time { return time.Unix(0, sent.Add(after).UnixNano()) }
+	for name, c := range map[string]struct {
+		stamp time.Time
+		want  time.Duration
+	}{
+		"stamped":        {stamp(2 * time.Millisecond), 2 * time.Millisecond},
+		"no stamp":       {time.Time{}, 5 * time.Millisecond},
+		"stamped before": {stamp(-time.Millisecond), 5 * time.Millisecond},
+		"stamped after":  {stamp(6 * time.Millisecond), 5 * time.Millisecond},
+	} {
+		if got := between(sent, c.stamp, received); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	at := time.Now()
+	a := &usage{at: at, busy: 10, steal: 1, own: 5, pressure: 3}
+	n := float64(cores())
+	b := &usage{at: at.Add(time.Second), busy: 10 + 0.9*n, steal: 1 + 0.2*n, own: 5 + 0.4*n, pressure: 3.5}
+	c := b.since(a)
+	near := func(x, want float64) bool { return x > want-1e-9 && x < want+1e-9 }
+	if !near(c.Busy, 0.5) || !near(c.Steal, 0.2) || !near(c.Pressure, 0.5) ||
+		!strings.Contains(c.Disturbed, "other processes keep") || !strings.Contains(c.Disturbed, "the hypervisor takes 20% of the time") {
+		t.Errorf("%+v", c)
+	}
+	b = &usage{at: at.Add(time.Second), busy: 10.41, steal: 1, own: 5.4, pressure: 3}
+	if c := b.since(a); c.Busy != 0 || c.Disturbed != "" {
+		t.Errorf("rounding disturbs: %+v", c)
 	}
 }

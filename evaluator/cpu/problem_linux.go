@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
@@ -16,14 +17,12 @@ const variants = 3
 
 // A shapeData is one shape with everything that a run at it needs.
 type shapeData struct {
-	shape      kernels.Shape
-	dims       []int64
-	scalars    []float64
-	layout     layout
-	operations float64 // of one launch
-	traffic    float64 // compulsory bytes of one launch
-	inBytes    int     // of the buffers that are only read
-	outBytes   int     // of those that are written
+	shape    kernels.Shape
+	dims     []int64
+	scalars  []float64
+	layout   layout
+	inBytes  int // of the buffers that are only read
+	outBytes int // of those that are written
 	// inputs, by variant and buffer: what a launch finds; nil for outputs.
 	inputs [variants][][]byte
 	// expected, by variant and buffer: what the reference says; empty for
@@ -38,7 +37,6 @@ type problem struct {
 	definition *kernels.Definition
 	buffers    []kernels.Buffer
 	dtypes     []dtype
-	tolerance  []float64 // by buffer; zero for inputs
 	data       []distribution
 	roles      []uint64
 	seed       uint64
@@ -65,14 +63,9 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.dtypes = append(q.dtypes, t)
 		q.roles = append(q.roles, role)
 		q.data = append(q.data, distribution{string(b.Data.Distribution), b.Data.A, b.Data.B})
-		tolerance := 0.0
-		if role != roleIn {
-			var ok bool
-			if tolerance, ok = p.Tolerance[b.DType]; !ok && b.DType.Float() {
-				return nil, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", plan.Definition.Name, b.Name, b.DType, b.DType)
-			}
+		if _, ok := p.Tolerance[b.DType]; !ok && role != roleIn && b.DType.Float() {
+			return nil, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", plan.Definition.Name, b.Name, b.DType, b.DType)
 		}
-		q.tolerance = append(q.tolerance, tolerance)
 	}
 	for _, s := range plan.Tune {
 		d, err := q.place(s)
@@ -114,10 +107,11 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 			d.scalars[i] = float64(float32(d.scalars[i]))
 		}
 	}
-	if d.operations, err = p.Operations(s); err != nil {
+	// The judge needs them, and cannot refuse.
+	if _, err := p.Operations(s); err != nil {
 		return nil, err
 	}
-	if d.traffic, err = p.Bytes(s); err != nil {
+	if _, err := p.Bytes(s); err != nil {
 		return nil, err
 	}
 	var placed []placedBuffer
@@ -212,43 +206,33 @@ func (d *shapeData) inputChanged(a *arena, base, set, variant int) string {
 	return ""
 }
 
-// An outputCheck is what the outputs of one set look like.
-type outputCheck struct {
-	err    float64 // the largest, as a multiple of nothing: see limit
-	limit  float64
-	reason string // empty when all is well
-}
-
-// checkOutputs compares the outputs of a set with the reference. Poisoned says
-// whether outputs held the poison before.
-func (q *problem) checkOutputs(d *shapeData, a *arena, base, set, variant int, poisoned bool) outputCheck {
-	var worst outputCheck
+// outputs compares the outputs of a set with the reference.
+func (q *problem) outputs(d *shapeData, a *arena, base, set, variant int) []evaluator.Output {
+	var list []evaluator.Output
 	for b := range d.layout.buffers {
 		p := &d.layout.buffers[b]
 		if p.role == roleIn {
 			continue
 		}
-		poison := d.poison[b]
-		if !poisoned {
-			poison = nil
-		}
-		j := d.expected[variant][b].judge(a.buffer(&d.layout, base, set, b), p.dtype, poison)
-		limit := q.tolerance[b]
-		c := outputCheck{err: j.err, limit: limit}
+		o := d.expected[variant][b].compare(a.buffer(&d.layout, base, set, b), p.dtype, d.poison[b])
+		o.Name = p.name
+		list = append(list, o)
+	}
+	return list
+}
+
+// worse keeps, output by output, what is further from right.
+func worse(all, more []evaluator.Output) []evaluator.Output {
+	for _, o := range more {
+		i := slices.IndexFunc(all, func(have evaluator.Output) bool { return have.Name == o.Name })
 		switch {
-		case j.fault != "":
-			c.reason = fmt.Sprintf("output %s: %s", p.name, j.fault)
-		case j.err > limit:
-			c.reason = fmt.Sprintf("output %s: error %.3g of the reference's scale at element %d, allowed is %.3g", p.name, j.err, j.index, limit)
-		}
-		if c.reason != "" {
-			return c
-		}
-		if worst.limit == 0 || c.err/max(c.limit, 1e-300) > worst.err/max(worst.limit, 1e-300) {
-			worst = c
+		case i < 0:
+			all = append(all, o)
+		case !(o.Error <= all[i].Error):
+			all[i] = o
 		}
 	}
-	return worst
+	return all
 }
 
 // glue is the C source that hands the harness's tables to the entry point.
@@ -271,92 +255,14 @@ func glue(p *kernels.Problem, entry string, scalarType func(kernels.Scalar) stri
 	return s.String()
 }
 
-// checkControls proves the tolerance: what is wrong on purpose must fail it.
-// Shapes at which two swapped inputs differ in size are left out, and those at
-// which the control happens to be right.
-func (q *problem) checkControls(swapped func(d *shapeData, a, b int) ([]expected, error)) error {
-	for _, c := range q.definition.Problem.Controls {
-		looked := false
-		for _, d := range append([]*shapeData{q.sanitize}, q.verify...) {
-			wrong := make([][]float64, len(q.buffers))
-			switch c.Kind {
-			case kernels.Zeros:
-				for b := range q.buffers {
-					wrong[b] = make([]float64, d.layout.buffers[b].elements)
-				}
-			case kernels.Mean:
-				for b := range q.buffers {
-					wrong[b] = constantLike(d.expected[0][b].values)
-				}
-			case kernels.Swapped:
-				i, j := q.index(c.Buffers[0]), q.index(c.Buffers[1])
-				if i < 0 || j < 0 || d.layout.buffers[i].elements != d.layout.buffers[j].elements {
-					continue
-				}
-				out, err := swapped(d, i, j)
-				if err != nil {
-					return err
-				}
-				for b := range out {
-					wrong[b] = out[b].values
-				}
-			default:
-				return fmt.Errorf("the CPU backend has no negative control %q", c.Kind)
-			}
-			told, err := q.mustFail(d, c, wrong)
-			if err != nil {
-				return err
-			}
-			looked = looked || told
-		}
-		if !looked {
-			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any shape: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape",
-				ErrControl, q.definition.Name, controlName(c))
+// at finds the data of a shape.
+func (q *problem) at(s kernels.Shape) (*shapeData, error) {
+	for _, d := range q.shapes() {
+		if d.shape.Name == s.Name {
+			return d, nil
 		}
 	}
-	return nil
-}
-
-// sameAnswer is the relative error up to which a control is taken to be the
-// right answer in other words: the constant at a shape with one element, say.
-const sameAnswer = 1e-12
-
-// mustFail holds a control's outputs against the reference at one shape. It
-// says whether they told anything: where the control gives the right answer it
-// does not.
-func (q *problem) mustFail(d *shapeData, c kernels.Control, wrong [][]float64) (bool, error) {
-	least, most := math.Inf(1), 0.0
-	for b, p := range d.layout.buffers {
-		if p.role == roleIn {
-			continue
-		}
-		e := d.expected[0][b]
-		worst := 0.0
-		for i, v := range wrong[b] {
-			if i < len(e.values) {
-				worst = math.Max(worst, math.Abs(v-e.values[i]))
-			}
-		}
-		if e.rms > 0 {
-			worst /= e.rms
-		}
-		if worst > q.tolerance[b] {
-			return true, nil // one output that fails is enough
-		}
-		least, most = math.Min(least, worst), math.Max(most, worst)
-	}
-	if most <= sameAnswer {
-		return false, nil
-	}
-	return true, fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
-		ErrControl, q.definition.Name, controlName(c), d.shape.Name, least)
-}
-
-func controlName(c kernels.Control) string {
-	if len(c.Buffers) == 0 {
-		return string(c.Kind)
-	}
-	return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
+	return nil, fmt.Errorf("kernel %s: the plan has no shape %q", q.definition.Name, s.Name)
 }
 
 func (q *problem) index(buffer string) int {
@@ -366,19 +272,4 @@ func (q *problem) index(buffer string) int {
 		}
 	}
 	return -1
-}
-
-func constantLike(values []float64) []float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	mean := 0.0
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	out := make([]float64, len(values))
-	for i := range out {
-		out[i] = mean
-	}
-	return out
 }

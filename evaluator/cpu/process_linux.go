@@ -29,16 +29,6 @@ const runVariable = "EVOTUNE_RUN"
 // logLimit bounds the text that is kept of what a candidate writes.
 const logLimit = 64 << 10
 
-// A failure is a candidate's own fault, met while it ran.
-type failure struct {
-	verdict evaluator.Verdict
-	reason  string
-	// log is what it wrote to standard error.
-	log string
-}
-
-func (f *failure) Error() string { return f.reason }
-
 // A runSpec says how a harness process is to be started.
 type runSpec struct {
 	harness   string   // path of the harness
@@ -69,7 +59,9 @@ type process struct {
 	seq       uint64
 	sandboxed bool
 	// noise counts packets that were no answers: the candidate wrote them.
-	noise    int
+	noise int
+	// sent is when the last command was sent.
+	sent     time.Time
 	stopped  bool
 	stop     func() bool // of the context's watcher
 	ctx      context.Context
@@ -96,6 +88,8 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		_ = unix.Close(pair[0])
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
+	// Where the kernel does not stamp packets, their arrival has to do.
+	_ = unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	control := os.NewFile(uintptr(pair[0]), "control")
 
 	var secret [16]byte
@@ -164,10 +158,10 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	a, err := p.receive(answerReady, spec.deadline)
 	if err != nil {
 		p.kill()
-		var f *failure
+		var f *evaluator.Fault
 		if errors.As(err, &f) {
 			// Nothing of the candidate has been loaded yet.
-			return nil, fmt.Errorf("%w before it was ready: %s %s", errProcess, f.reason, f.log)
+			return nil, fmt.Errorf("%w before it was ready: %s %s", errProcess, f.Reason, f.Log)
 		}
 		return nil, err
 	}
@@ -183,7 +177,9 @@ func (p *process) send(c command) error {
 	if err := p.control.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return fmt.Errorf("%w: %w", errProcess, err)
 	}
-	if _, err := p.control.Write(c.append(make([]byte, 0, 4096))); err != nil {
+	packet := c.append(make([]byte, 0, 4096))
+	p.sent = time.Now()
+	if _, err := p.control.Write(packet); err != nil {
 		if p.ctx.Err() != nil {
 			return p.ctx.Err()
 		}
@@ -200,13 +196,13 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 	}
 	buffer := make([]byte, 4096)
 	for {
-		n, err := p.control.Read(buffer)
+		n, stamp, err := p.read(buffer)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if p.ctx.Err() != nil {
 				return answer{}, p.ctx.Err()
 			}
-			return answer{}, p.fail(evaluator.Timeout, fmt.Sprintf("no answer within %v", deadline))
+			return answer{}, p.fail(true, fmt.Sprintf("no answer within %v", deadline))
 		case err != nil || n == 0:
 			if p.ctx.Err() != nil {
 				return answer{}, p.ctx.Err()
@@ -220,15 +216,63 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 		}
 		switch a.Kind {
 		case want:
+			a.wall = between(p.sent, stamp, time.Now())
 			return a, nil
 		case answerDenied:
-			return answer{}, p.fail(evaluator.Launch, deniedReason(a.Value))
+			return answer{}, p.fail(false, deniedReason(a.Value))
 		case answerFailed:
-			return answer{}, p.fail(evaluator.Launch, failedReason(a))
+			return answer{}, p.fail(false, failedReason(a))
 		default:
 			p.noise++
 		}
 	}
+}
+
+// read takes one packet, with the time at which the kernel says it was sent; zero
+// when it does not say.
+func (p *process) read(buffer []byte) (n int, stamp time.Time, err error) {
+	raw, err := p.control.SyscallConn()
+	if err != nil {
+		return 0, stamp, err
+	}
+	var from error
+	var more [128]byte
+	used := 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, used, _, _, from = unix.Recvmsg(int(fd), buffer, more[:], unix.MSG_DONTWAIT)
+		return !errors.Is(from, unix.EAGAIN) && !errors.Is(from, unix.EINTR)
+	})
+	if err = errors.Join(err, from); err != nil {
+		return 0, stamp, err
+	}
+	messages, _ := unix.ParseSocketControlMessage(more[:used])
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16 {
+			order := binary.NativeEndian
+			stamp = time.Unix(int64(order.Uint64(m.Data)), int64(order.Uint64(m.Data[8:])))
+		}
+	}
+	return n, stamp, nil
+}
+
+// clockStep is by how much the wall clock may differ from the monotonic one
+// while an answer is waited for before it was set meanwhile: reading one after the
+// other takes some time.
+const clockStep = 10 * time.Microsecond
+
+// between is the time from sending a command until the kernel saw the answer: on
+// a busy machine evotune itself may wait for a core before it can read it. Without
+// a stamp, or when the clock was set meanwhile, it lasts until the answer was read.
+func between(sent, stamp, received time.Time) time.Duration {
+	most := received.Sub(sent) // monotonic
+	if step := received.Round(0).Sub(sent.Round(0)) - most; stamp.IsZero() || step.Abs() > clockStep {
+		return most
+	}
+	d := stamp.Sub(sent.Round(0))
+	if d <= 0 || d > most {
+		return most
+	}
+	return d
 }
 
 func failedReason(a answer) string {
@@ -243,28 +287,27 @@ func (p *process) died(hint string) error {
 	select {
 	case <-p.exited:
 	case <-time.After(2 * time.Second):
-		return p.fail(evaluator.Launch, "closed the harness's descriptors")
+		return p.fail(false, "closed the harness's descriptors")
 	}
 	reason := exitReason(p.state)
 	if hint != "" {
 		reason += " (" + hint + ")"
 	}
-	verdict := evaluator.Launch
+	hang := false
 	if p.state != nil {
-		if s, ok := p.state.Sys().(syscall.WaitStatus); ok && s.Signaled() && s.Signal() == syscall.SIGXCPU {
-			verdict = evaluator.Timeout
-		}
+		s, ok := p.state.Sys().(syscall.WaitStatus)
+		hang = ok && s.Signaled() && s.Signal() == syscall.SIGXCPU
 	}
-	return p.fail(verdict, reason)
+	return p.fail(hang, reason)
 }
 
-// fail ends the process and makes the candidate's failure out of what it did.
-func (p *process) fail(verdict evaluator.Verdict, reason string) *failure {
+// fail ends the process and makes the candidate's fault out of what it did.
+func (p *process) fail(hang bool, reason string) *evaluator.Fault {
 	p.kill()
 	if p.leftover > 0 {
 		reason += fmt.Sprintf("; left %d processes running", p.leftover)
 	}
-	return &failure{verdict, reason, p.log.Text()}
+	return &evaluator.Fault{Hang: hang, Reason: reason, Log: p.log.Text()}
 }
 
 func exitReason(state *os.ProcessState) string {
@@ -342,49 +385,121 @@ func (p *process) thaw() error {
 
 // cpuTime is the processor time that the kernel accounted to all threads of
 // the process: a witness that the candidate cannot reach.
+//
+// It is exact while the process is frozen. While it runs the kernel may give a
+// sum that is up to a tick old, since the limit on processor time is set.
 func (p *process) cpuTime() (time.Duration, error) {
-	var t unix.Timespec
-	clock := int32(^p.pid<<3 | 2) // CPUCLOCK_SCHED of the process, see clock_getcpuclockid(3)
-	if err := unix.ClockGettime(clock, &t); err != nil {
+	t, err := processorTime(p.pid)
+	if err != nil {
 		return 0, p.died("")
 	}
-	return time.Duration(t.Nano()), nil
+	return t, nil
 }
 
-// threads counts the threads of the process.
-func (p *process) threads() int {
-	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.pid), "task"))
+func processorTime(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	clock := int32(^pid<<3 | 2) // CPUCLOCK_SCHED of the process, see clock_getcpuclockid(3)
+	err := unix.ClockGettime(clock, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// tasks lists the threads of the process.
+func (p *process) tasks() []string {
+	dir, err := os.Open(filepath.Join("/proc", strconv.Itoa(p.pid), "task"))
 	if err != nil {
-		return 0
+		return nil
 	}
-	return len(entries)
+	defer discard(dir)
+	names, _ := dir.Readdirnames(-1)
+	return names
 }
 
-// quit asks the process to end and returns its exit status. Processes that it
-// left are killed and counted.
-func (p *process) quit(deadline time.Duration) (status int, err error) {
+// threadGrace is how long threads that a launch joined may still be seen.
+const threadGrace = 100 * time.Millisecond
+
+// threads counts the threads of the frozen process. When there are more than it
+// declares it is let go on for a little, since a thread that was joined may
+// still be on its way out.
+func (p *process) threads(declared int) (int, error) {
+	for deadline := time.Now().Add(threadGrace); ; {
+		n := len(p.tasks())
+		if n <= max(declared, 1) || time.Now().After(deadline) {
+			return n, nil
+		}
+		if err := p.thaw(); err != nil {
+			return 0, err
+		}
+		time.Sleep(2 * time.Millisecond)
+		if err := p.freeze(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// waits is for how long each thread of the process was ready to run and had no
+// core, in nanoseconds. It is empty where the kernel does not tell. Only the
+// first thread is looked at when no other is declared.
+func (p *process) waits(declared int) map[string]float64 {
+	names := []string{strconv.Itoa(p.pid)}
+	if declared > 1 {
+		names = p.tasks()
+	}
+	found := make(map[string]float64, len(names))
+	var buffer [128]byte
+	for _, name := range names {
+		fd, err := unix.Open("/proc/"+strconv.Itoa(p.pid)+"/task/"+name+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		n, err := unix.Read(fd, buffer[:])
+		_ = unix.Close(fd)
+		// "time on a core, time waiting, times that it got one"
+		if f := bytes.Fields(buffer[:max(n, 0)]); err == nil && len(f) == 3 {
+			found[name], _ = strconv.ParseFloat(string(f[1]), 64)
+		}
+	}
+	return found
+}
+
+// waitedSince is how long the threads that are still there waited since before.
+func waitedSince(before, after map[string]float64) float64 {
+	sum := 0.0
+	for name, t := range after {
+		sum += max(0, t-before[name])
+	}
+	return sum
+}
+
+// quit asks the process to end. Processes that it left are killed and counted.
+// It is the candidate's fault when there are any, or when its status is not 0.
+func (p *process) quit(deadline time.Duration) error {
 	if err := p.send(command{kind: commandQuit, junk: -1}); err != nil {
-		return 0, err
+		return err
 	}
 	select {
 	case <-p.exited:
 	case <-p.ctx.Done():
 		p.kill()
-		return 0, p.ctx.Err()
+		return p.ctx.Err()
 	case <-time.After(deadline):
-		return 0, p.fail(evaluator.Timeout, fmt.Sprintf("did not end within %v", deadline))
+		return p.fail(true, fmt.Sprintf("did not end within %v", deadline))
 	}
 	p.kill()
-	if p.leftover > 0 {
-		return 0, &failure{evaluator.Launch, fmt.Sprintf("left %d processes running", p.leftover), p.log.Text()}
-	}
 	if p.state == nil {
-		return 0, fmt.Errorf("%w: it ended without a status", errProcess)
+		return fmt.Errorf("%w: it ended without a status", errProcess)
 	}
-	if s, ok := p.state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return 0, &failure{evaluator.Launch, exitReason(p.state) + " (while it ended)", p.log.Text()}
+	reason := ""
+	switch s, ok := p.state.Sys().(syscall.WaitStatus); {
+	case p.leftover > 0:
+		reason = fmt.Sprintf("left %d processes running", p.leftover)
+	case ok && s.Signaled():
+		reason = exitReason(p.state) + " (while it ended)"
+	case p.state.ExitCode() != 0:
+		reason = fmt.Sprintf("ended with status %d", p.state.ExitCode())
+	default:
+		return nil
 	}
-	return p.state.ExitCode(), nil
+	return &evaluator.Fault{Reason: reason, Log: p.log.Text()}
 }
 
 func (p *process) signalKill() {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/kernels"
 )
@@ -17,14 +18,14 @@ const referenceDeadline = 30 * time.Minute
 
 // A reference is the compiled reference of a definition.
 type reference struct {
-	h      *bench
+	h      *lab
 	object []byte
 	key    string
 }
 
 // buildReference compiles the reference: optimised, and as exact as C is, so
 // without -ffast-math and without contraction of multiplications and additions.
-func (h *bench) buildReference(ctx context.Context) (*reference, error) {
+func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 	p := &h.plan.Definition.Problem
 	g := glue(p, p.Reference.Entry, func(kernels.Scalar) string { return "double" })
 	c := compilation{
@@ -100,9 +101,9 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 	if err == nil {
 		_, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: 0xff}, answerDone, referenceDeadline)
 	}
-	var failed *failure
+	var failed *evaluator.Fault
 	if errors.As(err, &failed) {
-		return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, failed.reason)
+		return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, failed.Reason)
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,29 +9,14 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
 )
 
 const (
-	// sampleTarget is how long one sample should last at least: far above the
-	// clock's resolution and the cost of waking a process.
-	sampleTarget = 2 * time.Millisecond
 	// rotationBudget bounds the memory of one arena.
 	rotationBudget = 256 << 20
 	// checkBudget bounds the elements that are compared after one batch.
 	checkBudget = 1 << 20
-	// clockAllowance, launchAllowance for every launch, and clockTolerance are
-	// by how much the processor time of a batch may exceed the time that the
-	// harness claims for it: what it does around the launches, and what the
-	// kernel accounts for waking it.
-	clockAllowance  = 100 * time.Microsecond
-	launchAllowance = 20 * time.Nanosecond
-	clockTolerance  = 0.03
-	// heldOutLeast is how long a batch of the baseline must last at a held-out
-	// shape to be timed in the finals: shorter ones say nothing.
-	heldOutLeast = sampleTarget / 4
-	// clockRetries is how often a batch may be taken again because its clock
-	// disagreed.
-	clockRetries = 3
 )
 
 // A timingState is memory that is timed in, and the process of the baseline.
@@ -86,15 +70,29 @@ func newTimingState(shapes []*shapeData) (*timingState, error) {
 	return t, nil
 }
 
-// fill puts inputs into every set: contents by turns, red zones everywhere.
+// fill puts inputs into every set: contents by turns, guards everywhere.
 func (t *timingState) fill(a *arena) {
 	for _, d := range t.shapes {
-		p := t.places[d]
-		for s := range p.sets {
-			d.load(a, p.base, s, s%variants)
-			a.fence(&d.layout, p.base, s)
+		t.fillShape(a, d)
+	}
+}
+
+func (t *timingState) fillShape(a *arena, d *shapeData) {
+	p := t.places[d]
+	for s := range p.sets {
+		d.load(a, p.base, s, s%variants)
+		a.fence(&d.layout, p.base, s)
+	}
+}
+
+// at finds a shape that has a place.
+func (t *timingState) at(s kernels.Shape) *shapeData {
+	for _, d := range t.shapes {
+		if d.shape.Name == s.Name {
+			return d
 		}
 	}
+	return nil
 }
 
 // close frees everything; it may be called on nil.
@@ -102,12 +100,16 @@ func (t *timingState) close() {
 	if t == nil {
 		return
 	}
+	t.dropBaseline()
+	t.ours.close()
+	t.theirs.close()
+}
+
+func (t *timingState) dropBaseline() {
 	if t.baseline != nil {
 		t.baseline.kill()
 		t.baseline = nil
 	}
-	t.ours.close()
-	t.theirs.close()
 }
 
 // flush reads through the baseline's memory, so that nothing that was touched
@@ -123,36 +125,23 @@ func (t *timingState) flush() {
 
 // A contender is a process that is timed at one shape.
 type contender struct {
-	h       *bench
+	q       *problem
 	p       *process
 	a       *arena
 	d       *shapeData
 	place   placement
 	threads int
-	// trusted is set for the baseline, which is ours.
-	trusted bool
-	next    int // the set whose turn it is
+	limit   time.Duration // of one batch
+	next    int           // the set whose turn it is
 	batch   int
 	last    []uint32 // the sets of the last batch
 	rng     *rand.Rand
-	retries int
 }
 
-// errClock is a disagreement between the harness's clock and the kernel's.
-type errClock struct {
-	claimed, used time.Duration
-	threads       int
-}
-
-func (e *errClock) Error() string {
-	return fmt.Sprintf("its clock disagrees with the kernel's: %v were claimed, %v of processor time were used by %d declared threads",
-		e.claimed, e.used, e.threads)
-}
-
-// run makes n launches on the next n sets and returns the time that they took.
-// The process runs during the batch only; it is frozen before its outputs are
-// prepared and when its answer comes.
-func (c *contender) run(n int) (time.Duration, error) {
+// run makes n launches on the next n sets. The process runs during the batch
+// only; it is frozen before its outputs are prepared and when its answer comes.
+// What the kernel accounted to it is exact while it is frozen, and nowhere else.
+func (c *contender) run(n int) (evaluator.Reading, error) {
 	sets := make([]uint32, n)
 	for i := range sets {
 		s := (c.next + i) % c.place.sets
@@ -160,67 +149,51 @@ func (c *contender) run(n int) (time.Duration, error) {
 		c.d.reset(c.a, c.place.base, s, s%variants)
 	}
 	c.last = sets
-	before, err := c.p.cpuTime()
+	var none evaluator.Reading
+	used, err := c.p.cpuTime()
 	if err != nil {
-		return 0, err
+		return none, err
 	}
-	if err := c.p.send(command{kind: commandRun, launches: sets, junk: -1}); err != nil {
-		return 0, err
-	}
-	ans, err := c.p.receive(answerDone, c.h.deadline(c.d, n))
+	waits := c.p.waits(c.threads)
+	ans, err := c.p.ask(command{kind: commandRun, launches: sets, junk: -1}, answerDone, c.limit)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
+	// Before it is frozen, for which it needs a core once more.
+	waited := waitedSince(waits, c.p.waits(c.threads))
 	if err := c.p.freeze(); err != nil {
-		return 0, err
+		return none, err
 	}
 	after, err := c.p.cpuTime()
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	if int(ans.Launches) != n {
-		return 0, c.p.fail(evaluator.Launch, "the harness's answer is about other launches")
+		return none, c.p.fail(false, otherLaunches)
 	}
-	used := after - before
-	allowed := time.Duration(float64(ans.Elapsed)*float64(max(c.threads, 1))*(1+clockTolerance)) + clockAllowance + time.Duration(n)*launchAllowance
-	if !c.trusted && used > allowed {
-		return 0, &errClock{ans.Elapsed, used, max(c.threads, 1)}
-	}
-	return ans.Elapsed, nil
+	return evaluator.Reading{
+		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
+	}, nil
 }
 
-// steady runs a batch, and again when its clock disagreed: a busy machine may
-// account what it did in between to a process that is honest, now and then.
-func (c *contender) steady() (time.Duration, error) {
-	for {
-		elapsed, err := c.run(c.batch)
-		var clock *errClock
-		if !errors.As(err, &clock) || c.retries >= clockRetries {
-			return elapsed, err
-		}
-		c.retries++
-	}
-}
+const otherLaunches = "the harness's answer is about other launches"
 
-// sample takes one sample: nanoseconds per launch, outputs checked.
-func (c *contender) sample() (float64, error) {
-	elapsed, err := c.steady()
+// sample takes one reading and looks at what the launches left.
+func (c *contender) sample(left *evaluator.Observation) (evaluator.Reading, error) {
+	r, err := c.run(c.batch)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
-	if err := c.check(false); err != nil {
-		return 0, err
+	if left != nil {
+		c.look(left, false)
 	}
 	c.next = (c.next + c.batch) % c.place.sets
-	return float64(elapsed.Nanoseconds()) / float64(c.batch), nil
+	return r, nil
 }
 
-// check compares outputs of the last batch with the reference: the last
+// look compares outputs of the last batch with the reference: those of the last
 // launch always, others as far as there is time, all of them when asked.
-func (c *contender) check(all bool) error {
-	if c.trusted {
-		return nil
-	}
+func (c *contender) look(left *evaluator.Observation, all bool) {
 	elements := 0
 	for _, b := range c.d.layout.buffers {
 		if b.role != roleIn {
@@ -234,351 +207,142 @@ func (c *contender) check(all bool) error {
 			break
 		}
 		s := int(c.last[at])
-		if o := c.h.problem.checkOutputs(c.d, c.a, c.place.base, s, s%variants, true); o.reason != "" {
-			return c.p.fail(evaluator.Parity, "after timing: "+o.reason)
-		}
-		if fence := c.a.checkFence(&c.d.layout, c.place.base, s); fence != "" {
-			return c.p.fail(evaluator.Parity, "after timing: "+fence)
+		left.Outputs = worse(left.Outputs, c.q.outputs(c.d, c.a, c.place.base, s, s%variants))
+		if left.Guard == "" {
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
 		}
 	}
-	return nil
 }
 
-// checkAll looks at everything that a candidate could have changed at this
+// lookAtInputs says whether inputs of these sets still hold what they were given.
+func (c *contender) lookAtInputs(left *evaluator.Observation, sets []uint32) {
+	for _, s := range sets {
+		if left.InputChanged == "" {
+			left.InputChanged = c.d.inputChanged(c.a, c.place.base, int(s), int(s)%variants)
+		}
+	}
+}
+
+// lookAtAll looks at everything that the candidate could have changed at this
 // shape.
-func (c *contender) checkAll() error {
-	if err := c.check(true); err != nil {
-		return err
-	}
-	for s := range c.place.sets {
-		reason := c.a.checkFence(&c.d.layout, c.place.base, s)
-		if reason == "" {
-			reason = c.d.inputChanged(c.a, c.place.base, s, s%variants)
-		}
-		if reason != "" {
-			return c.p.fail(evaluator.Parity, "after timing: "+reason)
+func (c *contender) lookAtAll(left *evaluator.Observation) {
+	c.look(left, true)
+	sets := make([]uint32, c.place.sets)
+	for s := range sets {
+		sets[s] = uint32(s)
+		if left.Guard == "" {
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
 		}
 	}
-	return c.p.checkThreads(c.threads)
+	c.lookAtInputs(left, sets)
 }
 
 // calibrate chooses the size of the batches. It ends with a warm-up on the
 // very sets that the first sample will see again: what a candidate remembers of
 // them makes that sample faster than it can be.
-func (c *contender) calibrate() error {
+func (c *contender) calibrate(target time.Duration) error {
 	c.batch = 1
-	for try := range 4 {
-		elapsed, err := c.steady()
+	best := math.Inf(1)
+	for try := range calibrations {
+		r, err := c.run(c.batch)
 		if err != nil {
 			return err
 		}
-		per := max(float64(elapsed)/float64(c.batch), 1)
-		want := int(min(max(math.Ceil(float64(sampleTarget)/per), 1), float64(c.place.sets)))
-		// The first launch is no measure: caches, pages and clocks are cold, and
-		// on a busy machine the process may have waited for a core. One that
-		// takes very long is not repeated for that.
-		if want <= c.batch+c.batch/4 && (try > 0 || elapsed > 100*sampleTarget) {
+		took := r.NS * float64(c.batch)
+		best = min(best, max(r.NS, 1))
+		want := int(min(max(math.Ceil(float64(target)/best), 1), float64(c.place.sets)))
+		// The first launch is no measure: caches, pages and clocks are cold. Nor
+		// is one that waited for a core, of which a thread that has ended tells
+		// nothing: the shortest of several is taken. Launches that take very long
+		// are not repeated for that.
+		measure := try >= 3 && r.WaitedNS < took/10 || try > 0 && took > 10*float64(target) || took > 100*float64(target)
+		if measure && want <= c.batch+c.batch/4 {
 			return nil
 		}
-		c.batch = want
+		if c.batch = max(c.batch, want); measure {
+			c.batch = want
+		}
 	}
-	_, err := c.steady()
+	_, err := c.run(c.batch)
 	return err
 }
 
-// startBaseline makes sure that the baseline's process is there and knows the
-// shape.
-func (h *bench) startBaseline(t *timingState, d *shapeData) error {
-	if t.baseline == nil {
-		f := cleanFlavour()
-		p, err := h.start(h.ctx, &f, h.baseline.clean.Object, t.theirs, nil, h.baseline.src.Threads)
-		if err != nil {
-			return fmt.Errorf("starting the baseline: %w", notOurs(err))
-		}
-		t.baseline, t.baseShape = p, nil
-	}
-	if t.baseShape != d {
-		if err := t.baseline.setShape(d, t.places[d].base); err != nil {
-			return fmt.Errorf("the baseline: %w", notOurs(err))
-		}
-		if err := t.baseline.freeze(); err != nil {
-			return fmt.Errorf("the baseline: %w", notOurs(err))
-		}
-		t.baseShape = d
-	}
-	return nil
-}
+// calibrations is how often the size of a batch is tried at most.
+const calibrations = 8
 
-// notOurs makes an error of the machine out of a failure that is not the
-// candidate's.
-func notOurs(err error) error {
-	var f *failure
-	if errors.As(err, &f) {
-		return fmt.Errorf("%w: %s", errProcess, f.reason)
-	}
-	return err
-}
-
-// contend prepares a process for timing at a shape.
-func (h *bench) contend(t *timingState, p *process, d *shapeData, threads int) (*contender, error) {
+// contend prepares a process that knows the shape for being timed at it.
+func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r evaluator.SampleRequest) (*contender, error) {
 	place := t.places[d]
-	if err := p.setShape(d, place.base); err != nil {
-		return nil, err
+	if p != t.baseline || t.baseShape != d {
+		if err := p.setShape(d, place.base); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.freeze(); err != nil {
 		return nil, err
 	}
-	c := &contender{h: h, p: p, a: t.ours, d: d, place: place, threads: threads, rng: newRand(), next: rand.IntN(place.sets)}
-	return c, c.calibrate()
+	c := &contender{
+		q: h.problem, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit),
+		rng: newRand(), next: rand.IntN(place.sets),
+	}
+	if p == t.baseline {
+		c.a, t.baseShape = t.theirs, d
+	}
+	return c, c.calibrate(r.Batch)
 }
 
-// contendBaseline prepares the baseline.
-func (h *bench) contendBaseline(t *timingState, d *shapeData) (*contender, error) {
-	if err := h.startBaseline(t, d); err != nil {
+// contendBaseline prepares the baseline, and starts it when it does not run.
+func (h *lab) contendBaseline(t *timingState, d *shapeData, r evaluator.SampleRequest) (*contender, error) {
+	b, err := h.builtBaseline(h.ctx)
+	if err != nil {
 		return nil, err
 	}
-	c := &contender{
-		h: h, p: t.baseline, a: t.theirs, d: d, place: t.places[d], threads: h.baseline.src.Threads,
-		trusted: true, rng: newRand(), next: rand.IntN(t.places[d].sets),
+	if t.baseline == nil {
+		f := cleanFlavour()
+		if t.baseline, err = h.start(h.ctx, &f, b.clean.Object, t.theirs, nil, b.src.Threads); err != nil {
+			t.baseline = nil
+			return nil, notOurs(err)
+		}
+		t.baseShape = nil
 	}
-	if err := c.calibrate(); err != nil {
-		h.dropBaseline(t)
-		return nil, fmt.Errorf("the baseline: %w", notOurs(err))
+	c, err := h.contend(t, t.baseline, d, b.src.Threads, r)
+	if err != nil {
+		t.dropBaseline()
+		return nil, notOurs(err)
 	}
 	return c, nil
 }
 
-func (h *bench) dropBaseline(t *timingState) {
-	if t.baseline != nil {
-		t.baseline.kill()
-		t.baseline = nil
+// notOurs makes an error of the machine out of a fault that is the baseline's.
+func notOurs(err error) error {
+	var f *evaluator.Fault
+	if errors.As(err, &f) {
+		return fmt.Errorf("the baseline: %w: %s", errProcess, f.Reason)
 	}
+	return fmt.Errorf("the baseline: %w", err)
 }
 
 // newRand makes a generator that nobody can foresee: neither the order of a
 // measurement nor what is checked may be guessed.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// pair takes one sample of both in random order.
-func (h *bench) pair(t *timingState, c, base *contender) (float64, float64, error) {
-	baseline := func() (float64, error) {
-		ns, err := base.sample()
-		if err != nil {
-			h.dropBaseline(t)
-			return 0, fmt.Errorf("the baseline: %w", notOurs(err))
+// pair takes one reading of both in random order.
+func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
+	baseline := func() (err error) {
+		if b, err = base.sample(nil); err != nil {
+			t.dropBaseline()
+			return notOurs(err)
 		}
-		return ns, nil
+		return nil
 	}
-	if c.rng.IntN(2) == 0 {
-		b, err := baseline()
-		if err != nil {
-			return 0, 0, err
-		}
-		s, err := c.sample()
-		return s, b, err
-	}
-	s, err := c.sample()
-	if err != nil {
-		return 0, 0, err
-	}
-	b, err := baseline()
-	return s, b, err
-}
-
-// Benchmark implements [evaluator.Bench].
-func (h *bench) Benchmark(ctx context.Context, bin evaluator.Binary, incumbent float64) ([]evaluator.Timing, evaluator.Outcome, error) {
-	ctx, leave, err := h.enter(ctx)
-	if err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	defer leave()
-	c, err := handle(bin)
-	if err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	if err := machine.Acquire(ctx, wholeMachine); err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	defer machine.Release(wholeMachine)
-	if h.timing == nil {
-		if h.timing, err = newTimingState(h.problem.tune); err != nil {
-			return nil, evaluator.Outcome{}, err
+	first := c.rng.IntN(2) == 0
+	if first {
+		if err = baseline(); err != nil {
+			return r, b, err
 		}
 	}
-	timings, outcome, err := h.benchmark(ctx, c, incumbent)
-	if err != nil || outcome.Verdict != evaluator.Implausible {
-		return timings, outcome, err
+	if r, err = c.sample(left); err != nil || first {
+		return r, b, err
 	}
-	// Nobody is called impossible on one measurement: the peaks may have been
-	// measured while something else was running.
-	h.log.Info("implausible timing, measured again", "reason", outcome.Reason)
-	if err := h.measurePeaks(ctx); err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	again, second, err := h.benchmark(ctx, c, 0)
-	if err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	first := evaluator.Evidence{Check: "first measurement", Outcome: evaluator.Failed, Detail: outcome.Reason}
-	if second.Verdict == "" {
-		first.Outcome = evaluator.Passed
-		first.Detail = "implausible, and not so when measured again in a fresh process: " + outcome.Reason
-	}
-	second.Evidence = append([]evaluator.Evidence{first}, second.Evidence...)
-	return again, second, nil
-}
-
-// benchmark times a candidate at every tuned shape in one fresh process. The
-// caller holds the whole machine.
-func (h *bench) benchmark(ctx context.Context, bin *candidate, incumbent float64) ([]evaluator.Timing, evaluator.Outcome, error) {
-	t := h.timing
-	if t.dirty {
-		t.fill(t.ours)
-		t.dirty = false
-	}
-	f := cleanFlavour()
-	p, err := h.start(ctx, &f, bin.clean.Object, t.ours, nil, bin.src.Threads)
-	if err != nil {
-		out, err := fault(err, nil, "load")
-		return nil, out, err
-	}
-	t.dirty = true
-	defer p.kill()
-	if err := p.freeze(); err != nil {
-		out, err := fault(err, nil, "load")
-		return nil, out, err
-	}
-	var timings []evaluator.Timing
-	var evidence []evaluator.Evidence
-	for _, d := range h.problem.tune {
-		check := "benchmark " + d.shape.Name
-		timing, more, err := h.timeShape(p, bin, d, incumbent)
-		evidence = append(evidence, more...)
-		if ctx.Err() != nil {
-			return timings, evaluator.Outcome{}, ctx.Err()
-		}
-		var clock *errClock
-		var below *errFloor
-		switch {
-		case errors.As(err, &clock):
-			return timings, implausible(evidence, "clock "+d.shape.Name, clock.Error()), nil
-		case errors.As(err, &below):
-			return append(timings, timing), implausible(evidence, "floor "+d.shape.Name, below.Error()), nil
-		case err != nil:
-			out, err := fault(err, evidence, check)
-			return timings, out, err
-		}
-		timings = append(timings, timing)
-	}
-	if _, err := p.quit(h.options.Timeout); err != nil {
-		out, err := fault(err, evidence, "end of the process")
-		return timings, out, err
-	}
-	t.dirty = false // everything was looked at
-	return timings, evaluator.Outcome{Evidence: evidence}, nil
-}
-
-func implausible(evidence []evaluator.Evidence, check, reason string) evaluator.Outcome {
-	return evaluator.Outcome{
-		Verdict: evaluator.Implausible, Reason: check + ": " + reason,
-		Evidence: append(evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Detail: reason}),
-	}
-}
-
-// errFloor is a time that no launch can take.
-type errFloor struct{ ns, floor float64 }
-
-func (e *errFloor) Error() string {
-	return fmt.Sprintf("a launch took %.4g us, below the physical floor of %.4g us that this machine's measured peaks set", e.ns/1e3, e.floor/1e3)
-}
-
-// timeShape samples one candidate at one shape.
-func (h *bench) timeShape(p *process, bin *candidate, d *shapeData, incumbent float64) (evaluator.Timing, []evaluator.Evidence, error) {
-	t := h.timing
-	base, err := h.contendBaseline(t, d)
-	if err != nil {
-		return evaluator.Timing{}, nil, err
-	}
-	c, err := h.contend(t, p, d, bin.src.Threads)
-	if err != nil {
-		return evaluator.Timing{}, nil, err
-	}
-	t.flush()
-	var samples, baseline []float64
-	stopped := ""
-	floor := h.floor(d, c.place.sets, bin.src.Threads)
-	least := math.Inf(1)
-	for begin := time.Now(); stopped == ""; {
-		s, b, err := h.pair(t, c, base)
-		if err != nil {
-			return evaluator.Timing{}, nil, err
-		}
-		samples, baseline = append(samples, s), append(baseline, b)
-		stopped = h.enough(samples, baseline, time.Since(begin), incumbent)
-		if least = min(least, s); least < floor && len(samples) >= 3 {
-			stopped = "limit" // more samples of this would prove no more
-		}
-	}
-	timing := evaluator.NewTiming(d.shape.Name, samples, baseline, c.batch, base.batch)
-	timing.Stopped = stopped
-	timing.FloorNS = floor
-	if least < timing.FloorNS {
-		return timing, nil, &errFloor{least, timing.FloorNS}
-	}
-	if err := c.checkAll(); err != nil {
-		return timing, nil, err
-	}
-	evidence := []evaluator.Evidence{
-		{Check: "floor " + d.shape.Name, Outcome: evaluator.Passed, Value: least, Limit: timing.FloorNS, AtLeast: true, Unit: "ns"},
-		{Check: "outputs after timing " + d.shape.Name, Outcome: evaluator.Passed},
-	}
-	if c.retries > 0 {
-		evidence = append(evidence, evaluator.Evidence{Check: "clock " + d.shape.Name, Outcome: evaluator.Passed, Value: float64(c.retries), Unit: "batches taken again"})
-	}
-	return timing, evidence, nil
-}
-
-// slowMargin is by how much a candidate must be slower than the incumbent for
-// its sampling to be cut short; at one of several shapes it may make up for more.
-const (
-	slowMargin      = 1.1
-	slowMarginShape = 1.5
-	// preciseEnough is the half width of the confidence interval at which
-	// sampling ends.
-	preciseEnough = 0.01
-)
-
-// enough says why sampling should end; empty when it should not.
-func (h *bench) enough(samples, baseline []float64, spent time.Duration, incumbent float64) string {
-	n := len(samples)
-	if n < 3 {
-		return ""
-	}
-	ratios := make([]float64, n)
-	least := math.Inf(1)
-	for i := range ratios {
-		ratios[i] = samples[i] / baseline[i]
-		least = min(least, ratios[i])
-	}
-	centre, lo, hi := evaluator.Interval(ratios)
-	margin := slowMargin
-	if len(h.problem.tune) > 1 {
-		margin = slowMarginShape
-	}
-	// With fewer than six samples there is no 95% interval; all of them on one
-	// side by that much is as good.
-	if incumbent > 0 && max(least, lo) > incumbent*margin {
-		return "slower"
-	}
-	if (hi-lo)/2 <= preciseEnough*centre {
-		return "precise"
-	}
-	enough := 5
-	if spent/time.Duration(n) > 300*time.Millisecond {
-		enough = 3
-	}
-	if n >= max(enough, h.options.Samples) || n >= enough && spent >= h.options.SampleTime {
-		return "limit"
-	}
-	return ""
+	return r, b, baseline()
 }

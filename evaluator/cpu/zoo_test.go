@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/backendtest"
@@ -46,7 +47,10 @@ func loadZoo(tb testing.TB) (*kernels.Definition, []backendtest.Case) {
 // zooPlan is the plan under which the zoo is judged.
 func zooPlan(tb testing.TB, def *kernels.Definition) evaluator.Plan {
 	tb.Helper()
-	plan := evaluator.Plan{Definition: def, Implementations: def.Implementations, Seed: 1}
+	plan := evaluator.Plan{
+		Definition: def, Implementations: def.Implementations, Seed: 1,
+		Samples: 5, SampleTime: 50 * time.Millisecond,
+	}
 	for _, s := range def.Problem.Shapes {
 		switch s.Use {
 		case kernels.Tune:
@@ -165,8 +169,8 @@ func TestToleranceMustTellWrongFromRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	bench, err := backend.Open(t.Context(), zooPlan(t, def))
-	if !errors.Is(err, cpu.ErrControl) {
-		t.Errorf("Open with data that hide what is wrong: error %v, want %v", err, cpu.ErrControl)
+	if !errors.Is(err, evaluator.ErrControl) {
+		t.Errorf("Open with data that hide what is wrong: error %v, want %v", err, evaluator.ErrControl)
 	}
 	if err == nil {
 		_ = bench.Close()

@@ -253,13 +253,17 @@ func (d disassembly) total() (n int) {
 	return n
 }
 
-func (d disassembly) matching(re *regexp.Regexp) (n int) {
+// Matching implements [evaluator.Instructions].
+func (d disassembly) Matching(re *regexp.Regexp) (n int, example string) {
 	for m, count := range d.Mnemonics {
 		if re.MatchString(m) {
 			n += count
+			if example == "" || m < example {
+				example = m
+			}
 		}
 	}
-	return n
+	return n, example
 }
 
 // family counts the instructions whose mnemonic, without modifiers, is one of

@@ -17,7 +17,7 @@ import (
 
 // harnessVersion changes whenever results of an older harness must not be
 // compared with newer ones.
-const harnessVersion = "cuda/1"
+const harnessVersion = "cuda/2"
 
 // Errors of the backend, for errors.Is.
 var (
@@ -31,11 +31,8 @@ var (
 	ErrNoCompiler = errors.New("no CUDA compiler")
 	// ErrDevices is returned when the chosen GPUs are not alike.
 	ErrDevices = errors.New("the GPUs differ")
-	// ErrControl is returned by Open when a negative control passes the
-	// definition's tolerance.
-	ErrControl = errors.New("negative control passes")
-	// ErrBaseline is returned by Open when the baseline fails the ordeal.
-	ErrBaseline = errors.New("the baseline fails")
+	// ErrControl and ErrBaseline are the judge's.
+	ErrControl, ErrBaseline = evaluator.ErrControl, evaluator.ErrBaseline
 	// ErrReference is returned by Open when the reference on the device cannot
 	// be built or run, or disagrees with the one on the CPU.
 	ErrReference = errors.New("the reference fails")
@@ -80,13 +77,6 @@ type Options struct {
 	// CacheSize bounds that folder, in bytes. Zero means 2 GiB; a negative
 	// value sets no bound.
 	CacheSize int64
-	// Samples bounds the rounds of samples per shape. Zero means 20.
-	Samples int
-	// SampleTime bounds the time spent on sampling one candidate at one shape;
-	// at least six rounds are taken. Zero means 50 ms.
-	SampleTime time.Duration
-	// FinalsSamples is the number of rounds of the finals. Zero means 30.
-	FinalsSamples int
 	// Profile runs Nsight Compute over the finalists where it works.
 	Profile bool
 	// Logger gets what happens inside. Nil discards it.
@@ -140,15 +130,11 @@ func New(o Options) (*Backend, error) {
 	default:
 		return nil, fmt.Errorf("%w: the compiler %q is none of auto, nvrtc and nvcc", ErrOptions, o.Compiler)
 	}
-	if o.Timeout < 0 || o.Samples < 0 || o.SampleTime < 0 || o.FinalsSamples < 0 ||
-		o.SanitizeWorkers < 0 || o.ParityWorkers < 0 || o.CompileWorkers < 0 {
+	if o.Timeout < 0 || o.SanitizeWorkers < 0 || o.ParityWorkers < 0 || o.CompileWorkers < 0 {
 		return nil, fmt.Errorf("%w: a duration or a count is negative", ErrOptions)
 	}
 	setDefault(&o.Timeout, 30*time.Second)
 	setDefault(&o.CacheSize, 2<<30)
-	setDefault(&o.Samples, 20)
-	setDefault(&o.SampleTime, 50*time.Millisecond)
-	setDefault(&o.FinalsSamples, 30)
 	setDefault(&o.SanitizeWorkers, 2)
 	setDefault(&o.ParityWorkers, 4)
 	setDefault(&o.CompileWorkers, runtime.NumCPU())
@@ -173,11 +159,15 @@ func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor
 
 // Open implements [evaluator.Backend].
 func (b *Backend) Open(ctx context.Context, plan evaluator.Plan) (evaluator.Bench, error) {
-	h, err := b.open(ctx, plan)
+	l, err := b.open(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	bench, err := evaluator.NewJudge(ctx, l, plan)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return bench, nil
 }
 
 // Available says why the backend cannot be used here; nil when a worker has

@@ -13,7 +13,7 @@ func (b *Backend) doctor(context.Context) []evaluator.Tool {
 	return []evaluator.Tool{{Name: "linux", Missing: ErrUnsupported.Error() + ": no candidate can be run here"}}
 }
 
-func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Bench, error) {
+func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Lab, error) {
 	return nil, ErrUnsupported
 }
 

@@ -103,7 +103,7 @@ func chosen(devices []string) (list []string, all bool, err error) {
 }
 
 // findDevices asks for every GPU that was chosen. They must be alike.
-func (h *bench) findDevices(ctx context.Context) ([]wire.Device, error) {
+func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
 	list, all, err := chosen(h.options.Devices)
 	if err != nil {
 		return nil, err
@@ -125,6 +125,9 @@ func (h *bench) findDevices(ctx context.Context) ([]wire.Device, error) {
 	}
 	first := devices[0]
 	for _, d := range devices[1:] {
+		if settings(d) != settings(first) {
+			return nil, fmt.Errorf("%w: %s has %s and %s has %s: times on them cannot be compared; give them the same limits, or choose one", ErrDevices, first.UUID, settings(first), d.UUID, settings(d))
+		}
 		if d.Name != first.Name || d.Capability != first.Capability || d.SMs != first.SMs || d.MemoryBytes>>30 != first.MemoryBytes>>30 {
 			return nil, fmt.Errorf("%w: %s (%s) and %s (%s): times on them cannot be compared; choose GPUs of one model", ErrDevices, first.Name, first.UUID, d.Name, d.UUID)
 		}
@@ -162,6 +165,19 @@ func (b *Backend) remember(d wire.Device) {
 	b.device = &d
 }
 
+// settings says what a GPU is set to: the power and the clocks that it is allowed.
+// What NVML does not tell is unknown, and equal to all else that is.
+func settings(d wire.Device) string {
+	value := func(n int, unit string) string {
+		if n == 0 {
+			return "unknown"
+		}
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("power limit %s, application clocks %s and memory %s, highest clock %s", value(d.PowerLimitWatts, "W"),
+		value(d.AppClockMHz, "MHz"), value(d.AppMemoryClockMHz, "MHz"), value(d.MaxClockMHz, "MHz"))
+}
+
 // describeDevice says what results depend on. The fingerprint holds what
 // changes how fast code runs; which of several equal GPUs it was does not.
 func describeDevice(devices []wire.Device) evaluator.Device {
@@ -180,13 +196,13 @@ func describeDevice(devices []wire.Device) evaluator.Device {
 		"capability": capability, "driver": driver, "memory": memory, "gpus": strconv.Itoa(len(devices)),
 		"uuid": strings.Join(uuids, " "), "multiprocessors": strconv.Itoa(d.SMs),
 		"l2": fmt.Sprintf("%d KiB", d.L2Bytes>>10), "cuda": fmt.Sprintf("%d.%d", d.CUDADriver/1000, d.CUDADriver%1000/10),
-		"clock": fmt.Sprintf("%d MHz", d.ClockKHz/1000), "nvml": "works",
+		"clock": fmt.Sprintf("%d MHz", d.ClockKHz/1000), "nvml": "works", "settings": settings(d),
 	}
 	if d.NVML != "" {
 		facts["nvml"] = "not there: " + d.NVML
 	}
 	return evaluator.Device{
 		Name: d.Name, Kind: "cuda", Facts: facts,
-		Fingerprint: cache.Key("cuda 1", d.Name, capability, driver, memory, strconv.Itoa(d.SMs), strconv.FormatInt(d.L2Bytes, 10))[:16],
+		Fingerprint: cache.Key("cuda 2", settings(d), d.Name, capability, driver, memory, strconv.Itoa(d.SMs), strconv.FormatInt(d.L2Bytes, 10))[:16],
 	}
 }

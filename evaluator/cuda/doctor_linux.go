@@ -16,7 +16,7 @@ import (
 
 // findTools looks for the tools of inspection and profiling; those of
 // sanitizing are proven elsewhere.
-func (h *bench) findTools(ctx context.Context) {
+func (h *lab) findTools(ctx context.Context) {
 	t := h.toolkit
 	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()})
 	version := func(path string) string {
@@ -55,7 +55,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	o := b.options
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &bench{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
+	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
 	defer h.launcher.Close()
 	h.init()
 	h.toolkit = findToolkit(ctx, o, h.launcher)
@@ -120,7 +120,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	b.remember(d)
 	add("worker", path, fmt.Sprintf("protocol %d", wire.Version), "")
 	facts := describeDevice(devices)
-	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"]), "")
+	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s, %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"], facts.Facts["settings"]), "")
 	if d.NVML == "" {
 		add("nvml", "", "works", "")
 	} else {

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,6 +100,8 @@ type fake struct {
 	binaries   map[string]string // source by name
 	entries    map[string]string
 	candidates int
+	race       *wire.TimeRequest // that began it
+	fast, told bool
 }
 
 func fakeWorker() int {
@@ -121,6 +125,12 @@ func fakeWorker() int {
 			return 0
 		}
 	}
+}
+
+// faststart says whether this is the first process that asks.
+func (f *fake) faststart() bool {
+	f.fast = f.fast || first1("faststart")
+	return f.fast
 }
 
 // report writes to the tool's log.
@@ -259,7 +269,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: 13000, DriverString: "580.0",
 		}}, false
 	case wire.Open:
-		f.binaries = map[string]string{}
+		f.binaries, f.race = map[string]string{}, nil
 		if d, err := time.ParseDuration(os.Getenv("EVOTUNE_FAKE_START")); err == nil && f.tool == racecheck {
 			f.start(d)
 		}
@@ -288,7 +298,11 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}
 		return wire.LoadAnswer{Registers: 32}, false
 	case wire.Unload:
-		delete(f.binaries, into[wire.UnloadRequest](body).Name)
+		name := into[wire.UnloadRequest](body).Name
+		delete(f.binaries, name)
+		if f.race != nil && slices.ContainsFunc(f.race.Contenders, func(c wire.Contender) bool { return c.Binary == name }) {
+			f.race = nil
+		}
 		return wire.UnloadAnswer{}, false
 	case wire.Parity:
 		return f.parity(into[wire.ParityRequest](body))
@@ -327,7 +341,16 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	case wire.Peaks:
 		return wire.PeaksAnswer{Peaks: map[string]float64{"f32": 1e12, "read": 1e12, "l2": 4e12}}, false
 	case wire.Telemetry:
-		return wire.TelemetryAnswer{}, false
+		a := wire.TelemetryAnswer{State: wire.State{SMClockMHz: 1980, MemoryClockMHz: 2619, PowerWatts: 120, Celsius: 35}}
+		// As with NVML, a second look so soon sees no new sample.
+		if percent, err := strconv.Atoi(os.Getenv("EVOTUNE_FAKE_OTHER")); err == nil {
+			if f.told {
+				percent = 0
+			}
+			a.State.Others = []wire.Process{{PID: 812, Name: "python3", Bytes: 3 << 30, Percent: percent}}
+			f.told = true
+		}
+		return a, false
 	case wire.Quit:
 		return wire.QuitAnswer{}, true
 	}
@@ -335,6 +358,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 }
 
 func (f *fake) parity(r wire.ParityRequest) (any, bool) {
+	f.race = nil
 	do := f.do(r.Binary, "parity")
 	f.end(do)
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
@@ -355,8 +379,8 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		o.Error, o.NotFinite = wire.Number(math.NaN()), 3
 	case "unwritten":
 		o.Error, o.NotFinite, o.Unwritten = wire.Number(math.NaN()), 5, 5
-	case "redzone":
-		a.RedZone, a.RedZoneOffset = "y", 260
+	case "guard":
+		a.Guard, a.GuardOffset = "y", 260
 	case "input":
 		a.InputChanged = "x"
 	case "different":
@@ -373,7 +397,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/1 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/2 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}
@@ -431,34 +455,53 @@ func (f *fake) later(lines []string) bool {
 	return true
 }
 
+// time takes rounds of a race. It is as strict as the worker about what a race is.
 func (f *fake) time(r wire.TimeRequest) (any, bool) {
+	if r.Rounds < 0 || r.Rounds == 0 && !r.Last || r.Continue && f.race == nil || !r.Continue && (len(r.Contenders) == 0 || r.BatchNS < 1) {
+		return wire.Failure{Error: fmt.Sprintf("no race: %+v", r)}, false
+	}
+	if !r.Continue {
+		f.race = &r
+	}
 	// Twice the work takes twice the time.
 	a := wire.TimeAnswer{
-		GPUNS: 1_500_000, Stopped: "limit", Before: wire.State{SMClockMHz: 1980}, After: wire.State{SMClockMHz: 1965, PowerWatts: 300, Celsius: 40},
+		GPUNS: 1_500_000, Before: wire.State{SMClockMHz: 1980}, After: wire.State{SMClockMHz: 1965, PowerWatts: 300, Celsius: 40},
 	}
-	for _, c := range r.Contenders {
-		f.end(f.do(c.Binary, "time"))
-		t := wire.Timed{Batch: 100, Sets: 3, After: []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: r.Shape.Elements[1]}}}
+	contenders := len(f.race.Contenders)
+	for n, c := range f.race.Contenders {
+		if _, ok := f.binaries[c.Binary]; !ok && c.Binary != "baseline-0" {
+			return wire.Failure{Error: "no binary " + c.Binary}, false
+		}
+		do := f.do(c.Binary, "time")
+		f.end(do)
+		const batch = 100
+		t := wire.Timed{Batch: batch, Sets: 3}
+		if r.Last {
+			t.After = []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: f.race.Shape.Elements[1]}}
+		}
 		ns, wall := 10_000.0, 10_100.0
-		switch do := f.do(c.Binary, "time"); {
+		switch {
 		case strings.Contains(f.source(c.Binary), "do: slow"):
 			ns, wall = 20_000, 20_100
-		case do == "fast", do == "faststart" && first1("faststart"):
+		case do == "fast", do == "faststart" && f.faststart():
 			ns, wall = 1, 1.01
 		case do == "clock":
 			wall = 15_000
-		case do == "after":
+		case do == "after" && r.Last:
 			t.After[0].Error = 0.25
-		case do == "fatal":
-			a.Contenders = append(a.Contenders, wire.Timed{Fault: fatal})
-			for len(a.Contenders) < len(r.Contenders) {
-				a.Contenders = append(a.Contenders, wire.Timed{})
-			}
-			return a, true
+		case do == "fault" && n > 0, do == "fatal":
+			f.race = nil
+			a.Contenders = append(a.Contenders, wire.Timed{Fault: map[string]*wire.Fault{"fault": invalid, "fatal": fatal}[do]})
+			a.Contenders = append(a.Contenders, make([]wire.Timed, contenders-n-1)...)
+			return a, do == "fatal"
 		}
-		for i := range max(r.MinRounds, 1) {
+		rounds := r.Rounds
+		if r.Last {
+			rounds++
+		}
+		for i := range rounds {
 			wobble := 1 + 0.001*float64((i*7)%5)
-			t.SamplesNS, t.WallNS = append(t.SamplesNS, ns*wobble), append(t.WallNS, wall*wobble)
+			t.SamplesNS, t.WallNS = append(t.SamplesNS, ns*wobble), append(t.WallNS, batch*wall*wobble)
 		}
 		for range r.Latencies {
 			t.LatencyNS = append(t.LatencyNS, 15_000)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,101 +38,70 @@ func (t *toolkit) disassembler(version func(path string) string) *disassembler {
 	return nil
 }
 
-// Inspect implements [evaluator.Bench]: resources from ptxas and the cubin,
-// instructions from the disassembly or by their opcodes, and what the definition requires of both.
-func (h *bench) Inspect(ctx context.Context, bin evaluator.Binary) (evaluator.Outcome, error) {
-	ctx, c, leave, err := h.stage(ctx, evaluator.StageInspect, bin)
+// Inspect implements [evaluator.Lab].
+func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, patterns []*regexp.Regexp) (evaluator.Inspection, error) {
+	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		return evaluator.Outcome{}, err
+		return evaluator.Inspection{}, err
 	}
 	defer leave()
-	return h.inspect(ctx, c)
+	c, err := handle(a)
+	if err != nil {
+		return evaluator.Inspection{}, err
+	}
+	defer h.stages.enter(evaluator.StageInspect, c)()
+	return h.inspect(ctx, c, patterns)
 }
 
-func (h *bench) inspect(ctx context.Context, c *candidate) (evaluator.Outcome, error) {
-	var o evaluator.Outcome
-	note := func(e evaluator.Evidence) { o.Evidence = append(o.Evidence, e) }
-	reject := func(check, reason string, value, limit float64) {
-		note(evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Value: value, Limit: limit, Detail: reason})
-		if o.Verdict == "" {
-			o.Verdict, o.Reason = evaluator.Inspect, check+": "+reason
-		}
+// inspect reads resources from ptxas's text and the cubin, and instructions from
+// the disassembly or by their opcodes.
+func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Regexp) (evaluator.Inspection, error) {
+	var seen evaluator.Inspection
+	if c.routine != "" {
+		seen.NotCounted = "a routine of a library has no binary of its own"
+		return seen, nil
 	}
 	var r resources
 	r.readLog(c.out.Log, c.src.Entry)
 	if err := r.readCubin(c.out.Cubin, c.src.Entry); err != nil {
 		// The header has declared the entry, and the source has not defined it.
-		reject("entry", err.Error(), 0, 0)
-		return o, nil
+		seen.Refused = err.Error()
+		return seen, nil
 	}
-	want := c.src.Implementation.Binary
-	// bounded notes a measure, and rejects what is above a bound.
-	bounded := func(check, unit, detail string, value int64, limit *int64) {
-		e := evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Value: float64(value), Unit: unit, Detail: detail}
-		if limit != nil {
-			e.Limit = float64(*limit)
-			if value > *limit {
-				reject(check, fmt.Sprintf("%d %s, allowed are %d", value, unit, *limit), float64(value), float64(*limit))
-				return
-			}
-		}
-		note(e)
+	note := func(check string, value int64, unit, detail string, bound evaluator.Bound) {
+		seen.Measures = append(seen.Measures, evaluator.Measure{Check: check, Value: float64(value), Unit: unit, Detail: detail, Bound: bound})
 	}
-	bounded("registers", "registers per thread", "", r.registers, want.MaxRegisters)
-	bounded("stack frame", "bytes per thread", r.stackOf, r.stack, want.MaxStack)
+	note("registers", r.registers, "registers per thread", "", evaluator.MaxRegisters)
+	note("stack frame", r.stack, "bytes per thread", r.stackOf, evaluator.MaxStack)
 	if r.told {
-		bounded("spill stores", "bytes per thread", "", r.spillStores, want.MaxSpill)
-		bounded("spill loads", "bytes per thread", "", r.spillLoads, want.MaxSpill)
+		note("spill stores", r.spillStores, "bytes per thread", "", evaluator.MaxSpill)
+		note("spill loads", r.spillLoads, "bytes per thread", "", evaluator.MaxSpill)
 	} else {
-		note(evaluator.Evidence{Check: "spills", Outcome: evaluator.NotRun, Detail: "ptxas did not tell: bytes on the stack and local loads and stores are counted all the same"})
+		seen.Measures = append(seen.Measures, evaluator.Measure{
+			Check: "spills", Bound: evaluator.MaxSpill, NotRead: "ptxas did not tell: bytes on the stack and local loads and stores are counted all the same",
+		})
 	}
-	bounded("static shared memory", "bytes per block", "", r.shared, nil)
-	bounded("constants", "bytes", "", r.constant, nil)
-	bounded("barriers", "barriers", "", r.barriers, nil)
-	h.noteOccupancy(c, r, note)
+	note("static shared memory", r.shared, "bytes per block", "", evaluator.Unbound)
+	note("constants", r.constant, "bytes", "", evaluator.Unbound)
+	note("barriers", r.barriers, "barriers", "", evaluator.Unbound)
+	seen.Measures = append(seen.Measures, h.occupancy(c, r))
 
-	patterns := slices.Concat(c.src.Require, want.Forbid)
 	counts, how, why, err := h.instructions(ctx, c, slices.ContainsFunc(patterns, modifiersMatter))
-	if err != nil {
-		return o, err
+	if err != nil || why != "" {
+		seen.NotCounted = why
+		return seen, err
 	}
-	if why != "" {
-		note(evaluator.Evidence{Check: "instructions", Outcome: evaluator.NotRun, Detail: why})
-		for _, re := range patterns {
-			note(evaluator.Evidence{Check: "mnemonic " + re.String(), Outcome: evaluator.NotRun, Detail: why})
-		}
-		return o, nil
-	}
-	note(evaluator.Evidence{Check: "instructions", Outcome: evaluator.Passed, Value: float64(counts.total()), Detail: how + ": " + counts.top(12)})
+	seen.Instructions = counts
+	note("instructions", int64(counts.total()), "", how+": "+counts.top(12), evaluator.Unbound)
 	for _, f := range families {
 		if n := counts.family(f.stems...); n > 0 {
-			note(evaluator.Evidence{Check: f.name, Outcome: evaluator.Passed, Value: float64(n), Unit: "instructions", Detail: strings.Join(f.stems, ", ")})
+			note(f.name, int64(n), "instructions", strings.Join(f.stems, ", "), evaluator.Unbound)
 		}
 	}
-	local := counts.family("LDL", "STL")
-	switch {
-	case local > 0 && want.MaxStack != nil && *want.MaxStack == 0:
-		reject("local memory", fmt.Sprintf("%d instructions load from or store to local memory, where no stack frame is allowed", local), float64(local), 0)
-	case local > 0:
-		note(evaluator.Evidence{Check: "local memory", Outcome: evaluator.Passed, Value: float64(local), Unit: "instructions"})
+	if local := counts.family("LDL", "STL"); local > 0 {
+		note("local memory", int64(local), "instructions", "", evaluator.LocalMemory)
 	}
-	for _, re := range c.src.Require {
-		check := "requires " + re.String()
-		if n := counts.matching(re); n == 0 {
-			reject(check, "no instruction of the binary matches "+re.String(), 0, 0)
-		} else {
-			note(evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Value: float64(n), Unit: "instructions"})
-		}
-	}
-	for _, re := range want.Forbid {
-		check := "forbids " + re.String()
-		if n := counts.matching(re); n > 0 {
-			reject(check, fmt.Sprintf("%d instructions of the binary match %s", n, re), float64(n), 0)
-		} else {
-			note(evaluator.Evidence{Check: check, Outcome: evaluator.Passed})
-		}
-	}
-	return o, nil
+	return seen, nil
 }
 
 // families are the kinds of instructions that say how a kernel works.
@@ -153,21 +123,21 @@ var families = []struct {
 	{"shuffles", []string{"SHFL"}},
 }
 
-// noteOccupancy records how many threads fit at the first shape. It is never a
-// reason to reject: fast kernels run at a tenth.
-func (h *bench) noteOccupancy(c *candidate, r resources, note func(evaluator.Evidence)) {
+// occupancy is how many threads fit at the first shape. It is never a reason to
+// reject: fast kernels run at a tenth.
+func (h *lab) occupancy(c *candidate, r resources) evaluator.Measure {
 	d := h.problem.tune[0]
 	g, dev := c.geometry[d], h.gpus[0].device
 	threads := g.Block[0] * g.Block[1] * g.Block[2]
 	// The multiprocessor has one kilobyte more than a block may opt in to.
 	share, bound := occupancy(threads, r.registers, r.shared+g.Shared, int64(dev.ThreadsSM), int64(dev.RegistersSM), dev.SharedOptin+1<<10)
-	note(evaluator.Evidence{Check: "theoretical occupancy", Outcome: evaluator.Passed, Value: share, Detail: fmt.Sprintf("at shape %s, bound by %s", d.shape.Name, bound)})
+	return evaluator.Measure{Check: "theoretical occupancy", Value: share, Detail: fmt.Sprintf("at shape %s, bound by %s", d.shape.Name, bound)}
 }
 
 // instructions counts the instructions of a binary, with their modifiers
 // if it must be so. How says what they were counted by; why says that it cannot
 // be done here.
-func (h *bench) instructions(ctx context.Context, c *candidate, modifiers bool) (counts disassembly, how, why string, err error) {
+func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (counts disassembly, how, why string, err error) {
 	if h.disasm == nil {
 		return counts, "", "neither cuobjdump nor nvdisasm is installed", nil
 	}
@@ -201,7 +171,7 @@ func (h *bench) instructions(ctx context.Context, c *candidate, modifiers bool) 
 }
 
 // disassemble starts the disassembler. Why says that it cannot read the binary.
-func (h *bench) disassemble(ctx context.Context, c *candidate) (text, why string, err error) {
+func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, err error) {
 	if err := h.acquireCore(ctx); err != nil {
 		return "", "", err
 	}

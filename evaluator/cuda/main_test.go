@@ -133,10 +133,10 @@ max_stack = 0
 
 // does lists what the fake worker can do.
 var does = []string{
-	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=redzone", "parity=input", "parity=different",
+	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=guard", "parity=input", "parity=different",
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
-	"racecheck=die", "time=fast", "time=clock", "time=after", "time=fatal", "time=hang", "time=die", "time=faststart",
+	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=fatal", "time=hang", "time=die", "time=faststart",
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 }
 
@@ -224,12 +224,12 @@ func fakeOptions(tb testing.TB, env ...string) Options {
 	}
 }
 
-func openFake(tb testing.TB, o Options) (*bench, *evaluator.Ordeal) {
+func openFake(tb testing.TB, o Options) (*lab, *evaluator.Ordeal) {
 	tb.Helper()
 	return openFakePlan(tb, o, fakePlan(tb))
 }
 
-func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*bench, *evaluator.Ordeal) {
+func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluator.Ordeal) {
 	tb.Helper()
 	b, err := New(o)
 	if err != nil {
@@ -239,7 +239,12 @@ func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*bench, *evalu
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ordeal := evaluator.NewOrdeal(h, plan)
+	judge, err := evaluator.NewJudge(tb.Context(), h, plan)
+	if err != nil {
+		_ = h.Close()
+		tb.Fatal(err)
+	}
+	ordeal := evaluator.NewOrdeal(judge, plan)
 	tb.Cleanup(func() {
 		if err := ordeal.Close(); err != nil {
 			tb.Error(err)
@@ -288,6 +293,20 @@ func evaluate(tb testing.TB, ev evaluator.Evaluator, g genome.Genome) evaluator.
 	return r
 }
 
+// build renders and compiles a candidate.
+func build(tb testing.TB, h *lab, do string, salt int) evaluator.Artifact {
+	tb.Helper()
+	src, err := h.plan.Implementations[0].Render(fakeGenome(tb, do, salt))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a, report, err := h.Build(tb.Context(), src)
+	if err != nil || report.Refused != "" {
+		tb.Fatal(report, err)
+	}
+	return a
+}
+
 func findEvidence(r evaluator.Result, check string) (evaluator.Evidence, bool) {
 	for _, s := range r.Steps {
 		i := slices.IndexFunc(s.Evidence, func(e evaluator.Evidence) bool { return e.Check == check })
@@ -313,12 +332,12 @@ func TestVerdicts(t *testing.T) {
 		{"compile=error", evaluator.Compile, evaluator.StageCompile, "error: the fake refuses"},
 		{"compile=block", evaluator.Compile, evaluator.StageCompile, "this must not be"},
 		{"compile=wmma", evaluator.Compile, evaluator.StageCompile, "Cannot perform wmma load or store on local memory"},
-		{"compile=stack", evaluator.Inspect, evaluator.StageInspect, "stack frame: 24 bytes per thread, allowed are 0"},
+		{"compile=stack", evaluator.Inspect, evaluator.StageInspect, "24 bytes per thread, allowed are 0"},
 		{"load=fault", evaluator.Launch, evaluator.StageParity, "load: cuFuncSetAttribute failed: invalid value"},
 		{"parity=wrong", evaluator.Parity, evaluator.StageParity, "parity small seed 1: output y: error 0.5"},
 		{"parity=nan", evaluator.Parity, evaluator.StageParity, "3 of 64 elements are not finite"},
-		{"parity=unwritten", evaluator.Parity, evaluator.StageParity, "5 of 64 elements were never written"},
-		{"parity=redzone", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
+		{"parity=unwritten", evaluator.Parity, evaluator.StageParity, "5 of 64 elements were not written"},
+		{"parity=guard", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
 		{"parity=input", evaluator.Parity, evaluator.StageParity, "input x was changed"},
 		{"parity=different", evaluator.Parity, evaluator.StageParity, "not the same answer twice: 2 elements"},
 		{"parity=fault", evaluator.Launch, evaluator.StageParity, "cuLaunchKernel failed: invalid value"},
@@ -337,10 +356,11 @@ func TestVerdicts(t *testing.T) {
 		{"racecheck=report", evaluator.Sanitizer, evaluator.StageSanitize, "racecheck: Error: Race reported between Write access"},
 		{"synccheck=fatal", evaluator.Sanitizer, evaluator.StageSanitize, "synccheck: cuCtxSynchronize failed: illegal address"},
 		{"initcheck=hang", evaluator.Timeout, evaluator.StageSanitize, "initcheck: no answer within"},
-		{"racecheck=die", evaluator.Launch, evaluator.StageSanitize, "racecheck: the process that ran it died, twice"},
+		{"racecheck=die", evaluator.Sanitizer, evaluator.StageSanitize, "racecheck: the process that ran it died, twice"},
+		{"time=fault", evaluator.Launch, evaluator.StageBenchmark, "cuLaunchKernel failed: invalid value"},
 		{"time=fast", evaluator.Implausible, evaluator.StageBenchmark, "below the physical floor"},
 		{"time=faststart", evaluator.Correct, evaluator.StageBenchmark, ""},
-		{"time=clock", evaluator.Implausible, evaluator.StageBenchmark, "by the wall clock"},
+		{"time=clock", evaluator.Implausible, evaluator.StageBenchmark, "its clock disagrees"},
 		{"time=after", evaluator.Parity, evaluator.StageBenchmark, "outputs after timing tuned: after timing: output y: error"},
 		{"time=fatal", evaluator.Launch, evaluator.StageBenchmark, "illegal address"},
 		{"time=hang", evaluator.Timeout, evaluator.StageBenchmark, "no answer within"},
@@ -442,7 +462,7 @@ func TestCorrectHasEvidence(t *testing.T) {
 		"parity tail": evaluator.NotRun, // blocks of 128 cannot
 		"memcheck":    evaluator.Passed, "racecheck": evaluator.Passed, "synccheck": evaluator.Passed, "initcheck": evaluator.Passed,
 		"floor tuned": evaluator.Passed, "clock tuned": evaluator.Passed, "outputs after timing tuned": evaluator.Passed,
-		"latency tuned": evaluator.Passed, "clocks tuned": evaluator.Passed,
+		"latency tuned": evaluator.Passed, "conditions tuned": evaluator.Passed,
 	} {
 		e, ok := findEvidence(r, check)
 		if !ok || e.Outcome != want {

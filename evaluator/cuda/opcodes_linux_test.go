@@ -69,14 +69,14 @@ extern "C" __global__ void k(float *x, double *y, int n)
 `
 
 // opcodeBench is a bench as far as counting instructions needs one.
-func opcodeBench(tb testing.TB, d *disassembler) *bench {
-	h := &bench{options: Options{CompileWorkers: 2, Timeout: time.Minute}, log: slog.New(slog.NewTextHandler(tb.Output(), nil)), disasm: d, scratch: tb.TempDir()}
+func opcodeBench(tb testing.TB, d *disassembler) *lab {
+	h := &lab{options: Options{CompileWorkers: 2, Timeout: time.Minute}, log: slog.New(slog.NewTextHandler(tb.Output(), nil)), disasm: d, scratch: tb.TempDir()}
 	h.init()
 	return h
 }
 
 // opcodeCandidates compiles every source for both architectures.
-func opcodeCandidates(tb testing.TB, h *bench) map[string]*candidate {
+func opcodeCandidates(tb testing.TB, h *lab) map[string]*candidate {
 	tb.Helper()
 	l, _, found := compilers(tb)
 	h.launcher = l
@@ -235,12 +235,12 @@ func BenchmarkCounting(b *testing.B) {
 	if h.cache, err = cache.New(b.TempDir(), 0); err != nil {
 		b.Fatal(err)
 	}
-	c := *all["wmma for sm_90"]
+	c := &candidate{src: all["wmma for sm_90"].src, out: all["wmma for sm_90"].out, path: all["wmma for sm_90"].path}
 	for name, modifiers := range map[string]bool{"opcodes": false, "disassembler": true} {
 		b.Run(name, func(b *testing.B) {
 			for i := range b.N {
 				c.hash = fmt.Sprint(name, b.N, i) // which is in no cache
-				if _, _, why, err := h.instructions(b.Context(), &c, modifiers); err != nil || why != "" {
+				if _, _, why, err := h.instructions(b.Context(), c, modifiers); err != nil || why != "" {
 					b.Fatal(err, why)
 				}
 			}

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
 // TestGateKeepsApart: nobody shares while somebody is alone, and nobody is alone
@@ -177,64 +175,6 @@ func TestOccupancy(t *testing.T) {
 		if got != c.want || bound != c.bound {
 			t.Errorf("%d threads, %d registers, %d bytes: %g bound by %s, want %g by %s", c.threads, c.registers, c.shared, got, bound, c.want, c.bound)
 		}
-	}
-}
-
-func TestClocks(t *testing.T) {
-	timed := func(event, wall float64, batch int) wire.Timed {
-		t := wire.Timed{Batch: batch}
-		for range 7 {
-			t.SamplesNS, t.WallNS = append(t.SamplesNS, event), append(t.WallNS, wall)
-		}
-		return t
-	}
-	for _, c := range []struct {
-		what  string
-		t     wire.Timed
-		wrong bool
-	}{
-		{"the same", timed(10e3, 10.1e3, 50), false},
-		{"one long launch", timed(1e6, 1.02e6, 1), false},
-		{"the cost of a batch", timed(10e3, 11e3, 50), false},
-		{"most of the work outside of the events", timed(38, 9e6, 1), true},
-		{"a tenth of it", timed(10e3, 12.5e3, 500), true},
-		{"more than there was", timed(12e3, 10e3, 50), true},
-		{"no wall clock", wire.Timed{Batch: 1, SamplesNS: []float64{1}}, true},
-	} {
-		if got := clocksDisagree(c.t); (got != "") != c.wrong {
-			t.Errorf("%s: %q, want a disagreement: %t", c.what, got, c.wrong)
-		}
-	}
-	// One sample that the host was late for is no lie.
-	late := timed(10e3, 10.1e3, 50)
-	late.WallNS[3] = 1e6
-	if got := clocksDisagree(late); got != "" {
-		t.Error(got)
-	}
-}
-
-func TestCompare(t *testing.T) {
-	for _, c := range []struct {
-		o    wire.Output
-		want string
-	}{
-		{wire.Output{Name: "y", Error: 1e-4, Limit: 1e-3}, ""},
-		{wire.Output{Name: "y", Error: 1e-3, Limit: 1e-3}, ""},
-		{wire.Output{Name: "y", Error: 2e-3, Limit: 1e-3}, "error 0.002"},
-		{wire.Output{Name: "y", Error: wire.Number(math.NaN()), Limit: 1e-3}, "error NaN"},
-		{wire.Output{Name: "y", Error: wire.Number(math.Inf(1)), Limit: 1e-3}, "error +Inf"},
-		{wire.Output{Name: "y", Error: 0, Limit: 1e-3, NotFinite: 2, Elements: 9}, "2 of 9 elements are not finite"},
-	} {
-		if got := compare(c.o); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
-		}
-	}
-	w := worst([]wire.Output{{Name: "a", Error: 0.5, Limit: 1}, {Name: "b", Error: 0.1, Limit: 0.1}, {Name: "c", Error: 0, Limit: 1}})
-	if w.Name != "b" {
-		t.Errorf("the worst is %s, want b", w.Name)
-	}
-	if w := worst([]wire.Output{{Name: "a", Error: 9, Limit: 1}, {Name: "b", Error: wire.Number(math.NaN()), Limit: 1}}); w.Name != "b" {
-		t.Errorf("the worst is %s, want what is no number", w.Name)
 	}
 }
 

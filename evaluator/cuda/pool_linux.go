@@ -40,7 +40,7 @@ type gpu struct {
 // A pool holds workers of one kind on one GPU. They are started in the
 // background, when somebody waits for one and when one was lost.
 type pool struct {
-	h    *bench
+	h    *lab
 	gpu  *gpu
 	name string // for the log: "parity", "timing", "memcheck"
 	tool *sanitizer
@@ -66,98 +66,71 @@ type pool struct {
 	queued  atomic.Int64
 }
 
-func (h *bench) newPool(g *gpu, name string, size int) *pool {
+func (h *lab) newPool(g *gpu, name string, size int) *pool {
 	return &pool{h: h, gpu: g, name: name, size: size, slots: semaphore.NewWeighted(int64(size)), all: map[*worker]bool{}, changed: make(chan struct{})}
 }
 
+// own does evotune's own work with a worker. When that ends in the middle without
+// saying why, it is done once more with a fresh one.
+func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
+	err := p.run(ctx, false, do)
+	var died *workerError
+	if errors.As(err, &died) && ctx.Err() == nil {
+		p.h.log.Warn("a worker died, and its work is done again", "stage", p.name, "reason", died.reason, "stderr", firstLine(died.stderr))
+		err = p.run(ctx, true, do)
+	}
+	return notOurs(err)
+}
+
 // run does something with a worker, while the GPU is shared or, for timed work,
-// while nobody else is on it. When the worker ends in the middle without
-// saying why, it is done once more with a fresh one: the error is then a
-// *workerError that is the work's own doing.
-func (p *pool) run(ctx context.Context, do func(w *worker) error) error {
-	return p.enter(ctx, func(again bool) error {
-		if p.alone {
-			return p.single(ctx, func() error {
-				w, err := p.take(ctx, again)
-				if err != nil {
-					return err
-				}
-				defer p.put(w)
-				return p.timed(w, do)
-			})
-		}
-		// Nobody who is on the GPU waits for a worker that starts.
-		w, err := p.take(ctx, again)
-		if err != nil {
-			return err
-		}
-		release, err := p.gpu.gate.share(ctx)
-		if err != nil {
-			p.put(w)
-			return err
-		}
-		defer release()
-		// A process that ends disturbs what is timed, too.
-		defer p.put(w)
-		return do(w)
-	})
-}
-
-// fresh is run for timed work in a worker that has seen nothing else and ends
-// afterwards.
-func (p *pool) fresh(ctx context.Context, do func(w *worker) error) error {
-	return p.enter(ctx, func(bool) error {
-		return p.single(ctx, func() error { return p.freshAlone(ctx, do) })
-	})
-}
-
-// freshAlone is fresh for who has the GPU already.
-func (p *pool) freshAlone(ctx context.Context, do func(w *worker) error) error {
-	w, err := p.take(ctx, true)
+// while nobody else is on it.
+func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
+	leave, err := p.slot(ctx)
 	if err != nil {
 		return err
 	}
-	err = p.timed(w, do)
-	w.dead = w.dead || err != nil
-	w.loaded = recycleAfter
-	p.put(w)
-	return err
-}
-
-// timed does something while no process of ours starts on the GPU.
-func (p *pool) timed(w *worker, do func(w *worker) error) error {
-	p.gpu.startup.pause()
-	defer p.gpu.startup.resume()
+	defer leave()
+	if p.alone {
+		release, err := p.gpu.gate.single(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		w, err := p.take(ctx, fresh)
+		if err != nil {
+			return err
+		}
+		defer p.put(w)
+		// No process of ours starts on the GPU meanwhile.
+		p.gpu.startup.pause()
+		defer p.gpu.startup.resume()
+		return do(w)
+	}
+	// Nobody who is on the GPU waits for a worker that starts.
+	w, err := p.take(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	release, err := p.gpu.gate.share(ctx)
+	if err != nil {
+		p.put(w)
+		return err
+	}
+	defer release()
+	// A process that ends disturbs what is timed, too.
+	defer p.put(w)
 	return do(w)
 }
 
-// enter waits for a place, and tries once more when a worker died.
-func (p *pool) enter(ctx context.Context, do func(again bool) error) error {
+// slot waits for a place and returns how to leave it.
+func (p *pool) slot(ctx context.Context) (func(), error) {
 	p.queued.Add(1)
 	err := p.slots.Acquire(ctx, 1)
 	p.queued.Add(-1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer p.slots.Release(1)
-	for try := 0; ; try++ {
-		err := do(try > 0)
-		var died *workerError
-		if !errors.As(err, &died) || try > 0 {
-			return err
-		}
-		p.h.log.Warn("a worker died, and the candidate is tried again", "stage", p.name, "reason", died.reason, "stderr", firstLine(died.stderr))
-	}
-}
-
-// single does something while nobody else is on the GPU.
-func (p *pool) single(ctx context.Context, do func() error) error {
-	release, err := p.gpu.gate.single(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return do()
+	return func() { p.slots.Release(1) }, nil
 }
 
 // take waits for an idle worker that has begun the problem, or starts a fresh one.
@@ -296,7 +269,7 @@ func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
 
 // startWorker starts a worker, under a tool if one is given, and begins a
 // problem in it.
-func (h *bench) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
+func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
 	spec.path, spec.dir, spec.env = h.workerPath, h.scratch, h.options.workerEnv
 	var faults *faultLog
 	if tool != nil {
@@ -365,7 +338,7 @@ func (p *pool) close() {
 }
 
 // place chooses the GPU with the fewest candidates.
-func (h *bench) place() (*gpu, func()) {
+func (h *lab) place() (*gpu, func()) {
 	best := h.gpus[0]
 	for _, g := range h.gpus[1:] {
 		if g.active.Load() < best.active.Load() {
@@ -376,8 +349,8 @@ func (h *bench) place() (*gpu, func()) {
 	return best, func() { best.active.Add(-1) }
 }
 
-// load brings a candidate to a worker. The outcome is empty when it is there.
-func (h *bench) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswer, error) {
+// load brings a candidate to a worker. The answer has no fault when it is there.
+func (h *lab) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswer, error) {
 	var a wire.LoadAnswer
 	w.loaded++
 	w.stderr.Forget()
@@ -389,7 +362,7 @@ func (h *bench) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAns
 }
 
 // unload makes room. A worker that cannot is no longer trusted.
-func (h *bench) unload(w *worker, c *candidate) {
+func (h *lab) unload(w *worker, c *candidate) {
 	if w.dead {
 		return
 	}

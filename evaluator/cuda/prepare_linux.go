@@ -23,7 +23,7 @@ import (
 
 // buildHarness compiles what every worker loads: the harness's own kernels and
 // the reference.
-func (h *bench) buildHarness(ctx context.Context, d wire.Device) error {
+func (h *lab) buildHarness(ctx context.Context, d wire.Device) error {
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (h *bench) buildHarness(ctx context.Context, d wire.Device) error {
 }
 
 // buildTrialHarness compiles the harness's own kernels.
-func (h *bench) buildTrialHarness(ctx context.Context, d wire.Device) error {
+func (h *lab) buildTrialHarness(ctx context.Context, d wire.Device) error {
 	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
 	if err != nil {
 		return err
@@ -74,25 +74,18 @@ func logOf(err error) error {
 	return err
 }
 
-// prepare proves what everything rests on: the reference, the tolerance and
-// the baseline; and it measures the device's peaks if they are not known.
-func (h *bench) prepare(ctx context.Context) error {
-	g := h.gpus[0]
-	if err := h.loadPeaks(ctx, g); err != nil {
+// prepare measures the device's peaks if they are not known, and holds the
+// reference on the device against the one on the CPU.
+func (h *lab) prepare(ctx context.Context) error {
+	if err := h.loadPeaks(ctx); err != nil {
 		return err
 	}
-	if err := h.checkReference(ctx, g); err != nil {
-		return err
-	}
-	if err := g.parity.run(ctx, func(w *worker) error { return h.checkControls(ctx, w) }); err != nil {
-		return notOurs(err)
-	}
-	return h.proveBaseline(ctx, g)
+	return h.checkReference(ctx, h.gpus[0])
 }
 
 // checkReference holds the device's reference against the one on the CPU, at
 // the sanitize shape.
-func (h *bench) checkReference(ctx context.Context, g *gpu) error {
+func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	spec, d := h.problem.spec, h.problem.sanitize
 	note := func(missing string) {
 		h.log.Warn("the reference on the device was not held against the one on the CPU", "reason", missing)
@@ -121,11 +114,11 @@ func (h *bench) checkReference(ctx context.Context, g *gpu) error {
 	defer remove(dir)
 	dump := filepath.Join(dir, "device")
 	var a wire.ReferenceAnswer
-	err = g.parity.run(ctx, func(w *worker) error {
+	err = g.parity.own(ctx, func(w *worker) error {
 		return w.call(ctx, h.options.Timeout+prepareTimeout, wire.Reference, wire.ReferenceRequest{Shape: d.wire, Seed: h.problem.seedOf(0), File: dump}, &a)
 	})
 	if err != nil {
-		return fmt.Errorf("%w: kernel %s, on the device: %w", ErrReference, h.problem.name, notOurs(err))
+		return fmt.Errorf("%w: kernel %s, on the device: %w", ErrReference, h.problem.name, err)
 	}
 	device, err := readDoubles(dump)
 	if err != nil {
@@ -218,7 +211,7 @@ func readDoubles(path string) ([]float64, error) {
 
 // referenceMain is a program that reads the buffers of the sanitize shape,
 // calls the reference, and writes the outputs.
-func (h *bench) referenceMain() string {
+func (h *lab) referenceMain() string {
 	spec, d := h.problem.spec, h.problem.sanitize
 	var s strings.Builder
 	s.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\n" +
@@ -251,49 +244,28 @@ func (h *bench) referenceMain() string {
 	return s.String()
 }
 
-// sameAnswer is the error up to which a control is taken to be the right answer
-// in other words: the constant at a shape with one element, say.
-const sameAnswer = 1e-12
-
-// checkControls proves the tolerance: what is wrong on purpose must fail it at
-// every shape where it is wrong at all, and be wrong at one at least.
-func (h *bench) checkControls(ctx context.Context, w *worker) error {
-	q := h.problem
-	for _, c := range q.controls() {
-		looked := false
-		for _, d := range q.shapes() {
-			if !d.comparable(q, c) {
-				continue
-			}
-			r := c
-			r.Shape, r.Seed = d.wire, q.seedOf(0)
-			var a wire.ControlAnswer
-			if err := w.call(ctx, prepareTimeout, wire.Control, r, &a); err != nil {
-				return err
-			}
-			least, most, refused := math.Inf(1), 0.0, false
-			for _, o := range a.Outputs {
-				e := float64(o.Error)
-				refused = refused || !(e <= o.Limit)
-				least, most = math.Min(least, e), math.Max(most, e)
-			}
-			if !refused && most > sameAnswer {
-				return fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
-					ErrControl, q.name, controlName(c), d.shape.Name, least)
-			}
-			looked = looked || refused
-		}
-		if !looked {
-			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any shape: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape",
-				ErrControl, q.name, controlName(c))
-		}
+// Control implements [evaluator.Lab].
+func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]evaluator.Output, error) {
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	defer leave()
+	d, err := h.problem.find(s)
+	if err != nil || !h.problem.comparable(d, c) {
+		return nil, err
+	}
+	var a wire.ControlAnswer
+	err = h.gpus[0].parity.own(ctx, func(w *worker) error {
+		r := wire.ControlRequest{Kind: string(c.Kind), Buffers: c.Buffers, Shape: d.wire, Seed: h.problem.seedOf(0)}
+		return w.call(ctx, prepareTimeout, wire.Control, r, &a)
+	})
+	return outputs(a.Outputs), err
 }
 
 // comparable says whether the two inputs that a control exchanges have one size
 // at the shape.
-func (d *shapeData) comparable(q *problem, c wire.ControlRequest) bool {
+func (q *problem) comparable(d *shapeData, c kernels.Control) bool {
 	if len(c.Buffers) != 2 {
 		return true
 	}
@@ -308,98 +280,72 @@ func (d *shapeData) comparable(q *problem, c wire.ControlRequest) bool {
 	return size[0] == size[1]
 }
 
-// proveBaseline puts the baseline through the ordeal's stages: what everything
-// is measured against must itself be right. A baseline may depend on the shape.
-func (h *bench) proveBaseline(ctx context.Context, g *gpu) error {
+// Baseline implements [evaluator.Lab]. A baseline may depend on the shape.
+func (h *lab) Baseline(ctx context.Context, s kernels.Shape) (evaluator.Artifact, evaluator.BuildReport, error) {
+	var report evaluator.BuildReport
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return evaluator.Artifact{}, report, err
+	}
+	defer leave()
+	d, err := h.problem.find(s)
+	if err != nil {
+		return evaluator.Artifact{}, report, err
+	}
+	h.baseMu.Lock()
+	defer h.baseMu.Unlock()
+	c, report, err := h.makeBaseline(ctx, d)
+	if c == nil {
+		return evaluator.Artifact{}, report, err
+	}
+	if c.unsupported[d] == "" {
+		h.baselines[d] = c
+	}
+	return h.artifact(c, cache.Key(h.base, c.src.Hash, c.hash)), report, nil
+}
+
+// baselineOf is the baseline of a shape, or nil.
+func (h *lab) baselineOf(d *shapeData) *candidate {
+	h.baseMu.Lock()
+	defer h.baseMu.Unlock()
+	return h.baselines[d]
+}
+
+// makeBaseline makes the baseline of a shape, unless another shape has it. The
+// caller holds the lock.
+func (h *lab) makeBaseline(ctx context.Context, d *shapeData) (*candidate, evaluator.BuildReport, error) {
+	var report evaluator.BuildReport
 	im := h.plan.Implementations[0]
-	base := im.Baseline()
-	h.desc.Baseline = base.String()
-	made := map[string]*candidate{}
-	for _, d := range h.problem.shapes() {
-		c, err := h.baselineAt(ctx, im, d, made)
-		if err != nil {
-			return fmt.Errorf("%w: kernel %s, %s: %w", ErrBaseline, h.problem.name, base, err)
-		}
-		if c.unsupported[d] == "" {
-			h.baselines[d] = c
-		}
-	}
-	if h.baselines[h.problem.sanitize] == nil {
-		h.log.Warn("the baseline cannot compute the sanitize shape and is not sanitized", "reason", made)
-	}
-	for _, c := range made {
-		out, err := h.proveOne(ctx, g, c)
-		if err != nil {
-			return err
-		}
-		if out.Verdict != "" {
-			return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, h.problem.name, base, out.Verdict, out.Reason)
-		}
-	}
-	return h.timeParity(ctx, g)
-}
-
-// timeParity notes how long the baseline's comparisons take once inputs and
-// reference are there: a candidate that takes very much longer hangs.
-func (h *bench) timeParity(ctx context.Context, g *gpu) error {
-	took := map[*shapeData]time.Duration{}
-	err := g.parity.run(ctx, func(w *worker) error {
-		for d, c := range h.baselines {
-			if err := h.loadBaseline(ctx, w, d); err != nil {
-				return err
-			}
-			if err := h.prepareShape(ctx, w, d, h.problem.seedOf(0)); err != nil {
-				return err
-			}
-			begin := time.Now()
-			if _, err := h.askParity(ctx, w, c, d, 0); err != nil {
-				return err
-			}
-			took[d] = time.Since(begin)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("the baseline: %w", notOurs(err))
-	}
-	h.parityTime = took
-	return nil
-}
-
-func (h *bench) baselineAt(ctx context.Context, im *kernels.Implementation, d *shapeData, made map[string]*candidate) (*candidate, error) {
-	base := im.Baseline()
 	src, err := im.RenderBaseline(d.shape)
+	name := "baseline-" + strconv.Itoa(len(h.made))
 	if errors.Is(err, errors.ErrUnsupported) {
-		routine := routineName(base)
-		c := made[routine]
-		if c == nil {
-			c = &candidate{
-				name: "baseline-" + strconv.Itoa(len(made)), routine: routine, hash: cache.Key("routine", routine),
-				geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
-			}
-			for _, d := range h.problem.shapes() {
-				c.geometry[d] = wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
-			}
-			made[routine] = c
+		routine := routineName(im.Baseline())
+		if c := h.made[routine]; c != nil {
+			return c, report, nil
 		}
-		return c, nil
+		c := &candidate{
+			name: name, routine: routine, hash: cache.Key("routine", routine),
+			geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
+		}
+		for _, d := range h.problem.shapes() {
+			c.geometry[d] = wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
+		}
+		h.made[routine] = c
+		return c, report, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, report, fmt.Errorf("the baseline of kernel %s: %w", h.problem.name, err)
 	}
-	if c := made[src.Hash]; c != nil {
-		return c, nil
+	if c := h.made[src.Hash]; c != nil {
+		report.Log, report.Bytes = c.out.Log, len(c.out.Cubin)
+		return c, report, nil
 	}
-	c, out, err := h.compile(ctx, src, false)
-	if err != nil {
-		return nil, err
+	c, report, err := h.compile(ctx, src, false, true)
+	if c != nil {
+		c.name = name
+		h.made[src.Hash] = c
 	}
-	if out.Verdict != "" {
-		return nil, fmt.Errorf("at shape %s: %s: %s", d.shape.Name, out.Verdict, out.Reason)
-	}
-	c.name = "baseline-" + strconv.Itoa(len(made))
-	made[src.Hash] = c
-	return c, nil
+	return c, report, err
 }
 
 // routineName is how the worker calls a routine of a vendor's library:
@@ -410,77 +356,72 @@ func routineName(b *kernels.Baseline) string {
 	return library + ":" + b.Symbol
 }
 
-// proveOne compares a baseline with the reference at the shapes that it is the
-// baseline of, and sanitizes it where it has a source. One that has passed is
-// remembered.
-func (h *bench) proveOne(ctx context.Context, g *gpu, c *candidate) (evaluator.Outcome, error) {
-	for _, d := range h.problem.shapes() {
-		if h.baselines[d] != c && c.unsupported[d] == "" {
-			c.unsupported[d] = "another baseline is for this shape"
-		}
-	}
-	key := cache.Key("baseline 1", h.base, c.hash)
-	if _, ok := h.cache.Get("baselines", key, nil); ok && c.routine == "" {
-		return evaluator.Outcome{}, nil
-	}
-	out, err := h.parity(ctx, g, c)
-	if err == nil && out.Verdict == "" && c.routine == "" {
-		out, err = h.sanitize(ctx, g, c)
-	}
-	if err == nil && out.Verdict == "" {
-		// A full disk costs the next run some time, and this one nothing.
-		_ = h.cache.Put("baselines", key, nil, nil)
-	}
-	return out, err
-}
-
 // loadPeaks takes the device's peaks from the cache or measures them.
-func (h *bench) loadPeaks(ctx context.Context, g *gpu) error {
+func (h *lab) loadPeaks(ctx context.Context) error {
 	var peaks map[string]float64
 	if _, ok := h.cache.Get("peaks", h.peaksKey(), &peaks); ok && len(peaks) > 0 {
 		h.setPeaks(peaks)
 		return nil
 	}
-	return h.measurePeaks(ctx, g)
+	return h.measurePeaks(ctx)
 }
 
-func (h *bench) peaksKey() string {
+func (h *lab) peaksKey() string {
 	return cache.Key("cuda peaks 1", h.desc.Device.Fingerprint, HarnessSource)
+}
+
+// Peaks implements [evaluator.Lab].
+func (h *lab) Peaks(ctx context.Context, again bool) (evaluator.Peaks, error) {
+	if again {
+		ctx, leave, err := h.enter(ctx)
+		if err != nil {
+			return evaluator.Peaks{}, err
+		}
+		defer leave()
+		if err := h.measurePeaks(ctx); err != nil {
+			return evaluator.Peaks{}, err
+		}
+	}
+	return evaluator.Peaks{Rates: h.currentPeaks(), CacheBytes: h.gpus[0].device.L2Bytes}, nil
 }
 
 // measurePeaks measures and keeps the larger of what was known and what was
 // found: what disturbs a measurement only makes it smaller.
-func (h *bench) measurePeaks(ctx context.Context, g *gpu) error {
+func (h *lab) measurePeaks(ctx context.Context) error {
 	var a wire.PeaksAnswer
-	err := g.timing.run(ctx, func(w *worker) error {
+	err := h.gpus[0].timing.own(ctx, func(w *worker) error {
 		return w.call(ctx, h.options.Timeout+openTimeout, wire.Peaks, wire.PeaksRequest{Harness: h.problem.open.Harness}, &a)
 	})
 	if err != nil {
-		return fmt.Errorf("measuring the device's peaks: %w", notOurs(err))
-	}
-	peaks := maps.Clone(h.currentPeaks())
-	if peaks == nil {
-		peaks = map[string]float64{}
+		return fmt.Errorf("measuring the device's peaks: %w", err)
 	}
 	for name, v := range a.Peaks {
 		if !(v > 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("measuring the device's peaks: the worker says that %s is %v", name, v)
 		}
+	}
+	h.peaksMu.Lock()
+	peaks := maps.Clone(h.peaks)
+	if peaks == nil {
+		peaks = map[string]float64{}
+	}
+	for name, v := range a.Peaks {
 		peaks[name] = max(peaks[name], v)
 	}
-	h.setPeaks(peaks)
+	h.peaks = peaks // others may be reading the old one
+	h.peaksMu.Unlock()
 	// A full disk costs the next run some time, and this one nothing.
 	_ = h.cache.Put("peaks", h.peaksKey(), nil, peaks)
 	return nil
 }
 
-func (h *bench) setPeaks(peaks map[string]float64) {
+func (h *lab) setPeaks(peaks map[string]float64) {
 	h.peaksMu.Lock()
 	defer h.peaksMu.Unlock()
 	h.peaks = peaks
 }
 
-func (h *bench) currentPeaks() map[string]float64 {
+func (h *lab) currentPeaks() map[string]float64 {
 	h.peaksMu.Lock()
 	defer h.peaksMu.Unlock()
 	return h.peaks

@@ -2,25 +2,22 @@ package cuda
 
 import (
 	"fmt"
-	"math"
-	"strings"
+	"maps"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/kernels"
 )
 
-// variants is how many different contents every input has in parity, at shapes
-// that are not timed; what is timed sees others besides.
+// variants is the least number of contents of the inputs that comparisons may
+// ask for; what is timed sees others.
 const variants = 3
 
 // A shapeData is one shape with everything that a run at it needs.
 type shapeData struct {
-	shape      kernels.Shape
-	wire       wire.Shape
-	operations float64 // of one launch
-	traffic    float64 // compulsory bytes of one launch
-	tuned      bool
+	shape kernels.Shape
+	wire  wire.Shape
+	tuned bool
 }
 
 // A problem is a plan's problem in the worker's terms.
@@ -32,6 +29,7 @@ type problem struct {
 	tune     []*shapeData
 	verify   []*shapeData
 	sanitize *shapeData
+	placed   []*shapeData // each once
 }
 
 func newProblem(plan evaluator.Plan) (*problem, error) {
@@ -82,8 +80,21 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 	return q, err
 }
 
+// find gives what was computed of a shape.
+func (q *problem) find(s kernels.Shape) (*shapeData, error) {
+	for _, d := range q.placed {
+		if d.shape.Name == s.Name && maps.Equal(d.shape.Dims, s.Dims) {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("kernel %s: the plan has no shape %q", q.name, s.Name)
+}
+
 // place computes what one shape needs.
 func (q *problem) place(s kernels.Shape) (*shapeData, error) {
+	if d, err := q.find(s); err == nil {
+		return d, nil // it serves two purposes
+	}
 	d := &shapeData{shape: s, wire: wire.Shape{Name: s.Name}}
 	for _, name := range q.spec.Dims {
 		n, ok := s.Dims[name]
@@ -109,10 +120,11 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 			d.wire.Scalars[i] = float64(float32(d.wire.Scalars[i]))
 		}
 	}
-	if d.operations, err = q.spec.Operations(s); err != nil {
+	// The judge needs both.
+	if _, err := q.spec.Operations(s); err != nil {
 		return nil, err
 	}
-	if d.traffic, err = q.spec.Bytes(s); err != nil {
+	if _, err := q.spec.Bytes(s); err != nil {
 		return nil, err
 	}
 	reference, err := q.spec.ReferenceGeometry(s)
@@ -120,6 +132,7 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 		return nil, fmt.Errorf("kernel %s: %w", q.name, err)
 	}
 	d.wire.Reference = geometry(reference)
+	q.placed = append(q.placed, d)
 	return d, nil
 }
 
@@ -127,103 +140,8 @@ func geometry(g kernels.Geometry) wire.Geometry {
 	return wire.Geometry{Grid: g.Grid, Block: g.Block, Shared: g.SharedBytes, Workspace: g.WorkspaceBytes}
 }
 
-// shapes lists every shape once, in the order in which parity sees them: those
-// that are cheap come first.
-func (q *problem) shapes() []*shapeData {
-	return append(append([]*shapeData{q.sanitize}, q.verify...), q.tune...)
-}
+// shapes lists every shape once.
+func (q *problem) shapes() []*shapeData { return q.placed }
 
 // seedOf is the seed of the contents of the inputs.
 func (q *problem) seedOf(variant int) uint64 { return q.seed*1000003 + uint64(variant) + 1 }
-
-// seeds is how many contents parity compares at a shape.
-func (d *shapeData) seeds() int {
-	if d.tuned {
-		return 1 // the timing compares others
-	}
-	return variants
-}
-
-// The measured peaks are what the device reached while it may have been
-// disturbed; a candidate must be faster than this much more to be called
-// impossible.
-const (
-	computeHeadroom = 1.10
-	memoryHeadroom  = 1.15
-)
-
-// floor is the time in nanoseconds below which no launch at a shape can be: its
-// operations at the peak rate, or its bytes at the rates of the caches and the
-// memory that they can come from, whichever takes longer.
-func (q *problem) floor(d *shapeData, peaks map[string]float64, cache int64) float64 {
-	ns := 0.0
-	if p := peaks[q.spec.Pipe]; p > 0 {
-		ns = d.operations / (p * computeHeadroom) * 1e9
-	}
-	memory := math.Max(peaks["read"], math.Max(peaks["write"], peaks["copy"]))
-	l2 := math.Max(peaks["l2"], memory)
-	if l2 > 0 {
-		ns = math.Max(ns, d.traffic/(l2*memoryHeadroom)*1e9)
-	}
-	if memory > 0 {
-		// What the last-level cache holds may be there from the launch before,
-		// and what is written may stay in it.
-		outside := math.Max(0, d.traffic-1.25*float64(cache))
-		ns = math.Max(ns, outside/(memory*memoryHeadroom)*1e9)
-	}
-	return ns
-}
-
-// controls lists the wrong answers that the tolerance must refuse.
-func (q *problem) controls() []wire.ControlRequest {
-	var list []wire.ControlRequest
-	for _, c := range q.spec.Controls {
-		list = append(list, wire.ControlRequest{Kind: string(c.Kind), Buffers: c.Buffers})
-	}
-	return list
-}
-
-func controlName(c wire.ControlRequest) string {
-	if len(c.Buffers) == 0 {
-		return c.Kind
-	}
-	return c.Kind + " of " + strings.Join(c.Buffers, " and ")
-}
-
-// compare judges one output as the worker saw it; empty when it is right.
-func compare(o wire.Output) string {
-	switch {
-	case o.Unwritten > 0:
-		return fmt.Sprintf("output %s: %d of %d elements were never written, the first wrong one is %d", o.Name, o.Unwritten, o.Elements, o.Worst)
-	case o.NotFinite > 0:
-		return fmt.Sprintf("output %s: %d of %d elements are not finite, such as element %d: %v where %v is right", o.Name, o.NotFinite, o.Elements, o.Worst, float64(o.Got), float64(o.Want))
-	case !(float64(o.Error) <= o.Limit):
-		return fmt.Sprintf("output %s: error %.3g of the reference's scale at element %d (%.6g where %.6g is right), allowed is %.3g",
-			o.Name, float64(o.Error), o.Worst, float64(o.Got), float64(o.Want), o.Limit)
-	}
-	return ""
-}
-
-// worst is the output that comes nearest to its limit, or goes farthest beyond.
-func worst(outputs []wire.Output) wire.Output {
-	var w wire.Output
-	most := math.Inf(-1)
-	for _, o := range outputs {
-		share := float64(o.Error) / math.Max(o.Limit, 1e-300)
-		if o.NotFinite > 0 || o.Unwritten > 0 || math.IsNaN(share) {
-			share = math.Inf(1)
-		}
-		if share > most {
-			w, most = o, share
-		}
-	}
-	return w
-}
-
-// finite makes a value fit for JSON.
-func finite(x float64) float64 {
-	if x > 1e300 || x != x {
-		return 1e300
-	}
-	return x
-}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/kernels"
 )
 
 // profiled are the counters of Nsight Compute that a finalist's profile has:
@@ -94,41 +93,4 @@ func readProfile(text string) []evaluator.Evidence {
 		}
 	}
 	return list
-}
-
-// hold holds a finalist's readings against the bounds of its definition: a row
-// for each, and the reason of the first that is broken; "" when none is. What
-// could not be read breaks no bound and is "not run".
-func hold(bounds []kernels.Bound, readings []evaluator.Evidence) (rows []evaluator.Evidence, reason string) {
-	for _, b := range bounds {
-		i := slices.IndexFunc(readings, func(e evaluator.Evidence) bool { return e.Check == b.Counter })
-		for _, side := range []struct {
-			limit  *float64
-			least  bool
-			allows string
-		}{{b.Min, true, "at least"}, {b.Max, false, "at most"}} {
-			if side.limit == nil {
-				continue
-			}
-			row := evaluator.Evidence{Check: "requires " + b.Counter}
-			wanted := fmt.Sprintf("%s %g is required", side.allows, *side.limit)
-			switch {
-			case i < 0:
-				row.Outcome, row.Detail = evaluator.NotRun, wanted+": profiling is switched off"
-			case readings[i].Outcome == evaluator.NotRun:
-				row.Outcome, row.Detail = evaluator.NotRun, wanted+": "+readings[i].Detail
-			default:
-				row.Outcome, row.Value, row.Unit = evaluator.Passed, readings[i].Value, readings[i].Unit
-				row.Limit, row.AtLeast = *side.limit, side.least
-				if side.least && row.Value < row.Limit || !side.least && row.Value > row.Limit {
-					row.Outcome, row.Detail = evaluator.Failed, strings.TrimSpace(fmt.Sprintf("%g %s", row.Value, row.Unit))+", "+wanted
-					if reason == "" {
-						reason = row.Check + ": " + row.Detail
-					}
-				}
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows, reason
 }

@@ -17,46 +17,39 @@ import (
 // several times.
 const profileTimeout = 2 * time.Minute
 
-// profile adds the counters of the device to the finalists that did well, and
-// ends the part of those that break a bound of their definition. That it does not
-// work is told in the evidence and is nobody's fault. The error is that of ctx.
-func (h *bench) profile(ctx context.Context, g *gpu, contenders []*duellist) error {
-	for _, c := range contenders {
-		if c.entry.Verdict != "" {
-			continue
-		}
-		readings := h.readings(ctx, g, c.candidate)
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // who was not looked at must not win
-		}
-		rows, reason := hold(c.src.Profile, readings)
-		c.entry.Evidence = append(readings, rows...)
-		if reason != "" {
-			c.lose(evaluator.Inspect, "finals: "+reason)
-		}
-	}
-	return nil
-}
-
-// readings are the counters of one finalist; none when nobody is profiled.
-func (h *bench) readings(ctx context.Context, g *gpu, c *candidate) []evaluator.Evidence {
-	switch {
-	case !h.options.Profile:
-		return nil
-	case h.toolkit.ncu == "":
-		return notProfiled("ncu was not found: Nsight Compute comes with NVIDIA's CUDA toolkit")
-	}
-	text, err := h.profileOne(ctx, g, c)
+// Profile implements [evaluator.Profiler]. That it does not work is told in the
+// readings and is nobody's fault. The error is that of ctx.
+func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Evidence, error) {
+	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		h.log.Warn("a finalist could not be profiled", "error", err)
-		return notProfiled(printable(err.Error()))
+		return nil, err
 	}
-	return readProfile(text)
+	defer leave()
+	c, err := handle(a)
+	switch {
+	case err != nil:
+		return nil, err
+	case !h.options.Profile:
+		return nil, nil
+	case h.toolkit.ncu == "":
+		return notProfiled("ncu was not found: Nsight Compute comes with NVIDIA's CUDA toolkit"), nil
+	}
+	g, free := h.place()
+	defer free()
+	text, err := h.profileOne(ctx, g, c)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx) // who was not looked at must not win
+	case err != nil:
+		h.log.Warn("a finalist could not be profiled", "error", err)
+		return notProfiled(printable(err.Error())), nil
+	}
+	return readProfile(text), nil
 }
 
 // profileOne gives a worker under ncu all of its requests at once and returns
 // what ncu wrote.
-func (h *bench) profileOne(ctx context.Context, g *gpu, c *candidate) (string, error) {
+func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate) (string, error) {
 	d := h.problem.tune[0]
 	var requests bytes.Buffer
 	for _, r := range []struct {

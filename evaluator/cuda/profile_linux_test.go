@@ -35,68 +35,6 @@ func TestProfileWithoutNumbers(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
-	x := func(v float64) *float64 { return &v }
-	const tensor, conflicts = "tensor pipe active", "shared memory bank conflicts"
-	read := []evaluator.Evidence{
-		{Check: tensor, Outcome: evaluator.Passed, Value: 25, Unit: "%"},
-		{Check: conflicts, Outcome: evaluator.Passed, Value: 7},
-		{Check: "DRAM throughput", Outcome: evaluator.Passed, Value: 0, Unit: "%"},
-		{Check: "SM busy", Outcome: evaluator.NotRun, Detail: "no permission"},
-	}
-	for _, c := range []struct {
-		name   string
-		bounds []kernels.Bound
-		rows   []string
-		reason string
-	}{
-		{"no bound", nil, nil, ""},
-		{"within", []kernels.Bound{{Counter: tensor, Min: x(1), Max: x(90)}}, []string{
-			"requires tensor pipe active passed 25 % >= 1: ", "requires tensor pipe active passed 25 % <= 90: ",
-		}, ""},
-		{"at the bounds", []kernels.Bound{{Counter: tensor, Min: x(25), Max: x(25)}}, []string{
-			"requires tensor pipe active passed 25 % >= 25: ", "requires tensor pipe active passed 25 % <= 25: ",
-		}, ""},
-		{"below", []kernels.Bound{{Counter: tensor, Min: x(25.5)}}, []string{
-			"requires tensor pipe active failed 25 % >= 25.5: 25 %, at least 25.5 is required",
-		}, "requires tensor pipe active: 25 %, at least 25.5 is required"},
-		{"nothing at all", []kernels.Bound{{Counter: "DRAM throughput", Min: x(0.1)}}, []string{
-			"requires DRAM throughput failed 0 % >= 0.1: 0 %, at least 0.1 is required",
-		}, "requires DRAM throughput: 0 %, at least 0.1 is required"},
-		{"above none", []kernels.Bound{{Counter: conflicts, Max: x(0)}}, []string{
-			"requires shared memory bank conflicts failed 7  <= 0: 7, at most 0 is required",
-		}, "requires shared memory bank conflicts: 7, at most 0 is required"},
-		{"the first counts", []kernels.Bound{{Counter: conflicts, Max: x(7)}, {Counter: tensor, Max: x(3)}, {Counter: conflicts, Max: x(6)}}, []string{
-			"requires shared memory bank conflicts passed 7  <= 7: ", "requires tensor pipe active failed 25 % <= 3: 25 %, at most 3 is required",
-			"requires shared memory bank conflicts failed 7  <= 6: 7, at most 6 is required",
-		}, "requires tensor pipe active: 25 %, at most 3 is required"},
-		{"not read", []kernels.Bound{{Counter: "SM busy", Min: x(99), Max: x(100)}}, []string{
-			"requires SM busy not run 0  <= 0: at least 99 is required: no permission", "requires SM busy not run 0  <= 0: at most 100 is required: no permission",
-		}, ""},
-		{"not profiled", []kernels.Bound{{Counter: "L2 throughput", Min: x(99)}}, []string{
-			"requires L2 throughput not run 0  <= 0: at least 99 is required: profiling is switched off",
-		}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, reason := hold(c.bounds, read)
-			var rows []string
-			for _, e := range got {
-				side := "<="
-				if e.AtLeast {
-					side = ">="
-				}
-				rows = append(rows, fmt.Sprintf("%s %s %g %s %s %g: %s", e.Check, e.Outcome, e.Value, e.Unit, side, e.Limit, e.Detail))
-			}
-			if diff := cmp.Diff(c.rows, rows); diff != "" {
-				t.Errorf("rows (-want +got):\n%s", diff)
-			}
-			if reason != c.reason {
-				t.Errorf("reason %q, want %q", reason, c.reason)
-			}
-		})
-	}
-}
-
 // ncuScript stands in for Nsight Compute: it finds the candidate's binary in
 // what the worker would be told, and says how busy the tensor pipe was by what
 // that is to do.

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
@@ -51,7 +49,7 @@ func (s *sanitizer) command(log string) []string {
 func (s *sanitizer) settle() time.Duration { return 2 * s.delay }
 
 // proveSanitizers plants a fault for each tool and trusts those that find it.
-func (h *bench) proveSanitizers(ctx context.Context) {
+func (h *lab) proveSanitizers(ctx context.Context) {
 	version := ""
 	if h.toolkit.sanitizer != "" {
 		version, _ = h.toolkit.version(ctx, h.launcher, h.toolkit.sanitizer)
@@ -100,14 +98,14 @@ func (h *bench) proveSanitizers(ctx context.Context) {
 
 // lost says what is not looked for without a tool.
 var lost = map[string]string{
-	memcheck:  "reads and writes outside of buffers are found only where they change an answer or a red zone",
+	memcheck:  "reads and writes outside of buffers are found only where they change an answer or a guard",
 	racecheck: "data races in shared memory are found only where they change an answer",
 	synccheck: "barriers that not all threads reach are found only where they hang",
 	initcheck: "reads of memory that was never written are found only where they change an answer",
 }
 
 // trialProblem is the problem that the planted faults get.
-func (h *bench) trialProblem() (open wire.OpenRequest, shape wire.Shape) {
+func (h *lab) trialProblem() (open wire.OpenRequest, shape wire.Shape) {
 	open = wire.OpenRequest{
 		Harness: h.problem.open.Harness,
 		Buffers: []wire.Buffer{
@@ -119,7 +117,7 @@ func (h *bench) trialProblem() (open wire.OpenRequest, shape wire.Shape) {
 }
 
 // prove lets a tool look at a clean kernel and then at its own fault.
-func (h *bench) prove(ctx context.Context, s *sanitizer) error {
+func (h *lab) prove(ctx context.Context, s *sanitizer) error {
 	key := cache.Key("sanitizer 2", s.name, s.path, s.version, plantedSource, h.gpus[0].device.Name, h.gpus[0].device.DriverString,
 		h.compiler.identity(), HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
 	var known struct {
@@ -200,70 +198,48 @@ func (h *bench) prove(ctx context.Context, s *sanitizer) error {
 	return nil
 }
 
-// Sanitize implements [evaluator.Bench]: one launch at the sanitize shape under
-// each tool, all tools at once.
-func (h *bench) Sanitize(ctx context.Context, bin evaluator.Binary) (evaluator.Outcome, error) {
-	ctx, c, leave, err := h.stage(ctx, evaluator.StageSanitize, bin)
+// Sanitizers implements [evaluator.Lab].
+func (h *lab) Sanitizers() []string {
+	var names []string
+	for _, s := range h.sanitizers {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Launch implements [evaluator.Lab]. What the driver says of the launch is a
+// fault beside what the tool has found.
+func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (evaluator.Findings, error) {
+	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		return evaluator.Outcome{}, err
+		return evaluator.Findings{}, err
 	}
 	defer leave()
+	c, err := handle(a)
+	if err != nil {
+		return evaluator.Findings{}, err
+	}
+	if why := c.unsupported[h.problem.sanitize]; why != "" {
+		return evaluator.Findings{NotRun: why}, nil
+	}
+	defer h.stages.enter(evaluator.StageSanitize, c)()
 	g, free := h.place()
 	defer free()
-	return h.sanitize(ctx, g, c)
-}
-
-func (h *bench) sanitize(ctx context.Context, g *gpu, c *candidate) (evaluator.Outcome, error) {
-	var all evaluator.Outcome
-	if why := c.unsupported[h.problem.sanitize]; why != "" {
-		for _, name := range sanitizers() {
-			all.Evidence = append(all.Evidence, evaluator.Evidence{Check: name, Outcome: evaluator.NotRun, Detail: why})
-		}
-		return all, nil
+	p := g.tools[tool]
+	if p == nil {
+		return evaluator.Findings{}, fmt.Errorf("there is no tool %q", tool)
 	}
-	outcomes := make([]evaluator.Outcome, len(h.sanitizers))
-	work, gctx := errgroup.WithContext(ctx)
-	for i, s := range h.sanitizers {
-		work.Go(func() (err error) {
-			outcomes[i], err = h.sanitizeWith(gctx, g.tools[s.name], c)
-			return err
-		})
-	}
-	if err := work.Wait(); err != nil {
-		return evaluator.Outcome{}, err
-	}
-	for _, o := range outcomes {
-		all.Evidence = append(all.Evidence, o.Evidence...)
-		if all.Verdict == "" {
-			all.Verdict, all.Reason = o.Verdict, o.Reason
-		}
-	}
-	for _, t := range h.tools {
-		if t.Missing != "" && slices.Contains(sanitizers(), t.Name) {
-			all.Evidence = append(all.Evidence, evaluator.Evidence{Check: t.Name, Outcome: evaluator.NotRun, Detail: t.Missing})
-		}
-	}
-	return all, nil
-}
-
-func (h *bench) sanitizeWith(ctx context.Context, p *pool, c *candidate) (evaluator.Outcome, error) {
-	var elapsed time.Duration
-	err := p.run(ctx, func(w *worker) (err error) {
-		elapsed, err = h.sanitizedLaunch(ctx, w, p.tool, c)
+	var f evaluator.Findings
+	err = p.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
+		f, err = h.sanitizedLaunch(ctx, w, p.tool, c)
 		return err
 	})
-	if err = blame(err); err != nil {
-		return outcome(err, nil, p.name)
-	}
-	return evaluator.Outcome{Evidence: []evaluator.Evidence{{
-		Check: p.name, Outcome: evaluator.Passed, Value: float64(elapsed.Milliseconds()), Unit: "ms",
-		Detail: "no fault in one launch at shape " + h.problem.sanitize.shape.Name,
-	}}}, nil
+	return f, blame(err, c)
 }
 
 // sanitizedLaunch launches a candidate once under a tool. A fault ends the
 // process: what follows in it could not be told apart.
-func (h *bench) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate) (time.Duration, error) {
+func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate) (evaluator.Findings, error) {
 	begin := time.Now()
 	w.faults.mark()
 	// The report is read while it is written: a faulty kernel can fill seconds
@@ -302,9 +278,9 @@ func (h *bench) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c 
 	if err != nil {
 		var died *workerError
 		if found := w.faults.found(); errors.As(err, &died) && len(found) > 0 {
-			return 0, h.sanitizerFailure(w, found, nil)
+			return findings(w, s, found, nil)
 		}
-		return 0, err
+		return evaluator.Findings{}, err
 	}
 	if s.late {
 		w.quit(20 * time.Second)
@@ -315,11 +291,11 @@ func (h *bench) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c 
 	if text := w.faults.failed(); text != "" && len(found) == 0 && fault == nil {
 		w.kill()
 		w.dead = true
-		return 0, fmt.Errorf("%s failed: %s", s.name, text)
+		return evaluator.Findings{}, fmt.Errorf("%s failed: %s", s.name, text)
 	}
 	if fault == nil && len(found) == 0 {
 		h.unload(w, c)
-		return time.Since(begin), nil
+		return evaluator.Findings{Elapsed: time.Since(begin)}, nil
 	}
 	if fault != nil && len(found) == 0 {
 		// The report follows the driver's word.
@@ -328,30 +304,26 @@ func (h *bench) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c 
 		}
 		found = w.faults.found()
 	}
-	return 0, h.sanitizerFailure(w, found, fault)
+	return findings(w, s, found, fault)
 }
 
 var errFaultSeen = errors.New("the sanitizer has reported a fault")
 
-// sanitizerFailure ends the worker and makes the candidate's failure.
-func (h *bench) sanitizerFailure(w *worker, found []string, fault *wire.Fault) *failure {
+// findings ends the worker and tells what the tool and the driver said.
+func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evaluator.Findings, error) {
 	text := w.faults.text()
 	w.dead = true
-	text += w.written()
-	reason := firstFault(found)
-	if fault != nil {
-		if reason != "" {
-			reason += "; "
-		}
-		reason += w.faulted(fault).reason
-	}
+	f := evaluator.Findings{By: s.name, Found: firstFault(found), Log: text + w.written()}
 	if n := len(found); n > 1 {
-		reason += fmt.Sprintf(" (%d reports)", n)
+		f.Found += fmt.Sprintf(" (%d reports)", n)
 	}
-	return &failure{evaluator.Sanitizer, reason, text}
+	if fault == nil {
+		return f, nil
+	}
+	return f, w.faulted(fault)
 }
 
-func (h *bench) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire.Fault, error) {
+func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire.Fault, error) {
 	loaded, err := h.load(ctx, w, c)
 	if err != nil || loaded.Fault != nil {
 		return loaded.Fault, err

@@ -27,14 +27,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_APART="+state, "EVOTUNE_FAKE_START=500ms"))
 	// The first one waits for all tools; then it is timed as often as asked.
 	evaluate(t, ev, fakeGenome(t, "nothing", 1))
-	src, err := h.plan.Implementations[0].Render(fakeGenome(t, "nothing", 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, out, err := h.Compile(t.Context(), src)
-	if err != nil || out.Verdict != "" {
-		t.Fatal(out, err)
-	}
+	a := build(t, h, "nothing", 2)
 	starting := func() bool {
 		found, _ := filepath.Glob(filepath.Join(state, "starting-*"))
 		return len(found) > 0
@@ -55,7 +48,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 	racecheck.idle = nil
 	racecheck.mu.Unlock()
 	wait.Go(func() {
-		if err := racecheck.run(t.Context(), func(*worker) error { return nil }); err != nil {
+		if err := racecheck.run(t.Context(), false, func(*worker) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		for _, w := range taken {
@@ -64,8 +57,16 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 	})
 	during := 0
 	for starting() {
-		if _, out, err := h.Benchmark(t.Context(), c, 0); err != nil || out.Verdict != "" {
-			t.Fatal(out, err)
+		s, err := h.Open(t.Context(), evaluator.ForTiming, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: 3, Last: true})
+		if err != nil || got.Series[0].Fault != nil {
+			t.Fatal(got, err)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 		if starting() {
 			during++

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -78,8 +79,10 @@ type worker struct {
 	gone chan struct{} // closed when nothing is left of it
 	// dead says that nothing more can be asked of it.
 	dead bool
-	// prepared holds the shapes and seeds whose inputs and reference it has.
+	// prepared holds the shapes and seeds whose inputs and reference it has, and
+	// batches how long the baseline's take.
 	prepared map[string]bool
+	batches  map[*shapeData]time.Duration
 	// loaded counts the candidates that it has had.
 	loaded int
 	// faults is where a tool of compute-sanitizer writes what it finds.
@@ -147,7 +150,7 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	w := &worker{
 		pid: cmd.Process.Pid, in: pipes[0][1], outEnd: pipes[1][0], out: bufio.NewReaderSize(pipes[1][0], 64<<10),
 		stderr: process.NewLog(pipes[2][0], stderrLimit), exited: make(chan struct{}), gone: make(chan struct{}),
-		prepared: map[string]bool{}, startup: spec.startup,
+		prepared: map[string]bool{}, batches: map[*shapeData]time.Duration{}, startup: spec.startup,
 	}
 	go func() {
 		// The exit status is in the state; an error of Wait adds nothing to it.
@@ -342,15 +345,14 @@ func faultText(f *wire.Fault) string {
 	return fmt.Sprintf("%s failed: %s (%s, %d)", f.Call, name, f.Name, f.Code)
 }
 
-// faulted makes a candidate's failure of the driver's word and of what the
-// process has written since it got the candidate: the text of an assert, say.
-func (w *worker) faulted(f *wire.Fault) *failure {
-	failed := launchFailure(f)
-	failed.detail = w.written()
-	if line := assertion(f, failed.detail); line != "" {
-		failed.reason += ": " + line
+// faulted makes a candidate's fault of the driver's word and of what the process
+// has written since it got the candidate: the text of an assert, say.
+func (w *worker) faulted(f *wire.Fault) *evaluator.Fault {
+	own := &evaluator.Fault{Hang: f.Name == "CUDA_ERROR_LAUNCH_TIMEOUT", Reason: faultText(f), Log: w.written()}
+	if line := assertion(f, own.Log); line != "" {
+		own.Reason += ": " + line
 	}
-	return failed
+	return own
 }
 
 // written is the worker's text for people since it got its last candidate, all

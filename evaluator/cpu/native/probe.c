@@ -3,7 +3,7 @@
  * on full vectors, and the rate at which memory is read. Prints one line per
  * figure: "f32 THREADS FLOP_PER_SECOND" and so on.
  *
- * Usage: probe THREADS LLC_BYTES MILLISECONDS
+ * Usage: probe THREADS LLC_BYTES MILLISECONDS (of processor time for a figure)
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,12 +19,15 @@ typedef float f32_64 __attribute__((vector_size(64)));
 typedef double f64_64 __attribute__((vector_size(64)));
 typedef uint64_t u64_32 __attribute__((vector_size(32)));
 
-enum { CHAINS = 12, STEPS = 20000 };
+/* One window of multiply-adds takes some 50 us, one of memory less than a
+ * millisecond: shorter than a time slice, so that on a busy machine as well many
+ * windows have a core from their start to their end. */
+enum { CHAINS = 12, STEPS = 20000, WINDOW = 4 << 20 };
 
-static int64_t now(void)
+static int64_t read_clock(clockid_t clock)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
@@ -58,7 +61,7 @@ struct job {
 	double (*work)(void);
 	const char *memory;
 	size_t bytes;
-	int64_t until;
+	int64_t ns; /* of processor time */
 	pthread_barrier_t *barrier;
 	double best; /* per second */
 };
@@ -76,18 +79,27 @@ static double read_all(const char *memory, size_t bytes)
 	return (double)(n * sizeof *p);
 }
 
-/* The best of many short runs: what disturbs a run only makes it slower. */
+/* The best of many short windows: what disturbs one only makes it slower. Their
+ * number depends on the processor time that the thread got, not on how long it
+ * waited for it. Memory is gone through window by window, again and again, so
+ * that what is larger than a cache has left it when its turn comes. */
 static void *run(void *argument)
 {
 	struct job *j = argument;
+	size_t at = 0;
 	pthread_barrier_wait(j->barrier);
+	const int64_t until = read_clock(CLOCK_THREAD_CPUTIME_ID) + j->ns;
 	do {
-		const int64_t start = now();
-		const double done = j->work ? j->work() : read_all(j->memory, j->bytes);
-		const double rate = done * 1e9 / (double)(now() - start);
+		const size_t bytes = j->bytes - at < WINDOW ? j->bytes - at : WINDOW;
+		const int64_t start = read_clock(CLOCK_MONOTONIC);
+		const double done = j->work ? j->work() : read_all(j->memory + at, bytes);
+		const double rate = done * 1e9 / (double)(read_clock(CLOCK_MONOTONIC) - start);
 		if (rate > j->best)
 			j->best = rate;
-	} while (now() < j->until);
+		at += bytes;
+		if (j->bytes - at < WINDOW / 2)
+			at = 0; /* what is left is too short for a window */
+	} while (read_clock(CLOCK_THREAD_CPUTIME_ID) < until);
 	return 0;
 }
 
@@ -99,11 +111,10 @@ static double measure(int threads, double (*work)(void), char *memory, size_t by
 	pthread_barrier_t barrier;
 	if (!ids || !jobs || pthread_barrier_init(&barrier, 0, (unsigned)threads))
 		exit(1);
-	const int64_t until = now() + ms * 1000000;
 	double sum = 0;
 	for (int t = 0; t < threads; t++) {
 		const size_t part = bytes / (size_t)threads / 4096 * 4096;
-		jobs[t] = (struct job){work, memory ? memory + (size_t)t * part : 0, part, until, &barrier, 0};
+		jobs[t] = (struct job){work, memory ? memory + (size_t)t * part : 0, part, ms * 1000000, &barrier, 0};
 		if (t > 0 && pthread_create(&ids[t], 0, run, &jobs[t]))
 			exit(1);
 	}

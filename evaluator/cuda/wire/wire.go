@@ -2,13 +2,14 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/1 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/2 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
 
-// Version is the version of the protocol; both sides refuse another.
-const Version = 1
+// Version is the version of the protocol; both sides refuse another. Version 2
+// times round by round as it is asked to, and decides nothing.
+const Version = 2
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -82,6 +83,13 @@ type Device struct {
 	DriverString string `json:"driver_version"` // NVML's "580.159.04"; "" without NVML
 	NVML         string `json:"nvml,omitempty"` // why NVML is not there; "" when it is
 	GraphLaunch  bool   `json:"graph_launch"`
+	// PowerLimitWatts is the limit that is enforced now; the application clocks
+	// are those that are set, and MaxClockMHz is the highest that NVML gives for
+	// the multiprocessors. 0 is unknown. NVML does not tell of locked clocks.
+	PowerLimitWatts   int `json:"power_limit_watts,omitempty"`
+	AppClockMHz       int `json:"app_clock_mhz,omitempty"`
+	AppMemoryClockMHz int `json:"app_memory_clock_mhz,omitempty"`
+	MaxClockMHz       int `json:"max_clock_mhz,omitempty"`
 }
 
 // OpenRequest begins a problem; an earlier one is forgotten with all its
@@ -173,7 +181,8 @@ type ParityRequest struct {
 	Geometry Geometry `json:"geometry"`
 	Shape    Shape    `json:"shape"`
 	Seed     uint64   `json:"seed"`
-	// Repeat is the number of launches whose outputs must be the same bits.
+	// Repeat is the number of launches whose outputs must be the same bits. Before
+	// the last one outputs hold poison, before the others ordinary numbers.
 	Repeat int `json:"repeat"`
 	// TimeoutNS bounds the launches; the backend kills a worker that stays
 	// longer.
@@ -186,10 +195,10 @@ type ParityAnswer struct {
 	Outputs []Output `json:"outputs,omitempty"`
 	// InputChanged names an input that the candidate wrote to.
 	InputChanged string `json:"input_changed,omitempty"`
-	// RedZone names a buffer outside whose bounds something was written, and
+	// Guard names a buffer outside whose bounds something was written, and
 	// where: the offset in bytes from the start of the buffer.
-	RedZone       string `json:"red_zone,omitempty"`
-	RedZoneOffset int64  `json:"red_zone_offset,omitempty"`
+	Guard       string `json:"guard,omitempty"`
+	GuardOffset int64  `json:"guard_offset,omitempty"`
 	// Different counts elements that another launch gave other bits.
 	Different int64 `json:"different,omitempty"`
 	ElapsedNS int64 `json:"elapsed_ns"`
@@ -259,33 +268,34 @@ type LaunchAnswer struct {
 	ElapsedNS int64  `json:"elapsed_ns"`
 }
 
-// TimeRequest times contenders at one shape, interleaved: in every round each
-// contender is timed once, in an order drawn from Seed. The first contender is
-// the baseline.
+// TimeRequest takes rounds of a race between contenders at one shape: in every
+// round each contender is timed once, in an order drawn from Seed. The first
+// contender is the baseline.
+//
+// A request without Continue begins a race: it makes the sets of inputs and the
+// graphs. The worker keeps them until another race begins, one of the binaries
+// is unloaded, a comparison is asked for, or another problem opens. Until then requests with
+// Continue take further rounds of it.
 type TimeRequest struct {
-	Contenders []Contender `json:"contenders"`
+	// Continue goes on with the race that was begun last: only Rounds, Last and
+	// Latencies are read then.
+	Continue   bool        `json:"continue,omitempty"`
+	Contenders []Contender `json:"contenders,omitempty"`
 	Shape      Shape       `json:"shape"`
-	Seed       uint64      `json:"seed"`
+	Seed       uint64      `json:"seed,omitempty"`
 	// Cold rotates the inputs past the last-level cache; else they rotate
 	// through a few sets that stay in it.
 	Cold bool `json:"cold,omitempty"`
-	// BatchNS is what one sample should take at least; the number of launches
+	// BatchNS is what one reading should take at least; the number of launches
 	// in a graph follows from it. A contender's first launches set it.
-	BatchNS int64 `json:"batch_ns"`
-	// Rounds are taken at least MinRounds and at most MaxRounds; between them
-	// sampling stops when BudgetNS is spent, or when the relative
-	// interquartile range of the ratios over the root of their number is below
-	// Precision ("precise"), or, with two contenders and Slower > 0, when the
-	// lower quartile of their ratios is above Slower ("slower"). Three rounds
-	// are enough when all ratios are far above it.
-	MinRounds int     `json:"min_rounds"`
-	MaxRounds int     `json:"max_rounds"`
-	BudgetNS  int64   `json:"budget_ns"`
-	Precision float64 `json:"precision,omitempty"`
-	Slower    float64 `json:"slower,omitempty"`
-	// Latencies is how many single launches are timed by the wall clock, from
-	// the call to the end of the synchronisation, after the rounds; none when
-	// those ended with "slower".
+	BatchNS int64 `json:"batch_ns,omitempty"`
+	// Rounds are as many as are taken. Last asks for one more, with other inputs
+	// in the same memory and poisoned outputs, after which the outputs of all
+	// sets are compared with the reference.
+	Rounds int  `json:"rounds"`
+	Last   bool `json:"last,omitempty"`
+	// Latencies is how many single launches are timed by the wall clock after
+	// the rounds, from the call to the end of the synchronisation.
 	Latencies int `json:"latencies,omitempty"`
 }
 
@@ -295,33 +305,33 @@ type Contender struct {
 	Geometry Geometry `json:"geometry"`
 }
 
-// TimeAnswer has the samples.
+// TimeAnswer has the readings of one request.
 type TimeAnswer struct {
 	Contenders []Timed `json:"contenders"`
-	// Stopped is "precise", "slower", "limit".
-	Stopped string `json:"stopped,omitempty"`
-	Before  State  `json:"before"`
-	After   State  `json:"after"`
+	// Before is the state at the end of the request before this one where the
+	// race goes on. Processes are in the state before a race and in that after its
+	// last round alone: to list them can take as long as a round.
+	Before State `json:"before"`
+	After  State `json:"after"`
 	// GPUNS is the time that the device spent in timed work, ElapsedNS what
 	// the request took.
 	GPUNS     int64 `json:"gpu_ns"`
 	ElapsedNS int64 `json:"elapsed_ns"`
 }
 
-// Timed is one contender's part.
+// Timed is one contender's part in the rounds of one request.
 type Timed struct {
 	Fault *Fault `json:"fault,omitempty"`
 	// SamplesNS has one entry per round: nanoseconds per launch between
-	// events; WallNS the same graph by the wall clock, per launch, from the
-	// call to the end of the device's synchronisation.
+	// events; WallNS the whole batch by the wall clock, from the call to the end
+	// of the device's synchronisation.
 	SamplesNS []float64 `json:"samples_ns"`
 	WallNS    []float64 `json:"wall_ns"`
 	Batch     int       `json:"batch"`
 	// LatencyNS are single launches, when asked for.
 	LatencyNS []float64 `json:"latency_ns,omitempty"`
-	// After compares what the last timed launches left with the reference: the
-	// worst over all sets of inputs. Every set was poisoned before the last
-	// round.
+	// After compares what the last round left with the reference: the worst over
+	// all sets of inputs.
 	After []Output `json:"after,omitempty"`
 	// Sets is the number of sets of inputs.
 	Sets int `json:"sets"`
@@ -361,9 +371,29 @@ type State struct {
 	Celsius        int      `json:"celsius,omitempty"`
 	Throttle       []string `json:"throttle,omitempty"` // the reasons, but for idle
 	UsedBytes      int64    `json:"used_bytes,omitempty"`
-	// OtherProcesses counts processes on the device besides the worker's own
-	// family, when NVML tells.
-	OtherProcesses int `json:"other_processes,omitempty"`
+	// Others are the processes on the device besides the worker's own family,
+	// when NVML tells.
+	Others []Process `json:"others,omitempty"`
+}
+
+// The reasons of [State.Throttle] for which the device is slower than it was
+// built to be.
+const (
+	HardwareSlowdown        = "hardware slowdown"
+	HardwareThermalSlowdown = "hardware thermal slowdown"
+	ThermalSlowdown         = "thermal slowdown"
+	PowerBrake              = "power brake"
+)
+
+// A Process uses the device.
+type Process struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name,omitempty"`
+	// Bytes is the memory that it holds, 0 when that is not known.
+	Bytes int64 `json:"bytes,omitempty"`
+	// Percent is the share of the time since the reading before this one, or of
+	// the last second, in which a kernel of it ran; 0 when that is not known.
+	Percent int `json:"percent,omitempty"`
 }
 
 // QuitRequest asks the worker to end.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,16 +22,16 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// The machine is shared by all benches of this process: what is compiled,
-// checked and sanitized holds one share of it, what is timed holds all of it.
-// The semaphore serves in the order of asking, so that a timing waits for what
-// is under way and nothing new overtakes it.
+// The machine is shared by all labs of this process: what is compiled, compared
+// and sanitized holds one share of it, what is timed holds all of it. The
+// semaphore serves in the order of asking, so that a timing waits for what is
+// under way and nothing new overtakes it.
 const wholeMachine = 1 << 30
 
 var machine = semaphore.NewWeighted(wholeMachine)
 
-// A bench is the CPU backend at work on one plan.
-type bench struct {
+// A lab is the CPU backend at work on one plan.
+type lab struct {
 	options  Options
 	plan     evaluator.Plan
 	log      *slog.Logger
@@ -41,18 +40,21 @@ type bench struct {
 	tool     *toolchain
 	scratch  string
 	problem  *problem
+	ref      *reference
 	tools    []evaluator.Tool
 	flavours []flavour // the sanitizers at work
 	harness  map[string]string
 	objdump  string
 	jobs     *semaphore.Weighted
 	desc     evaluator.Description
-	base     string // the part of every key that is the bench's
+	base     string // the part of every key that is the lab's
 	sandbox  bool
 
-	baseline *candidate
-	// launchTime is what one launch of the baseline took in parity, by shape.
-	launchTime map[string]time.Duration
+	// baselineSource is what candidates are compared with, at every shape;
+	// baseline is what the compiler made of it.
+	baselineSource kernels.Rendered
+	baselineMu     sync.Mutex
+	baseline       *candidate
 
 	peaksMu sync.Mutex
 	peaks   map[string]float64
@@ -61,33 +63,40 @@ type bench struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	calls  sync.WaitGroup
+	calls  sync.WaitGroup // calls under way, and sessions
 	mu     sync.Mutex
 	closed bool
 }
 
-var _ evaluator.Bench = (*bench)(nil)
+var _ evaluator.Lab = (*lab)(nil)
 
-// candidate is what Binary.Handle holds.
+// A candidate is what Artifact.Handle holds.
 type candidate struct {
 	src   kernels.Rendered
 	clean compiled
 	glue  string
-	hash  string
 }
 
 var errClosed = evaluator.ErrBenchClosed
 
-func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Bench, err error) {
+func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Lab, err error) {
 	o := b.options
 	q, err := newProblem(plan)
 	if err != nil {
 		return nil, err
 	}
+	name := plan.Definition.Name
+	if len(plan.Implementations) == 0 {
+		return nil, fmt.Errorf("kernel %s: no implementation for the CPU was chosen", name)
+	}
 	for _, im := range plan.Implementations {
 		if err := supported(im); err != nil {
 			return nil, err
 		}
+	}
+	baseline, err := renderBaseline(plan.Implementations[0], plan.Tune)
+	if err != nil {
+		return nil, fmt.Errorf("%w: kernel %s: %w", ErrBaseline, name, err)
 	}
 	dir := o.CacheDir
 	if dir == "" {
@@ -102,9 +111,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &bench{
+	h := &lab{
 		options: o, plan: plan, log: o.Logger, launcher: programs.NewLauncher(), cache: c, problem: q,
-		harness: map[string]string{}, launchTime: map[string]time.Duration{},
+		harness: map[string]string{}, baselineSource: baseline,
 		ctx: life, cancel: cancel, sandbox: !o.noSandbox,
 	}
 	defer func() {
@@ -139,9 +148,6 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Be
 		return nil, err
 	}
 	h.desc.Device.Peaks = maps.Clone(h.peaks)
-	if err := h.proveBaseline(ctx); err != nil {
-		return nil, err
-	}
 	return h, nil
 }
 
@@ -158,8 +164,8 @@ func supported(im *kernels.Implementation) error {
 	return nil
 }
 
-// enter counts a call and ties its context to the bench's life.
-func (h *bench) enter(ctx context.Context) (context.Context, func(), error) {
+// enter counts a call and ties its context to the lab's life.
+func (h *lab) enter(ctx context.Context) (context.Context, func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -172,7 +178,7 @@ func (h *bench) enter(ctx context.Context) (context.Context, func(), error) {
 }
 
 // share waits for a job's slot and for the machine to be free of timings.
-func (h *bench) share(ctx context.Context) (func(), error) {
+func (h *lab) share(ctx context.Context) (func(), error) {
 	if err := h.jobs.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
@@ -183,14 +189,14 @@ func (h *bench) share(ctx context.Context) (func(), error) {
 	return func() { machine.Release(1); h.jobs.Release(1) }, nil
 }
 
-// Describe implements [evaluator.Bench]. The peaks are those that were known
-// when the bench was opened: what is measured anew for a candidate that seems
-// impossible serves to judge it, and to describe the next bench.
-func (h *bench) Describe() evaluator.Description { return h.desc }
+// Describe implements [evaluator.Lab]. The peaks are those that were known when
+// the lab was opened: what is measured later serves to describe the next lab.
+func (h *lab) Describe() evaluator.Description { return h.desc }
 
-func (h *bench) describe() {
+func (h *lab) describe() {
 	d := evaluator.Description{
 		Backend: "cpu", Device: describeDevice(), Kernel: h.plan.Definition.Name,
+		Baseline: h.plan.Implementations[0].Baseline().String(),
 		Compiler: h.tool.version, Tools: h.tools, Harness: harnessVersion,
 	}
 	d.Device.Facts["compiler"] = h.tool.version
@@ -217,8 +223,8 @@ func (h *bench) describe() {
 	h.base = cache.Key(parts...)
 }
 
-// Close implements [evaluator.Bench].
-func (h *bench) Close() error {
+// Close implements [evaluator.Lab].
+func (h *lab) Close() error {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -236,85 +242,64 @@ func (h *bench) Close() error {
 	return nil
 }
 
-// Compile implements [evaluator.Bench]. The sanitizer flavours are compiled
-// when their stage comes: most candidates that fail never reach it.
-func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Binary, evaluator.Outcome, error) {
+// Build implements [evaluator.Lab]. The sanitizer flavours are compiled by
+// Launch: most candidates that fail never reach it.
+func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifact, evaluator.BuildReport, error) {
+	parts := []string{h.base, src.Hash}
+	built := src
+	if h.plan.Debug {
+		// They come after the candidate's own flags, and before a sanitizer's.
+		built.Flags = append(slices.Clone(src.Flags), "-Og", "-g", "-UNDEBUG")
+		parts = append(parts, "debug")
+	}
+	a, report, err := h.build(ctx, built, cache.Key(append(parts, h.baselineSource.Hash)...))
+	a.Source = src
+	return a, report, err
+}
+
+func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a evaluator.Artifact, report evaluator.BuildReport, err error) {
 	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		return evaluator.Binary{}, evaluator.Outcome{}, err
+		return a, report, err
 	}
 	defer leave()
 	release, err := h.share(ctx)
 	if err != nil {
-		return evaluator.Binary{}, evaluator.Outcome{}, err
+		return a, report, err
 	}
 	defer release()
-	parts := []string{h.base, src.Hash}
-	if h.plan.Debug {
-		// They come after the candidate's own flags, and before a sanitizer's.
-		src.Flags = append(slices.Clone(src.Flags), "-Og", "-g", "-UNDEBUG")
-		parts = append(parts, "debug")
-	}
-	bin, outcome, err := h.compile(ctx, src)
-	if bin == nil {
-		return evaluator.Binary{}, outcome, err
-	}
-	if h.baseline != nil {
-		parts = append(parts, h.baseline.src.Hash)
-	}
-	return evaluator.Binary{Hash: bin.hash, Key: cache.Key(parts...), Handle: bin}, outcome, err
-}
-
-func (h *bench) compile(ctx context.Context, src kernels.Rendered) (*candidate, evaluator.Outcome, error) {
 	f := cleanFlavour()
 	g := glue(&h.plan.Definition.Problem, src.Entry, func(s kernels.Scalar) string { return s.DType.C() })
 	out, err := h.tool.compile(ctx, f.compilation(&src, g))
 	var refused *errCompile
 	if errors.As(err, &refused) {
-		return nil, evaluator.Outcome{
-			Verdict: evaluator.Compile, Reason: refused.summary,
-			Evidence: []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Failed, Detail: refused.log}},
-		}, nil
+		return a, evaluator.BuildReport{Refused: refused.summary, Log: refused.log}, nil
 	}
 	if err != nil {
-		return nil, evaluator.Outcome{}, err
-	}
-	evidence := []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Passed, Detail: out.Log}}
-	for _, re := range src.Implementation.Blocking {
-		for line := range strings.Lines(out.Log) {
-			if re.MatchString(line) {
-				reason := "a diagnostic that blocks: " + printable(line)
-				return nil, evaluator.Outcome{
-					Verdict: evaluator.Compile, Reason: reason,
-					Evidence: append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Failed, Detail: reason}),
-				}, nil
-			}
-		}
-	}
-	if len(src.Implementation.Blocking) > 0 {
-		evidence = append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Passed})
+		return a, report, err
 	}
 	hash, err := codeHash(out.Object, src.Threads)
 	if err != nil {
-		return nil, evaluator.Outcome{}, fmt.Errorf("reading the compiler's output: %w", err)
+		return a, report, fmt.Errorf("reading the compiler's output: %w", err)
 	}
-	evidence = append(evidence, evaluator.Evidence{Check: "binary", Outcome: evaluator.Passed, Value: float64(len(out.Object)), Unit: "bytes", Detail: hash})
-	return &candidate{src: src, clean: out, glue: g, hash: hash}, evaluator.Outcome{Evidence: evidence}, nil
+	a = evaluator.Artifact{
+		Hash: hash, Key: key, Source: src, Threads: src.Threads,
+		Handle: &candidate{src: src, clean: out, glue: g},
+	}
+	return a, evaluator.BuildReport{Log: out.Log, Bytes: len(out.Object)}, nil
 }
 
-func handle(bin evaluator.Binary) (*candidate, error) {
-	b, ok := bin.Handle.(*candidate)
+func handle(a evaluator.Artifact) (*candidate, error) {
+	c, ok := a.Handle.(*candidate)
 	if !ok {
-		return nil, errors.New("the binary was not made by this bench")
+		return nil, errors.New("the artifact was not made by this lab")
 	}
-	return b, nil
+	return c, nil
 }
 
-// prepare makes inputs and reference outputs of every shape and proves the
-// tolerance.
-func (h *bench) prepare(ctx context.Context) error {
-	ref, err := h.buildReference(ctx)
-	if err != nil {
+// prepare makes inputs and reference outputs of every shape.
+func (h *lab) prepare(ctx context.Context) (err error) {
+	if h.ref, err = h.buildReference(ctx); err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
@@ -327,23 +312,85 @@ func (h *bench) prepare(ctx context.Context) error {
 					return err
 				}
 				defer release()
-				d.expected[v], err = ref.outputs(gctx, d, d.inputs[v], v)
+				d.expected[v], err = h.ref.outputs(gctx, d, d.inputs[v], v)
 				return err
 			})
 		}
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	return g.Wait()
+}
+
+// Control implements [evaluator.Lab].
+func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]evaluator.Output, error) {
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return h.problem.checkControls(func(d *shapeData, i, j int) ([]expected, error) {
+	defer leave()
+	d, err := h.problem.at(s)
+	if err != nil {
+		return nil, err
+	}
+	var swapped []expected
+	switch c.Kind {
+	case kernels.Zeros, kernels.Mean:
+	case kernels.Swapped:
+		i, j := h.problem.index(c.Buffers[0]), h.problem.index(c.Buffers[1])
+		if i < 0 || j < 0 || d.layout.buffers[i].elements != d.layout.buffers[j].elements {
+			return nil, nil
+		}
+		release, err := h.share(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		inputs := slices.Clone(d.inputs[0])
 		inputs[i], inputs[j] = inputs[j], inputs[i]
-		return ref.outputs(ctx, d, inputs, -1)
-	})
+		if swapped, err = h.ref.outputs(ctx, d, inputs, -1); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("the CPU backend has no negative control %q", c.Kind)
+	}
+	var outputs []evaluator.Output
+	for b, p := range d.layout.buffers {
+		if p.role == roleIn {
+			continue
+		}
+		e := d.expected[0][b]
+		constant := 0.0
+		if c.Kind == kernels.Mean {
+			constant = e.mean()
+		}
+		wrong := make([]byte, 8*len(e.values))
+		for i := range e.values {
+			v := constant
+			if swapped != nil {
+				v = swapped[b].values[i]
+			}
+			f64.put(wrong, i, v)
+		}
+		o := e.compare(wrong, f64, nil)
+		o.Name = p.name
+		outputs = append(outputs, o)
+	}
+	return outputs, nil
+}
+
+// Recall implements [evaluator.Lab].
+func (h *lab) Recall(key string) bool {
+	_, ok := h.cache.Get("baselines", cache.Key(h.base, key), nil)
+	return ok
+}
+
+// Remember implements [evaluator.Lab].
+func (h *lab) Remember(key string) {
+	// A full disk costs the next run some time, and this one nothing.
+	_ = h.cache.Put("baselines", cache.Key(h.base, key), nil, nil)
 }
 
 // start starts a harness of a flavour with an object and loads it.
-func (h *bench) start(ctx context.Context, f *flavour, object []byte, a *arena, env []string, threads int) (*process, error) {
+func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, env []string, threads int) (*process, error) {
 	file, err := objectFile(object)
 	if err != nil {
 		return nil, err
@@ -376,27 +423,10 @@ func (p *process) setShape(d *shapeData, base int) error {
 	return err
 }
 
-// deadline bounds one launch at a shape: far above what the baseline takes.
-func (h *bench) deadline(d *shapeData, launches int) time.Duration {
-	limit := h.options.Timeout
-	if t, ok := h.launchTime[d.shape.Name]; ok {
-		limit = min(limit, max(5*time.Second, time.Duration(launches)*200*t))
+// limit bounds one launch or batch.
+func (h *lab) limit(asked time.Duration) time.Duration {
+	if asked > 0 {
+		return min(asked, h.options.Timeout)
 	}
-	return limit
-}
-
-// fault turns a candidate's failure into an outcome; other errors stay.
-func fault(err error, evidence []evaluator.Evidence, check string) (evaluator.Outcome, error) {
-	var f *failure
-	if !errors.As(err, &f) {
-		return evaluator.Outcome{Evidence: evidence}, err
-	}
-	detail := f.reason
-	if text := strings.TrimSpace(f.log); text != "" {
-		detail += "\n" + text
-	}
-	return evaluator.Outcome{
-		Verdict: f.verdict, Reason: check + ": " + f.reason,
-		Evidence: append(evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Detail: detail}),
-	}, nil
+	return h.options.Timeout
 }

@@ -23,8 +23,9 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// A bench is the CUDA backend at work on one plan.
-type bench struct {
+// A lab is the CUDA backend at work on one plan: it builds, runs and measures
+// what it is given, and reports.
+type lab struct {
 	options    Options
 	plan       evaluator.Plan
 	log        *slog.Logger
@@ -41,13 +42,13 @@ type bench struct {
 	workerPath string
 	limits     map[string]any
 	desc       evaluator.Description
-	base       string // the part of every key that is the bench's
+	base       string // the part of every key that is the lab's
 	serial     atomic.Int64
 	compiling  *semaphore.Weighted
 
+	baseMu    sync.Mutex
 	baselines map[*shapeData]*candidate
-	// parityTime is what one comparison of the baseline takes, by shape.
-	parityTime map[*shapeData]time.Duration
+	made      map[string]*candidate // baselines, by what they were made from
 
 	peaksMu sync.Mutex
 	peaks   map[string]float64
@@ -63,9 +64,12 @@ type bench struct {
 	closed bool
 }
 
-var _ evaluator.Bench = (*bench)(nil)
+var (
+	_ evaluator.Lab      = (*lab)(nil)
+	_ evaluator.Profiler = (*lab)(nil)
+)
 
-// A candidate is what Binary.Handle holds.
+// A candidate is what Artifact.Handle holds.
 type candidate struct {
 	name    string // in the worker
 	src     kernels.Rendered
@@ -76,6 +80,9 @@ type candidate struct {
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
 	geometry    map[*shapeData]wire.Geometry
 	unsupported map[*shapeData]string
+	// lost says that a worker died with it without a word. Its next one is fresh:
+	// whoever killed that one may have killed others that nobody has missed yet.
+	lost atomic.Bool
 }
 
 func (c *candidate) load() wire.LoadRequest {
@@ -85,7 +92,7 @@ func (c *candidate) load() wire.LoadRequest {
 	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: c.src.Entry}
 }
 
-func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *bench, err error) {
+func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err error) {
 	o := b.options
 	q, err := newProblem(plan)
 	if err != nil {
@@ -104,7 +111,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *bench, err 
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &bench{
+	h := &lab{
 		options: o, plan: plan, log: o.Logger, launcher: process.NewLauncher(), cache: c, problem: q,
 		ctx: life, cancel: cancel,
 	}
@@ -164,9 +171,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *bench, err 
 	return h, nil
 }
 
-func (h *bench) init() {
+func (h *lab) init() {
 	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
-	h.baselines = map[*shapeData]*candidate{}
+	h.baselines, h.made = map[*shapeData]*candidate{}, map[string]*candidate{}
 }
 
 func openCache(o Options) (*cache.Cache, error) {
@@ -181,7 +188,7 @@ func openCache(o Options) (*cache.Cache, error) {
 	return cache.New(dir, o.CacheSize)
 }
 
-func (h *bench) newGPU(d wire.Device) *gpu {
+func (h *lab) newGPU(d wire.Device) *gpu {
 	g := &gpu{device: d, gate: newGate(), startup: &startup{}, tools: map[string]*pool{}}
 	g.parity = h.newPool(g, "parity", h.options.ParityWorkers)
 	// The gate lets in one at a time; all others wait there, where they are seen.
@@ -191,7 +198,7 @@ func (h *bench) newGPU(d wire.Device) *gpu {
 }
 
 // findCompiler chooses the compiler.
-func (h *bench) findCompiler(ctx context.Context) error {
+func (h *lab) findCompiler(ctx context.Context) error {
 	o := h.options
 	timeout := max(o.Timeout, time.Minute)
 	if o.compiler != nil {
@@ -222,8 +229,8 @@ func (h *bench) findCompiler(ctx context.Context) error {
 	return nil
 }
 
-// enter counts a call and ties its context to the bench's life.
-func (h *bench) enter(ctx context.Context) (context.Context, func(), error) {
+// enter counts a call and ties its context to the lab's life.
+func (h *lab) enter(ctx context.Context) (context.Context, func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -235,14 +242,15 @@ func (h *bench) enter(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); cancel(nil); h.calls.Done() }, nil
 }
 
-// Describe implements [evaluator.Bench]. The peaks are those that were known
-// when the bench was opened.
-func (h *bench) Describe() evaluator.Description { return h.desc }
+// Describe implements [evaluator.Lab]. The peaks are those that were known when
+// the lab was opened.
+func (h *lab) Describe() evaluator.Description { return h.desc }
 
-func (h *bench) describe() {
+func (h *lab) describe() {
 	d := evaluator.Description{
 		Backend: "cuda", Device: describeDevice(h.devices()), Kernel: h.plan.Definition.Name,
 		Compiler: h.compiler.version(), Tools: h.tools, Harness: harnessVersion,
+		Baseline: h.plan.Implementations[0].Baseline().String(),
 	}
 	for _, im := range h.plan.Implementations {
 		d.Implementations = append(d.Implementations, im.Name)
@@ -267,7 +275,7 @@ func (h *bench) describe() {
 	h.base = cache.Key(parts...)
 }
 
-func (h *bench) devices() []wire.Device {
+func (h *lab) devices() []wire.Device {
 	var list []wire.Device
 	for _, g := range h.gpus {
 		list = append(list, g.device)
@@ -275,8 +283,8 @@ func (h *bench) devices() []wire.Device {
 	return list
 }
 
-// Close implements [evaluator.Bench].
-func (h *bench) Close() error {
+// Close implements [evaluator.Lab].
+func (h *lab) Close() error {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -318,45 +326,54 @@ func (g *gpu) pools() []*pool {
 	return list
 }
 
-// Compile implements [evaluator.Bench].
-func (h *bench) Compile(ctx context.Context, src kernels.Rendered) (evaluator.Binary, evaluator.Outcome, error) {
+// Build implements [evaluator.Lab].
+func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifact, evaluator.BuildReport, error) {
 	ctx, leave, err := h.enter(ctx)
 	if err != nil {
-		return evaluator.Binary{}, evaluator.Outcome{}, err
+		return evaluator.Artifact{}, evaluator.BuildReport{}, err
 	}
 	defer leave()
-	defer h.stages.enter(evaluator.StageCompile)()
-	c, outcome, err := h.compile(ctx, src, h.plan.Debug)
+	defer h.stages.enter(evaluator.StageCompile, new(candidate))()
+	c, report, err := h.compile(ctx, src, h.plan.Debug, false)
 	if c == nil {
-		return evaluator.Binary{}, outcome, err
+		return evaluator.Artifact{}, report, err
 	}
 	parts := []string{h.base, src.Hash, c.hash}
+	h.baseMu.Lock()
 	for _, d := range h.problem.tune {
 		if b := h.baselines[d]; b != nil {
 			parts = append(parts, b.hash)
 		}
 	}
+	h.baseMu.Unlock()
 	if h.plan.Debug {
 		parts = append(parts, "debug")
 	}
-	return evaluator.Binary{Hash: c.hash, Key: cache.Key(parts...), Handle: c}, outcome, err
+	return h.artifact(c, cache.Key(parts...)), report, nil
 }
 
-// wmmaTrap is what nvcc says where it compiles WMMA on a local array to a trap.
-const wmmaTrap = "cannot perform wmma load or store on local memory"
+func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
+	a := evaluator.Artifact{Hash: c.hash, Key: key, Source: c.src, Unsupported: map[string]string{}, Handle: c}
+	for d, why := range c.unsupported {
+		a.Unsupported[d.shape.Name] = why
+	}
+	return a
+}
 
-func (h *bench) compile(ctx context.Context, src kernels.Rendered, debug bool) (*candidate, evaluator.Outcome, error) {
+// compile makes a candidate; it is nil where the report says why there is none.
+func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline bool) (*candidate, evaluator.BuildReport, error) {
+	var report evaluator.BuildReport
 	c := &candidate{
 		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src,
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
-	if out := h.geometries(c); out.Verdict != "" {
-		return nil, out, nil
+	if report.Geometry = h.geometries(c, baseline); report.Geometry != "" {
+		return nil, report, nil
 	}
 	im := src.Implementation
 	arch, err := architecture(im.Target, h.gpus[0].device.Capability, h.compiler.architectures())
 	if err != nil {
-		return nil, evaluator.Outcome{}, fmt.Errorf("implementation %s: %w", im.Name, err)
+		return nil, report, fmt.Errorf("implementation %s: %w", im.Name, err)
 	}
 	files := maps.Clone(src.Files)
 	if files == nil {
@@ -371,41 +388,24 @@ func (h *bench) compile(ctx context.Context, src kernels.Rendered, debug bool) (
 		out, err = h.build(ctx, u)
 	}
 	if errors.As(err, &no) {
-		return nil, evaluator.Outcome{
-			Verdict: evaluator.Compile, Reason: no.summary,
-			Evidence: []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Failed, Detail: no.log}},
-		}, nil
+		report.Refused, report.Log = no.summary, no.log
+		return nil, report, nil
 	}
 	if err != nil {
-		return nil, evaluator.Outcome{}, err
+		return nil, report, err
 	}
 	c.out = out
-	evidence := []evaluator.Evidence{{Check: "compiler", Outcome: evaluator.Passed, Detail: out.Log}}
-	for line := range strings.Lines(out.Log) {
-		blocks := strings.Contains(strings.ToLower(line), wmmaTrap)
-		for _, re := range im.Blocking {
-			blocks = blocks || re.MatchString(line)
-		}
-		if blocks {
-			reason := "a diagnostic that blocks: " + printable(line)
-			return nil, evaluator.Outcome{
-				Verdict: evaluator.Compile, Reason: reason,
-				Evidence: append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Failed, Detail: reason}),
-			}, nil
-		}
-	}
-	evidence = append(evidence, evaluator.Evidence{Check: "blocking diagnostics", Outcome: evaluator.Passed})
+	report.Log, report.Bytes = out.Log, len(out.Cubin)
 	if c.hash, err = codeHash(out.Cubin, h.launchText(c)); err != nil {
-		return nil, evaluator.Outcome{}, fmt.Errorf("reading the compiler's output: %w", err)
+		return nil, report, fmt.Errorf("reading the compiler's output: %w", err)
 	}
 	c.path = filepath.Join(h.scratch, c.name+".cubin")
 	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
-		return nil, evaluator.Outcome{}, err
+		return nil, report, err
 	}
 	// Workers read the file for as long as somebody holds the candidate.
 	runtime.AddCleanup(c, remove, c.path)
-	evidence = append(evidence, evaluator.Evidence{Check: "binary", Outcome: evaluator.Passed, Value: float64(len(out.Cubin)), Unit: "bytes", Detail: c.hash})
-	return c, evaluator.Outcome{Evidence: evidence}, nil
+	return c, report, nil
 }
 
 // candidateSource is what is compiled: the declaration first, so that a wrong
@@ -414,28 +414,27 @@ func candidateSource(src kernels.Rendered) string {
 	return "#include \"" + kernels.HeaderFile + "\"\n#line 1 \"" + sourceFile + "\"\n" + src.Source
 }
 
-// geometries computes the launch at every shape that the candidate can
-// compute.
-func (h *bench) geometries(c *candidate) evaluator.Outcome {
+// geometries computes the launch at every shape that the candidate can compute,
+// and says why there is none at one that it must: a tuned one, if it is no
+// baseline.
+func (h *lab) geometries(c *candidate, baseline bool) string {
 	im := c.src.Implementation
 	for _, d := range h.problem.shapes() {
-		if err := im.Supports(c.src.Genome, d.shape, h.limits); err != nil && !d.tuned {
+		if err := im.Supports(c.src.Genome, d.shape, h.limits); err != nil && (baseline || !d.tuned) {
 			c.unsupported[d] = err.Error()
 			continue
 		}
 		geo, err := im.Geometry(c.src.Genome, d.shape)
 		if err != nil {
-			return evaluator.Outcome{Verdict: evaluator.Render, Reason: err.Error(), Evidence: []evaluator.Evidence{{
-				Check: "launch geometry", Outcome: evaluator.Failed, Detail: err.Error(),
-			}}}
+			return err.Error()
 		}
 		c.geometry[d] = geometry(geo)
 	}
-	return evaluator.Outcome{}
+	return ""
 }
 
 // launchText names the launch at every shape.
-func (h *bench) launchText(c *candidate) string {
+func (h *lab) launchText(c *candidate) string {
 	var s strings.Builder
 	for _, d := range h.problem.shapes() {
 		if why := c.unsupported[d]; why != "" {
@@ -448,7 +447,7 @@ func (h *bench) launchText(c *candidate) string {
 }
 
 // build compiles, or takes the result from the cache.
-func (h *bench) build(ctx context.Context, u unit) (compiled, error) {
+func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	key := u.key(h.compiler.identity())
 	var out compiled
 	if cubin, ok := h.cache.Get("cubins", key, &out); ok {
@@ -469,79 +468,47 @@ func (h *bench) build(ctx context.Context, u unit) (compiled, error) {
 }
 
 // acquireCore waits for a core to compile or disassemble on.
-func (h *bench) acquireCore(ctx context.Context) error {
+func (h *lab) acquireCore(ctx context.Context) error {
 	h.compileQueue.Add(1)
 	defer h.compileQueue.Add(-1)
 	return h.compiling.Acquire(ctx, 1)
 }
 
-func handle(bin evaluator.Binary) (*candidate, error) {
-	c, ok := bin.Handle.(*candidate)
+// handle finds the candidate of an artifact.
+func handle(a evaluator.Artifact) (*candidate, error) {
+	c, ok := a.Handle.(*candidate)
 	if !ok {
-		return nil, errors.New("the binary was not made by this bench")
+		return nil, errors.New("the artifact was not built by this lab")
 	}
 	return c, nil
 }
 
-// stage enters a call of a stage for a binary.
-func (h *bench) stage(ctx context.Context, stage evaluator.Stage, bin evaluator.Binary) (context.Context, *candidate, func(), error) {
-	ctx, leave, err := h.enter(ctx)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	c, err := handle(bin)
-	if err != nil {
-		leave()
-		return nil, nil, nil, err
-	}
-	out := h.stages.enter(stage)
-	return ctx, c, func() { out(); leave() }, nil
+// Recall implements [evaluator.Lab].
+func (h *lab) Recall(key string) bool {
+	_, ok := h.cache.Get("remembered", cache.Key(key), nil)
+	return ok
 }
 
-// A failure is a candidate's own fault, met while it ran.
-type failure struct {
-	verdict evaluator.Verdict
-	reason  string
-	detail  string
+// Remember implements [evaluator.Lab].
+func (h *lab) Remember(key string) {
+	// A full disk costs the next run some time, and this one nothing.
+	_ = h.cache.Put("remembered", cache.Key(key), nil, nil)
 }
 
-func (f *failure) Error() string { return f.reason }
-
-// blame makes a candidate's failure out of how a worker ended with it, and
-// leaves errors of the machine as they are. Of a worker that died without a
-// word it is called only when that has happened twice.
-func blame(err error) error {
+// blame says who is to blame for how a worker ended with a candidate in it: the
+// candidate when it did not answer in time, and nobody knows when the worker
+// died without a word. Errors of the machine stay as they are.
+func blame(err error, in ...*candidate) error {
 	var late *timeoutError
 	var died *workerError
 	switch {
 	case errors.As(err, &late):
-		return &failure{evaluator.Timeout, late.Error(), ""}
+		return &evaluator.Fault{Hang: true, Reason: late.Error()}
 	case errors.As(err, &died):
-		return &failure{evaluator.Launch, "the process that ran it died, twice: " + died.reason, died.stderr}
+		for _, c := range in {
+			c.lost.Store(true)
+		}
+		return &evaluator.Lost{Reason: died.reason, Log: died.stderr}
 	}
 	return err
-}
-
-// outcome turns a candidate's failure into an outcome; other errors stay.
-func outcome(err error, evidence []evaluator.Evidence, check string) (evaluator.Outcome, error) {
-	var f *failure
-	if !errors.As(err, &f) {
-		return evaluator.Outcome{Evidence: evidence}, err
-	}
-	detail := f.reason
-	if text := strings.TrimSpace(f.detail); text != "" {
-		detail += "\n" + text
-	}
-	return evaluator.Outcome{
-		Verdict: f.verdict, Reason: check + ": " + f.reason,
-		Evidence: append(evidence, evaluator.Evidence{Check: check, Outcome: evaluator.Failed, Detail: detail}),
-	}, nil
-}
-
-func launchFailure(f *wire.Fault) *failure {
-	verdict := evaluator.Launch
-	if f.Name == "CUDA_ERROR_LAUNCH_TIMEOUT" {
-		verdict = evaluator.Timeout
-	}
-	return &failure{verdict, faultText(f), ""}
 }

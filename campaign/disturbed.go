@@ -1,0 +1,159 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/store"
+)
+
+const (
+	// maxDisturbed is how many disturbed results, without one between them that
+	// could be timed, pause the campaign.
+	maxDisturbed = 5
+	// maxAgain bounds the candidates that are measured again: the newest of them.
+	// With more, the machine was disturbed for most of the campaign, and the
+	// search did not find its way by what it was told.
+	maxAgain = 64
+	// calmEvery is how often a paused campaign looks at the machine, and calmLooks
+	// how many looks in a row must find it calm. Where the evaluator cannot tell,
+	// the campaign waits for blindWait and tries.
+	calmEvery = 5 * time.Second
+	calmLooks = 2
+	blindWait = time.Minute
+)
+
+// machine keeps account of what results say about the machine. The error is
+// ErrInfrastructure.
+func (r *runner) machine(res evaluator.Result) error {
+	if len(res.Timings) > 0 {
+		r.disturbed = 0 // a candidate that does not compile says nothing about the machine
+	}
+	switch {
+	case res.Verdict != evaluator.Infrastructure:
+		r.failures = 0
+	case res.Disturbed != "":
+		r.disturbed++
+		r.disturbs = res.Disturbed
+	default:
+		if r.failures++; r.failures >= maxInfrastructure {
+			return fmt.Errorf("%w: %d results in a row, the last: %s", ErrInfrastructure, r.failures, res.Reason)
+		}
+	}
+	return nil
+}
+
+// pause waits until the machine is calm, the campaign is drained or ctx ends.
+// Nothing is being evaluated. In the log a pause is a stop and a resumption, so
+// that it does not count for those that read the log either.
+func (r *runner) pause(ctx context.Context) error {
+	begin := time.Now()
+	why, wait := r.disturbs, calmEvery
+	if c, ok := evaluator.ConditionsOf(ctx, r.problem.Evaluator); !ok {
+		wait = blindWait
+	} else if c.Disturbed != "" {
+		why = c.Disturbed
+	}
+	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "paused: " + why, Evaluated: r.evaluated()}})
+	r.notes = append(r.notes, Event{Paused: &Paused{Reason: why}})
+	if err := r.flush(); err != nil {
+		return err
+	}
+	err := r.calm(ctx, wait)
+	took := time.Since(begin)
+	r.paused += took
+	if lerr := r.logResume(store.Continued, r.evaluated()); lerr != nil {
+		return lerr
+	}
+	if err == nil && !r.interrupt {
+		r.notes = append(r.notes, Event{Continued: &Continued{After: took}})
+	}
+	return err
+}
+
+// calm waits for the end of a pause, looking at the machine each time that wait
+// is over.
+func (r *runner) calm(ctx context.Context, wait time.Duration) error {
+	for looks := 0; looks < calmLooks; looks++ {
+		select {
+		case <-time.After(wait):
+		case <-r.opts.Drain:
+			r.interrupt = true
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c, ok := evaluator.ConditionsOf(ctx, r.problem.Evaluator)
+		if !ok {
+			r.disturbed = maxDisturbed - 1 // one more is enough to wait again
+			return nil
+		}
+		if c.Disturbed != "" {
+			looks = -1
+		}
+	}
+	r.disturbed = 0
+	return nil
+}
+
+// measureAgain measures the candidates once more that the machine disturbed,
+// unless the log has it. The search is over, and is not told.
+func (r *runner) measureAgain(ctx context.Context) error {
+	var disturbed []int
+	for i, c := range r.candidates {
+		if c.told && c.disturbed {
+			disturbed = append(disturbed, i)
+		}
+	}
+	for k, i := range disturbed {
+		c := &r.candidates[i]
+		was := c.verdict
+		if logged := r.past.measured[i]; logged != nil {
+			c.take(logged)
+		} else if k < len(disturbed)-maxAgain {
+			continue
+		} else {
+			if r.disturbed >= maxDisturbed {
+				if err := r.pause(ctx); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-r.opts.Drain:
+				r.interrupt = true
+			default:
+			}
+			if r.interrupt {
+				return nil
+			}
+			res, err := r.evaluate(ctx, 0, job{index: i, id: c.id, genome: c.genome, incumbent: r.incumbent()})
+			if err != nil {
+				return err
+			}
+			t, err := c.judged(i, res)
+			if err != nil {
+				return err
+			}
+			r.past.finals = nil // they did not have this one
+			r.log(store.Event{Kind: store.KindMeasured, Measured: t})
+			if r.opts.Listen != nil {
+				r.notes = append(r.notes, Event{Measured: r.announced(i, res, false)})
+			}
+			if err := r.flush(); err != nil {
+				return err
+			}
+			if err := r.machine(res); err != nil {
+				return err
+			}
+		}
+		c.again = true
+		if r.verdicts[was]--; r.verdicts[was] == 0 {
+			delete(r.verdicts, was)
+		}
+		r.verdicts[c.verdict]++
+		r.consider(i)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/evaluator"
+)
+
+// TestPauseIsSaid: lines, the terminal and JSON tell of a pause, of its end, and of
+// candidates that are measured again.
+func TestPauseIsSaid(t *testing.T) {
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.Local)
+	events := []campaign.Event{
+		{Time: at, Paused: &campaign.Paused{Reason: "python3 (pid 812) uses the GPU (97%)"}},
+		{Time: at.Add(time.Minute), Continued: &campaign.Continued{After: time.Minute}},
+		{Time: at.Add(time.Minute), Measured: &campaign.Evaluated{Index: 3, Candidate: "a", Operator: "seed", Result: evaluator.Result{
+			Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5, 0.01),
+		}}},
+	}
+	lines := []string{
+		"12:00:00 paused: python3 (pid 812) uses the GPU (97%); the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n",
+		"12:01:00 continued after a pause of 1m0s\n",
+		"2.000x  seed  measured again\n",
+	}
+	var text, js, live bytes.Buffer
+	terminal := newLivePrinter(&live, 1, nil)
+	for _, p := range []printer{&textPrinter{w: &text}, jsonPrinter{&js, &js}, terminal} {
+		for _, e := range events {
+			p.event(e)
+		}
+		p.close()
+	}
+	for _, want := range lines {
+		if !strings.Contains(text.String(), want) || !strings.Contains(live.String(), want) {
+			t.Errorf("no %q in\n%s\nor in\n%s", want, text.String(), live.String())
+		}
+	}
+	for _, want := range []string{
+		`{"event":"paused","reason":"python3 (pid 812) uses the GPU (97%)"}`, `{"event":"continued","after_ns":60000000000}`,
+		`{"event":"measured","index":3,"candidate":"a",`, `"verdict":"correct"`,
+	} {
+		if !strings.Contains(js.String(), want) {
+			t.Errorf("no %s in\n%s", want, js.String())
+		}
+	}
+	if terminal.paused != (time.Time{}) {
+		t.Error("the terminal's clock stands still")
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/store"
+)
+
+// TestPrintVerification: what was compared is said, and a busy machine is neither.
+func TestPrintVerification(t *testing.T) {
+	correct := evaluator.Result{Verdict: evaluator.Correct, Fitness: 1 / 3.057, Timings: rounds(1/3.057, 0.01)}
+	fresh := &evaluator.Finalist{Verdict: evaluator.Correct, Fitness: 1 / 2.9, Timings: rounds(1/2.9, 0.01)}
+	test := evaluator.Comparison{Ratio: 1.03, P: 0.01, Significant: true}
+	both := campaign.Verification{Stored: correct, Again: correct, Reference: correct.Fitness, Fresh: fresh, Test: &test}
+	searched, inFinals, twice := both, both, both
+	searched.Corrected, searched.SelectedFrom, searched.Reproduced = 1/2.98, 84, true
+	inFinals.Reproduced = true
+	twice.Reason = "twice"
+	for _, c := range []struct {
+		v    campaign.Verification
+		rec  campaign.Record
+		from string
+		want string
+	}{
+		{searched, campaign.Record{Result: correct}, report.FromSearch, "stored (search, selected from 84) 3.057x, corrected 2.980x: compared with what was corrected\nreproduced\n"},
+		{inFinals, campaign.Record{Result: correct, Finals: fresh}, report.FromFinals, "stored (finals) 3.057x\nreproduced\n"},
+		{twice, campaign.Record{Result: correct, Finals: fresh}, report.FromFinals, "stored (finals) 3.057x\nNOT reproduced: twice\n"},
+		{
+			campaign.Verification{Stored: correct, Again: evaluator.Result{Verdict: evaluator.Infrastructure}, Disturbed: "python3 (pid 812) uses the GPU (97%)"},
+			campaign.Record{Result: correct}, report.FromSearch, "\nnot verified: the machine is busy: python3 (pid 812) uses the GPU (97%)\n",
+		},
+	} {
+		var b bytes.Buffer
+		if err := printVerification(&b, store.Candidate{ID: "a"}, c.rec, c.v, c.from, true); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(b.String(), c.want) {
+			t.Errorf("printed\n%swant at the end\n%s", b.String(), c.want)
+		}
+	}
+}

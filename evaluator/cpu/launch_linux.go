@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// Sanitizers implements [evaluator.Lab].
+func (h *lab) Sanitizers() []string {
+	var names []string
+	for _, f := range h.flavours {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Launch implements [evaluator.Lab]: the artifact is compiled again for the
+// sanitizer and run at the sanitize shape, with buffers of its own that end
+// where they end. The outputs are compared with the reference as well.
+func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string) (found evaluator.Findings, err error) {
+	c, err := handle(artifact)
+	if err != nil {
+		return found, err
+	}
+	i := slices.IndexFunc(h.flavours, func(f flavour) bool { return f.name == tool })
+	if i < 0 {
+		return found, fmt.Errorf("there is no sanitizer %q here", tool)
+	}
+	f := &h.flavours[i]
+	if tool == tsanName && c.src.Threads <= 1 {
+		return evaluator.Findings{NotRun: "the definition declares one thread"}, nil
+	}
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return found, err
+	}
+	defer leave()
+	release, err := h.share(ctx)
+	if err != nil {
+		return found, err
+	}
+	defer release()
+	object, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
+	var refused *errCompile
+	switch {
+	case errors.As(err, &refused) && tool == memcheckName:
+		// Code for instructions that valgrind does not know is no fault.
+		return evaluator.Findings{NotRun: "it does not compile for a machine that valgrind knows: " + refused.summary}, nil
+	case errors.As(err, &refused):
+		return evaluator.Findings{By: tool, Found: "it does not compile with the sanitizer: " + refused.summary, Log: refused.log}, nil
+	case err != nil:
+		return found, err
+	}
+	a, err := newArena(h.problem.sanitize.layout.stride)
+	if err != nil {
+		return found, err
+	}
+	defer a.close()
+	begin := time.Now()
+	found.Outputs, found.Log, err = h.sanitizedRuns(ctx, f, object.Object, a, c.src.Threads)
+	found.Elapsed = time.Since(begin)
+	var own *evaluator.Fault
+	if errors.As(err, &own) {
+		found.Log = own.Log
+	}
+	if err == nil || own != nil {
+		found.By, found.Found = finding(tool, found.Log)
+		if found.Found != "" {
+			err = nil
+		}
+	}
+	if tool == asanName {
+		found.Also = []string{"ubsan"}
+	}
+	return found, err
+}
+
+// sanitizedRuns launches on every contents and ends the process, whose exit
+// status is the sanitizer's last word.
+func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, threads int) (outputs []evaluator.Output, log string, err error) {
+	d := h.problem.sanitize
+	p, err := h.start(ctx, f, object, a, nil, threads)
+	if err != nil {
+		return nil, "", err
+	}
+	defer p.kill()
+	if err := p.setShape(d, 0); err != nil {
+		return nil, "", err
+	}
+	contents := variants
+	if f.wrapper != nil {
+		contents = 1 // valgrind is slow, and other numbers take the same ways
+	}
+	for v := range contents {
+		d.load(a, 0, 0, v)
+		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
+			return outputs, "", err
+		}
+		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, v))
+	}
+	err = p.quit(h.options.Timeout)
+	return outputs, p.log.Text(), err
+}
+
+var (
+	asanFinding     = regexp.MustCompile(`ERROR: AddressSanitizer: (.*)`)
+	ubsanFinding    = regexp.MustCompile(`(\S+:\d+:\d+: )?runtime error: (.*)`)
+	tsanFinding     = regexp.MustCompile(`(?:WARNING|ERROR|FATAL): ThreadSanitizer: (.*)`)
+	valgrindFinding = regexp.MustCompile(`(?m)^==\d+== (.*(?:uninitialised|Invalid|overlap|jump|points to|free|Process terminating).*)$`)
+	address         = regexp.MustCompile(`\s*\(pid=\d+\)|\s+(?:on|at|with) (?:unknown )?(?:address|pc) 0x[0-9a-f]+.*`)
+)
+
+// finding picks the line of a sanitizer's report that says what was found, and
+// the name of the sanitizer that found it.
+func finding(flavour, log string) (name, line string) {
+	pick := func(re *regexp.Regexp, group int) string {
+		if m := re.FindStringSubmatch(log); m != nil {
+			s := strings.TrimSpace(m[group])
+			if short := address.ReplaceAllString(s, ""); short != "" {
+				s = short
+			}
+			return printable(s)
+		}
+		return ""
+	}
+	switch flavour {
+	case asanName:
+		if s := pick(ubsanFinding, 0); s != "" {
+			return "ubsan", s
+		}
+		return asanName, pick(asanFinding, 1)
+	case tsanName:
+		return tsanName, pick(tsanFinding, 1)
+	case memcheckName:
+		return memcheckName, pick(valgrindFinding, 1)
+	}
+	return flavour, ""
+}

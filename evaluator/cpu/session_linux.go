@@ -1,0 +1,426 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// A session is a set of harness processes with candidates loaded.
+type session struct {
+	h       *lab
+	purpose evaluator.Purpose
+	entries []*entry
+	arena   *arena       // where parity runs
+	state   *timingState // where timings run
+	at      *shapeData   // what the processes know of
+	base    *contender
+	seen    *usage
+
+	ctx    context.Context // the life of the processes
+	cancel context.CancelFunc
+	end    []func() // gives back what the session holds, the last first
+	closed bool
+}
+
+// An entry is one artifact's part in a session.
+type entry struct {
+	c     *candidate
+	p     *process
+	now   *contender // at the session's shape
+	fault *evaluator.Fault
+	// intact holds the shapes at which all memory was seen to be as it should.
+	intact map[*shapeData]bool
+}
+
+// Open implements [evaluator.Lab].
+func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...evaluator.Artifact) (_ evaluator.Session, err error) {
+	s := &session{h: h, purpose: purpose}
+	for _, a := range artifacts {
+		c, err := handle(a)
+		if err != nil {
+			return nil, err
+		}
+		s.entries = append(s.entries, &entry{c: c, intact: map[*shapeData]bool{}})
+	}
+	if len(s.entries) == 0 || len(s.entries) > 1 && purpose != evaluator.ForFinals {
+		return nil, fmt.Errorf("a session for %d artifacts makes no sense", len(s.entries))
+	}
+	whole, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	s.end = []func(){leave, s.cancel}
+	defer s.watch(whole)()
+	defer func() {
+		if err != nil {
+			err = s.why(whole, err)
+			s.giveBack()
+		}
+	}()
+	if purpose == evaluator.ForParity {
+		return s, s.openParity(whole)
+	}
+	return s, s.openTiming(whole)
+}
+
+func (s *session) openParity(ctx context.Context) error {
+	release, err := s.h.share(ctx)
+	if err != nil {
+		return err
+	}
+	s.end = append(s.end, release)
+	size := 0
+	for _, d := range s.h.problem.shapes() {
+		size = max(size, d.layout.stride)
+	}
+	if s.arena, err = newArena(size); err != nil {
+		return err
+	}
+	s.end = append(s.end, s.arena.close)
+	return s.start(s.entries[0], s.arena, parityEnv)
+}
+
+// openTiming takes the machine. Timings of single candidates share memory and the
+// baseline's process; the finals have their own.
+func (s *session) openTiming(ctx context.Context) (err error) {
+	if _, err := s.h.builtBaseline(ctx); err != nil {
+		return err
+	}
+	if err := machine.Acquire(ctx, wholeMachine); err != nil {
+		return err
+	}
+	s.end = append(s.end, func() { machine.Release(wholeMachine) })
+	tune := s.h.problem.tune
+	switch {
+	case s.purpose == evaluator.ForFinals:
+		// The memory of the other timings makes room; it is made again on demand.
+		s.h.timing.close()
+		s.h.timing = nil
+		if s.state, err = newTimingState(append(append([]*shapeData{}, tune...), s.h.problem.verify...)); err != nil {
+			return err
+		}
+		s.end = append(s.end, s.state.close)
+	case s.h.timing == nil:
+		if s.h.timing, err = newTimingState(tune); err != nil {
+			return err
+		}
+		fallthrough
+	default:
+		s.state = s.h.timing
+		if s.state.dirty {
+			s.state.fill(s.state.ours)
+		}
+		s.state.dirty = true
+	}
+	for _, e := range s.entries {
+		var own *evaluator.Fault
+		switch err := s.start(e, s.state.ours, nil); {
+		case errors.As(err, &own) && len(s.entries) > 1:
+			s.lose(e, own)
+		case err != nil:
+			return err
+		}
+	}
+	s.seen = s.usage()
+	return nil
+}
+
+// start starts the process of an entry and freezes it.
+func (s *session) start(e *entry, a *arena, env []string) (err error) {
+	f := cleanFlavour()
+	if e.p, err = s.h.start(s.ctx, &f, e.c.clean.Object, a, env, e.c.src.Threads); err != nil {
+		return err
+	}
+	s.end = append(s.end, e.p.kill)
+	return e.p.freeze()
+}
+
+// watch ends the processes when ctx ends before the function that it returns is
+// called.
+func (s *session) watch(ctx context.Context) func() bool { return context.AfterFunc(ctx, s.cancel) }
+
+// why says why a call failed: processes that were ended because somebody asked
+// for it have no fault.
+func (s *session) why(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.h.ctx.Err() != nil:
+		return errClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// giveBack ends the session's processes and gives back what it holds.
+func (s *session) giveBack() {
+	s.closed = true
+	for i := len(s.end) - 1; i >= 0; i-- {
+		s.end[i]()
+	}
+}
+
+// Close implements [evaluator.Session].
+func (s *session) Close() (notes []evaluator.Evidence, err error) {
+	if s.closed {
+		return nil, nil
+	}
+	defer s.giveBack()
+	if s.ctx.Err() != nil {
+		return nil, nil // the call that was cancelled has said so
+	}
+	if p := s.entries[0].p; s.purpose == evaluator.ForParity {
+		if s.h.sandbox && !p.sandboxed {
+			notes = append(notes, evaluator.Evidence{Check: "sandbox", Outcome: evaluator.NotRun, Detail: "this kernel has no seccomp filters: what the candidate leaves is looked for afterwards"})
+		}
+		if p.noise > 0 {
+			notes = append(notes, evaluator.Evidence{Check: "channel", Outcome: evaluator.Passed, Value: float64(p.noise), Detail: "packets that the candidate wrote to the harness's socket were passed over"})
+		}
+	}
+	intact := true
+	for _, e := range s.entries {
+		if e.fault != nil || e.p.ended {
+			intact = false
+			continue
+		}
+		if own := e.p.quit(s.h.options.Timeout); own != nil && err == nil {
+			err = own
+		}
+		intact = intact && s.state != nil && len(e.intact) == len(s.state.shapes)
+	}
+	if s.state != nil {
+		s.state.dirty = !intact
+	}
+	return notes, s.why(context.Background(), err)
+}
+
+// Compare implements [evaluator.Session].
+func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (evaluator.Observation, error) {
+	defer s.watch(ctx)()
+	o, err := s.compare(r)
+	return o, s.why(ctx, err)
+}
+
+// compare launches two times on one contents: once with poisoned outputs, once
+// with outputs that hold stale but ordinary numbers, each time with other junk
+// on the stack. It ends early when the first launch changed what is not its own.
+func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, err error) {
+	e, q, a := s.entries[0], s.h.problem, s.arena
+	if a == nil || r.Contents < 0 || r.Contents >= variants {
+		return o, fmt.Errorf("this session has no contents %d to compare", r.Contents)
+	}
+	d, err := q.at(r.Shape)
+	if err != nil {
+		return o, err
+	}
+	if s.at != d {
+		s.at = nil
+		if err := e.p.setShape(d, 0); err != nil {
+			return o, err
+		}
+		s.at = d
+	}
+	d.load(a, 0, 0, r.Contents)
+	a.fence(&d.layout, 0, 0)
+	if o.Elapsed, err = s.launch(&o, r, 0xff); err != nil {
+		return o, err
+	}
+	o.Outputs = q.outputs(d, a, 0, 0, r.Contents)
+	if o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
+		return o, nil
+	}
+	first := make([][]byte, len(d.layout.buffers))
+	for b := range d.layout.buffers {
+		if d.layout.buffers[b].role != roleIn {
+			first[b] = bytes.Clone(a.buffer(&d.layout, 0, 0, b))
+		}
+	}
+	d.load(a, 0, 0, r.Contents)
+	for b := range d.layout.buffers {
+		if p := &d.layout.buffers[b]; p.role == roleOut {
+			stale := staleBytes(p.dtype, p.bytes, scaleOf(d.expected[r.Contents][b]), newStream(q.seed, r.Contents+variants, b))
+			copy(a.buffer(&d.layout, 0, 0, b), stale)
+		}
+	}
+	again, err := s.launch(&o, r, 0x3f)
+	if err != nil {
+		return o, err
+	}
+	o.Elapsed = min(o.Elapsed, again)
+	for b := range first {
+		got := a.buffer(&d.layout, 0, 0, b)
+		if first[b] == nil || bytes.Equal(first[b], got) {
+			continue
+		}
+		i := 0
+		for got[i] == first[b][i] {
+			i++
+		}
+		l := &d.layout.buffers[b]
+		i /= l.dtype.size()
+		o.Different = fmt.Sprintf("output %s, element %d is %v, then %v (where the output held other numbers before)",
+			l.name, i, l.dtype.get(first[b], i), l.dtype.get(got, i))
+		break
+	}
+	return o, nil
+}
+
+// launch makes one launch on set 0, freezes the process, so that what is looked
+// at is what was there when the kernel returned, and looks around.
+func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
+	e, d := s.entries[0], s.at
+	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
+	if err != nil {
+		return 0, err
+	}
+	if ans.Launches != 1 {
+		return 0, e.p.fail(false, otherLaunches)
+	}
+	if err := e.p.freeze(); err != nil {
+		return 0, err
+	}
+	o.Guard = s.arena.checkFence(&d.layout, 0, 0)
+	o.InputChanged = d.inputChanged(s.arena, 0, 0, r.Contents)
+	n, err := e.p.threads(e.c.src.Threads)
+	o.Threads = max(o.Threads, n)
+	return ans.Elapsed, err
+}
+
+// Sample implements [evaluator.Session].
+func (s *session) Sample(ctx context.Context, r evaluator.SampleRequest) (evaluator.Sampled, error) {
+	defer s.watch(ctx)()
+	out, err := s.sample(ctx, r)
+	if err != nil {
+		s.at = nil // a process is gone
+	}
+	return out, s.why(ctx, err)
+}
+
+func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out evaluator.Sampled, err error) {
+	if err := s.prepare(r); err != nil {
+		return out, err
+	}
+	out.Series = make([]evaluator.Series, len(s.entries))
+	several := len(s.entries) > 1
+	rounds := r.Rounds
+	if r.Last && rounds == 0 && several {
+		rounds = 1 // each looks at its own batch before another comes
+	}
+	for n := range rounds {
+		for _, i := range newRand().Perm(len(s.entries)) {
+			e, series := s.entries[i], &out.Series[i]
+			if e.fault != nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return out, ctx.Err()
+			}
+			reading, base, err := s.state.pair(e.now, s.base, &series.After)
+			if err != nil {
+				if err := s.blame(e, err); err != nil {
+					return out, err
+				}
+				continue
+			}
+			delete(e.intact, s.at)
+			if n < r.Rounds {
+				series.Readings, series.Baseline = append(series.Readings, reading), append(series.Baseline, base)
+			}
+			if several {
+				s.lookTogether(e.now, &series.After, r.Last && n == rounds-1)
+			}
+		}
+	}
+	for i, e := range s.entries {
+		series := &out.Series[i]
+		if e.fault == nil {
+			if r.Last && !several {
+				e.now.lookAtAll(&series.After)
+				if series.After.Guard == "" && series.After.InputChanged == "" {
+					e.intact[s.at] = true
+				}
+			}
+			if series.After.Threads, err = e.p.threads(e.c.src.Threads); err != nil {
+				if err := s.blame(e, err); err != nil {
+					return out, err
+				}
+			}
+		}
+		if series.Fault = e.fault; e.now != nil {
+			series.Batch, series.BaselineBatch, series.Sets = e.now.batch, s.base.batch, e.now.place.sets
+		}
+	}
+	out.Conditions = s.conditions(r.Last)
+	return out, nil
+}
+
+// prepare makes everybody ready for a shape, once.
+func (s *session) prepare(r evaluator.SampleRequest) (err error) {
+	if s.state == nil {
+		return errors.New("this session is not for timing")
+	}
+	d := s.state.at(r.Shape)
+	if d == nil {
+		return fmt.Errorf("this session has no shape %q", r.Shape.Name)
+	}
+	if s.at == d {
+		return nil
+	}
+	s.at = nil
+	if s.base, err = s.h.contendBaseline(s.state, d, r); err != nil {
+		return err
+	}
+	for _, e := range s.entries {
+		if e.fault != nil {
+			continue
+		}
+		if e.now, err = s.h.contend(s.state, e.p, d, e.c.src.Threads, r); err != nil {
+			if err := s.blame(e, err); err != nil {
+				return err
+			}
+		}
+	}
+	s.state.flush()
+	s.at = d
+	return nil
+}
+
+// lookTogether looks at what a contender did to memory that others use as well.
+// Only what it was given to work on is held against it: nobody may answer for
+// what another did. What it has spoilt is made good.
+func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bool) {
+	if all {
+		c.look(left, true)
+	}
+	c.lookAtInputs(left, c.last)
+	if left.Guard != "" || left.InputChanged != "" {
+		s.state.fillShape(s.state.ours, s.at)
+	}
+}
+
+// blame ends the part of an entry that has a fault; other errors stay.
+func (s *session) blame(e *entry, err error) error {
+	var own *evaluator.Fault
+	if s.ctx.Err() != nil || !errors.As(err, &own) {
+		return err
+	}
+	s.lose(e, own)
+	return nil
+}
+
+func (s *session) lose(e *entry, own *evaluator.Fault) {
+	e.fault, e.now = own, nil
+	if e.p != nil {
+		e.p.kill()
+	}
+	if len(s.entries) > 1 {
+		s.state.fill(s.state.ours)
+	}
+}

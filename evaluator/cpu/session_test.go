@@ -1,0 +1,245 @@
+//go:build linux
+
+package cpu
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
+)
+
+// bare is a lab on the kernel "scale", without a judge.
+type bare struct {
+	*lab
+	t *testing.T
+}
+
+func openBare(t *testing.T) bare {
+	t.Helper()
+	needCompiler(t)
+	b, err := New(quick())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.open(t.Context(), planOf(load(t, "scale")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := children(os.Getpid()); len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+	})
+	return bare{l.(*lab), t}
+}
+
+// build builds a candidate with a fault.
+func (b bare) build(wrong string, threads int) evaluator.Artifact {
+	b.t.Helper()
+	s := &setup{}
+	var err error
+	if s.space, err = b.plan.Definition.Space(b.plan.Implementations, b.plan.Tune, nil); err != nil {
+		b.t.Fatal(err)
+	}
+	src, err := b.plan.Implementations[0].Render(s.genome(b.t, "WRONG", wrong, "THREADS", threads))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	a, report, err := b.Build(b.t.Context(), src)
+	if err != nil || report.Refused != "" {
+		b.t.Fatalf("%s: %v, %+v", wrong, err, report)
+	}
+	return a
+}
+
+func (b bare) open(p evaluator.Purpose, artifacts ...evaluator.Artifact) evaluator.Session {
+	b.t.Helper()
+	s, err := b.Open(b.t.Context(), p, artifacts...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b bare) request(rounds int, last bool) evaluator.SampleRequest {
+	return evaluator.SampleRequest{Shape: b.plan.Tune[0], Rounds: rounds, Batch: 200 * time.Microsecond, Last: last}
+}
+
+// A parity session says what it saw, right or wrong, and ends with what the
+// candidate did at its end.
+func TestCompareSession(t *testing.T) {
+	b := openBare(t)
+	for _, c := range []struct{ wrong, guard, input, end string }{
+		{"nothing", "", "", ""},
+		{"zone", "wrote byte 0 behind the end of y", "", ""},
+		{"input", "", "input x was changed at element 33", ""},
+		{"late", "", "", "SIGABRT (while it ended)"},
+	} {
+		s := b.open(evaluator.ForParity, b.build(c.wrong, 1))
+		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Contents: 1})
+		if err != nil {
+			t.Fatalf("%s: %v", c.wrong, err)
+		}
+		if !strings.Contains(o.Guard, c.guard) || (o.Guard == "") != (c.guard == "") || o.InputChanged != c.input || o.Different != "" ||
+			o.Threads != 1 || o.Elapsed <= 0 || len(o.Outputs) != 1 || o.Outputs[0].Name != "y" || o.Outputs[0].Elements != 67 || o.Outputs[0].Error > 1e-6 {
+			t.Errorf("%s: %+v", c.wrong, o)
+		}
+		_, err = s.Close()
+		var own *evaluator.Fault
+		if errors.As(err, &own) != (c.end != "") || own != nil && !strings.Contains(own.Reason, c.end) {
+			t.Errorf("%s ended with %v", c.wrong, err)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Errorf("%s closed again: %v", c.wrong, err)
+		}
+	}
+}
+
+// A candidate that ends its own run is a fault of its own.
+func TestFaults(t *testing.T) {
+	b := openBare(t)
+	_, err := b.Open(t.Context(), evaluator.ForParity, b.build("constructor", 1))
+	var own *evaluator.Fault
+	if !errors.As(err, &own) || own.Hang || !strings.Contains(own.Reason, "exit (status 0)") {
+		t.Errorf("got %v", err)
+	}
+	s := b.open(evaluator.ForParity, b.build("hang", 1))
+	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Limit: 50 * time.Millisecond})
+	if !errors.As(err, &own) || !own.Hang || own.Reason != "no answer within 50ms" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Errorf("what is known already is said again: %v", err)
+	}
+}
+
+func checkReading(t *testing.T, r evaluator.Reading, batch int) {
+	t.Helper()
+	claimed := r.NS * float64(batch)
+	// Evotune sends before the first launch begins, and the answer is sent after
+	// the last one has ended.
+	if !(r.NS > 0) || r.WallNS < claimed || !(r.CPUNS > 0) || r.WaitedNS < 0 {
+		t.Errorf("%+v, batch %d", r, batch)
+	}
+}
+
+// A timing session gives pairs, looks at what is left, and leaves the memory
+// as it was for the next.
+func TestSampleSession(t *testing.T) {
+	b := openBare(t)
+	for _, threads := range []int{1, 2} {
+		s := b.open(evaluator.ForTiming, b.build("nothing", threads))
+		for _, r := range []evaluator.SampleRequest{b.request(3, false), b.request(0, true)} {
+			got, err := s.Sample(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			series := got.Series[0]
+			if len(got.Series) != 1 || len(series.Readings) != r.Rounds || len(series.Baseline) != r.Rounds || series.Fault != nil {
+				t.Fatalf("%+v", got)
+			}
+			if series.Batch < 1 || series.BaselineBatch < 1 || series.Sets < variants {
+				t.Errorf("batches %d and %d, %d sets", series.Batch, series.BaselineBatch, series.Sets)
+			}
+			after := series.After
+			if len(after.Outputs) != 1 || after.Outputs[0].Error > 1e-6 || after.Guard != "" || after.InputChanged != "" || after.Threads > threads {
+				t.Errorf("after %d rounds: %+v", r.Rounds, after)
+			}
+			for i := range series.Readings {
+				checkReading(t, series.Readings[i], series.Batch)
+				checkReading(t, series.Baseline[i], series.BaselineBatch)
+			}
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if b.timing.dirty {
+			t.Error("all memory was looked at, and is filled again")
+		}
+	}
+}
+
+// In the finals who crashes is out, the others go on, and what one spoils is
+// held against nobody else.
+func TestFinalsSession(t *testing.T) {
+	b := openBare(t)
+	s := b.open(evaluator.ForFinals, b.build("nothing", 1), b.build("segfault", 1), b.build("constructor", 1), b.build("input", 1))
+	for _, shape := range []kernels.Shape{b.plan.Tune[0], b.plan.Verify[0]} {
+		for _, rounds := range []int{2, 0} {
+			r := b.request(rounds, rounds == 0)
+			r.Shape = shape
+			got, err := s.Sample(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []string{"", "SIGSEGV", "exit (status 0)", ""} {
+				series := got.Series[i]
+				if want != "" {
+					if series.Fault == nil || !strings.Contains(series.Fault.Reason, want) || len(series.Readings) != 0 {
+						t.Errorf("contender %d: %+v", i, series)
+					}
+					continue
+				}
+				if series.Fault != nil || len(series.Readings) != rounds || len(series.Baseline) != rounds || len(series.After.Outputs) != 1 {
+					t.Errorf("contender %d: %+v", i, series)
+				}
+				if changed := i == 3; (series.After.InputChanged != "") != changed {
+					t.Errorf("contender %d: input %q", i, series.After.InputChanged)
+				}
+			}
+		}
+	}
+	if _, err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Controls are as wrong as they are, at shapes where they can be made.
+func TestControl(t *testing.T) {
+	b := openBare(t)
+	out, err := b.Control(t.Context(), kernels.Control{Kind: kernels.Zeros}, b.plan.Sanitize)
+	if err != nil || len(out) != 1 || out[0].Name != "y" || !(out[0].Error > 0.5) || out[0].Got != 0 {
+		t.Errorf("zeros: %+v, %v", out, err)
+	}
+	out, err = b.Control(t.Context(), kernels.Control{Kind: kernels.Mean}, b.plan.Verify[0])
+	if err != nil || len(out) != 1 || !(out[0].Error > 0.5) || out[0].Elements != 1237 || math.IsInf(out[0].Error, 0) {
+		t.Errorf("mean: %+v, %v", out, err)
+	}
+}
+
+func TestPeaksAndConditions(t *testing.T) {
+	b := openBare(t)
+	before, err := b.Peaks(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := b.Peaks(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"f32/1", "f64/1", "memory/1", "llc/1", "memory", "llc"} {
+		if !(before.Rates[name] > 0) || after.Rates[name] < before.Rates[name] {
+			t.Errorf("%s: %v, then %v", name, before.Rates[name], after.Rates[name])
+		}
+	}
+	if after.Cores != cores() || after.CacheBytes <= 0 {
+		t.Errorf("%+v", after)
+	}
+	if c := b.Conditions(t.Context()); c.Busy < 0 || c.Busy > 1 || c.Steal < 0 || c.Steal > 1 || c.Pressure < 0 || c.Pressure > 1 {
+		t.Errorf("%+v", c)
+	}
+	if key := t.Name(); b.Recall(key) {
+		t.Error("nobody asked to remember this")
+	} else if b.Remember(key); !b.Recall(key) {
+		t.Error("forgotten at once")
+	}
+}

@@ -1,0 +1,535 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/kernels"
+)
+
+const (
+	// repeats is how often a candidate is launched on the same inputs: the
+	// answers must be the same bits.
+	repeats = 2
+	// prepareTimeout is how long a worker may take to make the inputs and the
+	// reference of a shape for the first time.
+	prepareTimeout = 5 * time.Minute
+	// batchTime is how long a reading lasts that was asked for without a length.
+	batchTime = 500 * time.Microsecond
+	// latencies is how many single launches a timing session times by the wall
+	// clock.
+	latencies = 16
+	// patience is how many times as long as the baseline's a batch of a candidate
+	// may take, over a whole request, before the candidate hangs.
+	patience = 10
+)
+
+// A session is a worker with candidates in it.
+type session struct {
+	h       *lab
+	purpose evaluator.Purpose
+	gpu     *gpu
+	pool    *pool
+	w       *worker // nil when it was given back and no other came
+	all     []*candidate
+	faults  []*evaluator.Fault // by candidate; nil for those that take part
+	loaded  []bool             // by candidate
+	seed    uint64             // of the inputs that are timed
+	// What the worker's race is, so that a request can go on with it.
+	shape *shapeData
+	batch time.Duration
+	// releases give back what was taken, the last first.
+	releases []func()
+}
+
+var _ evaluator.Session = (*session)(nil)
+
+// stageOf is the stage that a session serves, for those who want to know what
+// goes on.
+func stageOf(p evaluator.Purpose) evaluator.Stage {
+	if p == evaluator.ForParity {
+		return evaluator.StageParity
+	}
+	return evaluator.StageBenchmark
+}
+
+// Open implements [evaluator.Lab].
+func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evaluator.Artifact) (_ evaluator.Session, err error) {
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if len(artifacts) == 0 || len(artifacts) > 1 && p != evaluator.ForFinals {
+		return nil, fmt.Errorf("a session for %d artifacts", len(artifacts))
+	}
+	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants)}
+	for _, a := range artifacts {
+		c, err := handle(a)
+		if err != nil {
+			return nil, err
+		}
+		s.all = append(s.all, c)
+	}
+	s.faults, s.loaded = make([]*evaluator.Fault, len(s.all)), make([]bool, len(s.all))
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	for _, c := range s.all {
+		s.releases = append(s.releases, h.stages.enter(stageOf(p), c))
+	}
+	g, free := h.place()
+	s.gpu = g
+	s.releases = append(s.releases, free)
+	switch p {
+	case evaluator.ForParity:
+		err = s.openShared(ctx, g.parity)
+	case evaluator.ForTiming:
+		err = s.openAlone(ctx, g.timing, s.all[0].lost.Swap(false))
+	case evaluator.ForFinals:
+		// Other inputs and another order in every session.
+		s.seed = h.problem.seedOf(variants + int(h.serial.Add(1)))
+		err = s.openAlone(ctx, g.timing, true)
+	default:
+		err = fmt.Errorf("a session for the unknown purpose %d", p)
+	}
+	if err == nil {
+		err = s.loadAll(ctx)
+	}
+	if err == nil && len(s.all) == 1 && s.faults[0] != nil {
+		err = s.faults[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openShared takes a worker and a share of the GPU. Nobody who is on the GPU
+// waits for a worker that starts.
+func (s *session) openShared(ctx context.Context, p *pool) error {
+	s.pool = p
+	leave, err := p.slot(ctx)
+	if err != nil {
+		return err
+	}
+	s.releases = append(s.releases, leave)
+	if s.w, err = p.take(ctx, s.all[0].lost.Swap(false)); err != nil {
+		return err
+	}
+	shared, err := s.gpu.gate.share(ctx)
+	if err != nil {
+		return err
+	}
+	// A process that ends disturbs what is timed, so the worker goes before the
+	// gate opens.
+	s.releases = append(s.releases, shared, s.giveBack)
+	return nil
+}
+
+// openAlone takes the whole GPU, then a worker; a fresh one sees nothing else,
+// before or after. No process of ours starts on the GPU meanwhile.
+func (s *session) openAlone(ctx context.Context, p *pool, fresh bool) error {
+	s.pool = p
+	leave, err := p.slot(ctx)
+	if err != nil {
+		return err
+	}
+	s.releases = append(s.releases, leave)
+	alone, err := s.gpu.gate.single(ctx)
+	if err != nil {
+		return err
+	}
+	s.releases = append(s.releases, alone)
+	if s.w, err = p.take(ctx, fresh); err != nil {
+		return err
+	}
+	s.gpu.startup.pause()
+	s.releases = append(s.releases, s.giveBack, s.gpu.startup.resume)
+	return nil
+}
+
+// giveBack gives the worker back. One that has served finals ends.
+func (s *session) giveBack() {
+	if s.w == nil {
+		return
+	}
+	if s.purpose == evaluator.ForFinals {
+		s.w.loaded = recycleAfter
+	} else {
+		for i, c := range s.all {
+			if s.loaded[i] {
+				s.h.unload(s.w, c)
+			}
+		}
+	}
+	s.pool.put(s.w)
+	s.w, s.shape = nil, nil
+	clear(s.loaded)
+}
+
+func (s *session) release() {
+	for _, r := range slices.Backward(s.releases) {
+		r()
+	}
+	s.releases = nil
+	s.giveBack() // where it was taken and nothing else
+}
+
+// Close implements [evaluator.Session].
+func (s *session) Close() ([]evaluator.Evidence, error) {
+	s.release()
+	return nil, nil
+}
+
+// loadAll brings the candidates that take part to the worker. One that cannot be
+// loaded takes no further part; where it has cost the worker, the others go to a
+// fresh one.
+func (s *session) loadAll(ctx context.Context) error {
+	for i, c := range s.all {
+		if s.faults[i] != nil || s.loaded[i] {
+			continue
+		}
+		a, err := s.h.load(ctx, s.w, c)
+		if err != nil {
+			return blame(err, s.all...)
+		}
+		if a.Fault == nil {
+			s.loaded[i] = true
+			continue
+		}
+		s.faults[i] = s.w.faulted(a.Fault)
+		if s.w.dead && len(s.all) > 1 {
+			if err := s.another(ctx); err != nil {
+				return err
+			}
+			return s.loadAll(ctx)
+		}
+	}
+	return nil
+}
+
+// another replaces the worker of the finals after a candidate has cost it.
+func (s *session) another(ctx context.Context) error {
+	s.giveBack()
+	var err error
+	s.w, err = s.pool.take(ctx, true)
+	return err
+}
+
+// Compare implements [evaluator.Session].
+func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (evaluator.Observation, error) {
+	ctx, leave, err := s.h.enter(ctx)
+	if err != nil {
+		return evaluator.Observation{}, err
+	}
+	defer leave()
+	d, err := s.h.problem.find(r.Shape)
+	if err != nil {
+		return evaluator.Observation{}, err
+	}
+	c := s.all[0]
+	if why := c.unsupported[d]; why != "" {
+		return evaluator.Observation{}, fmt.Errorf("shape %s: %s", d.shape.Name, why)
+	}
+	seed := s.h.problem.seedOf(r.Contents)
+	if err := s.h.prepareShape(ctx, s.w, d, seed); err != nil {
+		return evaluator.Observation{}, err
+	}
+	limit := s.h.limit(r.Limit)
+	request := wire.ParityRequest{
+		Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed, Repeat: repeats, TimeoutNS: limit.Nanoseconds(),
+	}
+	s.shape = nil // a comparison ends the worker's race
+	var a wire.ParityAnswer
+	if err := s.w.call(ctx, limit, wire.Parity, request, &a); err != nil {
+		return evaluator.Observation{}, blame(err, c)
+	}
+	if a.Fault != nil {
+		s.w.dead = s.w.dead || a.Fault.Fatal
+		return evaluator.Observation{}, s.w.faulted(a.Fault)
+	}
+	return observation(a), nil
+}
+
+// observation is what a comparison saw.
+func observation(a wire.ParityAnswer) evaluator.Observation {
+	// The device does both launches and the comparison in one go; the time is that
+	// of all.
+	o := evaluator.Observation{Outputs: outputs(a.Outputs), Elapsed: time.Duration(a.ElapsedNS)}
+	if a.Guard != "" {
+		o.Guard = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", a.Guard, a.GuardOffset)
+	}
+	if a.InputChanged != "" {
+		o.InputChanged = fmt.Sprintf("input %s was changed", a.InputChanged)
+	}
+	if a.Different > 0 {
+		o.Different = fmt.Sprintf("%d elements differ between launches on the same inputs", a.Different)
+	}
+	return o
+}
+
+func outputs(list []wire.Output) []evaluator.Output {
+	var all []evaluator.Output
+	for _, o := range list {
+		all = append(all, evaluator.Output{
+			Name: o.Name, Error: float64(o.Error), Worst: o.Worst, Got: float64(o.Got), Want: float64(o.Want),
+			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements,
+		})
+	}
+	return all
+}
+
+// limit is how long a candidate may take where the judge has a bound of its own,
+// or zero.
+func (h *lab) limit(bound time.Duration) time.Duration {
+	if bound > 0 {
+		return min(bound, h.options.Timeout)
+	}
+	return h.options.Timeout
+}
+
+// prepareShape has a worker make the inputs and the reference of a shape, which may
+// take long, before there is a candidate whose time is limited: a worker that
+// does so for the first time must not give one that hangs minutes of the GPU.
+func (h *lab) prepareShape(ctx context.Context, w *worker, d *shapeData, seed uint64) error {
+	return h.once(w, fmt.Sprint(d.shape.Name, " ", seed), func() error {
+		var a wire.ControlAnswer
+		return w.call(ctx, prepareTimeout, wire.Control, wire.ControlRequest{Kind: string(kernels.Zeros), Shape: d.wire, Seed: seed}, &a)
+	})
+}
+
+// once prepares a worker for something that it has not done before.
+func (h *lab) once(w *worker, what string, do func() error) error {
+	if w.prepared[what] {
+		return nil
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("preparing %s: %w", what, notOurs(err))
+	}
+	w.prepared[what] = true
+	return nil
+}
+
+// notOurs makes an error of the machine out of the death of a worker that had
+// no candidate to run.
+func notOurs(err error) error {
+	var died *workerError
+	var late *timeoutError
+	if errors.As(err, &died) || errors.As(err, &late) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// Sample implements [evaluator.Session]. A contender that faults takes no further
+// part, and the rounds are taken again without it: in a fresh worker, where it
+// has cost one.
+func (s *session) Sample(ctx context.Context, r evaluator.SampleRequest) (evaluator.Sampled, error) {
+	ctx, leave, err := s.h.enter(ctx)
+	if err != nil {
+		return evaluator.Sampled{}, err
+	}
+	defer leave()
+	d, err := s.h.problem.find(r.Shape)
+	if err != nil {
+		return evaluator.Sampled{}, err
+	}
+	if r.Batch <= 0 {
+		r.Batch = batchTime
+	}
+	for {
+		here := s.here(d)
+		if len(here) == 0 {
+			return s.sampled(wire.TimeAnswer{}, nil), nil
+		}
+		if s.w == nil || s.w.dead {
+			if len(s.all) == 1 {
+				return evaluator.Sampled{}, errors.New("the session's process has ended")
+			}
+			if err := s.another(ctx); err != nil {
+				return evaluator.Sampled{}, err
+			}
+		}
+		if err := s.loadAll(ctx); err != nil {
+			return evaluator.Sampled{}, err
+		}
+		if here = s.here(d); len(here) == 0 {
+			continue
+		}
+		a, again, err := s.ask(ctx, d, here, r)
+		if err != nil {
+			return evaluator.Sampled{}, err
+		}
+		if !again {
+			return s.sampled(a, here), nil
+		}
+	}
+}
+
+// here lists the candidates that take part at a shape, by their index.
+func (s *session) here(d *shapeData) []int {
+	var list []int
+	for i, c := range s.all {
+		if s.faults[i] == nil && c.unsupported[d] == "" {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ask takes the rounds of one request. Again says that one of the candidates
+// that are here has faulted, and that the others have yet to be timed.
+func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator.SampleRequest) (a wire.TimeAnswer, again bool, err error) {
+	h := s.h
+	if s.shape != d || s.batch != r.Batch {
+		s.shape = nil
+		if err := h.prepareTiming(ctx, s.w, d, s.seed, r.Batch); err != nil {
+			return a, false, err
+		}
+	}
+	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last}
+	if q.Last && s.purpose == evaluator.ForTiming {
+		q.Latencies = latencies
+	}
+	if !q.Continue {
+		contenders := []*candidate{h.baselineOf(d)}
+		for _, i := range here {
+			contenders = append(contenders, s.all[i])
+		}
+		h.race(&q, d, s.seed, r.Batch, contenders)
+	}
+	s.shape, s.batch = nil, r.Batch
+	rounds := time.Duration(r.Rounds + 1)
+	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d])
+	err = s.w.call(ctx, limit, wire.Time, q, &a)
+	var late *timeoutError
+	switch {
+	case errors.As(err, &late) && len(here) == 1:
+		s.faults[here[0]] = &evaluator.Fault{Hang: true, Reason: late.Error()}
+		return a, true, nil
+	case errors.As(err, &late):
+		// One of several hangs.
+		return a, false, &evaluator.Lost{Reason: late.Error()}
+	case err != nil:
+		return a, false, blame(err, s.all...)
+	}
+	s.gpu.measured.Add(a.GPUNS)
+	if len(a.Contenders) != len(here)+1 {
+		return a, false, fmt.Errorf("the worker answered for %d of %d contenders", len(a.Contenders), len(here)+1)
+	}
+	for n, t := range a.Contenders {
+		if t.Fault == nil {
+			continue
+		}
+		s.w.dead = s.w.dead || t.Fault.Fatal
+		if n == 0 {
+			return a, false, fmt.Errorf("the baseline: %s", faultText(t.Fault))
+		}
+		s.faults[here[n-1]] = s.w.faulted(t.Fault)
+		again = true
+	}
+	if again {
+		return a, true, nil
+	}
+	if why := spoiled(a.Contenders[0]); r.Last && why != "" {
+		return a, false, fmt.Errorf("the baseline at shape %s, after timing: %s", d.shape.Name, why)
+	}
+	s.shape = d
+	return a, false, nil
+}
+
+// spoiled says what is wrong with the baseline's own outputs: it was proven, so
+// that either the machine or something else in the process is not to be trusted.
+func spoiled(t wire.Timed) string {
+	for _, o := range t.After {
+		if o.NotFinite > 0 || o.Unwritten > 0 || !(float64(o.Error) <= o.Limit) {
+			return fmt.Sprintf("output %s is wrong: error %.3g, allowed is %.3g", o.Name, float64(o.Error), o.Limit)
+		}
+	}
+	if len(t.After) == 0 {
+		return "no output was compared"
+	}
+	return ""
+}
+
+// race is the request that begins one, the baseline first.
+func (h *lab) race(q *wire.TimeRequest, d *shapeData, seed uint64, batch time.Duration, contenders []*candidate) {
+	q.Shape, q.Seed, q.Cold, q.BatchNS = d.wire, seed, h.problem.spec.Cache == kernels.Cold, batch.Nanoseconds()
+	for _, c := range contenders {
+		q.Contenders = append(q.Contenders, wire.Contender{Binary: c.name, Geometry: c.geometry[d]})
+	}
+}
+
+// prepareTiming brings the baseline of a shape to a worker and has it make the
+// inputs of all sets and their references, once. It also learns how long a
+// batch of the baseline takes.
+func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed uint64, batch time.Duration) error {
+	b := h.baselineOf(d)
+	if b == nil {
+		return fmt.Errorf("there is no baseline for shape %s", d.shape.Name)
+	}
+	err := h.once(w, "the baseline "+b.name, func() error {
+		a, err := h.load(ctx, w, b)
+		w.loaded-- // it is no candidate
+		if err == nil && a.Fault != nil {
+			err = errors.New(faultText(a.Fault))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return h.once(w, "timing at "+d.shape.Name, func() error {
+		alone := wire.TimeRequest{Rounds: 1}
+		h.race(&alone, d, seed, batch, []*candidate{b})
+		var a wire.TimeAnswer
+		if err := w.call(ctx, prepareTimeout, wire.Time, alone, &a); err != nil {
+			return err
+		}
+		if len(a.Contenders) != 1 {
+			return fmt.Errorf("the worker answered for %d contenders", len(a.Contenders))
+		}
+		t := a.Contenders[0]
+		if t.Fault != nil {
+			w.dead = w.dead || t.Fault.Fatal
+			return errors.New(faultText(t.Fault))
+		}
+		for _, ns := range t.WallNS {
+			w.batches[d] = max(w.batches[d], time.Duration(ns))
+		}
+		return nil
+	})
+}
+
+// sampled tells of an answer about the candidates that are here, and of those
+// that have faulted.
+func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
+	out := evaluator.Sampled{Series: make([]evaluator.Series, len(s.all)), Conditions: conditions(a.Before, a.After)}
+	for i, f := range s.faults {
+		out.Series[i].Fault = f
+	}
+	for n, i := range here {
+		base, t := a.Contenders[0], a.Contenders[n+1]
+		out.Series[i] = evaluator.Series{
+			Readings: readings(t), Baseline: readings(base), Batch: t.Batch, BaselineBatch: base.Batch, Sets: t.Sets,
+			After: evaluator.Observation{Outputs: outputs(t.After)}, LatencyNS: t.LatencyNS,
+		}
+	}
+	return out
+}
+
+func readings(t wire.Timed) []evaluator.Reading {
+	var list []evaluator.Reading
+	for i := range min(len(t.SamplesNS), len(t.WallNS)) {
+		list = append(list, evaluator.Reading{NS: t.SamplesNS[i], WallNS: t.WallNS[i]})
+	}
+	return list
+}

@@ -1,0 +1,269 @@
+package cuda
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// openLab opens a lab without a judge.
+func openLab(t *testing.T, env ...string) *lab {
+	t.Helper()
+	b, err := New(fakeOptions(t, env...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.open(t.Context(), fakePlan(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, d := range h.problem.shapes() {
+		a, report, err := h.Baseline(t.Context(), d.shape)
+		if err != nil || a.Hash == "" || a.Unsupported[d.shape.Name] != "" {
+			t.Fatalf("the baseline at %s: %+v %+v %v", d.shape.Name, a, report, err)
+		}
+	}
+	return h
+}
+
+func openSession(t *testing.T, h *lab, p evaluator.Purpose, do ...string) (evaluator.Session, error) {
+	t.Helper()
+	var list []evaluator.Artifact
+	for i, d := range do {
+		list = append(list, build(t, h, d, 50+i))
+	}
+	return h.Open(t.Context(), p, list...)
+}
+
+func sample(t *testing.T, s evaluator.Session, h *lab, rounds int, last bool) (evaluator.Sampled, error) {
+	t.Helper()
+	return s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: rounds, Last: last})
+}
+
+// TestSample: rounds come as they are asked for, and only the last looks at
+// what was left.
+func TestSample(t *testing.T) {
+	h := openLab(t)
+	for _, p := range []evaluator.Purpose{evaluator.ForTiming, evaluator.ForFinals} {
+		s, err := openSession(t, h, p, "nothing")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			rounds int
+			last   bool
+			want   int
+		}{{3, false, 3}, {2, false, 2}, {0, true, 1}, {1, true, 2}} {
+			got, err := sample(t, s, h, c.rounds, c.last)
+			if err != nil || len(got.Series) != 1 {
+				t.Fatalf("%+v: %+v %v", c, got, err)
+			}
+			r := got.Series[0]
+			latencies := 0
+			if c.last && p == evaluator.ForTiming {
+				latencies = 16
+			}
+			if len(r.Readings) != c.want || len(r.Baseline) != c.want || len(r.LatencyNS) != latencies || (len(r.After.Outputs) > 0) != c.last || r.Fault != nil {
+				t.Errorf("%+v: %+v", c, r)
+			}
+			// WallNS is that of the whole batch.
+			if r.Batch != 100 || r.Sets != 3 || r.Readings[0].NS != 10_000 || r.Readings[0].WallNS != 1_010_000 || r.Readings[0].CPUNS != 0 {
+				t.Errorf("%+v: %+v", c, r)
+			}
+			if got.Conditions.ClockMHz != 1965 || got.Conditions.Disturbed != "" {
+				t.Errorf("conditions %+v", got.Conditions)
+			}
+		}
+		if got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Verify[0], Rounds: 1}); err != nil || len(got.Series[0].Readings) != 1 {
+			t.Errorf("at another shape: %+v %v", got, err)
+		}
+		if got, err := sample(t, s, h, 1, false); err != nil || len(got.Series[0].Readings) != 1 {
+			t.Errorf("at the first shape again: %+v %v", got, err)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFaultsInFinals: who faults takes no further part, and the others are timed
+// all the same, in a fresh process where it has cost one.
+func TestFaultsInFinals(t *testing.T) {
+	h := openLab(t)
+	for _, do := range []string{"time=fault", "time=fatal", "load=fault"} {
+		t.Run(do, func(t *testing.T) {
+			s, err := openSession(t, h, evaluator.ForFinals, "nothing", do, "slow")
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := s.(*session).w.pid
+			for _, last := range []bool{false, true} {
+				got, err := sample(t, s, h, 2, last)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range got.Series {
+					if out := i == 1; out != (r.Fault != nil) || out != (len(r.Readings) == 0) {
+						t.Errorf("%d: %+v", i, r)
+					}
+				}
+				if f := got.Series[1].Fault; f == nil || f.Hang || !strings.Contains(f.Reason, "failed: ") {
+					t.Errorf("fault %+v", f)
+				}
+			}
+			if fresh := s.(*session).w.pid != first; fresh != (do == "time=fatal") {
+				t.Errorf("a fresh process: %v", fresh)
+			}
+			if _, err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestHowCandidatesEndSessions: what a driver says and a time that is over are the
+// candidate's doing; of a process that died nobody knows.
+func TestHowCandidatesEndSessions(t *testing.T) {
+	h := openLab(t)
+	const fault, hang, lost = "fault", "hang", "lost"
+	for _, c := range []struct {
+		do      string
+		purpose evaluator.Purpose
+		beside  []string
+		want    string
+	}{
+		{"parity=fault", evaluator.ForParity, nil, fault},
+		{"parity=fatal", evaluator.ForParity, nil, fault},
+		{"parity=hang", evaluator.ForParity, nil, hang},
+		{"parity=die", evaluator.ForParity, nil, lost},
+		{"load=fault", evaluator.ForParity, nil, fault},
+		{"load=fault", evaluator.ForTiming, nil, fault},
+		{"load=fault", evaluator.ForFinals, nil, fault},
+		{"time=fatal", evaluator.ForTiming, nil, fault},
+		{"time=hang", evaluator.ForTiming, nil, hang},
+		{"time=die", evaluator.ForTiming, nil, lost},
+		{"time=hang", evaluator.ForFinals, []string{"nothing"}, lost}, // one of two
+		{"time=die", evaluator.ForFinals, []string{"nothing"}, lost},
+	} {
+		s, err := openSession(t, h, c.purpose, append(c.beside, c.do)...)
+		if err == nil && c.purpose == evaluator.ForParity {
+			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize})
+		} else if err == nil {
+			var got evaluator.Sampled
+			if got, err = sample(t, s, h, 3, false); err == nil && got.Series[len(c.beside)].Fault != nil {
+				err = got.Series[len(c.beside)].Fault
+			}
+		}
+		var own *evaluator.Fault
+		var died *evaluator.Lost
+		got := ""
+		switch {
+		case errors.As(err, &own) && own.Hang:
+			got = hang
+		case errors.As(err, &own):
+			got = fault
+		case errors.As(err, &died):
+			got = lost
+		}
+		if got != c.want {
+			t.Errorf("%s for %d: %v, want a %s", c.do, c.purpose, err, c.want)
+		}
+		if s != nil {
+			if _, err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		// Nothing is kept from the next one.
+		next, err := openSession(t, h, c.purpose, "nothing")
+		if err != nil {
+			t.Fatalf("after %s: %v", c.do, err)
+		}
+		if _, err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCloseBesideSession: a lab that is closed does not wait for a session that
+// nobody uses, whose end then costs nothing.
+func TestCloseBesideSession(t *testing.T) {
+	h := openLab(t)
+	parity, err := openSession(t, h, evaluator.ForParity, "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := parity.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize}); !errors.Is(err, evaluator.ErrBenchClosed) {
+		t.Errorf("after the lab was closed: %v", err)
+	}
+	if _, err := parity.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	for _, c := range []struct {
+		env               []string
+		others, disturbed string
+	}{
+		{nil, "", ""},
+		{[]string{"EVOTUNE_FAKE_OTHER=97"}, "python3 (pid 812), 97% of the GPU, 3072 MiB", "another process uses the GPU: python3 (pid 812), 97% of the GPU, 3072 MiB"},
+		{[]string{"EVOTUNE_FAKE_OTHER=0"}, "python3 (pid 812), 3072 MiB", ""}, // it only holds memory
+		{[]string{"EVOTUNE_FAKE_OTHER=4"}, "python3 (pid 812), 4% of the GPU, 3072 MiB", ""},
+	} {
+		h := openLab(t, c.env...)
+		got := h.Conditions(t.Context())
+		if got.ClockMHz != 1980 || got.PowerWatts != 120 || strings.Join(got.Others, "; ") != c.others || got.Disturbed != c.disturbed {
+			t.Errorf("%v: %+v", c.env, got)
+		}
+	}
+}
+
+// TestConditionsText: a slowdown disturbs, and what our own load does not.
+func TestConditionsText(t *testing.T) {
+	for reason, disturbs := range map[string]bool{
+		"power cap": false, "applications clocks": false, "sync boost": false,
+		"hardware slowdown": true, "thermal slowdown": true, "hardware thermal slowdown": true, "power brake": true,
+	} {
+		c := conditions(wire.State{Throttle: []string{reason}}, wire.State{Throttle: []string{reason}})
+		if len(c.Throttle) != 1 || (c.Disturbed != "") != disturbs {
+			t.Errorf("%s: %+v", reason, c)
+		}
+	}
+}
+
+// TestFingerprint: what a GPU is set to is part of what makes results comparable,
+// and what is not known of it is not.
+func TestFingerprint(t *testing.T) {
+	d := wire.Device{Name: "Fake GPU", Capability: 90, UUID: "GPU-1"}
+	first := describeDevice([]wire.Device{d})
+	d.UUID = "GPU-2"
+	if again := describeDevice([]wire.Device{d}); again.Fingerprint != first.Fingerprint {
+		t.Error("another card of the same model has another fingerprint")
+	}
+	if s := first.Facts["settings"]; s != "power limit unknown, application clocks unknown and memory unknown, highest clock unknown" {
+		t.Errorf("settings: %s", s)
+	}
+	for _, change := range []func(*wire.Device){
+		func(d *wire.Device) { d.PowerLimitWatts = 500 },
+		func(d *wire.Device) { d.AppClockMHz = 1500 },
+		func(d *wire.Device) { d.AppMemoryClockMHz = 1500 },
+		func(d *wire.Device) { d.MaxClockMHz = 1500 },
+	} {
+		other := d
+		change(&other)
+		if describeDevice([]wire.Device{other}).Fingerprint == first.Fingerprint {
+			t.Errorf("%s: the same fingerprint", settings(other))
+		}
+	}
+}
