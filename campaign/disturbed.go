@@ -28,10 +28,22 @@ const (
 // machine keeps account of what results say about the machine. The error is
 // ErrInfrastructure.
 func (r *runner) machine(res evaluator.Result) error {
-	if len(res.Timings) > 0 {
+	others := ""
+	for _, t := range res.Timings {
+		if t.Conditions != nil && len(t.Conditions.Others) > 0 && t.Conditions.Disturbed != "" {
+			others = t.Conditions.Disturbed
+		}
+	}
+	if len(res.Timings) > 0 && others == "" {
 		r.disturbed = 0 // a candidate that does not compile says nothing about the machine
 	}
 	switch {
+	case others != "" && res.Disturbed == "":
+		// What could be timed while others used the device took far longer, and
+		// its figures are worse.
+		r.disturbed++
+		r.disturbs = others
+		r.failures = 0
 	case res.Verdict != evaluator.Infrastructure:
 		r.failures = 0
 	case res.Disturbed != "":

@@ -53,11 +53,11 @@ type Lab interface {
 type Purpose int
 
 const (
-	// ForParity: one artifact, beside other sessions and compilers.
+	// ForParity is for one artifact, beside other sessions and compilers.
 	ForParity Purpose = iota
-	// ForTiming: one artifact at the tuned shapes, alone on the device.
+	// ForTiming is for one artifact at the tuned shapes, alone on the device.
 	ForTiming
-	// ForFinals: several artifacts at the tuned and the held-out shapes, alone
+	// ForFinals is for several artifacts at the tuned and the held-out shapes, alone
 	// on the device, in processes that have seen nothing else, the baseline's too.
 	ForFinals
 )
@@ -65,8 +65,9 @@ const (
 // A Session is a set of processes with loaded artifacts. It is for one
 // goroutine.
 type Session interface {
-	// Compare launches the only artifact twice on one contents of the inputs,
-	// first with poisoned outputs, then with outputs that hold other numbers.
+	// Compare launches the only artifact twice on one contents of the inputs, once
+	// with poisoned outputs and once with outputs that hold other numbers. The
+	// outputs of the poisoned launch are compared.
 	Compare(ctx context.Context, r CompareRequest) (Observation, error)
 	// Sample times every artifact of the session, and the baseline beside each,
 	// round by round in random order. What was prepared for a shape is kept

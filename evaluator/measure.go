@@ -353,7 +353,7 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	switch {
 	case chance < guilt:
 		return stopClock
-	case chance < doubt && late, n < 3 && over:
+	case chance < doubt && late, n < 3 && (over || len(t.seen.Others) > 0 && spent >= hopeless && c.taken >= suspiciousRounds):
 		return stopUnsettled
 	case chance < doubt, n < 3, c.early() && !over:
 		return ""
@@ -431,7 +431,11 @@ func ns(x float64) string {
 func (t *tally) why() string {
 	c := t.count()
 	reason := t.seen.Disturbed
-	if reason == "" {
+	switch {
+	case reason != "":
+	case len(t.seen.Others) > 0:
+		reason = "others are on the device: " + strings.Join(t.seen.Others, ", ")
+	default:
 		reason = "what disturbs the machine could not be seen"
 	}
 	if c.chance() < doubt {

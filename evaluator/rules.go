@@ -103,6 +103,9 @@ const (
 	// the one above which it says nothing once settleTime has passed.
 	settled, unsettled = 0.03, 0.10
 	settleTime         = 30 * time.Second
+	// hopeless is when a measurement ends of which hardly a pair counts while
+	// other processes are on the device: they have it, and keep it.
+	hopeless = 5 * time.Second
 	// disturbedShare is the share of pairs that do not count from which a
 	// measurement was disturbed.
 	disturbedShare = 0.1

@@ -108,6 +108,9 @@ func (m *monitor) state(processes bool) wire.State {
 	if v, r := m.device.GetMemoryInfo(); r == nvml.SUCCESS {
 		s.UsedBytes = int64(v.Used)
 	}
+	if v, r := m.device.GetUtilizationRates(); r == nvml.SUCCESS {
+		s.Utilization = int(v.Gpu)
+	}
 	s.Others = m.others()
 	return s
 }

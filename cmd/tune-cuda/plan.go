@@ -140,9 +140,6 @@ const (
 	maxBatch = 2000
 	// maxSets is the most sets of inputs.
 	maxSets = 64
-	// longLaunch is the time, in nanoseconds, from which a launch is timed alone,
-	// on one set: a graph that goes through all sets would last too long.
-	longLaunch = 50e6
 )
 
 // planSets chooses how many sets of inputs a timing rotates through, for sets

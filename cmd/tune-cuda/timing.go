@@ -318,6 +318,10 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 	return g, nil
 }
 
+// longLaunch is the time, in nanoseconds, from which a launch is timed alone, on
+// one set: a graph that goes through all sets would last too long.
+const longLaunch = 50e6
+
 // maxGraphs is how many graphs a binary keeps.
 const maxGraphs = 16
 

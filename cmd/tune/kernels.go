@@ -302,8 +302,8 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 	}
 	p, err := a.open(ctx, t, 1)
 	switch {
-	case errors.Is(err, cpu.ErrControl), errors.Is(err, cpu.ErrBaseline), errors.Is(err, cpu.ErrReference),
-		errors.Is(err, cuda.ErrControl), errors.Is(err, cuda.ErrBaseline), errors.Is(err, cuda.ErrReference):
+	case errors.Is(err, evaluator.ErrControl), errors.Is(err, evaluator.ErrBaseline),
+		errors.Is(err, cpu.ErrReference), errors.Is(err, cuda.ErrReference):
 		return []string{fmt.Sprintf("%s: %s", where, oneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err

@@ -55,7 +55,7 @@ func (h *lab) builtBaseline(ctx context.Context) (*candidate, error) {
 	}
 	a, report, err := h.Baseline(ctx, kernels.Shape{})
 	if err == nil && report.Refused != "" {
-		err = fmt.Errorf("%w to compile: %s", ErrBaseline, report.Refused)
+		err = fmt.Errorf("%w to compile: %s", evaluator.ErrBaseline, report.Refused)
 	}
 	if err != nil {
 		return nil, err

@@ -24,11 +24,6 @@ var (
 	ErrUnsupported = errors.New("the CPU backend needs Linux on x86-64 or 64-bit ARM")
 	// ErrOptions is returned by New for options that make no sense.
 	ErrOptions = errors.New("bad option of the CPU backend")
-	// ErrControl is returned by Open when a negative control passes the
-	// definition's tolerance.
-	ErrControl = evaluator.ErrControl
-	// ErrBaseline is returned by Open when the baseline fails the ordeal.
-	ErrBaseline = evaluator.ErrBaseline
 	// ErrReference is returned by Open when the reference cannot be built or
 	// run.
 	ErrReference = errors.New("the reference fails")

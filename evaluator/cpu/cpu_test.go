@@ -346,7 +346,7 @@ func TestOpenRefuses(t *testing.T) {
 			kernel: func(t *testing.T) evaluator.Plan {
 				return planOf(changed(t, "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
 			},
-			want: ErrBaseline, text: "red zone",
+			want: evaluator.ErrBaseline, text: "red zone",
 		},
 		{
 			name:   "no compiler",

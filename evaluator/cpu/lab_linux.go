@@ -96,7 +96,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	}
 	baseline, err := renderBaseline(plan.Implementations[0], plan.Tune)
 	if err != nil {
-		return nil, fmt.Errorf("%w: kernel %s: %w", ErrBaseline, name, err)
+		return nil, fmt.Errorf("%w: kernel %s: %w", evaluator.ErrBaseline, name, err)
 	}
 	dir := o.CacheDir
 	if dir == "" {

@@ -488,7 +488,7 @@ func (p *process) quit(deadline time.Duration) error {
 	if p.state == nil {
 		return fmt.Errorf("%w: it ended without a status", errProcess)
 	}
-	reason := ""
+	var reason string
 	switch s, ok := p.state.Sys().(syscall.WaitStatus); {
 	case p.leftover > 0:
 		reason = fmt.Sprintf("left %d processes running", p.leftover)

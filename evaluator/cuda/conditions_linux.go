@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,7 +89,13 @@ func (p *pool) watch(ctx context.Context) (evaluator.Conditions, error) {
 	if err := w.call(ctx, p.h.options.Timeout, wire.Telemetry, wire.TelemetryRequest{}, &second); err != nil {
 		return evaluator.Conditions{}, err
 	}
-	return conditions(first.State, second.State), nil
+	c := conditions(first.State, second.State)
+	// Where the driver does not tell what each process uses, the device tells what
+	// all use; evotune's own work has ended when the machine is looked at.
+	if use := second.State.Utilization; c.Disturbed == "" && len(c.Others) > 0 && use >= disturbingShare {
+		c.Disturbed = fmt.Sprintf("others use the GPU, %d%% of the time: %s", use, strings.Join(c.Others, ", "))
+	}
+	return c, nil
 }
 
 // conditions puts two readings together: the clocks as they were last, and

@@ -31,8 +31,6 @@ var (
 	ErrNoCompiler = errors.New("no CUDA compiler")
 	// ErrDevices is returned when the chosen GPUs are not alike.
 	ErrDevices = errors.New("the GPUs differ")
-	// ErrControl and ErrBaseline are the judge's.
-	ErrControl, ErrBaseline = evaluator.ErrControl, evaluator.ErrBaseline
 	// ErrReference is returned by Open when the reference on the device cannot
 	// be built or run, or disagrees with the one on the CPU.
 	ErrReference = errors.New("the reference fails")

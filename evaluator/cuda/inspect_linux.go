@@ -66,7 +66,7 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 	if err := r.readCubin(c.out.Cubin, c.src.Entry); err != nil {
 		// The header has declared the entry, and the source has not defined it.
 		seen.Refused = err.Error()
-		return seen, nil
+		return seen, nil //nolint:nilerr // it is an observation
 	}
 	note := func(check string, value int64, unit, detail string, bound evaluator.Bound) {
 		seen.Measures = append(seen.Measures, evaluator.Measure{Check: check, Value: float64(value), Unit: unit, Detail: detail, Bound: bound})

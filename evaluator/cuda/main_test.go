@@ -550,9 +550,9 @@ func TestOpenRefuses(t *testing.T) {
 		env  string
 		want error
 	}{
-		{"EVOTUNE_FAKE_CONTROL=passes", ErrControl},
+		{"EVOTUNE_FAKE_CONTROL=passes", evaluator.ErrControl},
 		{"EVOTUNE_FAKE_REFERENCE=wrong", ErrReference},
-		{"EVOTUNE_FAKE_BASELINE=wrong", ErrBaseline},
+		{"EVOTUNE_FAKE_BASELINE=wrong", evaluator.ErrBaseline},
 		{"EVOTUNE_FAKE_HELLO=fails", ErrWorker},
 	} {
 		t.Run(c.env, func(t *testing.T) {

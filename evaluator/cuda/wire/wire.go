@@ -371,6 +371,9 @@ type State struct {
 	Celsius        int      `json:"celsius,omitempty"`
 	Throttle       []string `json:"throttle,omitempty"` // the reasons, but for idle
 	UsedBytes      int64    `json:"used_bytes,omitempty"`
+	// Utilization is the share of the last second or less, in percent, in which
+	// any kernel ran on the device, evotune's too.
+	Utilization int `json:"utilization,omitempty"`
 	// Others are the processes on the device besides the worker's own family,
 	// when NVML tells.
 	Others []Process `json:"others,omitempty"`
