@@ -173,6 +173,7 @@ type runner struct {
 	failures   int    // infrastructure results in a row
 	disturbed  int    // disturbed results since the last that was timed
 	disturbs   string // what disturbed the last of them
+	gate       gate   // closed while the campaign is paused
 	reason     string // why proposing has stopped; "" while it goes on
 	interrupt  bool
 	exhausted  bool
@@ -289,6 +290,9 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 	if err != nil {
 		cancel() // let no worker wait for a coordinator that is gone
 	}
+	if errors.Is(err, errHeld) {
+		err = nil
+	}
 	close(jobs)
 	if werr := group.Wait(); werr != nil && !errors.Is(werr, context.Canceled) {
 		err = werr
@@ -354,17 +358,19 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		if r.running == 0 && (len(r.queue) == 0 || r.interrupt) {
 			return nil
 		}
-		wait := r.disturbed >= maxDisturbed && !r.interrupt
-		if wait && r.running == 0 {
+		if r.disturbed >= maxDisturbed && !r.interrupt {
 			if err := r.pause(ctx); err != nil {
 				return err
+			}
+			if r.interrupt {
+				return errHeld
 			}
 			restart()
 			continue
 		}
 		var out chan<- job
 		var next job
-		if len(r.queue) > 0 && !r.interrupt && !wait {
+		if len(r.queue) > 0 && !r.interrupt {
 			i := r.queue[0]
 			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent()}
 			out = jobs
@@ -376,6 +382,7 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		case res := <-results:
 			r.running--
 			r.arrived[res.index] = res.result
+			r.account(res.result)
 		case <-clock:
 			clock = nil
 			r.stop(r.cfg.Budget.spent(r.elapsed(), 0, 0, 0))
@@ -479,7 +486,7 @@ func (r *runner) tell(res evaluator.Result) error {
 	if r.opts.Listen != nil {
 		r.notes = append(r.notes, Event{Evaluated: r.announced(i, res, record)})
 	}
-	if err := r.machine(res); err != nil {
+	if err := r.failed(res); err != nil {
 		return err
 	}
 	if r.reason == "" && len(r.candidates) >= len(r.past.asked) {

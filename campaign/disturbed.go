@@ -2,7 +2,9 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -10,8 +12,8 @@ import (
 )
 
 const (
-	// maxDisturbed is how many disturbed results, without one between them that
-	// could be timed, pause the campaign.
+	// maxDisturbed is how many disturbed results, without one between them that was
+	// timed on a calm machine, pause the campaign.
 	maxDisturbed = 5
 	// maxAgain bounds the candidates that are measured again: the newest of them.
 	// With more, the machine was disturbed for most of the campaign, and the
@@ -25,31 +27,70 @@ const (
 	blindWait = time.Minute
 )
 
-// machine keeps account of what results say about the machine. The error is
-// ErrInfrastructure.
-func (r *runner) machine(res evaluator.Result) error {
-	others := ""
+// errHeld ends a campaign that is interrupted in a pause: what is held up at the
+// gate is given up, and evaluated by a resumption.
+var errHeld = errors.New("interrupted while paused")
+
+// A gate holds up candidates that are about to be timed. The zero gate is open.
+type gate struct {
+	mu     sync.Mutex
+	opened chan struct{} // nil when the gate is open
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = make(chan struct{})
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.opened)
+	g.opened = nil
+}
+
+// wait returns when the gate is open or ctx ends, and says whether it was closed.
+func (g *gate) wait(ctx context.Context) bool {
+	g.mu.Lock()
+	opened := g.opened
+	g.mu.Unlock()
+	if opened == nil {
+		return false
+	}
+	select {
+	case <-opened:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// account keeps account of what results say about the machine, as they arrive. A
+// measurement that settled while others used the device counts as disturbed, too:
+// it took far longer, and its figures are worse.
+func (r *runner) account(res evaluator.Result) {
+	why := res.Disturbed
 	for _, t := range res.Timings {
-		if t.Conditions != nil && len(t.Conditions.Others) > 0 && t.Conditions.Disturbed != "" {
-			others = t.Conditions.Disturbed
+		if why == "" && t.Conditions != nil && len(t.Conditions.Others) > 0 {
+			why = t.Conditions.Disturbed
 		}
 	}
-	if len(res.Timings) > 0 && others == "" {
+	switch {
+	case why != "":
+		r.disturbed++
+		r.disturbs = why
+	case len(res.Timings) > 0:
 		r.disturbed = 0 // a candidate that does not compile says nothing about the machine
 	}
+}
+
+// failed keeps account of results that the machine failed, other than by being
+// disturbed. The error is ErrInfrastructure.
+func (r *runner) failed(res evaluator.Result) error {
 	switch {
-	case others != "" && res.Disturbed == "":
-		// What could be timed while others used the device took far longer, and
-		// its figures are worse.
-		r.disturbed++
-		r.disturbs = others
-		r.failures = 0
 	case res.Verdict != evaluator.Infrastructure:
 		r.failures = 0
-	case res.Disturbed != "":
-		r.disturbed++
-		r.disturbs = res.Disturbed
-	default:
+	case res.Disturbed == "":
 		if r.failures++; r.failures >= maxInfrastructure {
 			return fmt.Errorf("%w: %d results in a row, the last: %s", ErrInfrastructure, r.failures, res.Reason)
 		}
@@ -58,10 +99,12 @@ func (r *runner) machine(res evaluator.Result) error {
 }
 
 // pause waits until the machine is calm, the campaign is drained or ctx ends.
-// Nothing is being evaluated. In the log a pause is a stop and a resumption, so
+// Nothing is timed meanwhile, and no result is told. In the log a pause is a stop and a resumption, so
 // that it does not count for those that read the log either.
 func (r *runner) pause(ctx context.Context) error {
 	begin := time.Now()
+	r.gate.close()
+	defer r.gate.open()
 	why, wait := r.disturbs, calmEvery
 	if c, ok := evaluator.ConditionsOf(ctx, r.problem.Evaluator); !ok {
 		wait = blindWait
@@ -156,7 +199,8 @@ func (r *runner) measureAgain(ctx context.Context) error {
 			if err := r.flush(); err != nil {
 				return err
 			}
-			if err := r.machine(res); err != nil {
+			r.account(res)
+			if err := r.failed(res); err != nil {
 				return err
 			}
 		}

@@ -81,12 +81,27 @@ type busy struct {
 	disturbs   func(id string) bool
 	conditions func() (evaluator.Conditions, bool)
 
+	device chan struct{} // has room for the one candidate that is timed
+	takes  time.Duration // what that takes
+
 	mu    sync.Mutex
 	again []string // measured a second time
 }
 
 func (b *busy) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
 	id := campaign.CandidateID("test-1", g)
+	b.device <- struct{}{}
+	for evaluator.Held(ctx) {
+		<-b.device
+		if ctx.Err() != nil {
+			return evaluator.Result{}, ctx.Err()
+		}
+		b.device <- struct{}{}
+	}
+	defer func() { <-b.device }()
+	if b.takes > 0 {
+		time.Sleep(b.takes)
+	}
 	if b.log.told(id) {
 		b.mu.Lock()
 		b.again = append(b.again, id)
@@ -124,7 +139,7 @@ func busyProblem(t testing.TB, log *memory, disturbs func(string) bool) (campaig
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &busy{Evaluator: p.Evaluator, log: log, disturbs: disturbs}
+	b := &busy{Evaluator: p.Evaluator, log: log, disturbs: disturbs, device: make(chan struct{}, 1)}
 	p.Evaluator = b
 	return p, b
 }
@@ -293,6 +308,41 @@ func TestPause(t *testing.T) {
 		cfg.Budget.Evaluations = 14
 		if _, f = paused(t, cfg, campaign.Options{}, log, nil, &disturbed); f.Elapsed > time.Second || f.Evaluated != 14 {
 			t.Errorf("resumed: %+v", f)
+		}
+	})
+}
+
+// TestPauseHolds: candidates in flight are not timed while the campaign is paused.
+func TestPauseHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &memory{}
+		cfg := config(24)
+		cfg.Window = 16
+		disturbed := true
+		p, b := busyProblem(t, log, func(string) bool { return disturbed })
+		b.takes = 5 * time.Second
+		begin := time.Now()
+		b.conditions = func() (evaluator.Conditions, bool) {
+			if time.Since(begin) < 10*time.Minute {
+				return evaluator.Conditions{Disturbed: "python3 (pid 812) uses the GPU (97%)"}, true
+			}
+			disturbed = false
+			return evaluator.Conditions{}, true
+		}
+		count := map[string]int{}
+		f, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Workers: 16, Log: log, Listen: func(e campaign.Event) {
+			switch {
+			case e.Paused != nil:
+				count["paused"]++
+			case e.Evaluated != nil:
+				count[string(e.Evaluated.Result.Verdict)]++
+			}
+		}})
+		if err != nil || !f.Complete || count["paused"] != 1 || count[string(evaluator.Infrastructure)] < 5 || count[string(evaluator.Infrastructure)] > 6 {
+			t.Errorf("%v, %v, %+v", err, count, f)
+		}
+		if f.Elapsed > 3*time.Minute {
+			t.Errorf("the pause counts: %v", f.Elapsed)
 		}
 	})
 }

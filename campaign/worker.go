@@ -38,10 +38,13 @@ func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results 
 
 // evaluate evaluates one job and says how far it is.
 func (r *runner) evaluate(ctx context.Context, worker int, j job) (evaluator.Result, error) {
+	tell := func(string, evaluator.Stage) {}
 	if r.opts.OnStage != nil {
-		r.opts.OnStage(worker, j.id, "")
-		defer r.opts.OnStage(worker, "", "")
-		ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { r.opts.OnStage(worker, j.id, s) })
+		tell = func(candidate string, s evaluator.Stage) { r.opts.OnStage(worker, candidate, s) }
 	}
+	tell(j.id, "")
+	defer tell("", "")
+	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { tell(j.id, s) })
+	ctx = evaluator.WithHold(ctx, r.gate.wait)
 	return r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
 }

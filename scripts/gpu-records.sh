@@ -207,7 +207,7 @@ side() {
 }
 
 # busy: a campaign while another process multiplies matrices on the GPU, for as
-# long as BUSY (45) seconds and then no more, beside a campaign on the calm GPU.
+# long as BUSY (60) seconds and then no more, beside a campaign on the calm GPU.
 busy() {
   local other
   campaign busy-calm softmax --shape 16384x4096 --time "$(seconds 25)" --finalists 3
@@ -221,7 +221,7 @@ while True:
 PY
   other=$!
   sleep 8
-  (sleep "${BUSY:-45}"; kill -9 $other) &
+  (sleep "${BUSY:-60}"; kill -9 $other) &
   bin/tune run softmax --shape 16384x4096 --time "$(seconds 25)" --finalists 3 --backend cuda --warm-start off --seed 1 \
     --store "$out/busy.db" --json >"$out/busy.jsonl" 2>"$out/busy.err"
   say "busy: status $?"

@@ -22,6 +22,10 @@ type monitor struct {
 	// seen is the time of the newest utilization that was read, in microseconds
 	// since 1970.
 	seen uint64
+	// known and busy are what was seen when the processes were listed last.
+	listed time.Time
+	known  []wire.Process
+	busy   int
 }
 
 // openMonitor also returns the driver's version, or why there is no monitor.
@@ -108,12 +112,21 @@ func (m *monitor) state(processes bool) wire.State {
 	if v, r := m.device.GetMemoryInfo(); r == nvml.SUCCESS {
 		s.UsedBytes = int64(v.Used)
 	}
-	if v, r := m.device.GetUtilizationRates(); r == nvml.SUCCESS {
-		s.Utilization = int(v.Gpu)
+	// The driver samples what processes do a few times a second, and to list them
+	// takes as long as a round of timing.
+	if time.Since(m.listed) >= listEvery {
+		m.listed = time.Now()
+		m.known, m.busy = m.others(), 0
+		if v, r := m.device.GetUtilizationRates(); r == nvml.SUCCESS {
+			m.busy = int(v.Gpu)
+		}
 	}
-	s.Others = m.others()
+	s.Others, s.Utilization = m.known, m.busy
 	return s
 }
+
+// listEvery is how long a list of processes serves.
+const listEvery = 250 * time.Millisecond
 
 // others lists the processes on the device that are not of evotune's family.
 func (m *monitor) others() []wire.Process {
