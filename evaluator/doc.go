@@ -3,7 +3,7 @@
 //
 // # Model
 //
-// An [Ordeal] asks a [Bench] to carry out the stages in order: render, compile,
+// An [Ordeal] puts a candidate through the stages in order: render, compile,
 // inspect, parity, sanitize, benchmark. The first stage that fails gives the
 // [Verdict]; only a candidate that passes all of them has a fitness. A failed
 // candidate is a [Result]; a Go error means that evotune or the machine failed.
@@ -11,10 +11,11 @@
 // [Ordeal.Finals] measures the best again, in fresh processes, and [Compare]
 // says whether what differs is more than noise.
 //
-// What runs on which device is the business of a [Backend]: evaluator/cpu for
-// this machine's processor, evaluator/replay for results from a table.
-// evaluator/backendtest is the suite that every backend passes, and
-// docs/ordeal.md walks through the stages.
+// All rules are in this package. What runs on which device is the business of a
+// [Lab], which builds, runs and reports, and never judges: evaluator/cpu for
+// this machine's processor, evaluator/cuda for NVIDIA's GPUs. evaluator/replay is
+// an [Evaluator] without a lab, for results from a table. evaluator/backendtest
+// is the suite that all of them pass, and docs/ordeal.md walks through the stages.
 //
 // # Caveats
 //

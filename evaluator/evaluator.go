@@ -338,44 +338,21 @@ type Plan struct {
 	Debug bool
 }
 
-// A Backend knows how to compile and run kernels on one kind of device.
+// A Backend makes labs for one kind of device.
 type Backend interface {
 	// Name is what `--backend` selects: "cpu", "cuda".
 	Name() string
 	// Doctor looks for every tool the backend can use.
 	Doctor(ctx context.Context) []Tool
-	// Open prepares a problem: it builds harness, reference and baseline,
-	// proves the baseline and the tolerance (negative controls must fail), and
-	// measures the device's ceilings if they are not known yet.
-	Open(ctx context.Context, plan Plan) (Bench, error)
+	// Open prepares a lab for a plan: it builds harness and reference, tries the
+	// tools, and measures the device's ceilings if they are not known yet.
+	Open(ctx context.Context, plan Plan) (Lab, error)
 }
 
-// A Bench carries out the stages of the ordeal for one Plan. Methods are safe
-// for concurrent use; a Bench itself keeps timed runs alone on the device.
-// A stage that a candidate fails returns an Outcome with a verdict; errors are
-// the machine's.
-type Bench interface {
-	Describe() Description
-	// Compile builds the rendered source in every flavour the ordeal needs.
-	// The Binary is valid until the Bench is closed.
-	Compile(ctx context.Context, src kernels.Rendered) (Binary, Outcome, error)
-	Inspect(ctx context.Context, bin Binary) (Outcome, error)
-	Parity(ctx context.Context, bin Binary) (Outcome, error)
-	Sanitize(ctx context.Context, bin Binary) (Outcome, error)
-	// Benchmark times the candidate at every tuned shape. incumbent is as for
-	// Evaluator.Evaluate.
-	Benchmark(ctx context.Context, bin Binary, incumbent float64) ([]Timing, Outcome, error)
-	// Duel times several binaries and the baseline in fresh processes,
-	// interleaved in random order, at every tuned shape and at the held-out
-	// ones. Entry i of the result belongs to bins[i].
-	Duel(ctx context.Context, bins []Binary) ([]DuelEntry, error)
-	Close() error
-}
-
-// A Usage says how busy a Bench's devices are. Benches that can tell have a
-// method Usage() Usage.
+// A Usage says how busy a lab's devices are. Labs that can tell have a method
+// Usage() Usage.
 type Usage struct {
-	// Measuring is the share of the wall time, since the bench was opened, that
+	// Measuring is the share of the wall time, since the lab was opened, that
 	// its devices spent in timed work: launches that were measured, and nothing
 	// else. Reserved is the share in which a device was kept free for them.
 	Measuring float64 `json:"measuring"`
@@ -387,9 +364,6 @@ type Usage struct {
 	// "parity", "timing", "memcheck".
 	Waiting map[string]int `json:"waiting,omitempty"`
 }
-
-// A Binary is a compiled candidate.
-type Binary = Artifact
 
 // An Outcome is what one stage says of one candidate.
 type Outcome struct {

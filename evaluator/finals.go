@@ -26,7 +26,7 @@ func (c *contender) lose(o Outcome) {
 	}
 }
 
-// Duel implements [Bench]: several sets of fresh processes, one after the other;
+// Duel implements stages: several sets of fresh processes, one after the other;
 // in each set everybody at every shape, and in each round everybody once, in
 // random order, each beside the baseline. Who seems impossible, or was
 // disturbed so much that nothing can be said, is looked at once more alone.

@@ -21,7 +21,7 @@ import (
 func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := NewJudge(t.Context(), l, p)
+		b, err := newJudge(t.Context(), l, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration)
 			list = append(list, labGenome(t, p, i+1))
 		}
 		begin := time.Now()
-		if f, err = NewOrdeal(b, p).Finals(t.Context(), list); err != nil {
+		if f, err = newOrdeal(b, p).Finals(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 		took = time.Since(begin)
@@ -250,11 +250,11 @@ func TestFinalsMachineFails(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			p := labPlan()
-			b, err := NewJudge(t.Context(), l, p)
+			b, err := newJudge(t.Context(), l, p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = NewOrdeal(b, p).Finals(t.Context(), []genome.Genome{labGenome(t, p, 1), labGenome(t, p, 2)})
+			_, err = newOrdeal(b, p).Finals(t.Context(), []genome.Genome{labGenome(t, p, 1), labGenome(t, p, 2)})
 			if err == nil || !errors.Is(err, failure) {
 				t.Errorf("%v: %v", failure, err)
 			}

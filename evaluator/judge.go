@@ -41,10 +41,10 @@ type judge struct {
 	usual    map[string]time.Duration
 }
 
-// NewJudge proves what everything rests on, the tolerance and the baseline, and
+// newJudge proves what everything rests on, the tolerance and the baseline, and
 // returns the stages of the ordeal for one plan on a lab. The caller closes the
-// lab when there is an error; closing the Bench closes it else.
-func NewJudge(ctx context.Context, lab Lab, plan Plan) (Bench, error) {
+// lab when there is an error; closing the judge closes it else.
+func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	d := lab.Describe()
 	j := &judge{
 		lab: lab, plan: plan, rules: rulesOf(d.Device.Kind), spec: plan.Definition.ProblemOn(d.Backend),
@@ -77,10 +77,10 @@ func (j *judge) shapes() []kernels.Shape {
 	return slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify, j.plan.Tune)
 }
 
-// Describe implements [Bench].
+// Describe implements stages.
 func (j *judge) Describe() Description { return j.lab.Describe() }
 
-// Close implements [Bench].
+// Close implements stages.
 func (j *judge) Close() error { return j.lab.Close() }
 
 // sameAnswer is the relative error up to which a control is taken to be the
@@ -233,7 +233,7 @@ func twice(ctx context.Context, do func() error) error {
 	return err
 }
 
-// Compile implements [Bench].
+// Compile implements stages.
 func (j *judge) Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error) {
 	a, report, err := j.lab.Build(ctx, src)
 	if err != nil {
@@ -285,7 +285,7 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	return out
 }
 
-// Inspect implements [Bench]: what the definition asks of a binary.
+// Inspect implements stages: what the definition asks of a binary.
 func (j *judge) Inspect(ctx context.Context, a Artifact) (Outcome, error) {
 	want := a.Source.Implementation.Binary
 	patterns := slices.Concat(a.Source.Require, want.Forbid)
@@ -367,7 +367,7 @@ func (j *judge) limit(s kernels.Shape) time.Duration {
 	return max(j.rules.hangs, 200*max(t, j.rules.batch))
 }
 
-// Parity implements [Bench]: every shape that the candidate can compute, several
+// Parity implements stages: every shape that the candidate can compute, several
 // contents of the inputs, each twice in one process at the same addresses.
 func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 	out, _, err := j.parity(ctx, a)
@@ -497,7 +497,7 @@ func finite(x float64) float64 {
 	return x
 }
 
-// Sanitize implements [Bench].
+// Sanitize implements stages.
 func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) { return j.sanitize(ctx, a) }
 
 func (j *judge) sanitize(ctx context.Context, a Artifact) (Outcome, error) {

@@ -445,7 +445,7 @@ func TestControls(t *testing.T) {
 	} {
 		l := newLab()
 		l.kind, l.control = c.kind, answer(c.errors)
-		_, err := NewJudge(t.Context(), l, labPlan())
+		_, err := newJudge(t.Context(), l, labPlan())
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
@@ -456,7 +456,7 @@ func TestControls(t *testing.T) {
 	l := newLab()
 	broken := errors.New("no space left")
 	l.control = func(kernels.Control, kernels.Shape) ([]Output, error) { return nil, broken }
-	if _, err := NewJudge(t.Context(), l, labPlan()); !errors.Is(err, broken) || errors.Is(err, ErrControl) {
+	if _, err := newJudge(t.Context(), l, labPlan()); !errors.Is(err, broken) || errors.Is(err, ErrControl) {
 		t.Errorf("a failure of the machine: %v", err)
 	}
 }
@@ -497,7 +497,7 @@ func TestBaselines(t *testing.T) {
 	} {
 		l := newLab()
 		c.change(l)
-		_, err := NewJudge(t.Context(), l, labPlan())
+		_, err := newJudge(t.Context(), l, labPlan())
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
@@ -507,7 +507,7 @@ func TestBaselines(t *testing.T) {
 	}
 	l := newLab()
 	for range 2 {
-		if _, err := NewJudge(t.Context(), l, labPlan()); err != nil {
+		if _, err := newJudge(t.Context(), l, labPlan()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -515,7 +515,7 @@ func TestBaselines(t *testing.T) {
 		t.Errorf("a baseline that passed is sanitized again: %d launches", n)
 	}
 	l.tools = append(l.tools, "tsan")
-	if _, err := NewJudge(t.Context(), l, labPlan()); err != nil || l.calls("launch") != 5 {
+	if _, err := newJudge(t.Context(), l, labPlan()); err != nil || l.calls("launch") != 5 {
 		t.Errorf("with another tool: %d launches, %v", l.calls("launch"), err)
 	}
 }
@@ -524,11 +524,11 @@ func TestBaselines(t *testing.T) {
 func TestLimit(t *testing.T) {
 	l := newLab()
 	l.baseline[""].ns = 100e6
-	b, err := NewJudge(t.Context(), l, labPlan())
+	b, err := newJudge(t.Context(), l, labPlan())
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := b.(*judge)
+	j := b
 	if got := j.limit(kernels.Shape{Name: "main"}); got != 20*time.Second {
 		t.Errorf("a launch may take %v", got)
 	}
@@ -549,11 +549,11 @@ func TestUnsettled(t *testing.T) {
 		l.weather = busy
 		l.actors["1"] = &actor{ns: 20e6, threads: 2} // it waits in each of its batches
 		p := labPlan()
-		b, err := NewJudge(t.Context(), l, p)
+		b, err := newJudge(t.Context(), l, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := NewOrdeal(b, p)
+		o := newOrdeal(b, p)
 		for range 2 {
 			l.log = nil
 			begin := time.Now()

@@ -45,7 +45,7 @@ type Lab interface {
 	// in an earlier one. The cache of a Lab may forget.
 	Recall(key string) bool
 	Remember(key string)
-	// Close ends every process. Calls that wait return ErrBenchClosed.
+	// Close ends every process. Calls that wait return ErrClosed.
 	Close() error
 }
 

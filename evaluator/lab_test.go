@@ -507,11 +507,11 @@ func labGenome(t testing.TB, p Plan, code int) genome.Genome {
 func judged(t *testing.T, l *scriptedLab, p Plan) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := NewJudge(t.Context(), l, p)
+		b, err := newJudge(t.Context(), l, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := NewOrdeal(b, p)
+		o := newOrdeal(b, p)
 		if r, err = o.Evaluate(t.Context(), labGenome(t, p, 1), 0); err != nil {
 			t.Fatal(err)
 		}

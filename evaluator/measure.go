@@ -451,7 +451,7 @@ func (t *tally) why() string {
 	return fmt.Sprintf("after %d pairs of samples the ratio to the baseline is still known to within %.0f%% only: %s", c.taken, 100*(hi-lo)/2/centre, reason)
 }
 
-// Benchmark implements [Bench]. Nobody is called impossible on one measurement:
+// Benchmark implements stages. Nobody is called impossible on one measurement:
 // the peaks may have been measured while something else was running, and a
 // machine may disturb one process more than another.
 func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {

@@ -28,7 +28,7 @@ func measureMany(t *testing.T, l *scriptedLab, n int) (row tableRow) {
 	t.Helper()
 	row.verdicts = map[Verdict]int{}
 	synctest.Test(t, func(t *testing.T) {
-		b, err := NewJudge(t.Context(), l, labPlan())
+		b, err := newJudge(t.Context(), l, labPlan())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// ErrBenchClosed is wrapped by the errors of a Bench that was closed: nothing
-// is retried then.
-var ErrBenchClosed = errors.New("the bench was closed")
+// ErrClosed is wrapped by the errors of a Lab that was closed: nothing is
+// retried then.
+var ErrClosed = errors.New("the lab was closed")
 
 const (
 	// infrastructureRetries is how often an evaluation is begun again after
@@ -25,12 +25,12 @@ const (
 	rememberedBinaries = 4096
 )
 
-// An Ordeal judges the genomes of one Plan on one Bench, stage by stage: the
+// An Ordeal judges the genomes of one Plan in one Lab, stage by stage: the
 // first stage that fails gives the verdict. Genomes that compile to one binary
 // share one evaluation.
 type Ordeal struct {
-	bench Bench
-	plan  Plan
+	stages
+	plan Plan
 
 	mu       sync.Mutex
 	binaries map[string]*shared // by hash, and what the genome requires
@@ -47,16 +47,53 @@ type shared struct {
 	result Result        // from inspection on
 }
 
-// NewOrdeal returns the ordeal of plan on bench. Closing it closes the bench.
-func NewOrdeal(bench Bench, plan Plan) *Ordeal {
-	return &Ordeal{bench: bench, plan: plan, binaries: map[string]*shared{}}
+// stages judge a candidate, each in one respect. A candidate that fails one gets an
+// Outcome with a verdict; errors are the machine's. There is one implementation,
+// the judge, and one in tests.
+type stages interface {
+	Describe() Description
+	Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error)
+	Inspect(ctx context.Context, a Artifact) (Outcome, error)
+	Parity(ctx context.Context, a Artifact) (Outcome, error)
+	Sanitize(ctx context.Context, a Artifact) (Outcome, error)
+	// Benchmark times the candidate at every tuned shape. incumbent is as for
+	// Evaluator.Evaluate.
+	Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
+	// Duel times several candidates and the baseline in fresh processes, at every
+	// tuned shape and at the held-out ones. Entry i belongs to artifact i.
+	Duel(ctx context.Context, artifacts []Artifact) ([]DuelEntry, error)
+	Close() error
+}
+
+// Open opens a lab of a backend for a plan, and the ordeal in it.
+func Open(ctx context.Context, b Backend, plan Plan) (*Ordeal, error) {
+	lab, err := b.Open(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return NewOrdeal(ctx, lab, plan)
+}
+
+// NewOrdeal proves what every verdict rests on, the tolerance and the baseline of
+// a plan (see [ErrControl] and [ErrBaseline]), and returns the ordeal in that lab.
+// Closing the ordeal closes the lab, and so does an error.
+func NewOrdeal(ctx context.Context, lab Lab, plan Plan) (*Ordeal, error) {
+	j, err := newJudge(ctx, lab, plan)
+	if err != nil {
+		return nil, errors.Join(err, lab.Close())
+	}
+	return newOrdeal(j, plan), nil
+}
+
+func newOrdeal(s stages, plan Plan) *Ordeal {
+	return &Ordeal{stages: s, plan: plan, binaries: map[string]*shared{}}
 }
 
 // Describe implements [Evaluator].
-func (o *Ordeal) Describe() Description { return o.bench.Describe() }
+func (o *Ordeal) Describe() Description { return o.stages.Describe() }
 
 // Close implements [Evaluator].
-func (o *Ordeal) Close() error { return o.bench.Close() }
+func (o *Ordeal) Close() error { return o.stages.Close() }
 
 // Evaluate implements [Evaluator]. When the machine fails, the evaluation is
 // begun again twice before the verdict is Infrastructure.
@@ -69,7 +106,7 @@ func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		case err == nil:
 		case ctx.Err() != nil:
 			return Result{}, ctx.Err()
-		case errors.Is(err, ErrBenchClosed) || !errors.As(err, &failed):
+		case errors.Is(err, ErrClosed) || !errors.As(err, &failed):
 			return Result{}, err
 		case try < infrastructureRetries:
 			continue
@@ -139,9 +176,9 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	if o.plan.Debug {
 		src = unbound(src)
 	}
-	var bin Binary
+	var bin Artifact
 	goOn, err = r.run(ctx, StageCompile, func() (out Outcome, err error) {
-		bin, out, err = o.bench.Compile(ctx, src)
+		bin, out, err = o.stages.Compile(ctx, src)
 		return out, err
 	})
 	r.Binary, r.Key = bin.Hash, bin.Key
@@ -222,21 +259,21 @@ func infeasible(g genome.Genome) string {
 }
 
 // judge runs the stages from inspection on.
-func (o *Ordeal) judge(ctx context.Context, bin Binary, incumbent float64) (Result, error) {
+func (o *Ordeal) judge(ctx context.Context, bin Artifact, incumbent float64) (Result, error) {
 	var r Result
-	sanitize := func() (Outcome, error) { return o.bench.Sanitize(ctx, bin) }
+	sanitize := func() (Outcome, error) { return o.stages.Sanitize(ctx, bin) }
 	stages := []struct {
 		stage Stage
 		do    func() (Outcome, error)
 	}{
-		{StageInspect, func() (Outcome, error) { return o.bench.Inspect(ctx, bin) }},
-		{StageParity, func() (Outcome, error) { return o.bench.Parity(ctx, bin) }},
+		{StageInspect, func() (Outcome, error) { return o.stages.Inspect(ctx, bin) }},
+		{StageParity, func() (Outcome, error) { return o.stages.Parity(ctx, bin) }},
 		{StageSanitize, sanitize},
 		{StageBenchmark, func() (out Outcome, err error) {
 			if o.plan.Debug {
 				return Outcome{Evidence: []Evidence{{Check: "time", Outcome: NotRun, Detail: "code that is not optimised is not timed"}}}, nil
 			}
-			r.Timings, out, err = o.bench.Benchmark(ctx, bin, incumbent)
+			r.Timings, out, err = o.stages.Benchmark(ctx, bin, incumbent)
 			return out, err
 		}},
 	}
@@ -317,10 +354,10 @@ func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
 	close(s.done)
 }
 
-// Usage says how busy the bench's devices are; ok is false when it cannot tell.
+// Usage says how busy the lab's devices are; ok is false when it cannot tell.
 func (o *Ordeal) Usage() (u Usage, ok bool) {
-	var from any = o.bench
-	if j, judged := o.bench.(*judge); judged {
+	var from any = o.stages
+	if j, judged := o.stages.(*judge); judged {
 		from = j.lab
 	}
 	b, ok := from.(interface{ Usage() Usage })
@@ -332,7 +369,7 @@ func (o *Ordeal) Usage() (u Usage, ok bool) {
 
 // Conditions says what disturbs measurements on the machine now.
 func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
-	j, ok := o.bench.(*judge)
+	j, ok := o.stages.(*judge)
 	if ok {
 		c = j.lab.Conditions(ctx)
 	}
@@ -363,7 +400,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	if len(finalists) == 0 {
 		return f, errors.New("finals need at least one finalist")
 	}
-	var bins []Binary
+	var bins []Artifact
 	var of []int // the finalist of each binary
 	for i, g := range finalists {
 		e := &f.Entries[i]
@@ -372,9 +409,9 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 		if err != nil {
 			return f, err
 		}
-		var bin Binary
+		var bin Artifact
 		if out.Verdict == "" {
-			if bin, out, err = o.bench.Compile(ctx, src); err != nil {
+			if bin, out, err = o.stages.Compile(ctx, src); err != nil {
 				return f, err
 			}
 		}
@@ -387,9 +424,9 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	if len(bins) == 0 {
 		return f, nil
 	}
-	entries, err := o.bench.Duel(ctx, bins)
-	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrBenchClosed); try++ {
-		entries, err = o.bench.Duel(ctx, bins)
+	entries, err := o.stages.Duel(ctx, bins)
+	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
+		entries, err = o.stages.Duel(ctx, bins)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -398,7 +435,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 		return f, fmt.Errorf("finals: %w", err)
 	}
 	if len(entries) != len(bins) {
-		return f, fmt.Errorf("finals: the bench answered for %d of %d finalists", len(entries), len(bins))
+		return f, fmt.Errorf("finals: %d of %d finalists were answered for", len(entries), len(bins))
 	}
 	var ranked []int
 	for n, d := range entries {

@@ -92,7 +92,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	b := &fakeBench{}
-	return &fixture{NewOrdeal(b, Plan{Definition: d, Implementations: d.Implementations}), b, space}
+	return &fixture{newOrdeal(b, Plan{Definition: d, Implementations: d.Implementations}), b, space}
 }
 
 func (f *fixture) genome(t *testing.T, code, say int) genome.Genome {
@@ -110,7 +110,7 @@ type fakeBench struct {
 	seen  kernels.Rendered // what was compiled last
 	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
 	calls sync.Map // of Stage+code: *atomic.Int32
-	duel  func(bins []Binary) ([]DuelEntry, error)
+	duel  func(bins []Artifact) ([]DuelEntry, error)
 }
 
 func (b *fakeBench) call(ctx context.Context, stage Stage, code string) (Outcome, error) {
@@ -133,28 +133,28 @@ func (b *fakeBench) count(stage Stage, code string) int {
 func (b *fakeBench) Describe() Description { return Description{Backend: "fake"} }
 func (b *fakeBench) Close() error          { return nil }
 
-func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Binary, Outcome, error) {
+func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error) {
 	code, _, _ := strings.Cut(strings.TrimPrefix(src.Source, "int code = "), ";")
 	b.mu.Lock()
 	b.seen = src
 	b.mu.Unlock()
 	out, err := b.call(ctx, StageCompile, code)
-	return Binary{Hash: "code " + code, Key: src.Hash, Handle: code}, out, err
+	return Artifact{Hash: "code " + code, Key: src.Hash, Handle: code}, out, err
 }
 
-func (b *fakeBench) Inspect(ctx context.Context, bin Binary) (Outcome, error) {
+func (b *fakeBench) Inspect(ctx context.Context, bin Artifact) (Outcome, error) {
 	return b.call(ctx, StageInspect, bin.Handle.(string))
 }
 
-func (b *fakeBench) Parity(ctx context.Context, bin Binary) (Outcome, error) {
+func (b *fakeBench) Parity(ctx context.Context, bin Artifact) (Outcome, error) {
 	return b.call(ctx, StageParity, bin.Handle.(string))
 }
 
-func (b *fakeBench) Sanitize(ctx context.Context, bin Binary) (Outcome, error) {
+func (b *fakeBench) Sanitize(ctx context.Context, bin Artifact) (Outcome, error) {
 	return b.call(ctx, StageSanitize, bin.Handle.(string))
 }
 
-func (b *fakeBench) Benchmark(ctx context.Context, bin Binary, incumbent float64) ([]Timing, Outcome, error) {
+func (b *fakeBench) Benchmark(ctx context.Context, bin Artifact, incumbent float64) ([]Timing, Outcome, error) {
 	out, err := b.call(ctx, StageBenchmark, bin.Handle.(string))
 	return []Timing{
 		NewTiming("main", []float64{2, 2, 2}, []float64{1, 1, 1}, 1, 1),
@@ -162,7 +162,9 @@ func (b *fakeBench) Benchmark(ctx context.Context, bin Binary, incumbent float64
 	}, out, err
 }
 
-func (b *fakeBench) Duel(_ context.Context, bins []Binary) ([]DuelEntry, error) { return b.duel(bins) }
+func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]DuelEntry, error) {
+	return b.duel(bins)
+}
 
 func TestCorrect(t *testing.T) {
 	f := newFixture(t)
@@ -434,8 +436,8 @@ func TestInfrastructure(t *testing.T) {
 
 func TestClosedBenchIsAnError(t *testing.T) {
 	f := newFixture(t)
-	f.bench.stage = func(context.Context, Stage, string) (Outcome, error) { return Outcome{}, ErrBenchClosed }
-	if _, err := f.Evaluate(t.Context(), f.genome(t, 1, 0), 0); !errors.Is(err, ErrBenchClosed) {
+	f.bench.stage = func(context.Context, Stage, string) (Outcome, error) { return Outcome{}, ErrClosed }
+	if _, err := f.Evaluate(t.Context(), f.genome(t, 1, 0), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 	if n := f.bench.count(StageCompile, "1"); n != 1 {
@@ -466,7 +468,7 @@ func TestFinals(t *testing.T) {
 		"3": {drift(50.01), drift(100)},
 		"4": {flat(100), flat(100)},
 	}
-	f.bench.duel = func(bins []Binary) ([]DuelEntry, error) {
+	f.bench.duel = func(bins []Artifact) ([]DuelEntry, error) {
 		var out []DuelEntry
 		for _, b := range bins {
 			if b.Handle == "7" {
@@ -509,7 +511,7 @@ func TestFinals(t *testing.T) {
 	if _, err := f.Finals(t.Context(), nil); err == nil {
 		t.Error("finals without finalists")
 	}
-	f.bench.duel = func([]Binary) ([]DuelEntry, error) { return nil, errors.New("no power") }
+	f.bench.duel = func([]Artifact) ([]DuelEntry, error) { return nil, errors.New("no power") }
 	if _, err := f.Finals(t.Context(), []genome.Genome{f.genome(t, 1, 0)}); err == nil || !strings.Contains(err.Error(), "no power") {
 		t.Errorf("got %v", err)
 	}

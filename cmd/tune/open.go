@@ -287,11 +287,11 @@ func (a *app) open(ctx context.Context, t target, seed int64) (campaign.Problem,
 		}
 	}
 	plan.Sanitize = t.sanitized(tune)
-	bench, err := backend.Open(ctx, plan)
+	ordeal, err := evaluator.Open(ctx, backend, plan)
 	if err != nil {
 		return campaign.Problem{}, err
 	}
-	return campaign.Problem{Space: space, Evaluator: evaluator.NewOrdeal(bench, plan)}, nil
+	return campaign.Problem{Space: space, Evaluator: ordeal}, nil
 }
 
 // sanitized is the shape for the sanitizers: the first that candidates for the

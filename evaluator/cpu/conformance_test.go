@@ -61,11 +61,11 @@ func opener(tb testing.TB, plan evaluator.Plan, o cpu.Options) func(testing.TB) 
 		if err != nil {
 			tb.Fatal(err)
 		}
-		bench, err := backend.Open(tb.Context(), plan)
+		ordeal, err := evaluator.Open(tb.Context(), backend, plan)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		return evaluator.NewOrdeal(bench, plan)
+		return ordeal
 	}
 }
 

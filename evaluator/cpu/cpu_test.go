@@ -300,13 +300,13 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-errs; !errors.Is(err, evaluator.ErrBenchClosed) {
+	if err := <-errs; !errors.Is(err, evaluator.ErrClosed) {
 		t.Errorf("the evaluation ended with %v", err)
 	}
 	if left := children(os.Getpid()); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
 	}
-	if _, err := s.Evaluate(context.Background(), g, 0); !errors.Is(err, evaluator.ErrBenchClosed) {
+	if _, err := s.Evaluate(context.Background(), g, 0); !errors.Is(err, evaluator.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -364,7 +364,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := b.Open(t.Context(), c.kernel(t))
+			h, err := evaluator.Open(t.Context(), b, c.kernel(t))
 			if err == nil {
 				_ = h.Close()
 			}
@@ -425,7 +425,7 @@ func TestCacheOfOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := b.Open(t.Context(), planOf(load(t, "scale")))
+		h, err := evaluator.Open(t.Context(), b, planOf(load(t, "scale")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ type candidate struct {
 	glue  string
 }
 
-var errClosed = evaluator.ErrBenchClosed
+var errClosed = evaluator.ErrClosed
 
 func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Lab, err error) {
 	o := b.options

@@ -126,11 +126,11 @@ func openPlan(t testing.TB, plan evaluator.Plan, o Options) *setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := b.Open(t.Context(), plan)
+	ordeal, err := evaluator.Open(t.Context(), b, plan)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &setup{Ordeal: evaluator.NewOrdeal(h, plan)}
+	s := &setup{Ordeal: ordeal}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -228,7 +228,7 @@ func victim(cache string) {
 		panic(err)
 	}
 	plan := planOf(d)
-	h, err := b.Open(context.Background(), plan)
+	ordeal, err := evaluator.Open(context.Background(), b, plan)
 	if err != nil {
 		panic(err)
 	}
@@ -240,7 +240,7 @@ func victim(cache string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := evaluator.NewOrdeal(h, plan).Evaluate(context.Background(), g, 0)
+	r, err := ordeal.Evaluate(context.Background(), g, 0)
 	fmt.Println(r, err)
 }
 

@@ -168,7 +168,7 @@ func TestToleranceMustTellWrongFromRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bench, err := backend.Open(t.Context(), zooPlan(t, def))
+	bench, err := evaluator.Open(t.Context(), backend, zooPlan(t, def))
 	if !errors.Is(err, evaluator.ErrControl) {
 		t.Errorf("Open with data that hide what is wrong: error %v, want %v", err, evaluator.ErrControl)
 	}

@@ -71,11 +71,11 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
 		New: func(tb testing.TB) evaluator.Evaluator {
 			tb.Helper()
-			h, err := gpuBackend(tb, o).Open(tb.Context(), plan)
+			ordeal, err := evaluator.Open(tb.Context(), gpuBackend(tb, o), plan)
 			if err != nil {
 				tb.Fatal(err)
 			}
-			return evaluator.NewOrdeal(h, plan)
+			return ordeal
 		},
 		Honest:   func(n int) genome.Genome { return inmate("honest", n) },
 		Twin:     inmate("honest-twin", 0),
@@ -135,13 +135,12 @@ func TestDebugOnGPU(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				h, err := b.Open(t.Context(), plan)
+				ev, err := evaluator.Open(t.Context(), b, plan)
 				if errors.Is(err, cuda.ErrNoCompiler) {
 					t.Skip(err)
 				} else if err != nil {
 					t.Fatal(err)
 				}
-				ev := evaluator.NewOrdeal(h, plan)
 				for _, c := range []struct {
 					kernel         string
 					release, debug evaluator.Verdict

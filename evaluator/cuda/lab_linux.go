@@ -234,11 +234,11 @@ func (h *lab) enter(ctx context.Context) (context.Context, func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, nil, evaluator.ErrBenchClosed
+		return nil, nil, evaluator.ErrClosed
 	}
 	h.calls.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.ctx, func() { cancel(evaluator.ErrBenchClosed) })
+	stop := context.AfterFunc(h.ctx, func() { cancel(evaluator.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil); h.calls.Done() }, nil
 }
 

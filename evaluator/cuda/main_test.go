@@ -239,12 +239,10 @@ func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluat
 	if err != nil {
 		tb.Fatal(err)
 	}
-	judge, err := evaluator.NewJudge(tb.Context(), h, plan)
+	ordeal, err := evaluator.NewOrdeal(tb.Context(), h, plan)
 	if err != nil {
-		_ = h.Close()
 		tb.Fatal(err)
 	}
-	ordeal := evaluator.NewOrdeal(judge, plan)
 	tb.Cleanup(func() {
 		if err := ordeal.Close(); err != nil {
 			tb.Error(err)
@@ -560,7 +558,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := b.Open(t.Context(), fakePlan(t))
+			h, err := evaluator.Open(t.Context(), b, fakePlan(t))
 			if !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}

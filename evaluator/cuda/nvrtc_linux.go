@@ -255,7 +255,7 @@ func (n *nvrtc) acquire() (*server, error) {
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, evaluator.ErrBenchClosed
+		return nil, evaluator.ErrClosed
 	}
 	if k := len(n.idle); k > 0 {
 		s := n.idle[k-1]

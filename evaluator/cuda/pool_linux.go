@@ -159,7 +159,7 @@ func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
 		}
 		switch {
 		case p.closed:
-			return nil, evaluator.ErrBenchClosed
+			return nil, evaluator.ErrClosed
 		case p.failures > seen && len(p.all) == 0 && p.starting == 0:
 			return nil, p.failed
 		}
@@ -262,7 +262,7 @@ func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
 	p.mu.Unlock()
 	if closed {
 		w.kill()
-		return nil, evaluator.ErrBenchClosed
+		return nil, evaluator.ErrClosed
 	}
 	return w, nil
 }

@@ -203,7 +203,7 @@ func TestCloseBesideSession(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := parity.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize}); !errors.Is(err, evaluator.ErrBenchClosed) {
+	if _, err := parity.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize}); !errors.Is(err, evaluator.ErrClosed) {
 		t.Errorf("after the lab was closed: %v", err)
 	}
 	if _, err := parity.Close(); err != nil {

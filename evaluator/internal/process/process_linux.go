@@ -94,7 +94,7 @@ func (l *Launcher) Close() {
 
 // Start starts a program in a process group of its own, unless cmd says
 // otherwise, to be killed when the Launcher's thread ends. When the Launcher is
-// closed the error is evaluator.ErrBenchClosed.
+// closed the error is evaluator.ErrClosed.
 func (l *Launcher) Start(cmd *exec.Cmd) error { return l.start(request{cmd: cmd}) }
 
 // StartFixed is Start without randomisation of the address space.
@@ -112,7 +112,7 @@ func (l *Launcher) start(r request) error {
 	case l.requests <- r:
 		return <-r.result
 	case <-l.done:
-		return evaluator.ErrBenchClosed
+		return evaluator.ErrClosed
 	}
 }
 

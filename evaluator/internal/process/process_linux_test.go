@@ -110,7 +110,7 @@ func TestClose(t *testing.T) {
 	if state, err := cmd.Process.Wait(); err != nil || state.Success() {
 		t.Errorf("after Close the child ended with %v, %v", state, err)
 	}
-	if err := l.Start(exec.Command("/bin/true")); !errors.Is(err, evaluator.ErrBenchClosed) {
+	if err := l.Start(exec.Command("/bin/true")); !errors.Is(err, evaluator.ErrClosed) {
 		t.Errorf("Start after Close: %v", err)
 	}
 }
