@@ -213,11 +213,13 @@ type Evidence struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// A Timing holds the raw samples of one candidate at one shape. Samples and
-// baseline samples are paired: entry i of both was taken back to back.
+// A Timing holds the samples of one candidate at one shape that count. Samples
+// and baseline samples are paired: entry i of both was taken back to back.
 type Timing struct {
 	Shape string `json:"shape"`
-	// SamplesNS and BaselineNS are nanoseconds per launch, one per batch.
+	// SamplesNS and BaselineNS are nanoseconds per launch, one per batch: what was
+	// claimed or, where evotune's clock and the kernel's accounting do not confirm
+	// the claim, what passed.
 	SamplesNS  []float64 `json:"samples_ns"`
 	BaselineNS []float64 `json:"baseline_ns"`
 	// Batch and BaselineBatch are the launches per sample.
@@ -234,8 +236,7 @@ type Timing struct {
 	FloorNS float64 `json:"floor_ns,omitempty"`
 	// Stopped says why sampling ended: "precise", "slower", "limit".
 	Stopped string `json:"stopped"`
-	// Discarded counts the pairs that were taken and are not among the samples:
-	// evotune's own clock did not confirm one of them.
+	// Discarded counts the pairs that were taken and are not among the samples.
 	Discarded int `json:"discarded,omitempty"`
 	// Conditions is what else the machine did while this was measured.
 	Conditions *Conditions `json:"conditions,omitempty"`

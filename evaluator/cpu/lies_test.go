@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"flag"
-	"fmt"
 	"image/color"
 	"os"
 	"strconv"
@@ -107,9 +106,10 @@ func writeLies(path string, table [][]string) error {
 		return err
 	}
 	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text = "true time over claimed time", "share of candidates that are not believed"
+	p.X.Label.Text, p.Y.Label.Text = "true time over claimed time", "share not believed"
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Top, p.Legend.Left = false, false
+	p.Legend.XOffs, p.Legend.YOffs = -vg.Centimeter, vg.Centimeter
+	p.X.Max = 2.05
 	for n, threads := range []string{"1", "2"} {
 		var line plotter.XYs
 		for _, row := range table {
@@ -131,7 +131,7 @@ func writeLies(path string, table [][]string) error {
 		shade := []color.Color{color.RGBA{B: 160, A: 255}, color.RGBA{R: 190, G: 90, A: 255}}[n]
 		l.Color, points.Color = shade, shade
 		p.Add(l, points)
-		p.Legend.Add(fmt.Sprintf("%s declared threads", threads), l)
+		p.Legend.Add("declared threads: "+threads, l)
 	}
 	return p.Save(14*vg.Centimeter, 9*vg.Centimeter, strings.TrimSuffix(path, ".csv")+".svg")
 }
