@@ -29,8 +29,8 @@ const (
 // first stage that fails gives the verdict. Genomes that compile to one binary
 // share one evaluation.
 type Ordeal struct {
-	stages
-	plan Plan
+	judge stages
+	plan  Plan
 
 	mu       sync.Mutex
 	binaries map[string]*shared // by hash, and what the genome requires
@@ -86,14 +86,14 @@ func NewOrdeal(ctx context.Context, lab Lab, plan Plan) (*Ordeal, error) {
 }
 
 func newOrdeal(s stages, plan Plan) *Ordeal {
-	return &Ordeal{stages: s, plan: plan, binaries: map[string]*shared{}}
+	return &Ordeal{judge: s, plan: plan, binaries: map[string]*shared{}}
 }
 
 // Describe implements [Evaluator].
-func (o *Ordeal) Describe() Description { return o.stages.Describe() }
+func (o *Ordeal) Describe() Description { return o.judge.Describe() }
 
 // Close implements [Evaluator].
-func (o *Ordeal) Close() error { return o.stages.Close() }
+func (o *Ordeal) Close() error { return o.judge.Close() }
 
 // Evaluate implements [Evaluator]. When the machine fails, the evaluation is
 // begun again twice before the verdict is Infrastructure.
@@ -178,7 +178,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	}
 	var bin Artifact
 	goOn, err = r.run(ctx, StageCompile, func() (out Outcome, err error) {
-		bin, out, err = o.stages.Compile(ctx, src)
+		bin, out, err = o.judge.Compile(ctx, src)
 		return out, err
 	})
 	r.Binary, r.Key = bin.Hash, bin.Key
@@ -194,7 +194,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	for {
 		s, mine := o.claim(key, g)
 		if mine {
-			rest, err := o.judge(ctx, bin, incumbent)
+			rest, err := o.run(ctx, bin, incumbent)
 			o.settle(key, s, rest, err == nil && rest.Verdict != Infrastructure)
 			return merge(r, rest), err
 		}
@@ -258,22 +258,22 @@ func infeasible(g genome.Genome) string {
 	return ""
 }
 
-// judge runs the stages from inspection on.
-func (o *Ordeal) judge(ctx context.Context, bin Artifact, incumbent float64) (Result, error) {
+// run runs the stages from inspection on.
+func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Result, error) {
 	var r Result
-	sanitize := func() (Outcome, error) { return o.stages.Sanitize(ctx, bin) }
+	sanitize := func() (Outcome, error) { return o.judge.Sanitize(ctx, bin) }
 	stages := []struct {
 		stage Stage
 		do    func() (Outcome, error)
 	}{
-		{StageInspect, func() (Outcome, error) { return o.stages.Inspect(ctx, bin) }},
-		{StageParity, func() (Outcome, error) { return o.stages.Parity(ctx, bin) }},
+		{StageInspect, func() (Outcome, error) { return o.judge.Inspect(ctx, bin) }},
+		{StageParity, func() (Outcome, error) { return o.judge.Parity(ctx, bin) }},
 		{StageSanitize, sanitize},
 		{StageBenchmark, func() (out Outcome, err error) {
 			if o.plan.Debug {
 				return Outcome{Evidence: []Evidence{{Check: "time", Outcome: NotRun, Detail: "code that is not optimised is not timed"}}}, nil
 			}
-			r.Timings, out, err = o.stages.Benchmark(ctx, bin, incumbent)
+			r.Timings, out, err = o.judge.Benchmark(ctx, bin, incumbent)
 			return out, err
 		}},
 	}
@@ -356,8 +356,8 @@ func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
 
 // Usage says how busy the lab's devices are; ok is false when it cannot tell.
 func (o *Ordeal) Usage() (u Usage, ok bool) {
-	var from any = o.stages
-	if j, judged := o.stages.(*judge); judged {
+	var from any = o.judge
+	if j, judged := o.judge.(*judge); judged {
 		from = j.lab
 	}
 	b, ok := from.(interface{ Usage() Usage })
@@ -369,7 +369,7 @@ func (o *Ordeal) Usage() (u Usage, ok bool) {
 
 // Conditions says what disturbs measurements on the machine now.
 func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
-	j, ok := o.stages.(*judge)
+	j, ok := o.judge.(*judge)
 	if ok {
 		c = j.lab.Conditions(ctx)
 	}
@@ -411,7 +411,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 		}
 		var bin Artifact
 		if out.Verdict == "" {
-			if bin, out, err = o.stages.Compile(ctx, src); err != nil {
+			if bin, out, err = o.judge.Compile(ctx, src); err != nil {
 				return f, err
 			}
 		}
@@ -424,9 +424,9 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	if len(bins) == 0 {
 		return f, nil
 	}
-	entries, err := o.stages.Duel(ctx, bins)
+	entries, err := o.judge.Duel(ctx, bins)
 	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
-		entries, err = o.stages.Duel(ctx, bins)
+		entries, err = o.judge.Duel(ctx, bins)
 	}
 	if err != nil {
 		if ctx.Err() != nil {

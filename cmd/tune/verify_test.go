@@ -32,7 +32,8 @@ func TestPrintVerification(t *testing.T) {
 		{twice, campaign.Record{Result: correct, Finals: fresh}, report.FromFinals, "stored (finals) 3.057x\nNOT reproduced: twice\n"},
 		{
 			campaign.Verification{Stored: correct, Again: evaluator.Result{Verdict: evaluator.Infrastructure}, Disturbed: "python3 (pid 812) uses the GPU (97%)"},
-			campaign.Record{Result: correct}, report.FromSearch, "\nnot verified: the machine is busy: python3 (pid 812) uses the GPU (97%)\n",
+			campaign.Record{Result: correct},
+			report.FromSearch, "\nnot verified: the machine is busy: python3 (pid 812) uses the GPU (97%)\n",
 		},
 	} {
 		var b bytes.Buffer
