@@ -50,28 +50,23 @@ func (g *gate) open() {
 	g.opened = nil
 }
 
-// wait returns when the gate is open or ctx ends, and says whether it was closed.
-func (g *gate) wait(ctx context.Context) bool {
+// held is nil when the gate is open, else it is closed when the gate opens.
+func (g *gate) held() <-chan struct{} {
 	g.mu.Lock()
-	opened := g.opened
-	g.mu.Unlock()
-	if opened == nil {
-		return false
-	}
-	select {
-	case <-opened:
-	case <-ctx.Done():
-	}
-	return true
+	defer g.mu.Unlock()
+	return g.opened
 }
 
 // account keeps account of what results say about the machine, as they arrive. A
 // measurement that settled while others used the device counts as disturbed, too:
 // it took far longer, and its figures are worse.
 func (r *runner) account(res evaluator.Result) {
+	if res.SharedWith != "" {
+		return // it was measured before
+	}
 	why := res.Disturbed
 	for _, t := range res.Timings {
-		if why == "" && t.Conditions != nil && len(t.Conditions.Others) > 0 {
+		if why == "" && t.Conditions != nil && t.Conditions.OthersShare > 0 {
 			why = t.Conditions.Disturbed
 		}
 	}
@@ -102,7 +97,6 @@ func (r *runner) failed(res evaluator.Result) error {
 // Nothing is timed meanwhile, and no result is told. In the log a pause is a stop and a resumption, so
 // that it does not count for those that read the log either.
 func (r *runner) pause(ctx context.Context) error {
-	begin := time.Now()
 	r.gate.close()
 	defer r.gate.open()
 	why, wait := r.disturbs, calmEvery
@@ -111,6 +105,7 @@ func (r *runner) pause(ctx context.Context) error {
 	} else if c.Disturbed != "" {
 		why = c.Disturbed
 	}
+	begin := time.Now()
 	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "paused: " + why, Evaluated: r.evaluated()}})
 	r.notes = append(r.notes, Event{Paused: &Paused{Reason: why}})
 	if err := r.flush(); err != nil {
@@ -210,6 +205,9 @@ func (r *runner) measureAgain(ctx context.Context) error {
 		}
 		r.verdicts[c.verdict]++
 		r.consider(i)
+	}
+	if r.disturbed >= maxDisturbed && !r.interrupt {
+		return r.pause(ctx) // the finals need a calm machine as well
 	}
 	return nil
 }

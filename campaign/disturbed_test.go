@@ -91,9 +91,11 @@ type busy struct {
 func (b *busy) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
 	id := campaign.CandidateID("test-1", g)
 	b.device <- struct{}{}
-	for evaluator.Held(ctx) {
+	for over := evaluator.Held(ctx); over != nil; over = evaluator.Held(ctx) {
 		<-b.device
-		if ctx.Err() != nil {
+		select {
+		case <-over:
+		case <-ctx.Done():
 			return evaluator.Result{}, ctx.Err()
 		}
 		b.device <- struct{}{}
@@ -132,6 +134,9 @@ func some(n uint32) func(string) bool {
 
 // quick is one problem for many campaigns.
 var quick = sync.OnceValues(func() (campaign.Problem, error) { return openProblem(0) })
+
+// Its channels are made outside of any test's bubble.
+func init() { _, _ = quick() }
 
 func busyProblem(t testing.TB, log *memory, disturbs func(string) bool) (campaign.Problem, *busy) {
 	t.Helper()
@@ -437,4 +442,45 @@ func (a alternating) Evaluate(ctx context.Context, g genome.Genome, incumbent fl
 		return a.busy.Evaluate(ctx, g, incumbent)
 	}
 	return evaluator.Result{Verdict: evaluator.Infrastructure, Reason: "the disk is full"}, nil
+}
+
+// restless is an evaluator whose finals the machine disturbs.
+type restless struct {
+	evaluator.Evaluator
+	disturbed bool
+}
+
+func (r *restless) Finals(ctx context.Context, list []genome.Genome) (evaluator.Finals, error) {
+	if !r.disturbed {
+		return r.Evaluator.Finals(ctx, list)
+	}
+	f := evaluator.Finals{Winner: -1}
+	for _, g := range list {
+		f.Entries = append(f.Entries, evaluator.Finalist{Genome: g, Verdict: evaluator.Infrastructure, Reason: "steal 43%"})
+	}
+	return f, nil
+}
+
+// TestDisturbedFinals: finals that the machine disturbed are not a campaign's last
+// word.
+func TestDisturbedFinals(t *testing.T) {
+	p, err := quick()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := &restless{p.Evaluator, true}
+	p.Evaluator = ev
+	log := &memory{}
+	f, err := campaign.Run(t.Context(), p, config(12), campaign.Options{Log: log})
+	if err == nil || !strings.Contains(err.Error(), "the machine disturbed the finals: steal 43%") || f.Complete {
+		t.Errorf("%v, %+v", err, f)
+	}
+	if n := len(log.path()[store.KindFinals]); n != 0 {
+		t.Errorf("%d finals are logged", n)
+	}
+	ev.disturbed = false
+	f, err = campaign.Run(t.Context(), p, config(12), campaign.Options{Log: log, Past: slices.Clone(log.events)})
+	if err != nil || !f.Complete || f.Best == nil || len(log.path()[store.KindFinals]) != 1 {
+		t.Errorf("resumed: %v, %+v", err, f)
+	}
 }

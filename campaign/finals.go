@@ -35,6 +35,12 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range res.Entries {
+		if res.Winner < 0 && e.Verdict == evaluator.Infrastructure {
+			// Not the last word: a resumption repeats them.
+			return nil, fmt.Errorf("the machine disturbed the finals: %s", e.Reason)
+		}
+	}
 	detail, err := json.Marshal(res)
 	if err != nil {
 		return nil, fmt.Errorf("campaign: encode finals: %w", err)

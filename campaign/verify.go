@@ -3,6 +3,7 @@ package campaign
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -126,6 +127,8 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, r Reco
 		case fresh.Verdict != evaluator.Correct:
 			v.Reason = fmt.Sprintf("measured as in finals it is %s: %s", fresh.Verdict, fresh.Reason)
 			return v, nil
+		case !(fresh.Fitness > 0):
+			return v, errors.New("measured as in finals it has no time")
 		}
 		v.Change = fresh.Fitness/(fitness*factor) - 1
 		now, then := alike(fresh.Timings, timings)

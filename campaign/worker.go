@@ -45,6 +45,6 @@ func (r *runner) evaluate(ctx context.Context, worker int, j job) (evaluator.Res
 	tell(j.id, "")
 	defer tell("", "")
 	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { tell(j.id, s) })
-	ctx = evaluator.WithHold(ctx, r.gate.wait)
+	ctx = evaluator.WithHold(ctx, r.gate.held)
 	return r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
 }

@@ -265,6 +265,9 @@ type Conditions struct {
 	// Others names the other processes that used the device ("python3 (pid
 	// 812), 97% of the GPU").
 	Others []string `json:"others,omitempty"`
+	// OthersShare is the share of the device that the busiest of them used, where
+	// that was enough to disturb.
+	OthersShare float64 `json:"others_share,omitempty"`
 	// Disturbed says in one line, for people, what disturbs measurements now;
 	// empty when the machine is calm.
 	Disturbed string `json:"disturbed,omitempty"`

@@ -83,7 +83,11 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 	c.entry.Timings, c.entry.HeldOut = nil, nil
 	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
 		t := c.tallies[shape.Name]
-		if t == nil {
+		switch {
+		case t == nil && j.tuned[shape.Name]:
+			reason := "time " + shape.Name + ": the processes of the finals ended before anything was measured"
+			return Outcome{Verdict: Infrastructure, Reason: reason, Disturbed: reason}, nil
+		case t == nil:
 			continue
 		}
 		n := t.count()
@@ -136,8 +140,8 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 		case err == nil:
 			n++
 		case errors.Is(err, errAgain):
-		case (errors.As(err, &gone) || errors.As(err, &own)) && len(alive) > 1:
-			// One of several: each is tried alone.
+		case errors.As(err, &gone) || errors.As(err, &own):
+			// One of them, or nobody: each is tried alone.
 			for _, c := range alive {
 				if err := j.alone(ctx, c); err != nil {
 					return err
@@ -146,8 +150,6 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 			if lost++; lost > len(all) {
 				return fmt.Errorf("the processes of the finals keep ending: %w", err)
 			}
-		case errors.As(err, &gone) || errors.As(err, &own):
-			return j.alone(ctx, alive[0])
 		default:
 			return err
 		}

@@ -404,3 +404,21 @@ func TestHoldProfile(t *testing.T) {
 		})
 	}
 }
+
+// TestFinalsAlone: one finalist whose process is lost once has a time all the same,
+// or no verdict that says so.
+func TestFinalsAlone(t *testing.T) {
+	l := contest(1000)
+	calls := 0
+	l.actors["1"].fault = func(Purpose, SampleRequest) error {
+		if calls++; calls == 1 {
+			return &Lost{Reason: "killed"}
+		}
+		return nil
+	}
+	f, _ := finals(t, l, labPlan())
+	e := f.Entries[0]
+	if e.Verdict != Correct || !(e.Fitness > 0) || len(e.Timings) == 0 || f.Winner != 0 {
+		t.Errorf("%+v, winner %d", e, f.Winner)
+	}
+}

@@ -21,16 +21,18 @@ func trace(ctx context.Context, stage Stage) {
 	}
 }
 
-// WithHold returns a context under which an Evaluator calls wait before it times a
-// candidate, when the device is its own. Wait says whether it had to wait, which
-// it does without end but for that of its context; the device is then given up
-// meanwhile. It is how a campaign waits for a calm machine.
-func WithHold(ctx context.Context, wait func(context.Context) bool) context.Context {
-	return context.WithValue(ctx, holdKey{}, wait)
+// WithHold returns a context under which an Evaluator asks hold before it times a
+// candidate, when the device is its own. While the answer is not nil it gives the
+// device up and waits until what was answered is closed. It is how a campaign
+// waits for a calm machine.
+func WithHold(ctx context.Context, hold func() <-chan struct{}) context.Context {
+	return context.WithValue(ctx, holdKey{}, hold)
 }
 
-// Held waits while candidates are held up, and says whether it had to.
-func Held(ctx context.Context) bool {
-	wait, ok := ctx.Value(holdKey{}).(func(context.Context) bool)
-	return ok && wait(ctx)
+// Held is nil when candidates may be timed, else it is closed when they may.
+func Held(ctx context.Context) <-chan struct{} {
+	if hold, ok := ctx.Value(holdKey{}).(func() <-chan struct{}); ok {
+		return hold()
+	}
+	return nil
 }

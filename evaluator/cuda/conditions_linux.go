@@ -45,6 +45,7 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 			c, err := g.parity.watch(ctx)
 			if err != nil && ctx.Err() == nil {
 				h.log.Warn("the state of the GPU could not be read", "error", err)
+				c.Disturbed = "the state of the GPU could not be read: " + printable(err.Error())
 			}
 			seen[i] = c
 		})
@@ -93,6 +94,7 @@ func (p *pool) watch(ctx context.Context) (evaluator.Conditions, error) {
 	// Where the driver does not tell what each process uses, the device tells what
 	// all use; evotune's own work has ended when the machine is looked at.
 	if use := second.State.Utilization; c.Disturbed == "" && len(c.Others) > 0 && use >= disturbingShare {
+		c.OthersShare = float64(use) / 100
 		c.Disturbed = fmt.Sprintf("others use the GPU, %d%% of the time: %s", use, strings.Join(c.Others, ", "))
 	}
 	return c, nil
@@ -119,6 +121,7 @@ func conditions(before, after wire.State) evaluator.Conditions {
 	slowed := slices.IndexFunc(c.Throttle, func(reason string) bool { return slices.Contains(disturbing, reason) })
 	switch {
 	case busiest.Percent >= disturbingShare:
+		c.OthersShare = float64(busiest.Percent) / 100
 		c.Disturbed = "another process uses the GPU: " + processText(busiest)
 	case slowed >= 0:
 		c.Disturbed = "the GPU has lowered its clocks: " + c.Throttle[slowed]
