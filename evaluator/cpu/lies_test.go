@@ -24,14 +24,15 @@ import (
 var (
 	lieTries = flag.Int("lies", 3, "TestLies: how many candidates tell each lie")
 	lieOut   = flag.String("lies.out", "", "TestLies: write a table to this `FILE.csv` and a plot beside it")
-	lieBusy  = flag.Bool("lies.busy", false, "TestLies: the machine is busy, and lies below 1.2 times may pass")
+	lieCalm  = flag.Bool("lies.calm", false, "TestLies: the machine is calm, and lies of 1.1 times must be caught too")
 )
 
 // TestLies has candidates whose clock is bent by a known factor judged. A lie of
 // 1.2 times must be caught, and on a calm machine one of 1.1 times; honest
-// candidates are never called liars.
+// candidates are never called liars. Where a candidate declares two threads and
+// the cores are taken, a lie may be missed, and must not pay.
 //
-//	EVOTUNE_TEST=all go test ./evaluator/cpu -run TestLies -v -lies 100
+//	EVOTUNE_TEST=all go test ./evaluator/cpu -run TestLies -v -lies 100 -lies.calm
 func TestLies(t *testing.T) {
 	longtest.Skip(t, "judges many candidates")
 	def, err := kernels.Load(os.DirFS(zooDir), "lies")
@@ -72,17 +73,17 @@ func TestLies(t *testing.T) {
 					t.Errorf("lie %d%%: %s: %s", lie, v, r.Reason)
 				}
 			}
-			t.Logf("LIES busy=%t threads %d, true time %.2f times the claimed: %d of %d caught, %d not settled, %d believed; best speedup believed %.3f",
-				*lieBusy, threads, float64(lie)/100, seen[evaluator.Implausible], *lieTries, seen[evaluator.Infrastructure], seen[evaluator.Correct], best)
+			t.Logf("LIES calm=%t threads %d, true time %.2f times the claimed: %d of %d caught, %d not settled, %d believed; best speedup believed %.3f",
+				*lieCalm, threads, float64(lie)/100, seen[evaluator.Implausible], *lieTries, seen[evaluator.Infrastructure], seen[evaluator.Correct], best)
 			table = append(table, []string{
-				strconv.FormatBool(*lieBusy), strconv.Itoa(threads), strconv.Itoa(lie), strconv.Itoa(*lieTries),
+				strconv.FormatBool(*lieCalm), strconv.Itoa(threads), strconv.Itoa(lie), strconv.Itoa(*lieTries),
 				strconv.Itoa(seen[evaluator.Implausible]), strconv.Itoa(seen[evaluator.Infrastructure]),
 			})
 			believed := seen[evaluator.Correct]
 			switch {
 			case lie == 100 && seen[evaluator.Implausible] > 0:
 				t.Errorf("%d honest candidates of %d were called liars", seen[evaluator.Implausible], *lieTries)
-			case lie >= 120 && believed > 0, lie >= 110 && believed > 0 && !*lieBusy:
+			case lie >= 120 && believed > 0 && (threads == 1 || best > 1.1), lie >= 110 && believed > 0 && *lieCalm:
 				t.Errorf("%d threads: a lie of %.2f times was believed %d times of %d", threads, float64(lie)/100, believed, *lieTries)
 			}
 		}
@@ -101,7 +102,7 @@ func writeLies(path string, table [][]string) error {
 		return err
 	}
 	w := csv.NewWriter(f)
-	err = w.WriteAll(append([][]string{{"busy", "threads", "lie_percent", "tries", "caught", "unsettled"}}, table...))
+	err = w.WriteAll(append([][]string{{"calm", "threads", "lie_percent", "tries", "caught", "unsettled"}}, table...))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
