@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,9 +250,9 @@ func TestMeasuredAgainCounts(t *testing.T) {
 }
 
 // paused runs a campaign of which every candidate is disturbed until calm.
-func paused(t *testing.T, cfg campaign.Config, o campaign.Options, log *memory, conditions func() (evaluator.Conditions, bool), disturbed *bool) ([]string, campaign.Finished) {
+func paused(t *testing.T, cfg campaign.Config, o campaign.Options, log *memory, conditions func() (evaluator.Conditions, bool), disturbed *atomic.Bool) ([]string, campaign.Finished) {
 	t.Helper()
-	p, b := busyProblem(t, log, func(string) bool { return *disturbed })
+	p, b := busyProblem(t, log, func(string) bool { return disturbed.Load() })
 	b.conditions = conditions
 	var said []string
 	listen := o.Listen
@@ -280,7 +281,9 @@ func paused(t *testing.T, cfg campaign.Config, o campaign.Options, log *memory, 
 
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disturbed, looks := true, 0
+		looks := 0
+		var disturbed atomic.Bool
+		disturbed.Store(true)
 		log := &memory{}
 		cfg := config(12)
 		cfg.Window = 2
@@ -290,10 +293,10 @@ func TestPause(t *testing.T) {
 			if looks++; looks < 100 && looks != 50 {
 				return evaluator.Conditions{Disturbed: "python3 (pid 812) uses the GPU (97%)"}, true
 			}
-			disturbed = false
+			disturbed.Store(false)
 			return evaluator.Conditions{}, true
 		}
-		said, f := paused(t, cfg, campaign.Options{Workers: 2}, log, conditions, &disturbed)
+		said, f := paused(t, cfg, campaign.Options{Workers: 1}, log, conditions, &disturbed)
 		at := slices.IndexFunc(said, func(s string) bool { return strings.HasPrefix(s, "paused") })
 		if at < 5 || at > 6 || said[at] != "paused: python3 (pid 812) uses the GPU (97%)" || said[at+1] != "continued after 8m20s" {
 			t.Errorf("said %q", said)
@@ -323,15 +326,16 @@ func TestPauseHolds(t *testing.T) {
 		log := &memory{}
 		cfg := config(24)
 		cfg.Window = 16
-		disturbed := true
-		p, b := busyProblem(t, log, func(string) bool { return disturbed })
+		var disturbed atomic.Bool
+		disturbed.Store(true)
+		p, b := busyProblem(t, log, func(string) bool { return disturbed.Load() })
 		b.takes = 5 * time.Second
 		begin := time.Now()
 		b.conditions = func() (evaluator.Conditions, bool) {
 			if time.Since(begin) < 10*time.Minute {
 				return evaluator.Conditions{Disturbed: "python3 (pid 812) uses the GPU (97%)"}, true
 			}
-			disturbed = false
+			disturbed.Store(false)
 			return evaluator.Conditions{}, true
 		}
 		count := map[string]int{}
@@ -356,13 +360,14 @@ func TestPauseHolds(t *testing.T) {
 // and tries.
 func TestPauseBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disturbed := true
+		var disturbed atomic.Bool
+		disturbed.Store(true)
 		cannot := func() (evaluator.Conditions, bool) { return evaluator.Conditions{}, false }
 		cfg := config(8)
 		cfg.Finalists = -1
 		begin := time.Now()
 		said, f := paused(t, cfg, campaign.Options{
-			Workers: 1, Listen: func(campaign.Event) { disturbed = time.Since(begin) < 90*time.Second },
+			Workers: 1, Listen: func(campaign.Event) { disturbed.Store(time.Since(begin) < 90*time.Second) },
 		}, &memory{}, cannot, &disturbed)
 		if want := "paused: steal 43%"; said[5] != want || said[6] != "continued after 1m0s" || said[8] != want || said[9] != "continued after 1m0s" || !f.Complete {
 			t.Errorf("said %q", said)
@@ -376,13 +381,14 @@ func TestPauseEnds(t *testing.T) {
 	for _, how := range []string{"drain", "cancel"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				disturbed := true
+				var disturbed atomic.Bool
+				disturbed.Store(true)
 				log := &memory{}
 				cfg := config(12)
 				drain := make(chan struct{})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				p, b := busyProblem(t, log, func(string) bool { return disturbed })
+				p, b := busyProblem(t, log, func(string) bool { return disturbed.Load() })
 				b.conditions = busy
 				f, err := campaign.Run(ctx, p, cfg, campaign.Options{Workers: 2, Log: log, Drain: drain, Listen: func(e campaign.Event) {
 					if e.Paused == nil {
@@ -405,7 +411,7 @@ func TestPauseEnds(t *testing.T) {
 				if last := log.events[len(log.events)-1]; last.Kind != store.KindStopped || last.Note.Reason != "interrupted" {
 					t.Errorf("the log ends with %+v", last)
 				}
-				disturbed = false
+				disturbed.Store(false)
 				if said, f := paused(t, cfg, campaign.Options{}, log, nil, &disturbed); !f.Complete || f.Elapsed > time.Second {
 					t.Errorf("resumed: %+v, said %q", f, said)
 				}

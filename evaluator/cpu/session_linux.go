@@ -385,6 +385,11 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 			if err := s.blame(e, err); err != nil {
 				return err
 			}
+			continue
+		}
+		// Who comes next must not answer for it; its own readings will.
+		if len(s.entries) > 1 && e.now.spoilt() {
+			s.state.fillShape(s.state.ours, d)
 		}
 	}
 	s.state.flush()

@@ -134,6 +134,7 @@ type contender struct {
 	limit   time.Duration // of one batch
 	next    int           // the set whose turn it is
 	batch   int
+	most    int      // the largest batch of the calibration
 	last    []uint32 // the sets of the last batch
 	rng     *rand.Rand
 }
@@ -244,6 +245,7 @@ func (c *contender) calibrate(target time.Duration) error {
 	c.batch = 1
 	best := math.Inf(1)
 	for try := range calibrations {
+		c.most = max(c.most, c.batch)
 		r, err := c.run(c.batch)
 		if err != nil {
 			return err
@@ -263,8 +265,24 @@ func (c *contender) calibrate(target time.Duration) error {
 			c.batch = want
 		}
 	}
+	c.most = max(c.most, c.batch)
 	_, err := c.run(c.batch)
 	return err
+}
+
+// spoilt says whether the calibration has changed what is not its own.
+func (c *contender) spoilt() bool {
+	var left evaluator.Observation
+	sets := make([]uint32, c.most)
+	for i := range sets {
+		s := (c.next + i) % c.place.sets
+		sets[i] = uint32(s)
+		if left.Guard == "" {
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
+		}
+	}
+	c.lookAtInputs(&left, sets)
+	return left.Guard != "" || left.InputChanged != ""
 }
 
 // calibrations is how often the size of a batch is tried at most.
