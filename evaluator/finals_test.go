@@ -408,7 +408,7 @@ func TestHoldProfile(t *testing.T) {
 // TestFinalsAlone: one finalist whose process is lost once has a time all the same,
 // or no verdict that says so.
 func TestFinalsAlone(t *testing.T) {
-	l := contest(1000)
+	l := contest(20e3)
 	calls := 0
 	l.actors["1"].fault = func(Purpose, SampleRequest) error {
 		if calls++; calls == 1 {
