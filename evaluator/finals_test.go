@@ -421,4 +421,9 @@ func TestFinalsAlone(t *testing.T) {
 	if e.Verdict != Correct || !(e.Fitness > 0) || len(e.Timings) == 0 || f.Winner != 0 {
 		t.Errorf("%+v, winner %d", e, f.Winner)
 	}
+	for _, seen := range e.Evidence {
+		if seen.Check == "first measurement" {
+			t.Errorf("a lost process took its first look: %s", seen.Detail)
+		}
+	}
 }
