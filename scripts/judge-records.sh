@@ -11,8 +11,8 @@
 #   lies    how small a lie about time is still caught, calm and busy, as a table and a plot
 #   pace    candidates a minute beside another build, OLD=PATH of its tune, by turns
 #
-# EACH (34) evaluations make a campaign, RUNS (6) campaigns a kernel; KERNELS names the
-# kernels. SANITIZERS (all that were found) goes to every campaign but the first of each kernel.
+# EACH (34) evaluations make a campaign, SEEDS (1 to 6) are the campaigns of a kernel; KERNELS names
+# the kernels. SANITIZERS (all that were found) goes to every campaign but those of seed 1.
 # Lines "RESULT ..." go to DIR/results.txt.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -32,9 +32,9 @@ campaigns() {
   local name=$1 k run extra begin=$SECONDS
   shift
   for k in $kernels; do
-    for ((run = 1; run <= ${RUNS:-6}; run++)); do
+    for run in ${SEEDS:-1 2 3 4 5 6}; do
       extra=()
-      [ "$run" -gt 1 ] && [ -n "${SANITIZERS:-}" ] && extra=(--sanitizers "$SANITIZERS")
+      [ "$run" != 1 ] && [ -n "${SANITIZERS:-}" ] && extra=(--sanitizers "$SANITIZERS")
       "$@" "$tune" run "$k" --backend cpu --evaluations "${EACH:-34}" --seed "$run" --warm-start off --finalists 4 \
         --store "$dir/$name.db" --json "${extra[@]}" >>"$dir/$name.jsonl" 2>>"$dir/$name.err" || say "$name: $k, seed $run: status $?"
     done

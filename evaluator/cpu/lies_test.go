@@ -24,6 +24,8 @@ import (
 var (
 	lieTries = flag.Int("lies", 3, "TestLies: how many candidates tell each lie")
 	lieOut   = flag.String("lies.out", "", "TestLies: write a table to this `FILE.csv` and a plot beside it")
+	lieOnly  = flag.String("lies.only", "100,102,104,106,108,110,115,120,150,200", "TestLies: the true times, in percent of those claimed")
+	lieTeams = flag.String("lies.threads", "1,2", "TestLies: how many threads are declared")
 	lieCalm  = flag.Bool("lies.calm", false, "TestLies: the machine is calm, and lies of 1.1 times must be caught too")
 )
 
@@ -52,8 +54,8 @@ func TestLies(t *testing.T) {
 		}
 	}()
 	var table [][]string
-	for _, threads := range []int{1, 2} {
-		for _, lie := range []int{100, 102, 104, 106, 108, 110, 115, 120, 150, 200} {
+	for _, threads := range numbers(t, *lieTeams) {
+		for _, lie := range numbers(t, *lieOnly) {
 			seen := map[evaluator.Verdict]int{}
 			best := 0.0
 			for n := range *lieTries {
@@ -93,6 +95,20 @@ func TestLies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// numbers reads a list like "1,2".
+func numbers(t *testing.T, list string) []int {
+	t.Helper()
+	var all []int
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // writeLies writes a table, and a plot of it.
