@@ -161,7 +161,7 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 // ends processes.
 func (j *judge) alone(ctx context.Context, c *contender) error {
 	kept := c.tallies
-	err := twice(ctx, func() error {
+	err := j.twice(ctx, func(time.Duration) error {
 		c.tallies = map[string]*tally{}
 		if err := j.duelOnce(ctx, []*contender{c}); !errors.Is(err, errAgain) {
 			return err

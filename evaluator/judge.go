@@ -219,15 +219,22 @@ func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 	return out, nil
 }
 
-// twice does something again when the process that did it was lost: a second
-// loss is the candidate's doing.
-func twice(ctx context.Context, do func() error) error {
-	err := do()
+// twice does something again when the process that did it was lost, where a
+// second loss is the candidate's doing, and when it did not answer in time while
+// the machine was disturbed: then it has patience times as long.
+func (j *judge) twice(ctx context.Context, do func(patience time.Duration) error) error {
+	err := do(1)
 	var lost *Lost
-	if !errors.As(err, &lost) || ctx.Err() != nil {
+	var own *Fault
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.As(err, &own) && own.Hang && j.lab.Conditions(ctx).Disturbed != "":
+		return do(patience)
+	case !errors.As(err, &lost):
 		return err
 	}
-	if err = do(); errors.As(err, &lost) && ctx.Err() == nil {
+	if err = do(1); errors.As(err, &lost) && ctx.Err() == nil {
 		return &Fault{Reason: "the process that ran it died, twice: " + lost.Reason, Log: lost.Log}
 	}
 	return err
@@ -377,9 +384,9 @@ func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 // parity also returns how long a launch took, by shape.
 func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[string]time.Duration, err error) {
 	check := "load"
-	err = twice(ctx, func() error {
+	err = j.twice(ctx, func(patience time.Duration) error {
 		out, took = Outcome{}, map[string]time.Duration{}
-		return j.compareAll(ctx, a, &out, took, &check)
+		return j.compareAll(ctx, a, patience, &out, took, &check)
 	})
 	if err != nil {
 		out, err = fault(err, check, out.Evidence)
@@ -387,7 +394,7 @@ func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[s
 	return out, took, err
 }
 
-func (j *judge) compareAll(ctx context.Context, a Artifact, out *Outcome, took map[string]time.Duration, check *string) error {
+func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Duration, out *Outcome, took map[string]time.Duration, check *string) error {
 	*check = "load"
 	s, err := j.lab.Open(ctx, ForParity, a)
 	if err != nil {
@@ -410,7 +417,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, out *Outcome, took m
 		}
 		for v := range n {
 			*check = fmt.Sprintf("parity %s seed %d", shape.Name, v+1)
-			o, err := s.Compare(ctx, CompareRequest{Shape: shape, Contents: v, Limit: j.limit(shape)})
+			o, err := s.Compare(ctx, CompareRequest{Shape: shape, Contents: v, Limit: patience * j.limit(shape)})
 			if err != nil {
 				return err
 			}
@@ -534,7 +541,7 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: why}}}, nil
 	}
 	var f Findings
-	err := twice(ctx, func() (err error) {
+	err := j.twice(ctx, func(time.Duration) (err error) {
 		f, err = j.lab.Launch(ctx, a, tool)
 		return err
 	})

@@ -336,6 +336,36 @@ func TestLostOnce(t *testing.T) {
 }
 
 // What cannot be run is "not run", which is never "passed".
+// Who does not answer in time has more of it once, where the machine is busy.
+func TestPatience(t *testing.T) {
+	for _, say := range []string{"", "others use 95% of the cores"} {
+		l := newLab()
+		l.weather.say = say
+		var comparisons, samples []time.Duration
+		slow := func(limit time.Duration, seen *[]time.Duration) error {
+			*seen = append(*seen, limit)
+			if limit < 20*time.Second {
+				return &Fault{Hang: true, Reason: "no answer"}
+			}
+			return nil
+		}
+		l.actors["1"].compare = func(r CompareRequest) (Observation, error) {
+			return Observation{Outputs: []Output{right}}, slow(r.Limit, &comparisons)
+		}
+		l.actors["1"].fault = func(_ Purpose, r SampleRequest) error { return slow(r.Limit, &samples) }
+		r := judged(t, l, labPlan())
+		if say == "" {
+			if r.Verdict != Timeout || len(comparisons) != 1 {
+				t.Errorf("calm: %s after %v", r.Verdict, comparisons)
+			}
+			continue
+		}
+		if r.Verdict != Correct || comparisons[0] != 5*time.Second || comparisons[1] != 20*time.Second || samples[0] != 5*time.Second || samples[1] != 20*time.Second {
+			t.Errorf("busy: %s: %s, after %v and %v", r.Verdict, r.Reason, comparisons, samples)
+		}
+	}
+}
+
 func TestUnsupported(t *testing.T) {
 	l := newLab()
 	a := l.actors["1"]

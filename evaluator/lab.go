@@ -275,8 +275,9 @@ type Reading struct {
 	// from before it was started until its end was known.
 	WallNS float64
 	// CPUNS is the processor time of the candidate's process meanwhile; zero
-	// where there is none. WaitedNS is how long it was ready to run and had no
-	// core, Preempted how often a core was taken from it.
+	// where it runs on another device. WaitedNS is how long the process that ran
+	// or launched it was ready to run and had no core, Preempted how often a core
+	// was taken from it.
 	CPUNS     float64
 	WaitedNS  float64
 	Preempted int

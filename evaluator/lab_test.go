@@ -424,9 +424,9 @@ func (s *scriptedSession) Sample(_ context.Context, r SampleRequest) (Sampled, e
 			if a.claims != nil {
 				mine = a.claims(mine, slow, l.rng)
 			}
-			theirs, _ := l.weather.read(b, series.BaselineBatch, shared, l.rng)
+			theirs, also := l.weather.read(b, series.BaselineBatch, shared, l.rng)
 			if l.kind == "cuda" {
-				mine, theirs = onDevice(mine), onDevice(theirs)
+				mine, theirs = l.weather.onDevice(mine, a, series.Batch, slow, l.rng), l.weather.onDevice(theirs, b, series.BaselineBatch, also, l.rng)
 			}
 			series.Readings, series.Baseline = append(series.Readings, mine), append(series.Baseline, theirs)
 			took += mine.WallNS + theirs.WallNS + 1e6
@@ -441,8 +441,29 @@ func (s *scriptedSession) Sample(_ context.Context, r SampleRequest) (Sampled, e
 	return out, nil
 }
 
-// onDevice leaves of a reading what a GPU tells.
-func onDevice(r Reading) Reading { return Reading{NS: r.NS, WallNS: r.WallNS} }
+// onDevice is the reading on a GPU: the work takes as long as it takes, and who
+// launched it learns of its end when it has a core. A claim that is not the true
+// time stays as far from it.
+func (w *weather) onDevice(r Reading, a *actor, batch int, slow float64, rng *rand.Rand) Reading {
+	work := a.ns * slow * float64(batch)
+	lie := 1.0
+	if a.claims != nil {
+		lie = r.NS / (a.ns * slow)
+	}
+	at, waited := 0.0, 0.0 // since it was launched
+	for at < work {
+		if at += w.run * rng.ExpFloat64(); at >= work {
+			at = work // whoever waits has a core
+			break
+		}
+		wait := w.wait(rng)
+		at, waited = at+wait, waited+wait
+	}
+	if r.WallNS > 0 {
+		r.WallNS = at + quantile(w.passed, rng)
+	}
+	return Reading{NS: work / float64(batch) * lie, WallNS: r.WallNS, WaitedNS: waited}
+}
 
 func (s *scriptedSession) Close() ([]Evidence, error) {
 	s.lab.mu.Lock()

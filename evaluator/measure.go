@@ -20,11 +20,13 @@ type tally struct {
 	shape   kernels.Shape
 	threads int // of the candidate
 	base    int // of the baseline
-	pairs   []pair
-	sets    int
-	after   Observation
-	latency []float64
-	seen    Conditions
+	// patience is how many times as long as usual the candidate has to answer.
+	patience time.Duration
+	pairs    []pair
+	sets     int
+	after    Observation
+	latency  []float64
+	seen     Conditions
 }
 
 // A pair is a reading of the candidate and the one of the baseline beside it.
@@ -115,11 +117,16 @@ func (c *Conditions) merge(d Conditions) {
 // they can make each other wait; then evotune's clock is what counts.
 func (r Reading) exact(threads int) bool { return threads <= 1 && r.CPUNS > 0 }
 
+// elsewhere says that the candidate ran on another device than the clock that
+// evotune reads: whoever launched it may have waited for a core, it did not.
+func (r Reading) elsewhere() bool { return !(r.CPUNS > 0) }
+
 // passed is how long a batch took, in nanoseconds, by what a candidate cannot
 // forge, with what it takes to start it and to learn of its end. When exact,
-// waiting for a core is taken off.
+// waiting for a core is taken off, and so it is of a device's: such a wait may
+// have gone by while the device worked, so that what is left is a lower bound.
 func (r Reading) passed(threads int, exact bool) float64 {
-	if exact {
+	if exact || r.elsewhere() {
 		return math.Max(r.WallNS-r.WaitedNS, r.CPUNS)
 	}
 	return math.Max(r.WallNS, r.CPUNS/float64(max(threads, 1)))
@@ -129,6 +136,9 @@ func (r Reading) passed(threads int, exact bool) float64 {
 // timed region, by more than a share of it. The wait that evotune's clock saw
 // before or after it is taken off.
 func (r Reading) waited(batch, threads int) bool {
+	if r.elsewhere() {
+		return false
+	}
 	claimed := r.NS * float64(batch)
 	inside := r.WaitedNS - math.Max(0, r.WallNS-claimed)
 	return inside > preempted*claimed*float64(max(threads, 1))
@@ -187,11 +197,15 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	return confirmed, seen / float64(batch)
 }
 
-// tells says whether an exact reading tells if its clock is right. Who waited
-// long may have done so within the timed region or outside; only a claim of less
-// than the processor time is wrong wherever that was.
-func (r Reading) tells(batch int, how claim) bool {
-	return how == short && r.CPUNS >= r.WallNS-r.WaitedNS ||
+// tells says whether a reading tells if its clock is right. Where waiting for a
+// core is taken off, who waited long may have done so within the timed region or
+// outside; only a claim of less than the processor time is wrong wherever that
+// was.
+func (r Reading) tells(batch int, how claim, exact bool) bool {
+	if !exact && !r.elsewhere() {
+		return true
+	}
+	return exact && how == short && r.CPUNS >= r.WallNS-r.WaitedNS ||
 		how != long && r.WaitedNS < telling*r.NS*float64(batch)
 }
 
@@ -202,6 +216,9 @@ type count struct {
 	// their clock is right; base and baseTold say the same of the baseline, under
 	// the rule for the candidate.
 	confirmed, told, base, baseTold int
+	// longer is how many times as long as the baseline's a reading is because the
+	// candidate is slower; 1 when it is not.
+	longer float64
 	// taken is how many pairs there are, dropped how many of them do not count,
 	// bent how many are dropped or have a time other than what was claimed.
 	taken, dropped, bent int
@@ -218,7 +235,7 @@ type count struct {
 // a candidate does not lose its bad readings that way. Where the baseline waited
 // within the timed region, only pairs count that did not.
 func (t *tally) count() count {
-	c := count{taken: len(t.pairs)}
+	c := count{taken: len(t.pairs), longer: t.longer()}
 	open, baseWaited := t.usual()
 	type sample struct {
 		candidate, baseline float64
@@ -232,11 +249,11 @@ func (t *tally) count() count {
 		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
 		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
 		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
-		if !exact || p.candidate.tells(p.batch, how) {
+		if p.candidate.tells(p.batch, how, exact) {
 			c.told++
 			c.confirmed += btoi(how == confirmed)
 		}
-		if !exact || p.baseline.tells(p.baseBatch, base) {
+		if p.baseline.tells(p.baseBatch, base, exact) {
 			c.baseTold++
 			c.base += btoi(base == confirmed)
 		}
@@ -288,10 +305,26 @@ func btoi(b bool) int {
 	return 0
 }
 
+// longer is how many times as long as the baseline's a reading lasts because the
+// candidate is slower. Launches alone can make a reading longer, and the
+// candidate may have a part in how many there are: they do not count.
+func (t *tally) longer() float64 {
+	var launch, reading []float64
+	for _, p := range t.pairs {
+		launch = append(launch, p.candidate.NS/p.baseline.NS)
+		reading = append(reading, p.candidate.NS*float64(p.batch)/(p.baseline.NS*float64(p.baseBatch)))
+	}
+	if k := math.Min(Median(launch), Median(reading)); k > 1 {
+		return k
+	}
+	return 1
+}
+
 // rate is how often an honest candidate's readings are confirmed at least: the
-// baseline's rate in the same measurement, much reduced.
+// baseline's rate in the same measurement, less what happens in the time that a
+// reading is longer, and much reduced.
 func (c count) rate() float64 {
-	return leastConfirmed * (float64(c.base) + 1) / (float64(c.baseTold) + 2)
+	return leastConfirmed * math.Pow((float64(c.base)+1)/(float64(c.baseTold)+2), c.longer)
 }
 
 // chance is how likely an honest candidate has so few confirmed readings.
@@ -479,7 +512,7 @@ func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([
 // benchmark times a candidate at every tuned shape in one session.
 func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent float64) (timings []Timing, out Outcome, err error) {
 	check := "load"
-	err = twice(ctx, func() error {
+	err = j.twice(ctx, func(patience time.Duration) error {
 		timings, out, check = nil, Outcome{}, "load"
 		s, err := j.lab.Open(ctx, p, a)
 		for err == nil {
@@ -507,7 +540,9 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 		}()
 		for _, shape := range j.plan.Tune {
 			check = "benchmark " + shape.Name
-			timing, o, err := j.timeShape(ctx, s, a, shape, incumbent, p == ForFinals)
+			t := j.newTally(a, shape)
+			t.patience = patience
+			timing, o, err := j.timeShape(ctx, s, t, incumbent, p == ForFinals)
 			out.Evidence = append(out.Evidence, o.Evidence...)
 			if err != nil {
 				return err
@@ -536,7 +571,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 
 // newTally begins the count of an artifact at a shape.
 func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
-	return &tally{rules: j.rules, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
+	return &tally{rules: j.rules, patience: 1, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
 }
 
 // request asks for rounds at a shape.
@@ -546,7 +581,9 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool) SampleReques
 
 // sample takes rounds of the only contender of a session.
 func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, last bool) error {
-	got, err := s.Sample(ctx, j.request(t.shape, rounds, last))
+	r := j.request(t.shape, rounds, last)
+	r.Limit *= t.patience
+	got, err := s.Sample(ctx, r)
 	switch {
 	case err != nil:
 		return err
@@ -561,8 +598,7 @@ func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, las
 
 // timeShape samples one candidate at one shape until enough is known. Again says
 // that it is the second look at it.
-func (j *judge) timeShape(ctx context.Context, s Session, a Artifact, shape kernels.Shape, incumbent float64, again bool) (Timing, Outcome, error) {
-	t := j.newTally(a, shape)
+func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent float64, again bool) (Timing, Outcome, error) {
 	stopped, floor := "", 0.0
 	for begin := time.Now(); stopped == ""; {
 		rounds := j.rules.ask

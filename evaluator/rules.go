@@ -127,6 +127,9 @@ const (
 	// telling is the share of what it claims that a reading may have waited in all
 	// for its clock to be judged.
 	telling = 0.25
+	// patience is how many times as long as usual a candidate has to answer when it
+	// did not in time on a disturbed machine.
+	patience = 4
 	// floorDoubt is how much too low the measured peaks of a disturbed machine
 	// may be.
 	floorDoubt = 1.5

@@ -6,6 +6,7 @@ package main
 #cgo CFLAGS: -I/usr/local/cuda/include
 #cgo LDFLAGS: -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu/stubs -lcuda -ldl
 #include <cuda.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +55,24 @@ static CUresult reset_persisting(void)
 	return r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS : r;
 }
 
+// waited is how long the calling thread was ready to run and had no core, in
+// nanoseconds, since it began. It stays 0 where the kernel does not tell.
+static uint64_t waited(void)
+{
+	static __thread int file = -2;
+	char text[96];
+	unsigned long long ran, queued;
+	if (file == -2)
+		file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	ssize_t n = file < 0 ? -1 : pread(file, text, sizeof text - 1, 0);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	return sscanf(text, "%llu %llu", &ran, &queued) == 2 ? queued : 0;
+}
+
 struct sample {
-	uint64_t wall;
+	uint64_t wall, waited;
 	float ms;
 	const char *call;
 };
@@ -68,11 +85,12 @@ static CUresult sample_graph(CUgraphExec g, CUstream s, CUevent begin, CUevent e
 {
 	TRY(reset_persisting(), "cuCtxResetPersistingL2Cache");
 	TRY(cuEventRecord(begin, s), "cuEventRecord");
-	uint64_t t = now();
+	uint64_t before = waited(), t = now();
 	TRY(cuGraphLaunch(g, s), "cuGraphLaunch");
 	TRY(cuEventRecord(end, s), "cuEventRecord");
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
 	out->wall = now() - t;
+	out->waited = waited() - before;
 	TRY(cuEventElapsedTime(&out->ms, begin, end), "cuEventElapsedTime");
 	return CUDA_SUCCESS;
 }
@@ -224,14 +242,17 @@ func (g graph) free() {
 	}
 }
 
-// run launches the graph once: nanoseconds between the events, and by the wall
-// clock.
-func (g graph) run(s cu.Stream, begin, end cu.Event) (event, wall float64, err error) {
+// A ran is one launch of a graph in nanoseconds: between the events, by the wall
+// clock, and for how long this thread meanwhile had no core.
+type ran struct{ event, wall, waited float64 }
+
+// run launches the graph once.
+func (g graph) run(s cu.Stream, begin, end cu.Event) (ran, error) {
 	var out C.struct_sample
 	if r := C.sample_graph(g.exec, streamHandle(s), eventHandle(begin), eventHandle(end), &out); r != C.CUDA_SUCCESS {
-		return 0, 0, newDriverError(C.GoString(out.call), int(r))
+		return ran{}, newDriverError(C.GoString(out.call), int(r))
 	}
-	return float64(out.ms) * 1e6, float64(out.wall), nil
+	return ran{float64(out.ms) * 1e6, float64(out.wall), float64(out.waited)}, nil
 }
 
 // launchAlone launches a kernel and waits for it: nanoseconds by the wall clock.

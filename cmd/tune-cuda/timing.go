@@ -266,12 +266,12 @@ func (q *race) ready(r *runner) error {
 			return err
 		}
 		for range 3 {
-			ns, _, err := g.run(q.stream, q.begin, q.end)
+			took, err := g.run(q.stream, q.begin, q.end)
 			if err != nil {
 				return err
 			}
-			q.spent += ns
-			launch = min(launch, ns/float64(n))
+			q.spent += took.event
+			launch = min(launch, took.event/float64(n))
 		}
 	}
 	r.batch = planBatch(launch, float64(q.r.BatchNS), longLaunch, sets, once)
@@ -280,8 +280,8 @@ func (q *race) ready(r *runner) error {
 		return err
 	}
 	// A graph's first launch takes it to the device, and clocks rise.
-	ns, _, err := r.graph.run(q.stream, q.begin, q.end)
-	q.spent += ns
+	took, err := r.graph.run(q.stream, q.begin, q.end)
+	q.spent += took.event
 	return err
 }
 
@@ -338,13 +338,14 @@ func (q *race) sample(r *runner) error {
 			return err
 		}
 	}
-	event, wall, err := r.graph.run(q.stream, q.begin, q.end)
+	took, err := r.graph.run(q.stream, q.begin, q.end)
 	if err != nil {
 		return err
 	}
-	q.spent += event
-	r.SamplesNS = append(r.SamplesNS, event/float64(r.batch))
-	r.WallNS = append(r.WallNS, wall)
+	q.spent += took.event
+	r.SamplesNS = append(r.SamplesNS, took.event/float64(r.batch))
+	r.WallNS = append(r.WallNS, took.wall)
+	r.WaitedNS = append(r.WaitedNS, took.waited)
 	return nil
 }
 

@@ -529,7 +529,11 @@ func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
 func readings(t wire.Timed) []evaluator.Reading {
 	var list []evaluator.Reading
 	for i := range min(len(t.SamplesNS), len(t.WallNS)) {
-		list = append(list, evaluator.Reading{NS: t.SamplesNS[i], WallNS: t.WallNS[i]})
+		r := evaluator.Reading{NS: t.SamplesNS[i], WallNS: t.WallNS[i]}
+		if i < len(t.WaitedNS) {
+			r.WaitedNS = t.WaitedNS[i]
+		}
+		list = append(list, r)
 	}
 	return list
 }

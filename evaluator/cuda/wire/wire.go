@@ -324,9 +324,11 @@ type Timed struct {
 	Fault *Fault `json:"fault,omitempty"`
 	// SamplesNS has one entry per round: nanoseconds per launch between
 	// events; WallNS the whole batch by the wall clock, from the call to the end
-	// of the device's synchronisation.
+	// of the device's synchronisation; WaitedNS for how long of it the worker was
+	// ready to run and had no core.
 	SamplesNS []float64 `json:"samples_ns"`
 	WallNS    []float64 `json:"wall_ns"`
+	WaitedNS  []float64 `json:"waited_ns"`
 	Batch     int       `json:"batch"`
 	// LatencyNS are single launches, when asked for.
 	LatencyNS []float64 `json:"latency_ns,omitempty"`
