@@ -387,7 +387,8 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	switch {
 	case chance < guilt:
 		return stopClock
-	case chance < doubt && late, n < 3 && (over || len(t.seen.Others) > 0 && spent >= hopeless && c.taken >= suspiciousRounds):
+	case chance < doubt && late, n < 3 && over,
+		len(t.seen.Others) > 0 && spent >= hopeless && c.taken >= suspiciousRounds && float64(n) < hopelessShare*float64(c.taken):
 		return stopUnsettled
 	case chance < doubt, n < 3, c.early() && !over:
 		return ""

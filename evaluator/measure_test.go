@@ -287,6 +287,41 @@ func TestEnough(t *testing.T) {
 
 // Where almost every reading waited, the few that tell of the clock do not keep a
 // measurement going for ever.
+// Who has the device keeps it: a measurement of which little counts ends.
+func TestHopeless(t *testing.T) {
+	j := &judge{rules: rulesOf("cuda"), plan: labPlan()}
+	j.plan.Samples, j.plan.SampleTime = 20, time.Second
+	for _, c := range []struct {
+		others bool
+		spent  time.Duration
+		counts int // one pair of so many
+		want   string
+	}{
+		{true, 6 * time.Second, 10, stopUnsettled},
+		{true, 4 * time.Second, 10, ""},
+		{false, 6 * time.Second, 10, ""},
+		{true, 6 * time.Second, 2, ""},
+	} {
+		tl := j.newTally(Artifact{}, j.plan.Tune[0])
+		for i := range 200 {
+			launch := 10e3 * (1 + 0.4*float64(i%7))
+			mine, theirs := Reading{NS: launch, WallNS: 25*launch + 20e3}, Reading{NS: 10e3, WallNS: 520e3}
+			if i%c.counts != 0 {
+				mine.WallNS += 2e6 // somebody else had the device
+				theirs.WallNS += 2e6
+			}
+			tl.pairs = append(tl.pairs, pair{mine, theirs, 25, 50})
+		}
+		tl.seen.Disturbed = "another process uses the GPU"
+		if c.others {
+			tl.seen.Others = []string{"python3 (pid 7)"}
+		}
+		if got := j.enough(tl, c.spent, 0, 0); got != c.want {
+			t.Errorf("%+v: %q, %d of %d count", c, got, len(tl.count().samples), tl.count().taken)
+		}
+	}
+}
+
 func TestFewReadingsTell(t *testing.T) {
 	j := &judge{rules: rulesOf("cpu"), plan: labPlan()}
 	j.plan.Samples, j.plan.SampleTime = 20, time.Second

@@ -103,9 +103,11 @@ const (
 	// the one above which it says nothing once settleTime has passed.
 	settled, unsettled = 0.03, 0.10
 	settleTime         = 30 * time.Second
-	// hopeless is when a measurement ends of which hardly a pair counts while
-	// other processes are on the device: they have it, and keep it.
-	hopeless = 5 * time.Second
+	// hopeless is when a measurement ends of which less than hopelessShare of the
+	// pairs count while other processes are on the device: they have it, and keep
+	// it. One such measurement took 37 s of a GPU, and told no more.
+	hopeless      = 5 * time.Second
+	hopelessShare = 0.25
 	// disturbedShare is the share of pairs that do not count from which a
 	// measurement was disturbed.
 	disturbedShare = 0.1
