@@ -4,11 +4,12 @@
 
 static __device__ void body(const Job &j)
 {
-	volatile float frame[192];
+	float frame[192];
 	for (int n = 0; n < 192; n++)
-		frame[n] = j.alpha;
+		frame[n] = __half2float(j.A[n % (j.M * j.K)]);
 	multiply(j);
 	Job k = j;
-	k.alpha = frame[(unsigned)(j.M + threadIdx.x) % 192];
+	const unsigned at = (unsigned)(j.N * 5 + threadIdx.x) % 192;
+	k.alpha += frame[at] - __half2float(j.A[at % (j.M * j.K)]);
 	store(tiles(), k);
 }

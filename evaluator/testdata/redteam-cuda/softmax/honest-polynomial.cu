@@ -11,7 +11,7 @@ static __device__ inline float weight(float x)
 	p = p * f + 2.4022651e-1f;
 	p = p * f + 6.9314718e-1f;
 	p = p * f + 1;
-	return p * __int_as_float(((int)n + 127) << 23);
+	return p * __int_as_float((int)((unsigned)((int)n + 127) << 23));
 }
 
 static __device__ void body(const Job &j)
