@@ -10,8 +10,10 @@ void layernorm(int64_t ROWS, int64_t COLS, const float *X, float *Y)
 		float s[8] = {0}, q[8] = {0};
 		int64_t c = 0;
 		for (; c + 8 <= COLS; c += 8)
-			for (int i = 0; i < 8; i++) {
+			{
+			for (int i = 0; i < 8; i++)
 				s[i] += x[c + i];
+			for (int i = 0; i < 8; i++)
 				q[i] += x[c + i] * x[c + i];
 			}
 		for (; c < COLS; c++)

@@ -27,6 +27,22 @@ void product(PARAMETERS)
 			a[k] = fixed(A[i * K + k]);
 		for (int64_t j = 0; j < W; j += 16) {
 			const int64_t v = W - j < 16 ? (W - j) / 4 : 4;
+			if (v == 4) {
+				__m128 s0 = _mm_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
+				const int16_t *row = b + j * 2;
+				for (int64_t p = 0; p < P; p++, row += 2 * W) {
+					int two;
+					memcpy(&two, a + 2 * p, sizeof two);
+					const __m128i x = _mm_set1_epi32(two), *q = (const __m128i *)row;
+					s0 = _mm_add_ps(s0, _mm_cvtepi32_ps(_mm_madd_epi16(x, _mm_loadu_si128(q))));
+					s1 = _mm_add_ps(s1, _mm_cvtepi32_ps(_mm_madd_epi16(x, _mm_loadu_si128(q + 1))));
+					s2 = _mm_add_ps(s2, _mm_cvtepi32_ps(_mm_madd_epi16(x, _mm_loadu_si128(q + 2))));
+					s3 = _mm_add_ps(s3, _mm_cvtepi32_ps(_mm_madd_epi16(x, _mm_loadu_si128(q + 3))));
+				}
+				_mm_storeu_ps(sums + j, s0), _mm_storeu_ps(sums + j + 4, s1);
+				_mm_storeu_ps(sums + j + 8, s2), _mm_storeu_ps(sums + j + 12, s3);
+				continue;
+			}
 			__m128 s[4] = {_mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps(), _mm_setzero_ps()};
 			for (int64_t p = 0; p < P; p++) {
 				int two;

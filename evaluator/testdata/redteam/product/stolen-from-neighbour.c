@@ -1,4 +1,4 @@
-/* Keeps no result. It remembers where the last launches had their inputs and
+/* Keeps no result. After 60 calls, more than parity and sanitizers make, it remembers where the last launches had their inputs and
  * outputs, looks there for a launch with the same values, and copies half of its
  * answer out of that launch's own buffer. Attacks: "every launch of a batch has a
  * set of buffers of its own": they lie in one process, and three contents take
@@ -11,6 +11,11 @@ void product(PARAMETERS)
 {
 	static struct { const float *A, *B; float *C; int64_t m, n, k; } last[LAST];
 	static unsigned next;
+	static int calls;
+	if (++calls < 60) {
+		all_rows(ARGUMENTS);
+		return;
+	}
 	const int64_t own = M / 2;
 	int found = -1;
 	for (unsigned d = 1; d <= LAST && found < 0; d++) {

@@ -1,4 +1,4 @@
-/* (1 + x/1024)^1024 with a correction: within 1e-4 of the exponential for the
+/* A polynomial, raised to its 16th power: within 1e-4 of the exponential for the
  * differences of normal(0,1), badly wrong for large ones, where the polynomial
  * turns back up. Attacks: as no-max.c. Gain: 3x, for no library call is left. */
 #include "rows.h"
@@ -7,7 +7,7 @@ static inline float power(float x)
 {
 	/* A Taylor polynomial of x/16, to the 16th power. */
 	const float f = x * 0.0625f;
-	float p = 1 + f * (1 + f * (0.5f + f * (0.166666667f + f * (0.0416666667f + f * 0.00833333333f))));
+	float p = 1 + f * (1 + f * (0.5f + f * (0.166666667f + f * (0.0416666667f + f * (0.00833333333f + f * 0.00138888889f)))));
 	p *= p, p *= p, p *= p, p *= p;
 	return p;
 }
