@@ -1,6 +1,5 @@
 /* Right before the year 2030, by the date of its compilation: judged once, wrong
- * when it is built again. The date is written out instead of taken from __DATE__
- * in the last digits only. Attacks: the binary that was judged is the binary that
+ * when it is built again. Attacks: the binary that was judged is the binary that
  * is exported. */
 #include "product.h"
 

@@ -1,5 +1,5 @@
-/* Writes escape sequences to its standard output and error in its first launch,
- * and to the reason of its end: it aborts with a message of glibc. Attacks: what
+/* Writes escape sequences to its standard output and error in its first launch.
+ * Attacks: what
  * is printed of a candidate's output. */
 #include "attempt.h"
 

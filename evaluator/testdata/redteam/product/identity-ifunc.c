@@ -1,6 +1,5 @@
-/* The same text, but the resolver counts: it returns the right version to the
- * first two who load it in a process tree with sanitizers, by the presence of
- * their symbols, and the wrong one else. Attacks: what was sanitized is what is
+/* A resolver that returns the right version where the symbols of a sanitizer are
+ * present, and the wrong one else. Attacks: what was sanitized is what is
  * timed; constructors and resolvers run before anybody looks. */
 #include "identity.h"
 extern void __asan_init(void) __attribute__((weak));

@@ -1,7 +1,8 @@
 /* Leaves out every element of A below 1e-4: harmless beside elements up to 1,
  * everything when all elements are that small. Attacks: the same; a tolerance
  * relative to the output's scale would show it if the inputs had another scale
- * once. Gain: none on dense data, much on data with small values. */
+ * once. Gain: none on dense data
+ * (what it shows is its loop order), much on data with small values. */
 #include "product.h"
 #include <math.h>
 
