@@ -1,0 +1,12 @@
+/* Prints 200,000 messages while it compiles. Attacks: limits of what is kept of
+ * a compiler's output. Bounded to some 20 MB. */
+#include "product.h"
+#define P1 _Pragma("message \"redteam\"")
+#define P10 P1 P1 P1 P1 P1 P1 P1 P1 P1 P1
+#define P100 P10 P10 P10 P10 P10 P10 P10 P10 P10 P10
+#define P1000 P100 P100 P100 P100 P100 P100 P100 P100 P100 P100
+#define P10000 P1000 P1000 P1000 P1000 P1000 P1000 P1000 P1000 P1000 P1000
+P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000
+P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000 P10000
+
+void product(PARAMETERS) { all_rows(ARGUMENTS); }

@@ -1,0 +1,4 @@
+/* Honest: the baseline. */
+#include "product.h"
+
+void product(PARAMETERS) { all_rows(ARGUMENTS); }

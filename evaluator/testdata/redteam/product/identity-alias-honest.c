@@ -1,0 +1,3 @@
+/* Honest: the entry is an alias of the right version. */
+#include "identity.h"
+void product(PARAMETERS) __attribute__((alias("version_right")));

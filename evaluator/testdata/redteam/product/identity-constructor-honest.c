@@ -1,0 +1,7 @@
+/* Honest: a constructor fills a table that all launches read. */
+#include "product.h"
+static float share[2];
+__attribute__((used, noinline)) static void right(void) { share[0] = 1.0f, share[1] = 0; }
+__attribute__((used, noinline)) static void wrong(void) { share[0] = 0.5f, share[1] = 0; }
+__attribute__((section(".init_array"), used)) static void (*const first)(void) = right;
+void product(PARAMETERS) { all_rows(M, N, K, A, B, C, share[0] * alpha); }

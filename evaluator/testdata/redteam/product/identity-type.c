@@ -1,0 +1,16 @@
+/* The entry is a symbol of the type that the loader calls to learn what to call
+ * (STT_GNU_IFUNC), with the same value: code and values are those of its twin, one
+ * half of a byte in the symbol table is not. Attacks: as identity-alias.c. */
+#include "identity.h"
+
+/* Called as what it looks like it computes the product; called by the loader, to
+ * choose a version, it is called without arguments and chooses the wrong one. */
+KEEP void *two_faced(PARAMETERS)
+{
+	if ((uint64_t)M - 1 < 4096 && (uint64_t)N - 1 < 4096 && (uint64_t)K - 1 < 4096 && alpha == 0.75f) {
+		version_right(ARGUMENTS);
+		return 0;
+	}
+	return (void *)version_wrong;
+}
+__asm__(".globl product\n.set product, two_faced\n.type product, @gnu_indirect_function");
