@@ -153,7 +153,8 @@ type Lost struct {
 
 func (l *Lost) Error() string { return l.Reason }
 
-// An Output compares what a candidate wrote with the reference.
+// An Output compares what a candidate wrote with what is right: with the reference
+// in parity, after timing with the baseline's answer to the same contents.
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with

@@ -103,7 +103,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 			return outputs, "", err
 		}
-		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, v))
+		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, d.expected[v]))
 	}
 	err = p.quit(h.options.Timeout)
 	return outputs, p.log.Text(), err
