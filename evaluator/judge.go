@@ -598,11 +598,15 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		}
 		return found(f.By, reason, f.Log), nil
 	}
-	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in one launch at shape " + j.plan.Sanitize.Name}
+	build, ran := "in this build, where memory that was not written holds junk, ", "one launch at shape "+j.plan.Sanitize.Name
+	if f.Ran != "" {
+		build, ran = "", f.Ran
+	}
+	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in " + ran}
 	if len(f.Outputs) > 0 {
 		worst := j.tolerance.worst(f.Outputs)
 		if reason := j.tolerance.wrongOutput(worst); reason != "" {
-			return found(tool, "in this build, where memory that was not written holds junk, "+reason, ""), nil
+			return found(tool, build+reason, ""), nil
 		}
 		e.Value, e.Limit = worst.Error, j.tolerance[worst.Name]
 	} else {

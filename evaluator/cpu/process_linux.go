@@ -40,6 +40,7 @@ type runSpec struct {
 	sandbox   bool
 	limits    bool
 	heap      bool
+	guards    bool
 	fixedMaps bool
 	memory    int64         // address space beyond the arena
 	deadline  time.Duration // to start and load
@@ -113,6 +114,9 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	}
 	if spec.heap {
 		options += "h"
+	}
+	if spec.guards {
+		options += "g"
 	}
 	args := append(append([]string{}, spec.wrapper...), spec.harness,
 		strconv.FormatUint(p.nonce, 16),

@@ -74,6 +74,36 @@ func TestNothingRemembered(t *testing.T) {
 	}
 }
 
+// TestGuardPages judges the red team's kernels that read outside of buffers where
+// no sanitizer looks, and its honest kernels of that family.
+func TestGuardPages(t *testing.T) {
+	longtest.Skip(t, "judges several candidates")
+	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := zooOptions(t)
+	o.Sanitizers = []string{"guards"}
+	ev := opener(t, zooPlan(t, def), o)(t)
+	defer func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for kernel, want := range map[string]evaluator.Verdict{
+		"read-past-end-large": evaluator.Sanitizer, "read-past-end-asm": evaluator.Sanitizer,
+		"honest-masked-tail": evaluator.Correct, "honest-large-frame": evaluator.Correct,
+	} {
+		r, err := ev.Evaluate(t.Context(), redKernel(t, zooSpace(t, def), kernel, 0), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != want || want == evaluator.Sanitizer && !strings.Contains(r.Reason, "guard pages") {
+			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+}
+
 // redKernel is the genome of one of the red team's kernels.
 func redKernel(tb testing.TB, space *genome.Space, kernel string, salt int) genome.Genome {
 	tb.Helper()
