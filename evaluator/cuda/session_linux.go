@@ -203,6 +203,7 @@ func (s *session) loadAll(ctx context.Context) error {
 		}
 		if a.Fault == nil {
 			s.loaded[i] = true
+			s.w.had(c)
 			continue
 		}
 		s.faults[i] = s.w.faulted(a.Fault)
