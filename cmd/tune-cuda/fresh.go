@@ -27,7 +27,7 @@ type rotation struct {
 }
 
 // poolBytes is the size of a pool: the harness's VECTORS of 16 bytes.
-const poolBytes = 16 << 16
+const poolBytes = 16 << 14
 
 // A span is as in the harness.
 type span struct {
@@ -319,7 +319,7 @@ func (q *race) checkZones(r *runner) error {
 
 // passEvents makes the events of passes when they are first needed.
 func (d *device) passEvents() error {
-	for len(d.events) < 2*maxPasses {
+	for len(d.events) < 2*maxPasses+1 {
 		e, err := cu.MakeEvent(cu.DefaultEvent)
 		if err != nil {
 			return check("cuEventCreate", err)

@@ -160,7 +160,7 @@ struct span {
 	u64 pattern;
 };
 
-enum { VECTORS = 1 << 16 }; // in a pool
+enum { VECTORS = 1 << 14 }; // in a pool
 
 // refresh gives spans new contents, a row of blocks for each. The contents
 // follow from the pools, the secret and the span's number, which is first for the
