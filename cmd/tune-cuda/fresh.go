@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -35,6 +36,7 @@ type span struct {
 	bytes   int64
 	pool    cu.DevicePtr
 	pattern uint64
+	kept    uint64
 }
 
 // rotation gives memory for so many sets, and the spare one.
@@ -75,7 +77,7 @@ func (q *rotation) fill(buffers []buffer, blocks []block) (err error) {
 	var list []span
 	for i, m := range blocks {
 		b := i % len(buffers)
-		list = append(list, span{m.at, m.bytes, q.pools[b], buffers[b].poison()})
+		list = append(list, span{m.at, m.bytes, q.pools[b], buffers[b].poison(), uint64(btoi(buffers[b].Role == "in"))})
 	}
 	if q.spans, err = alloc(int64(len(list)) * int64(unsafe.Sizeof(span{}))); err != nil {
 		return err
@@ -137,11 +139,11 @@ func (q *race) refresher() *refresher {
 	return f
 }
 
-// renew gives the set at a place of the table, the spare one's being the last,
-// the contents of set k in the last pass.
-func (q *race) renew(place, k int) error {
+// renew gives the spare set, the last of the table, the contents of set k in the
+// last pass.
+func (q *race) renew(k int) error {
 	n := len(q.buffers)
-	at := q.spans + cu.DevicePtr(place*n*int(unsafe.Sizeof(span{})))
+	at := q.spans + cu.DevicePtr(len(q.sets)*n*int(unsafe.Sizeof(span{})))
 	args := newPack(uint64(at), uint64(k*n), q.contents[0], q.contents[1])
 	defer args.free()
 	d := q.fresh.d
@@ -162,9 +164,10 @@ func (q *race) passes(r *runner, n int) (ran, error) {
 	return took, err
 }
 
-// look compares what launches of the last pass have left in sets, drawn now: the
-// baseline computes the same contents elsewhere. In the last round it is all
-// sets, and one of the baseline's. Errors are not the contender's.
+// look compares what launches of the last pass have left in sets, drawn now, with
+// what the baseline computes from the same contents elsewhere, and the inputs of
+// all sets with what they were. In the last round it is all sets, and one of the
+// baseline's. Errors are not the contender's.
 func (q *race) look(r *runner, last bool) error {
 	base := q.runners[0]
 	if r == base && !last || r.wrong {
@@ -177,23 +180,18 @@ func (q *race) look(r *runner, last bool) error {
 	case !last:
 		sets = sets[:planLooks(base.launch, r.launch*float64(r.used*r.passes), r.used)]
 	}
-	for _, k := range sets {
+	for some := range slices.Chunk(sets, 8) { // as many as the report holds
 		// The baseline is held against the reference itself where that was asked for.
-		if err := q.compare(r, k, r == base && q.exact); err != nil || r.wrong {
+		if err := q.compare(r, some, r == base && q.exact); err != nil || r.wrong {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare holds what a contender left in a set against the baseline's answer for
-// the same contents. Where that says that it is wrong, or exact is set, the reference
-// decides.
-func (q *race) compare(r *runner, k int, exact bool) error {
-	w, base := q.sets[k], q.runners[0]
-	if err := q.renew(len(q.sets), k); err != nil {
-		return err
-	}
+// compare looks at what a contender left in some sets. What is wrong beside the
+// baseline's answer, and all if exact is set, the reference decides.
+func (q *race) compare(r *runner, sets []int, exact bool) error {
 	if err := q.harness.begin(); err != nil {
 		return err
 	}
@@ -201,27 +199,15 @@ func (q *race) compare(r *runner, k int, exact bool) error {
 	if err != nil {
 		return err
 	}
-	for i, b := range q.buffers {
-		if b.Role == "in" {
-			size := int64(8)
-			if w.blocks[i].bytes%8 != 0 {
-				size = 1
-			}
-			if err := q.harness.differ(w.arrays[i], q.spare.arrays[i], w.blocks[i].bytes/size, size, changed, i); err != nil {
-				return err
-			}
-		}
+	args := newPack(uint64(q.spans), q.contents[0], q.contents[1], uint64(len(q.buffers)), uint64(changed.at))
+	defer args.free()
+	if err := launchKernel(q.harness.kernels["intact"], q.fresh.d, 0, q.stream, args); err != nil {
+		return fmt.Errorf("harness: intact: %w", err)
 	}
-	if err := base.check.enqueue(q.stream); err != nil {
-		return err
-	}
-	found := make([]*finding[verdict], len(q.buffers))
-	for i, b := range q.buffers {
-		if b.output() {
-			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
-			if found[i], err = q.harness.compare(w.arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
-				return err
-			}
+	found := make([][]*finding[verdict], len(sets))
+	for n, k := range sets {
+		if found[n], err = q.beside(k); err != nil {
+			return err
 		}
 	}
 	if err := q.harness.fetch(); err != nil {
@@ -232,21 +218,51 @@ func (q *race) compare(r *runner, k int, exact bool) error {
 			r.InputChanged = q.buffers[i].Name
 		}
 	}
-	outputs := q.outputs(found, nil, q.r.Shape)
-	if exact || wrong(outputs) && q.reference != nil {
-		if outputs, err = q.settle(k); err != nil {
-			return err
+	// All are read before the report is used again.
+	all := make([][]wire.Output, len(sets))
+	for n := range sets {
+		all[n] = q.outputs(found[n], nil, q.r.Shape)
+	}
+	for n, outputs := range all {
+		if exact || wrong(outputs) && q.reference != nil {
+			if outputs, err = q.settle(sets[n]); err != nil {
+				return err
+			}
+		}
+		if r.compared == nil {
+			r.compared = outputs
+		} else {
+			for i := range outputs {
+				r.compared[i] = worst(r.compared[i], outputs[i])
+			}
+		}
+		if r.wrong = wrong(outputs); r.wrong {
+			return nil
 		}
 	}
-	r.wrong = wrong(outputs)
-	if r.compared == nil {
-		r.compared = outputs
-		return nil
-	}
-	for i := range outputs {
-		r.compared[i] = worst(r.compared[i], outputs[i])
-	}
 	return nil
+}
+
+// beside has the baseline compute from the contents of a set, in the spare one, and
+// puts the comparison with what is in the set into the stream.
+func (q *race) beside(k int) ([]*finding[verdict], error) {
+	if err := q.renew(k); err != nil {
+		return nil, err
+	}
+	if err := q.runners[0].check.enqueue(q.stream); err != nil {
+		return nil, err
+	}
+	found := make([]*finding[verdict], len(q.buffers))
+	for i, b := range q.buffers {
+		if b.output() {
+			var err error
+			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
+			if found[i], err = q.harness.compare(q.sets[k].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
 }
 
 // wrong says whether an output is outside of its tolerance.
@@ -262,7 +278,7 @@ func wrong(outputs []wire.Output) bool {
 // settle compares a set with the reference for its contents, which is computed
 // for this alone: it can take far longer than the baseline.
 func (q *race) settle(k int) ([]wire.Output, error) {
-	if err := q.renew(len(q.sets), k); err != nil {
+	if err := q.renew(k); err != nil {
 		return nil, err
 	}
 	want, err := q.compute(q.r.Shape, q.spare.arrays)

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "set", "poison", "refresh", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
+	"fill", "widen", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
 }
 
@@ -186,7 +186,7 @@ type wanted struct {
 }
 
 func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*finding[verdict], error) {
-	blocks := min(blocksFor(n), 512)
+	blocks := min(blocksFor(n), 256)
 	f, err := find[verdict](h, blocks)
 	if err != nil {
 		return nil, err

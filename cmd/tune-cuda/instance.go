@@ -356,11 +356,9 @@ func (p *problem) outputs(found []*finding[verdict], n *instance, s wire.Shape) 
 			continue
 		}
 		parts := found[i].read()
-		scale := 0.0
+		scale := rms(parts, s.Elements[i])
 		if n != nil {
 			scale = n.rms[i]
-		} else {
-			scale = rms(parts, s.Elements[i])
 		}
 		out = append(out, judge(b, s.Elements[i], scale, parts))
 	}

@@ -152,15 +152,17 @@ EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
 
 // A span is a buffer that timed launches go through. What it is given before
 // each launch are vectors of 16 bytes out of a pool of random elements, or,
-// without a pool, poison.
+// without a pool, poison. Kept says that no launch may change it.
 struct span {
 	u8 *at;
 	i64 bytes;
 	const uint4 *pool;
-	u64 pattern;
+	u64 pattern, kept;
 };
 
 enum { VECTORS = 1 << 14 }; // in a pool
+
+static __device__ u64 span_key(i64 number, u64 secret, u64 more) { return mix(draw(secret, number) ^ more); }
 
 // refresh gives spans new contents, a row of blocks for each. The contents
 // follow from the pools, the secret and the span's number, which is first for the
@@ -168,7 +170,7 @@ enum { VECTORS = 1 << 14 }; // in a pool
 EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
 {
 	span s = spans[blockIdx.y];
-	u64 key = mix(draw(secret, first + blockIdx.y) ^ more);
+	u64 key = span_key(first + blockIdx.y, secret, more);
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 	uint4 poison = make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
 	for (i64 i = first_index(); i < vectors; i += stride())
@@ -177,6 +179,27 @@ EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
 		const u8 *from = (const u8 *)(s.pool ? s.pool + draw(key, vectors) % VECTORS : &poison);
 		s.at[16 * vectors + first_index()] = from[first_index()];
 	}
+}
+
+// intact counts, for each of so many buffers in a set, what has changed in spans
+// that are kept since refresh made them with the same secret.
+EXPORT evotune_intact(const span *spans, u64 secret, u64 more, int buffers, u64 *changed)
+{
+	span s = spans[blockIdx.y];
+	if (!s.kept)
+		return;
+	u64 key = span_key(blockIdx.y, secret, more), count = 0;
+	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	for (i64 i = first_index(); i < vectors; i += stride()) {
+		uint4 a = ((const uint4 *)s.at)[i], b = s.pool[draw(key, i) % VECTORS];
+		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;
+	}
+	if (first_index() < rest) {
+		const u8 *from = (const u8 *)(s.pool + draw(key, vectors) % VECTORS);
+		count += s.at[16 * vectors + first_index()] != from[first_index()];
+	}
+	if (count > 0)
+		atomicAdd(changed + blockIdx.y % buffers, count);
 }
 
 // veil hides doubles from whoever reads memory that is not his, and shows them
