@@ -120,7 +120,6 @@ func (p *problem) endRace() {
 	if p.race.fresh != nil {
 		p.race.fresh.free()
 	}
-	release(p.race.sweep)
 	p.race = nil
 }
 
@@ -209,10 +208,14 @@ func (q *race) makeSets() error {
 		return err
 	}
 	if sweeps(count, bytes, l2, q.r.Cold) {
-		if q.sweep, err = alloc(2 * l2); err != nil {
-			return err
-		}
-		if err := q.harness.zero(q.sweep, 2*l2); err != nil {
+		q.sweep, err = keeping(q.problem, "sweep", 2*l2, func() (cu.DevicePtr, func(), error) {
+			m, err := alloc(2 * l2)
+			if err == nil {
+				err = q.harness.zero(m, 2*l2)
+			}
+			return m, func() { release(m) }, err
+		})
+		if err != nil {
 			return err
 		}
 	}
