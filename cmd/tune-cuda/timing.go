@@ -332,35 +332,45 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 // maxGraphs is how many graphs a binary keeps.
 const maxGraphs = 16
 
-// reading times a contender once: its passes, stopped after one that nobody can
-// foresee, to look at what is in its sets then.
+// reading times a contender once: its passes, stopped after some of them to look at
+// what is in its sets then. After each pass that is as likely as after any other, however
+// often it has been done: who notices a stop knows nothing of the next. In the last
+// round there is one at which all is looked at.
 func (q *race) reading(r *runner, last bool) error {
 	if err := q.newPools(); err != nil {
 		return &ownError{err}
 	}
-	stop := 1 + q.dice.IntN(r.passes)
-	took, err := q.passes(r, stop)
-	if err != nil {
-		return err
+	all := -1
+	if last {
+		all = q.dice.IntN(r.passes)
 	}
-	if err := q.look(r, last); err != nil {
-		return &ownError{err}
-	}
-	if rest := r.passes - stop; rest > 0 {
-		more, err := q.passes(r, rest)
+	var sum ran
+	since := 0 // passes that have yet to be run
+	for i := range r.passes {
+		since++
+		stop := q.dice.IntN(r.passes) == 0 || i == all
+		if !stop && i < r.passes-1 {
+			continue
+		}
+		took, err := q.passes(r, since)
 		if err != nil {
 			return err
 		}
-		took.event, took.wall, took.waited = took.event+more.event, took.wall+more.wall, took.waited+more.waited
+		sum.event, sum.wall, sum.waited, since = sum.event+took.event, sum.wall+took.wall, sum.waited+took.waited, 0
+		if stop {
+			if err := q.look(r, i == all); err != nil {
+				return &ownError{err}
+			}
+		}
 	}
 	if r != q.runners[0] || last {
 		if err := q.checkZones(r); err != nil {
 			return &ownError{err}
 		}
 	}
-	r.SamplesNS = append(r.SamplesNS, took.event/float64(r.used*r.passes))
-	r.WallNS = append(r.WallNS, took.wall)
-	r.WaitedNS = append(r.WaitedNS, took.waited)
+	r.SamplesNS = append(r.SamplesNS, sum.event/float64(r.used*r.passes))
+	r.WallNS = append(r.WallNS, sum.wall)
+	r.WaitedNS = append(r.WaitedNS, sum.waited)
 	return nil
 }
 

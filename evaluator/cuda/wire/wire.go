@@ -292,10 +292,11 @@ type TimeRequest struct {
 	// nobody has seen, and poisoned outputs. A contender's first launches set how
 	// many passes.
 	BatchNS int64 `json:"batch_ns,omitempty"`
-	// Rounds are as many as are taken. In each the outputs of some launches of every
-	// contender but the baseline are compared with the baseline's for the same contents,
-	// and where they are wrong by that, with the reference's. Last asks for one
-	// round more, in which a whole pass is compared, the baseline's, too.
+	// Rounds are as many as are taken. Some launches of every contender but the
+	// baseline, of one pass a round in the mean, are drawn after they ran; their
+	// outputs are compared with the baseline's for the same contents and, where they
+	// are wrong by that, with the reference's. Last asks for one round more, in which
+	// all launches of a pass are compared, and one of the baseline's.
 	Rounds int  `json:"rounds"`
 	Last   bool `json:"last,omitempty"`
 	// Reference asks to compare a launch of the baseline with the reference in the
