@@ -73,7 +73,8 @@ const maxIncluded = 256
 // implementation on the backend is held to: the diagnostics that block, forbidden
 // instructions, and the loosest of their bounds. What an implementation requires of
 // its own code is not asked of it. Unless the file says otherwise it has the entry of
-// the others, the flags that the baseline is compiled with, and one thread.
+// the others, the flags that the baseline is compiled with, and one thread. The
+// baseline's warnings are always on, so that diagnostics can block.
 //
 // With a baseline that is not nil, that implementation takes the baseline's place.
 // The error is an *Error where the file is wrong.
@@ -159,17 +160,24 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 			l.d.fail(e.at, "flag %q: a file may ask for optimization, a language standard, macros, warnings and machine features, and for nothing that reads or writes other files or switches a check off", e.str)
 		}
 	}
-	flags := strs(said)
-	if t.n.children["flags"] == nil {
-		flags = nil
-		if r, err := others[0].RenderBaseline(l.def.Problem.ShapesFor(Tune)[0]); err == nil {
-			flags = r.Flags
-		} else if backend == "cpu" {
-			flags = []string{"-O3", "-march=native"}
-		}
+	usual := []string{"-O3", "-march=native"}
+	if r, err := others[0].RenderBaseline(l.def.Problem.ShapesFor(Tune)[0]); err == nil {
+		usual = r.Flags
+	} else if backend != "cpu" {
+		usual = nil
 	}
-	if f.Flags != nil && (t.n.children["flags"] == nil || !f.Default) {
+	flags := strs(said)
+	switch {
+	case f.Flags != nil && (t.n.children["flags"] == nil || !f.Default):
 		flags = f.Flags
+	case t.n.children["flags"] == nil:
+		flags = usual
+	}
+	flags = slices.Clone(flags)
+	for _, flag := range usual { // without its warnings no diagnostic could block
+		if strings.HasPrefix(flag, "-W") && !slices.Contains(flags, flag) {
+			flags = append(flags, flag)
+		}
 	}
 	for _, flag := range flags {
 		im.Flags = append(im.Flags, flag)
@@ -332,7 +340,7 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 
 var (
 	architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
-	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|w|W[a-z0-9=+-]*|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
+	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
 	// These read or write files, run programs, or take code away from a sanitizer.
 	refusedFlag = regexp.MustCompile(`^-(mllvm|f(no-)?(plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
 	cudaFlag    = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +

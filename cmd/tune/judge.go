@@ -55,7 +55,7 @@ The keys are
 ` + keys + `Kernels in CUDA need grid and block. Sources that evotune wrote ("tune export", "tune
 show --source") say all of it. Without flags a file is compiled as the kernel's own
 baseline is.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitDisturbed, exitCompile, exitInspect, exitLaunch, exitTimeout, exitParity, exitSanitizer, exitImplausible, exitInterrupted),
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitDisturbed, exitCompile, exitInspect, exitLaunch, exitTimeout, exitParity, exitSanitizer, exitImplausible) + "  130  interrupted\n",
 		Example: `  tune judge kernel.c --kernel softmax
   tune judge kernel.c --kernel sgemm --shape 512 --flags "-O3 -march=native" --threads 2
   tune judge new.cu --kernel attention --against old.cu --json`,
@@ -164,8 +164,13 @@ func (a *app) judgeTarget(j judging) (t target, im *kernels.Implementation, err 
 		return t, nil, err
 	}
 	for _, s := range shapes {
-		if _, err := t.definition.Space(t.chosen, []kernels.Shape{s}, t.limits); err != nil {
-			return t, nil, fmt.Errorf("%s cannot be judged at shape %s: %w", j.file.Path, s.Name, err)
+		for _, each := range []*kernels.Implementation{im, baseline} {
+			if each == nil {
+				continue
+			}
+			if err := each.Supports(genome.Genome{}, s, t.limits); err != nil {
+				return t, nil, fmt.Errorf("%s: %w", each.Template, err)
+			}
 		}
 	}
 	return t, im, nil
@@ -313,10 +318,12 @@ func (f judgment) printStep(w io.Writer, s evaluator.Step) {
 		case evaluator.NotRun:
 			fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
 		case evaluator.Failed:
-			report := e.Detail
-			e.Detail = ""
-			fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
-			printReport(w, report, judgeLines)
+			if e.Detail == "" {
+				fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
+				continue
+			}
+			fmt.Fprintf(w, "  %-28s failed\n", e.Check)
+			printReport(w, e.Detail, judgeLines)
 		}
 	}
 }
