@@ -119,7 +119,8 @@ type judgment struct {
 	Result      evaluator.Result      `json:"result"`
 	Finals      *evaluator.Finals     `json:"finals,omitempty"`
 
-	im *kernels.Implementation
+	im        *kernels.Implementation
+	sanitized string // the shape for the sanitizers
 }
 
 // judgeTarget reads the files and makes of them what a campaign would tune.
@@ -181,6 +182,10 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	if err != nil {
 		return badInput(err)
 	}
+	shapes, err := t.tuned()
+	if err != nil {
+		return badInput(err)
+	}
 	if !a.v.GetBool("json") {
 		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.definition.Name)
 	}
@@ -202,7 +207,7 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	}
 	found := judgment{
 		File: j.file.Path, Kernel: t.definition.Name, Entry: im.Entry, Flags: append([]string{}, src.Flags...), Threads: src.Threads,
-		Against: j.against, Description: p.Evaluator.Describe(), im: im,
+		Against: j.against, Description: p.Evaluator.Describe(), im: im, sanitized: t.sanitized(shapes).Name,
 	}
 	if !a.v.GetBool("json") {
 		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
@@ -264,11 +269,11 @@ func plain(text string) string {
 func (f judgment) print(w io.Writer) {
 	d, problem := f.Description, f.im.Problem()
 	row(w, "file", "%s: %s, %s, compiled with %s", f.File, f.Entry, plural(f.Threads, "thread"), orNone(strings.Join(f.Flags, " ")))
-	shapes := "at " + strings.Join(d.Shapes, ", ")
-	if len(d.Verified) > 0 {
-		shapes += "; outputs are compared at " + strings.Join(d.Verified, ", ") + " as well"
+	for _, c := range f.im.Constraints {
+		row(w, "", "only for shapes where %s", c.Expr)
 	}
-	row(w, "problem", "%s %s", f.Kernel, shapes)
+	row(w, "problem", "%s at %s; outputs are compared at %s as well, sanitizers run at %s", f.Kernel,
+		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.sanitized}, d.Verified...), ", "), f.sanitized)
 	row(w, "device", "%s, %s", d.Device.Name, d.Compiler)
 	row(w, "baseline", "%s", d.Baseline)
 	fmt.Fprintln(w)
