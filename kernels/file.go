@@ -444,6 +444,9 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 		}
 		switch x := v.(type) {
 		case string:
+			if !strings.ContainsAny(x, `'\`) {
+				return "'" + x + "'" // readable within a string of TOML
+			}
 			return strconv.Quote(x)
 		case float64:
 			text := strconv.FormatFloat(x, 'f', -1, 64)
@@ -468,15 +471,17 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 
 // quoteTOML writes a text as a string of TOML, on one line.
 func quoteTOML(s string) string {
-	if !strings.Contains(s, "'") && quotable(strings.NewReplacer(`"`, "", `\`, "").Replace(s)) {
-		if !strings.ContainsAny(s, `"\`) {
-			return `"` + s + `"`
-		}
+	switch printable := !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); {
+	case printable && !strings.ContainsAny(s, `"\`):
+		return `"` + s + `"`
+	case printable && !strings.Contains(s, "'"):
 		return "'" + s + "'"
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
 		panic(err) // a string always encodes
 	}
-	return string(b)
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -287,3 +287,34 @@ func TestCompilerFlags(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFile reads arbitrary files: none may crash, what is refused is refused in one
+// line, and what is taken is compiled as it is.
+func FuzzFile(f *testing.F) {
+	f.Add("// evotune: flags = [\"-O3\"]\nvoid softmax() { {{.X}} }\n")
+	f.Add("// evotune: grid = [\"ROWS\"]\r\n// evotune: block = [\"1\", \"COLS % 2\"]\n// evotune: where = [\"COLS > 1\"]")
+	f.Add("// evotune: [a]\n// evotune: threads = 9999999999999999999\n// evotune: = \xff")
+	f.Add("#include \"a.h\"\n#include \"../a.h\"\n#include \"\"\n// evotune: x = '''\n'''")
+	d, err := Load(Builtin(), "softmax")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for backend, name := range map[string]string{"cpu": "k.c", "cuda": "k.cu"} {
+			dir := write(t, map[string]string{name: text})
+			im, err := d.FromFile(backend, File{Path: filepath.Join(dir, name)}, nil)
+			if err != nil {
+				if s := err.Error(); s == "" || strings.ContainsAny(s, "\n\r") {
+					t.Errorf("the error is not one line: %q", s)
+				}
+				continue
+			}
+			if len(im.Constraints) > 0 {
+				continue // which may leave no shape
+			}
+			if r := sole(t, im); !strings.HasSuffix(r.Source, text) {
+				t.Errorf("the source is not the file: %q", r.Source)
+			}
+		}
+	})
+}
