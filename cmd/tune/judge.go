@@ -268,7 +268,11 @@ func plain(text string) string {
 // print writes one page for people.
 func (f judgment) print(w io.Writer) {
 	d, problem := f.Description, f.im.Problem()
-	row(w, "file", "%s: %s, %s, compiled with %s", f.File, f.Entry, plural(f.Threads, "thread"), orNone(strings.Join(f.Flags, " ")))
+	compiled := "without flags"
+	if len(f.Flags) > 0 {
+		compiled = "with " + strings.Join(f.Flags, " ")
+	}
+	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, plural(f.Threads, "thread"), compiled)
 	for _, c := range f.im.Constraints {
 		row(w, "", "only for shapes where %s", c.Expr)
 	}
