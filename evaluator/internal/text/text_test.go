@@ -1,0 +1,20 @@
+package text
+
+import "testing"
+
+func TestClean(t *testing.T) {
+	for s, want := range map[string]string{
+		"plain\n\ttext é ‘quoted’ 汉":          "plain\n\ttext é ‘quoted’ 汉",
+		"\x1b[2J\x1b]0;title\a":               "?[2J?]0;title?",
+		"a\r\nb\rc\x00\x7f\u009b31m":          "a\nb?c???31m",
+		"left \u202eright\u2066 \xff\xfe end": "left ?right? ?? end",
+		"":                                    "",
+	} {
+		if got := Clean(s); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", s, got, want)
+		}
+	}
+	if got, want := Line(" a\x1b[1m\n\tb\r\xff \u009bc "), "a [1m b c"; got != want {
+		t.Errorf("Line: %q, want %q", got, want)
+	}
+}
