@@ -19,6 +19,9 @@ import (
 //go:embed native/harness.c
 var harnessSource string
 
+//go:embed native/jail.h
+var jailSource string
+
 // A flavour is one way to build and run a candidate.
 type flavour struct {
 	name string
@@ -91,7 +94,7 @@ func memcheckFlavour(valgrind string) flavour {
 			"--track-origins=no", "--leak-check=no", "--num-callers=8", "--vgdb=no",
 			"--malloc-fill=0xff", "--free-fill=0xfe", "--max-threads=1100",
 		},
-		heap: true, exit: findingStatus,
+		heap: true, sandbox: true, exit: findingStatus,
 	}
 }
 
@@ -167,7 +170,7 @@ func (f *flavour) compilation(src *kernels.Rendered, glueText string) compilatio
 func (t *toolchain) buildHarness(ctx context.Context, f *flavour, dir string) (string, error) {
 	args := append([]string{"-O2", "-g0", "-Wl,-z,now"}, f.harness...)
 	args = append(args, "harness.c", "-ldl", "-pthread")
-	out, err := t.compile(ctx, compilation{files: map[string]string{"harness.c": harnessSource}, args: args})
+	out, err := t.compile(ctx, compilation{files: map[string]string{"harness.c": harnessSource, "jail.h": jailSource}, args: args})
 	if err != nil {
 		return "", fmt.Errorf("building the harness (%s): %w", f.name, err)
 	}

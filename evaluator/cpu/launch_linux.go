@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // Sanitizers implements [evaluator.Lab].
@@ -126,7 +127,7 @@ func finding(flavour, log string) (name, line string) {
 			if short := address.ReplaceAllString(s, ""); short != "" {
 				s = short
 			}
-			return printable(s)
+			return plain.Line(s)
 		}
 		return ""
 	}

@@ -38,6 +38,7 @@ type runSpec struct {
 	env       []string // added to a minimal environment
 	scratch   string   // folder for temporary files of tools
 	sandbox   bool
+	jail      *programs.Jail // paths, where the harness locks itself in
 	limits    bool
 	heap      bool
 	fixedMaps bool
@@ -114,12 +115,18 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	if spec.heap {
 		options += "h"
 	}
+	if spec.wrapper != nil {
+		options += "v"
+	}
 	args := append(append([]string{}, spec.wrapper...), spec.harness,
 		strconv.FormatUint(p.nonce, 16),
 		strconv.FormatInt(spec.arena.size(), 10),
 		strconv.FormatInt(spec.memory, 10),
 		strconv.FormatInt(int64(spec.cpu/time.Second)+1, 10),
 		options+".")
+	if spec.jail != nil {
+		args = append(args, spec.jail.List())
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{

@@ -12,6 +12,10 @@ func init() {
 		unix.SYS_RENAME: {"rename", "rename a file"},
 		unix.SYS_MKDIR:  {"mkdir", writeFileAct},
 		unix.SYS_RMDIR:  {"rmdir", "remove a file"},
+		unix.SYS_PIPE:   {"pipe", "open a pipe"},
+		unix.SYS_ALARM:  {"alarm", "have a signal sent later"},
+		unix.SYS_UTIME:  {"utime", writeFileAct},
+		unix.SYS_UTIMES: {"utimes", writeFileAct},
 	} {
 		deniedCalls[call] = c
 	}

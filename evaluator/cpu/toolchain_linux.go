@@ -18,12 +18,22 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
 )
 
 // compilerMemory bounds the address space of a compiler: a candidate that
 // unrolls without end must not take the machine with it.
 const compilerMemory = 6 << 30
+
+// objectLimit bounds each file that a compiler writes, in bytes, and
+// compilerCPU the processor time of each of its processes, however busy the
+// machine is.
+const (
+	objectLimit = 64 << 20
+	compilerCPU = 30 * time.Second
+)
 
 // A toolchain is one C compiler.
 type toolchain struct {
@@ -37,6 +47,10 @@ type toolchain struct {
 	launcher *programs.Launcher
 	cache    *cache.Cache
 	timeout  time.Duration
+	// jail is what it may reach while it compiles; nil where it is not locked
+	// in, and unjailed says why.
+	jail     *programs.Jail
+	unjailed string
 }
 
 // findCompiler resolves Options.Compiler.
@@ -85,6 +99,41 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 	t.identity = cache.Key(path, t.version, t.machine, cpuFlags())
 	return t, nil
 }
+
+// lockIn has candidates compiled in a jail that holds the compiler's own folders
+// and some more, if that works here.
+func (t *toolchain) lockIn(ctx context.Context, more []string) {
+	if programs.Landlock() == 0 {
+		t.unjailed = programs.NoLandlock
+		return
+	}
+	t.jail = programs.NewJail(append(programs.CompilerFolders(ctx, t.launcher, t.path), more...)...)
+	identity := t.identity
+	t.identity = cache.Key(identity, "jailed")
+	trial := map[string]string{"trial.c": "#include <math.h>\n#include <stdio.h>\nint main(void) { return printf(\"%f\", cos(0)) < 0; }\n"}
+	if _, err := t.compile(ctx, compilation{files: trial, args: []string{"-O2", "trial.c", "-lm", "-pthread"}}); err != nil {
+		t.jail, t.identity = nil, identity
+		t.unjailed = fmt.Sprintf("%s does not work with Landlock (%s): candidates can read the user's files when they run, and when they are compiled", t.path, plain.Line(err.Error()))
+	}
+}
+
+// flagPaths lists what implementations name in their compiler's flags by
+// absolute paths: folders of headers and libraries.
+func flagPaths(list []*kernels.Implementation) []string {
+	var paths []string
+	for _, im := range list {
+		for _, f := range im.Flags {
+			for part := range strings.FieldsFuncSeq(f, func(r rune) bool { return r == ',' || r == '=' }) {
+				if m := pathFlag.FindString(part); m != "" {
+					paths = append(paths, m[strings.IndexByte(m, '/'):])
+				}
+			}
+		}
+	}
+	return paths
+}
+
+var pathFlag = regexp.MustCompile(`^(?:-[A-Za-z]*)?/[^{}]+$`)
 
 // native spells out what -march=native means to the compiler on this machine, so
 // that the same code can be made elsewhere. It is nil for machines whose
@@ -151,7 +200,7 @@ const compilerLog = 64 << 10
 
 // key identifies the output.
 func (t *toolchain) key(c compilation) string {
-	parts := []string{"object 2", t.identity, strconv.FormatBool(c.frames)}
+	parts := []string{"object 3", t.identity, strconv.FormatBool(c.frames)}
 	parts = append(parts, strconv.Itoa(len(c.args)))
 	parts = append(parts, c.args...)
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
@@ -190,8 +239,11 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	if c.frames {
 		args = append(args, "-fstack-usage")
 	}
-	log, err := t.command(ctx, dir, t.path, args...)
-	out.Log = string(bytes.ToValidUTF8(log, []byte("?")))
+	log, err := t.launcher.Run(ctx, programs.Command{
+		Path: t.path, Args: args, Dir: dir, Env: []string{"CCACHE_DISABLE=1"}, Jail: t.jail, Output: compilerLog,
+		Timeout: t.timeout, CPU: compilerCPU, Memory: compilerMemory, FileSize: objectLimit,
+	})
+	out.Log = string(log)
 	if err != nil {
 		var exit *exec.ExitError
 		switch {
@@ -199,6 +251,10 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 			return out, ctx.Err()
 		case errors.Is(err, programs.ErrTimeout):
 			return out, &errCompile{out.Log, fmt.Sprintf("the compiler did not end within %v", t.timeout)}
+		case errors.As(err, &exit) && strings.Contains(out.Log, "File size limit exceeded"):
+			return out, &errCompile{out.Log, fmt.Sprintf("the compiler writes a file of more than %d MiB", objectLimit>>20)}
+		case errors.As(err, &exit) && strings.Contains(out.Log, "CPU time limit exceeded"):
+			return out, &errCompile{out.Log, fmt.Sprintf("the compiler needs more than %v of processor time", compilerCPU)}
 		case errors.As(err, &exit):
 			return out, &errCompile{out.Log, firstError(out.Log)}
 		default:
@@ -221,12 +277,12 @@ func firstError(log string) string {
 	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:"} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
-				return printable(line)
+				return plain.Line(line)
 			}
 		}
 	}
 	for line := range strings.Lines(log) {
-		if s := printable(line); s != "" {
+		if s := plain.Line(line); s != "" {
 			return s
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/internal/text"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // ErrTimeout is returned by Run when the program was killed at its deadline.
@@ -265,7 +265,7 @@ func (w writer) Write(b []byte) (int, error) {
 func (l *Log) Text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return text.Clean(string(l.kept))
+	return plain.Text(string(l.kept))
 }
 
 // Forget drops what was written so far.

@@ -1,4 +1,4 @@
-package text
+package plain
 
 import "testing"
 
@@ -10,8 +10,8 @@ func TestClean(t *testing.T) {
 		"left \u202eright\u2066 \xff\xfe end": "left ?right? ?? end",
 		"":                                    "",
 	} {
-		if got := Clean(s); got != want {
-			t.Errorf("Clean(%q) = %q, want %q", s, got, want)
+		if got := Text(s); got != want {
+			t.Errorf("Text(%q) = %q, want %q", s, got, want)
 		}
 	}
 	if got, want := Line(" a\x1b[1m\n\tb\r\xff \u009bc "), "a [1m b c"; got != want {
