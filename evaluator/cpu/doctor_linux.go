@@ -87,7 +87,10 @@ func (h *lab) findTools(ctx context.Context) error {
 			path, err := h.tool.buildHarness(ctx, &f, h.scratch)
 			if err == nil {
 				h.harness[f.name] = path
-				_, err = h.try(ctx, &f)
+				var filtered bool
+				if filtered, err = h.try(ctx, &f); err == nil && sandboxed && !filtered {
+					err = errors.New("system calls are not filtered in it")
+				}
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -45,7 +45,9 @@ var deniedCalls = map[uint64]struct{ name, act string }{
 	unix.SYS_MKDIRAT:            {"mkdirat", writeFileAct},
 	unix.SYS_TRUNCATE:           {"truncate", writeFileAct},
 	unix.SYS_FTRUNCATE:          {"ftruncate", writeFileAct},
-	unix.SYS_UTIMENSAT:          {"utimensat", writeFileAct},
+	unix.SYS_FCHMODAT:           {"fchmodat", changeFileAct},
+	unix.SYS_FCHOWNAT:           {"fchownat", changeFileAct},
+	unix.SYS_UTIMENSAT:          {"utimensat", changeFileAct},
 	unix.SYS_INOTIFY_INIT1:      {"inotify_init1", "watch files"},
 	unix.SYS_PIPE2:              {"pipe2", "open a pipe"},
 	unix.SYS_SOCKET:             {"socket", networkAct},
@@ -74,6 +76,7 @@ const (
 	startProcessAct = "start a process, which could be left running"
 	otherProcessAct = "reach into another process"
 	writeFileAct    = "write a file"
+	changeFileAct   = "change a file"
 	makeFileAct     = "make a file in memory"
 	makeCodeAct     = "make code while it runs"
 	signalAct       = "send a signal to other processes"

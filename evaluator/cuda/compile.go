@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // A unit is what a compiler is given: the source, the files that it may
@@ -105,12 +106,12 @@ func firstError(log string) string {
 	for _, marker := range []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
-				return printable(line)
+				return plain.Line(line)
 			}
 		}
 	}
 	for line := range strings.Lines(log) {
-		if s := printable(line); s != "" {
+		if s := plain.Line(line); s != "" {
 			return s
 		}
 	}

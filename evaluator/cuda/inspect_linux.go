@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -176,7 +177,12 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 		return "", "", err
 	}
 	defer h.compiling.Release(1)
+	var jail *process.Jail
+	if h.toolkit.jail != nil {
+		jail = h.toolkit.jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
+	}
 	out, err := h.launcher.Run(ctx, process.Command{
+		Jail: jail, Memory: compilerMemory, FileSize: cubinLimit,
 		Path: h.disasm.path, Args: append(slices.Clone(h.disasm.args), c.path),
 		Timeout: h.options.Timeout, Output: disassemblyLimit,
 		// cuobjdump leaves temporary files behind when it is killed.
@@ -185,7 +191,7 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, printable(firstLine(string(out)))), nil
+		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.Line(firstLine(string(out)))), nil
 	case err != nil:
 		return "", "", fmt.Errorf("running %s: %w", h.disasm.path, err)
 	}

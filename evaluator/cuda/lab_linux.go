@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
@@ -223,7 +224,7 @@ func (h *lab) findCompiler(ctx context.Context) error {
 	}
 	if failed != nil {
 		h.log.Warn("NVRTC does not work here, and nvcc compiles instead, which takes about twice as long", "reason", failed)
-		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + printable(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
+		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + plain.Line(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
 	}
 	h.compiler = n
 	return nil

@@ -50,7 +50,7 @@ static int landlock_rule(int set, const char *path, uint64_t access)
 }
 
 /* Leaves this process, and what it executes, nothing but the paths of a list
- * "r/lib:w/tmp/x": r to read and execute, w to change as well. Its own folder
+ * "r/lib:w/tmp/x": r to read and execute, w to change as well. The files in its own folder
  * of /proc can be read. Returns 0 or an error. */
 static int lock_paths(char *list)
 {
@@ -67,7 +67,7 @@ static int lock_paths(char *list)
 	const int set = (int)syscall(444, &rules, version >= 6 ? 24 : version >= 4 ? 16 : 8, 0);
 	if (set < 0)
 		return errno;
-	int failed = landlock_rule(set, "/proc/self", 4 | 8);
+	int failed = landlock_rule(set, "/proc/self", 4);
 	for (char *rest = 0, *entry = strtok_r(list, ":", &rest); entry && !failed; entry = strtok_r(0, ":", &rest))
 		failed = landlock_rule(set, entry + 1, entry[0] == 'w' ? rules.files : LANDLOCK_READ);
 	if (!failed && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
