@@ -184,6 +184,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	h := &lab{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
 	defer h.launcher.Close()
+	defer func() { _ = c.Close() }() // its folder is removed as well
 	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
 		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
 	}

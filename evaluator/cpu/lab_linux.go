@@ -237,10 +237,7 @@ func (h *lab) Close() error {
 	h.calls.Wait()
 	h.timing.close()
 	h.launcher.Close()
-	if h.scratch != "" {
-		return os.RemoveAll(h.scratch)
-	}
-	return nil
+	return h.cache.Close()
 }
 
 // Build implements [evaluator.Lab]. The sanitizer flavours are compiled by

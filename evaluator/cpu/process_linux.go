@@ -117,6 +117,9 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	}
 	if spec.wrapper != nil {
 		options += "v"
+		if programs.ConfinesSignals() {
+			options += "c"
+		}
 	}
 	args := append(append([]string{}, spec.wrapper...), spec.harness,
 		strconv.FormatUint(p.nonce, 16),

@@ -218,6 +218,13 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 		out.Object, out.Cached = object, true
 		return out, nil
 	}
+	if t.jail == nil {
+		for name, source := range c.files {
+			if path := plain.Outside(source); path != "" {
+				return out, &errCompile{"", fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
+			}
+		}
+	}
 	dir, err := t.cache.Scratch()
 	if err != nil {
 		return out, err
@@ -274,7 +281,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 
 // firstError picks the line of a compiler's log that says what is wrong.
 func firstError(log string) string {
-	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:"} {
+	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:", "Error: "} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
 				return plain.Line(line)

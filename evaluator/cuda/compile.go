@@ -86,6 +86,19 @@ type refused struct {
 
 func (e *refused) Error() string { return e.summary }
 
+// outside refuses a unit that names files of others to the compiler.
+func (u unit) outside() error {
+	for name, text := range u.files {
+		if path := plain.Outside(text); path != "" {
+			return &refused{summary: fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
+		}
+	}
+	if path := plain.Outside(u.source); path != "" {
+		return &refused{summary: fmt.Sprintf("the source names the file %q, which is not the candidate's", path)}
+	}
+	return nil
+}
+
 // A compiler makes cubins. It is safe for concurrent use.
 type compiler interface {
 	// compile makes a cubin. The error is a *refused when it is the source's

@@ -84,6 +84,11 @@ func (n *nvcc) architectures() []int { return n.archs }
 func (n *nvcc) close()               {}
 
 func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
+	if n.jail == nil {
+		if err := u.outside(); err != nil {
+			return compiled{}, err
+		}
+	}
 	dir, err := n.cache.Scratch()
 	if err != nil {
 		return compiled{}, err

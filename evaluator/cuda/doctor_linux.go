@@ -58,6 +58,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	defer cancel()
 	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
 	defer h.launcher.Close()
+	defer func() { _ = c.Close() }() // its folder is removed as well
 	h.init()
 	h.toolkit = findToolkit(ctx, o, h.launcher)
 	t := h.toolkit

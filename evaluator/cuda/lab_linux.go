@@ -313,10 +313,7 @@ func (h *lab) Close() error {
 		h.compiler.close()
 	}
 	h.launcher.Close()
-	if h.scratch != "" {
-		return os.RemoveAll(h.scratch)
-	}
-	return nil
+	return h.cache.Close()
 }
 
 func (g *gpu) pools() []*pool {

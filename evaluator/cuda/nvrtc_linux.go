@@ -299,6 +299,11 @@ func (n *nvrtc) close() {
 }
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
+	if n.jail == nil {
+		if err := u.outside(); err != nil {
+			return compiled{}, err
+		}
+	}
 	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}
 	if n.hello.Major > 12 || n.hello.Major == 12 && n.hello.Minor >= 9 {
 		// What comes from NVRTC's own cache comes without diagnostics, and some of

@@ -18,3 +18,21 @@ func TestClean(t *testing.T) {
 		t.Errorf("Line: %q, want %q", got, want)
 	}
 }
+
+func TestOutside(t *testing.T) {
+	for source, want := range map[string]string{
+		"#include <math.h>\n#include \"part.h\"\n#include \"sub/part.h\"": "",
+		"int x; // see /etc/passwd":                                       "",
+		" #  include  \"/etc/passwd\"":                                    "/etc/passwd",
+		"#include </etc/passwd>":                                          "/etc/passwd",
+		"#include \"sub/../../secret\"":                                   "sub/../../secret",
+		"#if __has_include(\"/etc/passwd\")":                              "/etc/passwd",
+		"const char x[] = {\n#embed \"../x\"\n};":                         "../x",
+		`__asm__(".incbin \"/etc/passwd\"");`:                             "/etc/passwd",
+		`__asm__(".include \"/etc/passwd\"\n");`:                          "/etc/passwd",
+	} {
+		if got := Outside(source); got != want {
+			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ var system = []string{
 	"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec", "/usr/include",
 	"/usr/local/bin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec", "/usr/local/include",
 	"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-	"/dev/null", "/dev/zero", "/dev/urandom", "/sys/devices/system", "/proc/cpuinfo", "/proc/meminfo",
+	"/dev/null", "/sys/devices/system", "/proc/cpuinfo", "/proc/meminfo",
 }
 
 // NewJail returns a jail in which the machine's own programs run and that can
@@ -84,6 +84,9 @@ var landlock = sync.OnceValue(func() int {
 	}
 	return int(version)
 })
+
+// ConfinesSignals says whether a jailed program can signal none outside.
+func ConfinesSignals() bool { return landlock() >= 6 }
 
 // Landlock is the version of the kernel's Landlock, 0 where it has none.
 func Landlock() int { return landlock() }
