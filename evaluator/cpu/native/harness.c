@@ -10,9 +10,9 @@
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
  * 4 the shared buffers, 5 the shared object to load.
  * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
- * the heap, for a sanitizer, v = under valgrind, c = Landlock confines signals. PATHS, where Landlock works, is
- * the list of lock_paths. A tool such as valgrind is locked in before it runs the
- * harness, since it does not know the calls for that:
+ * the heap, for a sanitizer, and those of filter_calls. PATHS, where Landlock
+ * works, is the list of lock_paths. A tool such as valgrind is locked in before
+ * it runs the harness, since it does not know the calls for that:
  *
  * Usage: harness exec PATHS TOOL [ARGUMENT]...
  */
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
 	locked = ENOSYS;
 #ifdef HAVE_SANDBOX
 	if (strchr(options, 's'))
-		locked = filter_calls(CONTROL, on_heap, strchr(options, 'v') != 0, strchr(options, 'c') != 0);
+		locked = filter_calls(CONTROL, options);
 #endif
 	answer(READY, 0, 0, 0, (uint32_t)locked, 0);
 

@@ -98,7 +98,6 @@ static void refused(int signal, siginfo_t *info, void *context);
 /* Calls whose argument decides. Every way through a block returns. */
 #define PASS_IF_SELF(call) IF(call, 0, 4), LOAD_WORD(ARG(0)), IF(self, 1, 0), TRAP, ALLOW
 #define PASS_UNLESS_BITS(call, n, bits) IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 0, 1), TRAP, ALLOW
-#define PASS_IF_BITS(call, n, bits) IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 1, 0), TRAP, ALLOW
 #define PASS_IF(call, n, value) IF(call, 0, 4), LOAD_WORD(ARG(n)), IF(value, 1, 0), TRAP, ALLOW
 
 #define OPEN_TO_WRITE (1 /* O_WRONLY */ | 2 /* O_RDWR */ | 0100 /* O_CREAT */ | 01000 /* O_TRUNC */)
@@ -109,17 +108,19 @@ static void refused(int signal, siginfo_t *info, void *context);
 #define RSEQ 293
 #endif
 
-/* Installs the filter. A sanitizer's build may also open pipes, with which it
- * asks whether memory can be read, and make code, as valgrind does. Under
- * valgrind no handler can answer for a refused call: the kernel ends it.
- * Valgrind ends its threads with tkill, whose target no filter can tell from
- * others: where Landlock confines signals it may. */
-static int filter_calls(int control, int sanitized, int valgrind, int confined)
+/* Installs the filter. What it allows besides is said by letters:
+ * h  A sanitizer's build may open pipes, with which it asks whether memory can be
+ *    read, and make code, as valgrind does.
+ * v  Under valgrind no handler can answer for a refused call: the kernel ends it.
+ * c  Valgrind ends its threads with tkill, whose target no filter can tell from
+ *    others. It may where Landlock confines signals. */
+static int filter_calls(int control, const char *letters)
 {
+	const int valgrind = strchr(letters, 'v') != 0;
 	const uint32_t self = (uint32_t)getpid(), parent = (uint32_t)getppid();
 	const uint32_t end = valgrind ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_TRAP;
-	const uint32_t tkill = valgrind && confined ? SECCOMP_RET_ALLOW : end;
-	const uint32_t pipes = sanitized ? SECCOMP_RET_ALLOW : end, code = pipes;
+	const uint32_t tkill = valgrind && strchr(letters, 'c') ? SECCOMP_RET_ALLOW : end;
+	const uint32_t pipes = strchr(letters, 'h') ? SECCOMP_RET_ALLOW : end, code = pipes;
 	struct sock_filter filter[] = {
 		LOAD_WORD(offsetof(struct seccomp_data, arch)),
 #ifdef __x86_64__
@@ -151,7 +152,7 @@ static int filter_calls(int control, int sanitized, int valgrind, int confined)
 		PASS(SYS_munmap), PASS(SYS_mremap), PASS(SYS_madvise), PASS(SYS_brk), PASS(SYS_mincore),
 		/* Threads. */
 		IF(SYS_clone3, 0, 1), REFUSE(ENOSYS), /* its flags lie in memory, where no filter sees them */
-		PASS_IF_BITS(SYS_clone, 0, THREAD),
+		IF(SYS_clone, 0, 4), LOAD_WORD(ARG(0)), IF_BITS(THREAD, 1, 0), TRAP, ALLOW,
 		PASS(SYS_futex), PASS(SYS_sched_yield), PASS(SYS_exit), PASS(SYS_exit_group),
 		PASS(SYS_set_robust_list), PASS(SYS_set_tid_address), PASS(RSEQ), PASS(SYS_membarrier),
 		PASS(SYS_sched_getaffinity), PASS(SYS_sched_getparam), PASS(SYS_sched_getscheduler),
