@@ -68,8 +68,9 @@ type Verification struct {
 	// more than noise.
 	Reproduced bool   `json:"reproduced"`
 	Reason     string `json:"reason,omitempty"`
-	// Disturbed says what kept the machine from measuring: the result is then
-	// neither reproduced nor not reproduced.
+	// Disturbed says what kept the machine from measuring, or was going on when the
+	// time was found changed: the result is then neither reproduced nor not
+	// reproduced.
 	Disturbed string `json:"disturbed,omitempty"`
 }
 
@@ -152,6 +153,13 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, r Reco
 	}
 	v.Reason = fmt.Sprintf("relative to the baseline it took %+.1f%% of the stored time, more than noise and more than the %.0f%% allowed, in each of %d measurements",
 		100*v.Change, 100*tolerance, v.Measurements)
+	for _, t := range v.Fresh.Timings {
+		// What others do to memory and caches slows one kernel more than another.
+		if c := t.Conditions; c != nil && c.Disturbed != "" {
+			v.Disturbed = c.Disturbed + "; " + v.Reason
+			break
+		}
+	}
 	return v, nil
 }
 

@@ -142,6 +142,19 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 	}
+	// A change that was seen while others used the machine may be their doing; a time
+	// that is as it was needs no calm.
+	for _, c := range []struct {
+		fitness   float64
+		disturbed string
+	}{{0.58, "steal 43%; relative to the baseline it took +16.0%"}, {0.5, ""}} {
+		now := final(c.fitness)
+		now.Timings[0].Conditions = &evaluator.Conditions{Disturbed: "steal 43%"}
+		v, err := Verify(t.Context(), &script{result: correct, finals: []evaluator.Finalist{now}}, genome.Genome{}, finals, 0.05)
+		if err != nil || !strings.HasPrefix(v.Disturbed, c.disturbed) || (v.Disturbed == "") != v.Reproduced || v.Reproduced != (c.disturbed == "") {
+			t.Errorf("%g: %+v, %v", c.fitness, v, err)
+		}
+	}
 	if _, err := Verify(t.Context(), &script{result: fails(evaluator.Infrastructure)}, genome.Genome{}, finals, 0.05); err == nil {
 		t.Error("the machine failed, and nobody said so")
 	}

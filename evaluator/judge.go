@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -32,8 +33,11 @@ type judge struct {
 	rules *rules
 	spec  *kernels.Problem
 	// tolerance is by output.
-	tolerance map[string]float64
-	tuned     map[string]bool // by shape
+	tolerance limits
+	// besides is, by shape and output, the error that the baseline was seen to have:
+	// what is compared with the baseline's answer may be farther from it by that.
+	besides map[string]map[string]float64
+	tuned   map[string]bool // by shape
 
 	// What was proven when the problem was opened, by shape: the baseline, and
 	// what one launch of it takes.
@@ -48,7 +52,7 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	d := lab.Describe()
 	j := &judge{
 		lab: lab, plan: plan, rules: rulesOf(d.Device.Kind), spec: plan.Definition.ProblemOn(d.Backend),
-		tolerance: map[string]float64{}, tuned: map[string]bool{},
+		tolerance: limits{}, besides: map[string]map[string]float64{}, tuned: map[string]bool{},
 		baseline: map[string]Artifact{}, usual: map[string]time.Duration{},
 	}
 	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
@@ -161,7 +165,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 				a.Unsupported[s.Name] = "another baseline is for this shape"
 			}
 		}
-		out, took, err := j.parity(ctx, a)
+		out, p, err := j.parity(ctx, a)
 		if err == nil && out.Verdict == "" && a.Source.Implementation != nil {
 			out, err = j.sanitizeBaseline(ctx, a)
 		}
@@ -171,9 +175,8 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 		if out.Verdict != "" {
 			return fail(out.Verdict, out.Reason)
 		}
-		for shape, t := range took {
-			j.usual[shape] = t
-		}
+		maps.Copy(j.usual, p.took)
+		maps.Copy(j.besides, p.errors)
 	}
 	return nil
 }
@@ -381,20 +384,27 @@ func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 	return out, err
 }
 
-// parity also returns how long a launch took, by shape.
-func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[string]time.Duration, err error) {
+// A performance is what parity has seen, by shape: how long a launch took, and the
+// largest error of each output.
+type performance struct {
+	took   map[string]time.Duration
+	errors map[string]map[string]float64
+}
+
+// parity also returns what it has seen.
+func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, p performance, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
-		out, took = Outcome{}, map[string]time.Duration{}
-		return j.compareAll(ctx, a, patience, &out, took, &check)
+		out, p = Outcome{}, performance{map[string]time.Duration{}, map[string]map[string]float64{}}
+		return j.compareAll(ctx, a, patience, &out, p, &check)
 	})
 	if err != nil {
 		out, err = fault(err, check, out.Evidence)
 	}
-	return out, took, err
+	return out, p, err
 }
 
-func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Duration, out *Outcome, took map[string]time.Duration, check *string) error {
+func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Duration, out *Outcome, p performance, check *string) error {
 	*check = "load"
 	s, err := j.lab.Open(ctx, ForParity, a)
 	if err != nil {
@@ -421,13 +431,17 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Durati
 			if err != nil {
 				return err
 			}
-			if t, ok := took[shape.Name]; !ok || o.Elapsed > t {
-				took[shape.Name] = o.Elapsed
+			p.took[shape.Name] = max(p.took[shape.Name], o.Elapsed)
+			if p.errors[shape.Name] == nil {
+				p.errors[shape.Name] = map[string]float64{}
+			}
+			for _, out := range o.Outputs {
+				p.errors[shape.Name][out.Name] = max(p.errors[shape.Name][out.Name], out.Error)
 			}
 			e := Evidence{Check: *check, Outcome: Passed}
-			worst := j.worst(o.Outputs)
+			worst := j.tolerance.worst(o.Outputs)
 			e.Value, e.Limit = finite(worst.Error), j.tolerance[worst.Name]
-			if verdict, reason := j.wrong(o, a.Threads); verdict != "" {
+			if verdict, reason := j.tolerance.wrong(o, a.Threads); verdict != "" {
 				e.Outcome, e.Detail = Failed, reason
 				out.Verdict, out.Reason = verdict, *check+": "+reason
 				out.Evidence = append(out.Evidence, e)
@@ -443,8 +457,21 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Durati
 	return err
 }
 
+// limits is how far each output may be from what is right.
+type limits map[string]float64
+
+// afterTiming are the limits for what is compared with the baseline's answer at a
+// shape. Its own error on other contents may be somewhat larger than what was seen.
+func (j *judge) afterTiming(shape string) limits {
+	l := limits{}
+	for name, tolerance := range j.tolerance {
+		l[name] = tolerance + 2*j.besides[shape][name]
+	}
+	return l
+}
+
 // wrong says what is wrong with what launches left; empty when all is well.
-func (j *judge) wrong(o Observation, threads int) (Verdict, string) {
+func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 	switch {
 	case o.Guard != "":
 		return Parity, o.Guard
@@ -453,7 +480,7 @@ func (j *judge) wrong(o Observation, threads int) (Verdict, string) {
 	case len(o.Outputs) == 0:
 		return Parity, "no output was compared"
 	}
-	if reason := j.wrongOutput(j.worst(o.Outputs)); reason != "" {
+	if reason := l.wrongOutput(l.worst(o.Outputs)); reason != "" {
 		return Parity, reason
 	}
 	if o.Different != "" {
@@ -466,8 +493,8 @@ func (j *judge) wrong(o Observation, threads int) (Verdict, string) {
 }
 
 // wrongOutput judges one output; empty when it is right.
-func (j *judge) wrongOutput(o Output) string {
-	limit := j.tolerance[o.Name]
+func (l limits) wrongOutput(o Output) string {
+	limit := l[o.Name]
 	switch {
 	case o.Unwritten > 0:
 		return fmt.Sprintf("output %s: %d of %d elements were not written, such as element %d", o.Name, o.Unwritten, o.Elements, o.Worst)
@@ -481,11 +508,11 @@ func (j *judge) wrongOutput(o Output) string {
 }
 
 // worst is the output that comes nearest to its limit, or goes farthest beyond.
-func (j *judge) worst(outputs []Output) Output {
+func (l limits) worst(outputs []Output) Output {
 	var w Output
 	most := math.Inf(-1)
 	for _, o := range outputs {
-		share := o.Error / math.Max(j.tolerance[o.Name], 1e-300)
+		share := o.Error / math.Max(l[o.Name], 1e-300)
 		if o.NotFinite > 0 || o.Unwritten > 0 || math.IsNaN(share) {
 			share = math.Inf(1)
 		}
@@ -571,11 +598,15 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		}
 		return found(f.By, reason, f.Log), nil
 	}
-	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in one launch at shape " + j.plan.Sanitize.Name}
+	build, ran := "in this build, where memory that was not written holds junk, ", "one launch at shape "+j.plan.Sanitize.Name
+	if f.Ran != "" {
+		build, ran = "", f.Ran
+	}
+	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in " + ran}
 	if len(f.Outputs) > 0 {
-		worst := j.worst(f.Outputs)
-		if reason := j.wrongOutput(worst); reason != "" {
-			return found(tool, "in this build, where memory that was not written holds junk, "+reason, ""), nil
+		worst := j.tolerance.worst(f.Outputs)
+		if reason := j.tolerance.wrongOutput(worst); reason != "" {
+			return found(tool, build+reason, ""), nil
 		}
 		e.Value, e.Limit = worst.Error, j.tolerance[worst.Name]
 	} else {

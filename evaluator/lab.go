@@ -153,7 +153,8 @@ type Lost struct {
 
 func (l *Lost) Error() string { return l.Reason }
 
-// An Output compares what a candidate wrote with the reference.
+// An Output compares what a candidate wrote with what is right: with the reference
+// in parity, after timing with the baseline's answer to the same contents.
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with
@@ -228,6 +229,9 @@ type Instructions interface {
 type Findings struct {
 	// NotRun says why the tool could not be run on this artifact.
 	NotRun string
+	// Ran says what was launched, where that was not one launch at the sanitize
+	// shape of a build of its own.
+	Ran string
 	// By names the check that found something, which may be one of several in
 	// the tool, and Found is its first finding in one line; "" when it found
 	// nothing.

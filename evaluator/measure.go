@@ -632,13 +632,14 @@ func (j *judge) judgeAfter(t *tally) Outcome {
 	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" {
 		return Outcome{} // nothing was looked at yet
 	}
-	verdict, reason := j.wrong(t.after, t.threads)
+	limits := j.afterTiming(t.shape.Name)
+	verdict, reason := limits.wrong(t.after, t.threads)
 	if verdict == "" {
 		return Outcome{}
 	}
 	out := failed(verdict, check, "after timing: "+reason)
-	w := j.worst(t.after.Outputs)
-	out.Evidence[0].Value, out.Evidence[0].Limit = finite(w.Error), j.tolerance[w.Name]
+	w := limits.worst(t.after.Outputs)
+	out.Evidence[0].Value, out.Evidence[0].Limit = finite(w.Error), limits[w.Name]
 	return out
 }
 
@@ -665,9 +666,10 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 	var out Outcome
 	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
 	c := t.count()
-	w := j.worst(t.after.Outputs)
+	limits := j.afterTiming(shape)
+	w := limits.worst(t.after.Outputs)
 	note(Evidence{
-		Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: j.tolerance[w.Name],
+		Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: limits[w.Name],
 		Detail: fmt.Sprintf("%d sets of inputs", t.sets),
 	})
 	var open []float64

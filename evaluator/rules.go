@@ -58,7 +58,7 @@ var rulesByKind = map[string]*rules{
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
 		hangs:      5 * time.Second,
-		sanitizers: []string{"asan", "tsan", "memcheck"},
+		sanitizers: []string{"asan", "tsan", "guards", "memcheck"},
 	},
 	"cuda": {
 		batch: 500 * time.Microsecond, ask: 3,

@@ -34,7 +34,7 @@ a candidate that was in none is one reading of the search, selected from many, a
 the best of many are also the luckiest: it is corrected by what such a selection
 is expected to gain from the noise of the stored samples, and both are printed. A
 time that differs is measured once more, and is not reproduced only if it differs
-twice in the same direction.
+twice in the same direction, on a machine without other work.
 
 --flavour debug tells why a candidate was refused: it is compiled without
 optimisation, with debugging information and with its asserts alive, and put

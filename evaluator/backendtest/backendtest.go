@@ -699,7 +699,7 @@ func finals(t *testing.T, h Harness) {
 		if len(h.Zoo) == 0 {
 			t.Skip("no faulty candidates")
 		}
-		for _, kernel := range []string{"never-written", "memoised-by-content", "segfault", "illegal-address"} {
+		for _, kernel := range []string{"never-written", "forged-time", "segfault", "illegal-address"} {
 			i := slices.IndexFunc(h.Zoo, func(c Case) bool { return c.Kernel == kernel })
 			if i < 0 {
 				continue

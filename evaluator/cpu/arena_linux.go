@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,6 +50,25 @@ func newLayout(buffers []placedBuffer) layout {
 		at += b.bytes + redZone
 	}
 	l.stride = roundUp(at+64, 64)
+	return l
+}
+
+// newGuardedLayout places each buffer between pages of its own: at the first byte
+// of a page or, atEnd, as near to the last as its alignment allows.
+func newGuardedLayout(buffers []placedBuffer, atEnd bool) layout {
+	l := layout{buffers: slices.Clone(buffers)}
+	page := os.Getpagesize()
+	at := page
+	for i := range l.buffers {
+		b := &l.buffers[i]
+		b.offset = at
+		room := roundUp(b.bytes, page)
+		if atEnd {
+			b.offset += room - roundUp(b.bytes, 64)
+		}
+		at += room + page
+	}
+	l.stride = at
 	return l
 }
 

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 		Hang:   "sleep-forever",
 		Mixed: []string{
 			"segfault", "infinite-loop", "never-written", "write-past-end",
-			"signed-overflow", "syntax-error", "fork-children", "memoised-by-content",
+			"signed-overflow", "syntax-error", "fork-children", "forged-time",
 		},
 		SameCode: 2,
 		Keeps:    1, // the baseline's

@@ -14,7 +14,7 @@ import (
 
 // harnessVersion changes whenever results of an older harness must not be
 // compared with newer ones.
-const harnessVersion = "cpu/2"
+const harnessVersion = "cpu/3"
 
 // Errors of the backend, for errors.Is.
 var (
@@ -65,6 +65,7 @@ const (
 	asanName     = "asan"
 	tsanName     = "tsan"
 	memcheckName = "memcheck"
+	guardsName   = "guards"
 )
 
 // Backend runs kernels on the CPU of this machine.
@@ -77,7 +78,7 @@ var _ evaluator.Backend = (*Backend)(nil)
 // New returns the CPU backend. It looks for nothing yet: Open and Doctor do.
 func New(o Options) (*Backend, error) {
 	for _, s := range o.Sanitizers {
-		known := []string{asanName, tsanName, memcheckName}
+		known := []string{asanName, tsanName, memcheckName, guardsName}
 		if slices.Contains(known, s) || s == "none" && len(o.Sanitizers) == 1 {
 			continue
 		}

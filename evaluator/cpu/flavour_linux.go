@@ -36,6 +36,8 @@ type flavour struct {
 	heap bool
 	// sandbox and limits are those of the harness's options.
 	sandbox, limits bool
+	// guards lets buffers end, or begin, where pages end that can be accessed.
+	guards bool
 	// fixedMaps switches off address space randomisation.
 	fixedMaps bool
 	// exit is the status by which the tool tells that it found something.
@@ -47,6 +49,12 @@ const findingStatus = 86
 
 func cleanFlavour() flavour {
 	return flavour{name: "clean", sandbox: true, limits: true}
+}
+
+// guardsFlavour runs the very object that is timed, at every shape, between pages
+// that nobody can access: sanitizers see another build at one small shape.
+func guardsFlavour() flavour {
+	return flavour{name: guardsName, sandbox: true, limits: true, guards: true}
 }
 
 // parityEnv makes memory that malloc gives out hold junk in glibc.

@@ -19,10 +19,11 @@ import (
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
-// codeHash hashes what a shared object brings into memory: code and data, but
-// no names, notes or debugging information. Objects with equal hashes do the
-// same work. The declared threads go in as well, since they decide how the
-// object is judged.
+// codeHash hashes everything of a shared object that the loader uses: the segments
+// and all sections in memory, with code, data, symbols, relocations and what it
+// depends on. Debugging information and the linker's hash of it are left out.
+// Objects with equal hashes do the same work. The declared threads go in as
+// well, since they decide how the object is judged.
 func codeHash(object []byte, threads int) (string, error) {
 	f, err := elf.NewFile(bytes.NewReader(object))
 	if err != nil {
@@ -30,17 +31,16 @@ func codeHash(object []byte, threads int) (string, error) {
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "threads %d\n", max(threads, 1))
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE {
+			fmt.Fprintf(sum, "%d %d %d %d %d\n", p.Type, p.Flags, p.Vaddr, p.Memsz, p.Align)
+		}
+	}
 	for _, s := range f.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Type == elf.SHT_NOTE {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Name == ".note.gnu.build-id" {
 			continue
 		}
-		switch s.Type {
-		case elf.SHT_PROGBITS, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_NOBITS,
-			elf.SHT_RELA: //nolint:misspell // relocations with addends
-		default:
-			continue // names and tables of the linker
-		}
-		fmt.Fprintf(sum, "%s %d %d\n", s.Name, s.Addr, s.Size)
+		fmt.Fprintf(sum, "%s %d %d %d %d\n", s.Name, s.Type, s.Flags, s.Addr, s.Size)
 		if s.Type == elf.SHT_NOBITS {
 			continue
 		}

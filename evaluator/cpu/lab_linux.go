@@ -413,7 +413,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 	p, err := startProcess(ctx, h.launcher, runSpec{
 		harness: h.harness[f.name], wrapper: wrapper, object: file, arena: a, jail: jail,
 		env: append(slices.Clone(f.env), env...), scratch: temporary,
-		sandbox: f.sandbox && h.sandbox, limits: f.limits, heap: f.heap, fixedMaps: f.fixedMaps,
+		sandbox: f.sandbox && h.sandbox, limits: f.limits, heap: f.heap, guards: f.guards, fixedMaps: f.fixedMaps,
 		memory: memory, deadline: max(h.options.Timeout, 20*time.Second),
 		cpu: time.Duration(math.Min(float64(h.options.Timeout)*float64(max(threads, 1))*20, float64(24*time.Hour))),
 	})

@@ -25,7 +25,8 @@ func (h *lab) Sanitizers() []string {
 
 // Launch implements [evaluator.Lab]: the artifact is compiled again for the
 // sanitizer and run at the sanitize shape, with buffers of its own that end
-// where they end. The outputs are compared with the reference as well.
+// where they end; between guard pages it is run as it is, at every shape. The
+// outputs are compared with the reference as well.
 func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string) (found evaluator.Findings, err error) {
 	c, err := handle(artifact)
 	if err != nil {
@@ -52,6 +53,13 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 		return found, err
 	}
 	defer release()
+	if f.guards {
+		begin := time.Now()
+		found.Ran = "two launches of the timed object at every shape"
+		found.Outputs, err = h.guardedRuns(ctx, f, c)
+		found.Elapsed = time.Since(begin)
+		return found, err
+	}
 	object, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
 	var refused *errCompile
 	switch {
@@ -108,10 +116,52 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 			return outputs, "", err
 		}
-		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, v))
+		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, d.expected[v]))
 	}
 	err = p.quit(h.options.Timeout)
 	return outputs, p.log.Text(), err
+}
+
+// guardedRuns launches at every shape between guard pages, once with buffers that
+// begin behind one and once with buffers that end before one.
+func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (outputs []evaluator.Output, err error) {
+	var shapes []*shapeData
+	var places []string
+	size := 0
+	for _, d := range h.problem.shapes() {
+		for _, atEnd := range []bool{true, false} {
+			placed := *d
+			placed.layout = newGuardedLayout(d.layout.buffers, atEnd)
+			shapes = append(shapes, &placed)
+			places = append(places, map[bool]string{true: "behind", false: "before"}[atEnd])
+			size = max(size, placed.layout.stride)
+		}
+	}
+	a, err := newArena(size)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	p, err := h.start(ctx, f, c.clean.Object, a, nil, c.src.Threads)
+	if err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	for i, d := range shapes {
+		d.load(a, 0, 0, 0)
+		if err := p.setShape(d, 0); err != nil {
+			return outputs, err
+		}
+		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
+			var own *evaluator.Fault
+			if errors.As(err, &own) {
+				own.Reason = fmt.Sprintf("with guard pages %s the buffers of shape %s: %s", places[i], d.shape.Name, own.Reason)
+			}
+			return outputs, err
+		}
+		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, d.expected[0]))
+	}
+	return outputs, p.quit(h.options.Timeout)
 }
 
 var (

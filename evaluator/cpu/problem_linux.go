@@ -173,27 +173,15 @@ func (d *shapeData) load(a *arena, base, set, variant int) {
 	}
 }
 
-// reset prepares the outputs of a set for another launch; inputs stay.
-func (d *shapeData) reset(a *arena, base, set, variant int) {
-	for b := range d.layout.buffers {
-		switch d.layout.buffers[b].role {
-		case roleOut:
-			copy(a.buffer(&d.layout, base, set, b), d.poison[b])
-		case roleInOut:
-			copy(a.buffer(&d.layout, base, set, b), d.inputs[variant][b])
-		}
-	}
-}
-
 // inputChanged names an input of the set that no longer holds what it was
-// given; empty when all do.
-func (d *shapeData) inputChanged(a *arena, base, set, variant int) string {
+// given, by buffer; empty when all do.
+func (d *shapeData) inputChanged(a *arena, base, set int, given func(buffer int) []byte) string {
 	for b := range d.layout.buffers {
 		p := &d.layout.buffers[b]
 		if p.role != roleIn {
 			continue
 		}
-		got, want := a.buffer(&d.layout, base, set, b), d.inputs[variant][b]
+		got, want := a.buffer(&d.layout, base, set, b), given(b)
 		if bytes.Equal(got, want) {
 			continue
 		}
@@ -206,15 +194,15 @@ func (d *shapeData) inputChanged(a *arena, base, set, variant int) string {
 	return ""
 }
 
-// outputs compares the outputs of a set with the reference.
-func (q *problem) outputs(d *shapeData, a *arena, base, set, variant int) []evaluator.Output {
+// outputs compares the outputs of a set with what is expected of each buffer.
+func (q *problem) outputs(d *shapeData, a *arena, base, set int, want []expected) []evaluator.Output {
 	var list []evaluator.Output
 	for b := range d.layout.buffers {
 		p := &d.layout.buffers[b]
 		if p.role == roleIn {
 			continue
 		}
-		o := d.expected[variant][b].compare(a.buffer(&d.layout, base, set, b), p.dtype, d.poison[b])
+		o := want[b].compare(a.buffer(&d.layout, base, set, b), p.dtype, d.poison[b])
 		o.Name = p.name
 		list = append(list, o)
 	}

@@ -41,6 +41,7 @@ type runSpec struct {
 	jail      *programs.Jail // paths, where the harness locks itself in
 	limits    bool
 	heap      bool
+	guards    bool
 	fixedMaps bool
 	memory    int64         // address space beyond the arena
 	deadline  time.Duration // to start and load
@@ -120,6 +121,9 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		if programs.ConfinesSignals() {
 			options += "c"
 		}
+	}
+	if spec.guards {
+		options += "g"
 	}
 	args := append(append([]string{}, spec.wrapper...), spec.harness,
 		strconv.FormatUint(p.nonce, 16),

@@ -102,12 +102,12 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		// The memory of the other timings makes room; it is made again on demand.
 		s.h.timing.close()
 		s.h.timing = nil
-		if s.state, err = newTimingState(append(append([]*shapeData{}, tune...), s.h.problem.verify...)); err != nil {
+		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.verify...)); err != nil {
 			return err
 		}
 		s.end = append(s.end, s.state.close)
 	case s.h.timing == nil:
-		if s.h.timing, err = newTimingState(tune); err != nil {
+		if s.h.timing, err = newTimingState(s.h.problem, tune); err != nil {
 			return err
 		}
 		fallthrough
@@ -232,7 +232,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 	if o.Elapsed, err = s.launch(&o, r, 0xff); err != nil {
 		return o, err
 	}
-	o.Outputs = q.outputs(d, a, 0, 0, r.Contents)
+	o.Outputs = q.outputs(d, a, 0, 0, d.expected[r.Contents])
 	if o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
 		return o, nil
 	}
@@ -287,7 +287,7 @@ func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, j
 		return 0, err
 	}
 	o.Guard = s.arena.checkFence(&d.layout, 0, 0)
-	o.InputChanged = d.inputChanged(s.arena, 0, 0, r.Contents)
+	o.InputChanged = d.inputChanged(s.arena, 0, 0, func(b int) []byte { return d.inputs[r.Contents][b] })
 	n, err := e.p.threads(e.c.src.Threads)
 	o.Threads = max(o.Threads, n)
 	return ans.Elapsed, err
@@ -309,6 +309,11 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	}
 	out.Series = make([]evaluator.Series, len(s.entries))
 	several := len(s.entries) > 1
+	for _, e := range s.entries {
+		if e.fault == nil {
+			e.now.adjust()
+		}
+	}
 	rounds := r.Rounds
 	if r.Last && rounds == 0 && several {
 		rounds = 1 // each looks at its own batch before another comes
@@ -334,7 +339,9 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 				series.Readings, series.Baseline = append(series.Readings, reading), append(series.Baseline, base)
 			}
 			if several {
-				s.lookTogether(e.now, &series.After, r.Last && n == rounds-1)
+				if err := s.lookTogether(e.now, &series.After, r.Last && n == rounds-1); err != nil {
+					return out, err
+				}
 			}
 		}
 	}
@@ -342,7 +349,9 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 		series := &out.Series[i]
 		if e.fault == nil {
 			if r.Last && !several {
-				e.now.lookAtAll(&series.After)
+				if err := e.now.lookAtAll(s.base, &series.After); err != nil {
+					return out, err
+				}
 				if series.After.Guard == "" && series.After.InputChanged == "" {
 					e.intact[s.at] = true
 				}
@@ -400,14 +409,17 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 // lookTogether looks at what a contender did to memory that others use as well.
 // Only what it was given to work on is held against it: nobody may answer for
 // what another did. What it has spoilt is made good.
-func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bool) {
+func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bool) error {
 	if all {
-		c.look(left, true)
+		if err := c.look(s.base, left, true); err != nil {
+			return err
+		}
 	}
 	c.lookAtInputs(left, c.last)
 	if left.Guard != "" || left.InputChanged != "" {
 		s.state.fillShape(s.state.ours, s.at)
 	}
+	return nil
 }
 
 // blame ends the part of an entry that has a fault; other errors stay.

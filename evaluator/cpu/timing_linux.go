@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -22,9 +23,13 @@ const (
 // A timingState is memory that is timed in, and the process of the baseline.
 type timingState struct {
 	shapes []*shapeData
-	places map[*shapeData]placement
+	places map[*shapeData]*placement
+	tables []table     // by buffer, where contents come from
+	values [][]float64 // by buffer, of the last answer
 	// ours is where candidates run, theirs where the baseline does: nothing
-	// that a candidate writes can slow the baseline down.
+	// that a candidate writes can slow the baseline down, and nothing that the
+	// baseline writes can be read by a candidate. The inputs of a set are the same
+	// in both.
 	ours, theirs *arena
 	baseline     *process
 	baseShape    *shapeData
@@ -32,9 +37,26 @@ type timingState struct {
 	dirty bool
 }
 
-// A placement is where the sets of a shape lie in an arena.
+// A placement is where the sets of a shape lie in an arena, and what they hold.
 type placement struct {
 	base, sets int
+	next       int      // the set whose turn it is
+	seeds      []uint64 // of each set's contents
+	used       []uint32 // the sets whose contents a candidate has seen
+}
+
+// turn gives the next n sets, and use says that so many of them were used.
+func (p *placement) turn(n int) []uint32 {
+	sets := make([]uint32, n)
+	for i := range sets {
+		sets[i] = uint32((p.next + i) % p.sets)
+	}
+	return sets
+}
+
+func (p *placement) use(n int) {
+	p.used = append(p.used, p.turn(n)...)
+	p.next = (p.next + n) % p.sets
 }
 
 // rotation is how many sets a shape needs for its inputs to leave the last
@@ -49,13 +71,20 @@ func rotation(d *shapeData, shapes int) int {
 	return min(max(min(want, room), variants), maxLaunches)
 }
 
-func newTimingState(shapes []*shapeData) (*timingState, error) {
-	t := &timingState{shapes: shapes, places: map[*shapeData]placement{}}
+func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
+	t := &timingState{shapes: shapes, places: map[*shapeData]*placement{}, values: make([][]float64, len(q.roles))}
+	for b, role := range q.roles {
+		if role == roleOut {
+			t.tables = append(t.tables, table{})
+			continue
+		}
+		t.tables = append(t.tables, newTable(q.data[b], q.dtypes[b]))
+	}
 	at := 0
 	for _, d := range shapes {
-		p := placement{base: at, sets: rotation(d, len(shapes))}
-		t.places[d] = p
-		at += roundUp(p.sets*d.layout.stride, 4096)
+		sets := rotation(d, len(shapes))
+		t.places[d] = &placement{base: at, sets: sets, next: rand.IntN(sets), seeds: make([]uint64, sets)}
+		at += roundUp(sets*d.layout.stride, 4096)
 	}
 	var err error
 	if t.ours, err = newArena(at); err != nil {
@@ -70,7 +99,7 @@ func newTimingState(shapes []*shapeData) (*timingState, error) {
 	return t, nil
 }
 
-// fill puts inputs into every set: contents by turns, guards everywhere.
+// fill puts guards around every set and, before they are used, contents into it.
 func (t *timingState) fill(a *arena) {
 	for _, d := range t.shapes {
 		t.fillShape(a, d)
@@ -80,9 +109,9 @@ func (t *timingState) fill(a *arena) {
 func (t *timingState) fillShape(a *arena, d *shapeData) {
 	p := t.places[d]
 	for s := range p.sets {
-		d.load(a, p.base, s, s%variants)
 		a.fence(&d.layout, p.base, s)
 	}
+	p.used = p.turn(p.sets)
 }
 
 // at finds a shape that has a place.
@@ -126,30 +155,27 @@ func (t *timingState) flush() {
 // A contender is a process that is timed at one shape.
 type contender struct {
 	q       *problem
+	t       *timingState
 	p       *process
 	a       *arena
 	d       *shapeData
-	place   placement
+	place   *placement
 	threads int
 	limit   time.Duration // of one batch
-	next    int           // the set whose turn it is
+	target  time.Duration // how long a batch should last
 	batch   int
-	most    int      // the largest batch of the calibration
 	last    []uint32 // the sets of the last batch
+	fastest float64  // by a launch of a reading that counts, in nanoseconds
 	rng     *rand.Rand
 }
 
-// run makes n launches on the next n sets. The process runs during the batch
+// run makes one launch on each of these sets. The process runs during the batch
 // only; it is frozen before its outputs are prepared and when its answer comes.
 // What the kernel accounted to it is exact while it is frozen, and nowhere else.
-func (c *contender) run(n int) (evaluator.Reading, error) {
-	sets := make([]uint32, n)
-	for i := range sets {
-		s := (c.next + i) % c.place.sets
-		sets[i] = uint32(s)
-		c.d.reset(c.a, c.place.base, s, s%variants)
-	}
+func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
+	c.t.prime(c.a, c.d, sets)
 	c.last = sets
+	n := len(sets)
 	var none evaluator.Reading
 	used, err := c.p.cpuTime()
 	if err != nil {
@@ -179,85 +205,97 @@ func (c *contender) run(n int) (evaluator.Reading, error) {
 
 const otherLaunches = "the harness's answer is about other launches"
 
-// sample takes one reading and looks at what the launches left.
-func (c *contender) sample(left *evaluator.Observation) (evaluator.Reading, error) {
-	r, err := c.run(c.batch)
-	if err != nil {
-		return r, err
-	}
-	if left != nil {
-		c.look(left, false)
-	}
-	c.next = (c.next + c.batch) % c.place.sets
-	return r, nil
-}
-
-// look compares outputs of the last batch with the reference: those of the last
-// launch always, others as far as there is time, all of them when asked.
-func (c *contender) look(left *evaluator.Observation, all bool) {
+// look compares outputs of the last batch with the baseline's answers to the same
+// contents: those of the last launch always, others as far as there is time, all
+// of them when asked. Which these are is drawn now. Where the baseline's own batch
+// was shorter it is launched for them.
+func (c *contender) look(base *contender, left *evaluator.Observation, all bool) error {
 	elements := 0
 	for _, b := range c.d.layout.buffers {
 		if b.role != roleIn {
 			elements += b.elements
 		}
 	}
-	order := c.rng.Perm(len(c.last) - 1)
-	order = append([]int{len(c.last) - 1}, order...)
-	for i, at := range order {
-		if i > 0 && !all && (i+1)*elements > checkBudget {
+	chosen := []uint32{c.last[len(c.last)-1]}
+	for _, at := range c.rng.Perm(len(c.last) - 1) {
+		if !all && (len(chosen)+1)*elements > checkBudget {
 			break
 		}
-		s := int(c.last[at])
-		left.Outputs = worse(left.Outputs, c.q.outputs(c.d, c.a, c.place.base, s, s%variants))
-		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
+		chosen = append(chosen, c.last[at])
+	}
+	var missing []uint32
+	for _, set := range chosen {
+		if !slices.Contains(base.last, set) {
+			missing = append(missing, set)
 		}
 	}
+	if len(missing) > 0 {
+		if _, err := base.run(missing); err != nil {
+			c.t.dropBaseline()
+			return notOurs(err)
+		}
+	}
+	for _, set := range chosen {
+		answer, err := c.t.answer(c.d, set)
+		if err != nil {
+			return err
+		}
+		left.Outputs = worse(left.Outputs, c.q.outputs(c.d, c.a, c.place.base, int(set), answer))
+		if left.Guard == "" {
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, int(set))
+		}
+	}
+	return nil
 }
 
-// lookAtInputs says whether inputs of these sets still hold what they were given.
+// lookAtInputs says whether inputs of these sets still hold what they were given,
+// which is what the baseline's hold.
 func (c *contender) lookAtInputs(left *evaluator.Observation, sets []uint32) {
 	for _, s := range sets {
 		if left.InputChanged == "" {
-			left.InputChanged = c.d.inputChanged(c.a, c.place.base, int(s), int(s)%variants)
+			left.InputChanged = c.d.inputChanged(c.a, c.place.base, int(s), func(b int) []byte {
+				return c.t.theirs.buffer(&c.d.layout, c.place.base, int(s), b)
+			})
 		}
 	}
 }
 
 // lookAtAll looks at everything that the candidate could have changed at this
 // shape.
-func (c *contender) lookAtAll(left *evaluator.Observation) {
-	c.look(left, true)
-	sets := make([]uint32, c.place.sets)
-	for s := range sets {
-		sets[s] = uint32(s)
+func (c *contender) lookAtAll(base *contender, left *evaluator.Observation) error {
+	err := c.look(base, left, true)
+	c.lookAround(left)
+	return err
+}
+
+// lookAround looks at the guards and the inputs of all sets.
+func (c *contender) lookAround(left *evaluator.Observation) {
+	sets := c.place.turn(c.place.sets)
+	for _, s := range sets {
 		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, int(s))
 		}
 	}
 	c.lookAtInputs(left, sets)
 }
 
-// calibrate chooses the size of the batches. It ends with a warm-up on the
-// very sets that the first sample will see again: what a candidate remembers of
-// them makes that sample faster than it can be.
-func (c *contender) calibrate(target time.Duration) error {
+// calibrate chooses the size of the batches. It ends with a warm-up.
+func (c *contender) calibrate() error {
 	c.batch = 1
 	best := math.Inf(1)
 	for try := range calibrations {
-		c.most = max(c.most, c.batch)
-		r, err := c.run(c.batch)
+		r, err := c.try()
 		if err != nil {
 			return err
 		}
 		took := r.NS * float64(c.batch)
 		best = min(best, max(r.NS, 1))
-		want := int(min(max(math.Ceil(float64(target)/best), 1), float64(c.place.sets)))
+		want := c.want(best)
 		// The first launch is no measure: caches, pages and clocks are cold. Nor
 		// is one that waited for a core, of which a thread that has ended tells
 		// nothing: the shortest of several is taken. Launches that take very long
 		// are not repeated for that.
-		measure := try >= 3 && r.WaitedNS < took/10 || try > 0 && took > 10*float64(target) || took > 100*float64(target)
+		measure := try >= 3 && r.WaitedNS < took/10 || try > 0 && took > 10*float64(c.target) || took > 100*float64(c.target)
 		if measure && want <= c.batch+c.batch/4 {
 			return nil
 		}
@@ -265,23 +303,39 @@ func (c *contender) calibrate(target time.Duration) error {
 			c.batch = want
 		}
 	}
-	c.most = max(c.most, c.batch)
-	_, err := c.run(c.batch)
+	_, err := c.try()
 	return err
+}
+
+// try runs a batch that does not count. What a candidate has seen in it is
+// replaced; the baseline may know it.
+func (c *contender) try() (evaluator.Reading, error) {
+	c.t.refresh(c.d)
+	r, err := c.run(c.place.turn(c.batch))
+	if c.a == c.t.ours {
+		c.place.use(c.batch)
+	}
+	return r, err
+}
+
+// adjust corrects batches that have turned out far from as long as they should be.
+// Who was slow in the calibration would have short ones, of which a larger share
+// may go unclaimed, and who was fast long ones, which start less often from cold.
+func (c *contender) adjust() {
+	if want := c.want(c.fastest); c.fastest > 0 && (want > 2*c.batch || c.batch > 2*want) {
+		c.batch = want
+	}
+}
+
+// want is how many launches last as long as a batch should.
+func (c *contender) want(ns float64) int {
+	return int(min(max(math.Ceil(float64(c.target)/max(ns, 1)), 1), float64(c.place.sets)))
 }
 
 // spoilt says whether the calibration has changed what is not its own.
 func (c *contender) spoilt() bool {
 	var left evaluator.Observation
-	sets := make([]uint32, c.most)
-	for i := range sets {
-		s := (c.next + i) % c.place.sets
-		sets[i] = uint32(s)
-		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
-		}
-	}
-	c.lookAtInputs(&left, sets)
+	c.lookAround(&left)
 	return left.Guard != "" || left.InputChanged != ""
 }
 
@@ -300,13 +354,13 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		return nil, err
 	}
 	c := &contender{
-		q: h.problem, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit),
-		rng: newRand(), next: rand.IntN(place.sets),
+		q: h.problem, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
+		rng: newRand(),
 	}
 	if p == t.baseline {
 		c.a, t.baseShape = t.theirs, d
 	}
-	return c, c.calibrate(r.Batch)
+	return c, c.calibrate()
 }
 
 // contendBaseline prepares the baseline, and starts it when it does not run.
@@ -344,23 +398,25 @@ func notOurs(err error) error {
 // measurement nor what is checked may be guessed.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// pair takes one reading of both in random order.
+// pair takes one reading of both in random order, on the same contents, which
+// neither has seen, and looks at what the candidate's launches left.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
-	baseline := func() (err error) {
-		if b, err = base.sample(nil); err != nil {
-			t.dropBaseline()
-			return notOurs(err)
-		}
-		return nil
-	}
+	t.refresh(c.d)
+	defer func() { c.place.use(max(c.batch, base.batch)) }()
 	first := c.rng.IntN(2) == 0
-	if first {
-		if err = baseline(); err != nil {
+	for _, baseline := range []bool{first, !first} {
+		if !baseline {
+			r, err = c.run(c.place.turn(c.batch))
+		} else if b, err = base.run(c.place.turn(base.batch)); err != nil {
+			t.dropBaseline()
+			err = notOurs(err)
+		}
+		if err != nil {
 			return r, b, err
 		}
 	}
-	if r, err = c.sample(left); err != nil || first {
-		return r, b, err
+	if c.fastest == 0 || r.NS < c.fastest {
+		c.fastest = r.NS
 	}
-	return r, b, baseline()
+	return r, b, c.look(base, left, false)
 }

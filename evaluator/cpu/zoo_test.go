@@ -148,7 +148,7 @@ func TestZooIsComplete(t *testing.T) {
 // that tensor cores were used (8). The others are, in the zoo:
 //
 //	1 timed from after the launch    work-after-return, clock-symbol, clock-patched
-//	2 faster than the peak           memoised-by-content, forged-time
+//	2 faster than the peak           forged-time
 //	3 one input for all three        swapped-inputs
 //	5 reads of what nobody wrote     uninitialised-heap, uninitialised-stack, nondeterministic
 //	6 stack frames beside 0 spills   large-frame

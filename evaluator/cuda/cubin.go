@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"regexp"
@@ -29,10 +30,10 @@ func openCubin(cubin []byte) (*elf.File, error) {
 	return f, nil
 }
 
-// codeHash hashes what a cubin brings to the device: code, constants, the
-// sizes of shared memory and the registers that the code is given, but no
-// names, lines or notes. The launch goes in as well, since genes may change
-// nothing else.
+// codeHash hashes what the driver makes a kernel of: code, constants, the sizes of
+// shared memory, the registers that the code is given, symbols, relocations and
+// the attributes of kernels, but no lines or notes. The launch goes in as well,
+// since genes may change nothing else.
 func codeHash(cubin []byte, launch string) (string, error) {
 	f, err := openCubin(cubin)
 	if err != nil {
@@ -61,7 +62,8 @@ func codeHash(cubin []byte, launch string) (string, error) {
 			continue
 		case strings.HasPrefix(s.Name, ".nv.constant"), strings.HasPrefix(s.Name, ".nv.global"),
 			strings.HasPrefix(s.Name, ".nv.shared"), strings.HasPrefix(s.Name, ".nv.local"),
-			strings.HasPrefix(s.Name, ".rel.text."), strings.HasPrefix(s.Name, ".rela.text."):
+			strings.HasPrefix(s.Name, ".nv.info."),
+			strings.HasPrefix(s.Name, ".rel") && !strings.Contains(s.Name, "debug"):
 		default:
 			continue
 		}
@@ -77,6 +79,13 @@ func codeHash(cubin []byte, launch string) (string, error) {
 	}
 	if !code {
 		return "", fmt.Errorf("a cubin without code")
+	}
+	symbols, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return "", fmt.Errorf("a cubin: %w", err)
+	}
+	for _, s := range symbols {
+		fmt.Fprintf(sum, "%q %d %d %d %d %d\n", s.Name, s.Info, s.Other, s.Section, s.Value, s.Size)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

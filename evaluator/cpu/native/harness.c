@@ -10,9 +10,10 @@
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
  * 4 the shared buffers, 5 the shared object to load.
  * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
- * the heap, for a sanitizer, and those of filter_calls. PATHS, where Landlock
- * works, is the list of lock_paths. A tool such as valgrind is locked in before
- * it runs the harness, since it does not know the calls for that:
+ * the heap, for a sanitizer, g = no access to pages without a buffer, and those of
+ * filter_calls. PATHS, where Landlock works, is the list of lock_paths. A tool
+ * such as valgrind is locked in before it runs the harness, since it does not know
+ * the calls for that:
  *
  * Usage: harness exec PATHS TOOL [ARGUMENT]...
  */
@@ -70,7 +71,7 @@ static uint64_t nonce;
 static uint64_t sequence;
 static char *arena;
 static size_t arena_bytes;
-static int on_heap;
+static int on_heap, guarded;
 
 static int64_t dims[MAX_DIMS];
 static double scalars[MAX_SCALARS];
@@ -150,6 +151,20 @@ static void __attribute__((noinline)) junk_stack(int byte)
 	__asm__ volatile("" : : "r"(area) : "memory");
 }
 
+/* Takes away the access to all pages without a part of a buffer of the first set. */
+static void guard(void)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	if (mprotect(arena, arena_bytes, PROT_NONE))
+		fail("guarding the buffers", errno);
+	for (uint32_t b = 0; b < buffer_count; b++) {
+		const uint64_t from = buffers[b].offset / page * page;
+		const uint64_t to = (buffers[b].offset + buffers[b].bytes + page - 1) / page * page;
+		if (to > arena_bytes || mprotect(arena + from, to - from, PROT_READ | PROT_WRITE))
+			fail("guarding the buffers", errno);
+	}
+}
+
 static void shape(const struct command *c, const char *payload, size_t size)
 {
 	if (c->dims > MAX_DIMS || c->scalars > MAX_SCALARS || c->buffers > MAX_BUFFERS ||
@@ -162,6 +177,8 @@ static void shape(const struct command *c, const char *payload, size_t size)
 	memcpy(buffers, payload, c->buffers * sizeof(struct buffer));
 	buffer_count = c->buffers;
 	stride = c->stride;
+	if (guarded)
+		guard();
 	answer(SHAPED, 0, 0, 0, 0, 0);
 }
 
@@ -232,6 +249,7 @@ int main(int argc, char **argv)
 	const uint64_t seconds = strtoull(argv[4], 0, 10);
 	const char *options = argv[5];
 	on_heap = strchr(options, 'h') != 0;
+	guarded = strchr(options, 'g') != 0;
 
 	arena = mmap(0, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ARENA, 0);
 	if (arena == MAP_FAILED)
