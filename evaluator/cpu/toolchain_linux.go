@@ -82,13 +82,13 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 		return nil, err
 	}
 	t := &toolchain{path: path, launcher: l, cache: c, timeout: timeout}
-	version, err := t.command(ctx, "", path, "--version")
+	version, err := t.command(ctx, path, "--version")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
 	}
 	t.version, _, _ = strings.Cut(string(version), "\n")
 	t.clang = strings.Contains(t.version, "clang")
-	machine, err := t.command(ctx, "", path, "-dumpmachine")
+	machine, err := t.command(ctx, path, "-dumpmachine")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
 	}
@@ -142,7 +142,7 @@ func (t *toolchain) native(ctx context.Context) []string {
 	if runtime.GOARCH != "amd64" {
 		return nil
 	}
-	macros, err := t.command(ctx, "", t.path, "-march=native", "-dM", "-E", "-x", "c", os.DevNull)
+	macros, err := t.command(ctx, t.path, "-march=native", "-dM", "-E", "-x", "c", os.DevNull)
 	if err != nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (t *toolchain) native(ctx context.Context) []string {
 	if t.clang {
 		return args // its schedules for a processor are not to be had without its instruction set
 	}
-	help, err := t.command(ctx, "", t.path, "-march=native", "-Q", "--help=target")
+	help, err := t.command(ctx, t.path, "-march=native", "-Q", "--help=target")
 	if m := tuneFor.FindSubmatch(help); err == nil && m != nil {
 		args = append(args, "-mtune="+string(m[1]))
 	}
@@ -325,8 +325,8 @@ func largestFrame(dir string) (bytes int64, function, kind string) {
 
 // command runs one of our tools in a process group of its own and returns what
 // it wrote, at most compilerLog bytes of it.
-func (t *toolchain) command(ctx context.Context, dir, path string, args ...string) ([]byte, error) {
-	return runTool(ctx, t.launcher, t.timeout, dir, compilerLog, path, args...)
+func (t *toolchain) command(ctx context.Context, path string, args ...string) ([]byte, error) {
+	return runTool(ctx, t.launcher, t.timeout, "", compilerLog, path, args...)
 }
 
 // runTool runs a trusted program with a deadline; both of its streams go to

@@ -25,6 +25,7 @@ type disassembler struct {
 	args     []string
 	identity string
 	names    nameTable
+	jail     *process.Jail // what it may reach; nil locks it into nothing
 }
 
 func (d *disassembler) name() string { return filepath.Base(d.path) }
@@ -32,9 +33,9 @@ func (d *disassembler) name() string { return filepath.Base(d.path) }
 func (t *toolkit) disassembler(version func(path string) string) *disassembler {
 	switch {
 	case t.cuobjdump != "":
-		return &disassembler{path: t.cuobjdump, args: []string{"-sass"}, identity: cache.Key(t.cuobjdump, version(t.cuobjdump))}
+		return &disassembler{path: t.cuobjdump, args: []string{"-sass"}, identity: cache.Key(t.cuobjdump, version(t.cuobjdump)), jail: t.jail}
 	case t.nvdisasm != "":
-		return &disassembler{path: t.nvdisasm, args: []string{"-c", "-hex"}, identity: cache.Key(t.nvdisasm, version(t.nvdisasm))}
+		return &disassembler{path: t.nvdisasm, args: []string{"-c", "-hex"}, identity: cache.Key(t.nvdisasm, version(t.nvdisasm)), jail: t.jail}
 	}
 	return nil
 }
@@ -177,9 +178,9 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 		return "", "", err
 	}
 	defer h.compiling.Release(1)
-	var jail *process.Jail
-	if h.toolkit.jail != nil {
-		jail = h.toolkit.jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
+	jail := h.disasm.jail
+	if jail != nil {
+		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
 	}
 	out, err := h.launcher.Run(ctx, process.Command{
 		Jail: jail, Memory: compilerMemory, FileSize: cubinLimit,

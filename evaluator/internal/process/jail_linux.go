@@ -179,11 +179,14 @@ func noSockets() error {
 	}
 	const load, equal, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{
-		{Code: load, K: 4}, {Code: equal, K: arch, Jf: 8},
-		{Code: load, K: 0}, {Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 7},
+		{Code: load, K: 4},
+		{Code: equal, K: arch, Jf: 8},
+		{Code: load, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 7},
 		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 6},
 		{Code: equal, K: unix.SYS_SOCKET, Jf: 2},
-		{Code: load, K: 16}, {Code: equal, K: unix.AF_UNIX, Jf: 1},
+		{Code: load, K: 16},
+		{Code: equal, K: unix.AF_UNIX, Jf: 1},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
