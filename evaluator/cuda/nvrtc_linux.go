@@ -203,8 +203,23 @@ type nvrtc struct {
 	closed bool
 }
 
-// newNVRTC proves the first library that works by compiling with it.
+// newNVRTC proves the first library that works by compiling with it, in the
+// toolkit's jail unless it works only without.
 func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time.Duration) (*nvrtc, error) {
+	n, failed := proveNVRTC(ctx, t, l, timeout)
+	if failed == nil || t.jail == nil || len(t.libraries) == 0 || ctx.Err() != nil {
+		return n, failed
+	}
+	free := *t
+	free.jail = nil
+	n, err := proveNVRTC(ctx, &free, l, timeout)
+	if err == nil {
+		t.jail, t.unjailed = nil, fmt.Sprintf("NVRTC does not work with Landlock (%s): candidates can read the user's files when they are compiled", plain.Line(failed.Error()))
+	}
+	return n, err
+}
+
+func proveNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time.Duration) (*nvrtc, error) {
 	if len(t.libraries) == 0 {
 		return nil, fmt.Errorf("%w: libnvrtc.so was not found: install NVIDIA's CUDA toolkit, or its Python package nvidia-cuda-nvrtc", ErrNoCompiler)
 	}
