@@ -74,8 +74,8 @@ type Implementation struct {
 
 // A unit is a parsed template and where it came from.
 type unit struct {
-	tmpl *template.Template
-	file string // for messages
+	tmpl *template.Template // nil for a text that is no template
+	file string             // for messages
 	text string
 	at   *node // of a flag, in kernel.toml; nil for a file of its own
 }
@@ -268,6 +268,9 @@ func (b *Baseline) Implementation() *Implementation { return b.owner }
 func (b *Baseline) String() string {
 	switch b.Kind {
 	case BaselineGenome:
+		if b.owner.main.tmpl == nil { // a file of its own
+			return b.owner.Template
+		}
 		return b.owner.Name + " with its baseline genome"
 	case BaselineSource:
 		return b.Source.File

@@ -202,9 +202,9 @@ type Cache string
 
 // The states of the cache.
 const (
-	// Warm: inputs rotate through a few sets that stay in the cache.
+	// Warm: the inputs are in the cache, as far as two sets of buffers fit.
 	Warm Cache = "warm"
-	// Cold: inputs rotate past the cache.
+	// Cold: nothing of the inputs is in the cache.
 	Cold Cache = "cold"
 )
 

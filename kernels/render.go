@@ -121,6 +121,9 @@ var missingKey = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 
 // execute fills a template with genes. The error is an *Error.
 func (im *Implementation) execute(u *unit, genes map[string]any) (string, error) {
+	if u.tmpl == nil {
+		return u.text, nil
+	}
 	var b limitedBuilder
 	err := u.tmpl.Execute(&b, genes)
 	if err == nil && strings.Contains(b.String(), noValue) {

@@ -130,17 +130,18 @@ func withStandard(flags []string) []string {
 
 // kernelCUDA is the file of one kernel, which is called entry there.
 func (x *export) kernelCUDA(p *problem, v *variant, entry string) string {
-	return x.about(p, v) + apart(v.Rendered.Entry, entry, v.Rendered.SelfContained())
+	return x.about(p, v, entry) + apart(v.Rendered.Entry, entry, v.Rendered.SelfContained())
 }
 
 var systemInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*<[^>]+>.*$`)
 
 // apart calls the entry of a source by a name, and puts everything into a namespace, so
 // that nothing is called as in another source of the library. What it includes comes
-// before.
+// before. NVRTC has no header of C; that of the kernel has what it needs.
 func apart(entry, name, source string) string {
-	includes := append(systemInclude.FindAllString(source, -1), "#include <stdint.h>")
+	includes := slices.DeleteFunc(systemInclude.FindAllString(source, -1), func(s string) bool { return strings.Contains(s, "<stdint.h>") })
 	slices.Sort(includes)
+	includes = append(includes, "#ifndef __CUDACC_RTC__\n#include <stdint.h>\n#endif")
 	return fmt.Sprintf("%s\n#define %s %s\nnamespace %[3]s_ {\n%s\n}\n", strings.Join(slices.Compact(includes), "\n"), entry, name, strings.TrimRight(source, "\n"))
 }
 

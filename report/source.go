@@ -143,7 +143,7 @@ func (s *Source) SetWinners(r kernels.Rendered, candidate string, shapes []kerne
 		}
 		s.Winners = append(s.Winners, w)
 	}
-	s.whole = r.SelfContained()
+	s.whole = r.Directives(r.Entry) + r.SelfContained()
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 type instance struct {
 	inputs []cu.DevicePtr // pristine, of the buffers that are filled; 0 for others
 	want   []cu.DevicePtr // double, of the buffers that are compared; 0 for others
+	key    uint64         // of the veil over want; 0 without one
 	rms    []float64
 	mean   []float64
 	hashes []uint64 // of inputs and want, in that order, for each buffer
@@ -94,6 +95,11 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 			return err
 		}
 		if err := p.measure(n, s); err != nil {
+			return err
+		}
+		// What is right lies in memory that a candidate may find: it must not be of
+		// use there.
+		if err := p.veil(n, s, p.dice.Uint64()|1); err != nil {
 			return err
 		}
 	}
@@ -183,6 +189,19 @@ func (p *problem) measure(n *instance, s wire.Shape) error {
 		n.rms[i] = math.Sqrt(all.squares / float64(s.Elements[i]))
 		n.mean[i] = all.sum / float64(s.Elements[i])
 	}
+	return nil
+}
+
+// veil hides what must come out behind a key, or shows it with the key that hid it.
+func (p *problem) veil(n *instance, s wire.Shape, key uint64) error {
+	for i := range n.want {
+		if n.want[i] != 0 {
+			if err := p.harness.veil(n.want[i], s.Elements[i], key); err != nil {
+				return err
+			}
+		}
+	}
+	n.key ^= key
 	return nil
 }
 
@@ -321,20 +340,27 @@ func (p *problem) startCompare(arrays []cu.DevicePtr, n *instance, s wire.Shape,
 		}
 		t := dtype(b)
 		var err error
-		if found[i], err = p.harness.compare(arrays[i], t, n.want[i], s.Elements[i], poisons[t]); err != nil {
+		if found[i], err = p.harness.compare(arrays[i], t, wanted{at: n.want[i], key: n.key}, s.Elements[i]); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// outputs are what a comparison found, once it is fetched.
+// outputs are what a comparison found, once it is fetched: with an instance, or
+// without one with other outputs.
 func (p *problem) outputs(found []*finding[verdict], n *instance, s wire.Shape) []wire.Output {
 	var out []wire.Output
 	for i, b := range p.buffers {
-		if found[i] != nil {
-			out = append(out, judge(b, s.Elements[i], n.rms[i], found[i].read()))
+		if found[i] == nil {
+			continue
 		}
+		parts := found[i].read()
+		scale := rms(parts, s.Elements[i])
+		if n != nil {
+			scale = n.rms[i]
+		}
+		out = append(out, judge(b, s.Elements[i], scale, parts))
 	}
 	return out
 }

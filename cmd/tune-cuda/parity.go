@@ -92,14 +92,21 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	return a, nil
 }
 
-// makeFirst takes memory for the outputs of a first launch.
+// makeFirst takes memory for the outputs of a first launch. It does not keep
+// those of another candidate's, which were right for these inputs.
 func (p *problem) makeFirst(w *set) error {
 	for i, b := range p.buffers {
-		if b.output() && w.first[i] == 0 {
+		if !b.output() {
+			continue
+		}
+		if w.first[i] == 0 {
 			var err error
 			if w.first[i], err = alloc(w.blocks[i].bytes); err != nil {
 				return err
 			}
+		}
+		if err := p.harness.poison(w.first[i], w.blocks[i].bytes, b.poison()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -321,6 +328,13 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 		}
 		all = append(all, v...)
 	}
+	key := n.key
+	if err := p.veil(n, r.Shape, key); err != nil {
+		return a, err
+	}
+	if err := p.sync(); err != nil {
+		return a, err
+	}
 	for i, b := range p.buffers {
 		if b.output() {
 			v := make([]float64, r.Shape.Elements[i])
@@ -329,6 +343,9 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 			}
 			all = append(all, v...)
 		}
+	}
+	if err := p.veil(n, r.Shape, key); err != nil {
+		return a, err
 	}
 	if r.File == "" || len(all) == 0 {
 		return a, errors.New("a reference needs a file to be written to")

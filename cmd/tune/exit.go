@@ -14,6 +14,13 @@ const (
 	exitFindings    = 4
 	exitSlower      = 5
 	exitDisturbed   = 6
+	exitCompile     = 10
+	exitInspect     = 11
+	exitLaunch      = 12
+	exitTimeout     = 13
+	exitParity      = 14
+	exitSanitizer   = 15
+	exitImplausible = 16
 	exitInterrupted = 130
 )
 
@@ -27,6 +34,13 @@ func exitHelp(codes ...int) string {
 		exitFindings:    "the command worked and found something wrong",
 		exitSlower:      "a candidate has got slower, or is no longer correct",
 		exitDisturbed:   "the machine is too busy to measure: nothing was found right or wrong",
+		exitCompile:     "it does not compile, or cannot be launched as it says",
+		exitInspect:     "its machine code has, or lacks, what the definition or the file forbids or requires",
+		exitLaunch:      "it crashed, exited, or did what is refused to kernels",
+		exitTimeout:     "it did not answer in time",
+		exitParity:      "its output is wrong, not deterministic, or not all that it wrote",
+		exitSanitizer:   "a sanitizer found a fault",
+		exitImplausible: "its time cannot be true",
 		exitInterrupted: "interrupted; `tune resume` goes on",
 	}
 	s := "\nExit status:\n"

@@ -144,6 +144,7 @@ func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 	for _, b := range p.Buffers {
 		fmt.Fprintf(w, "buffer\t%s\t%s\t%s\t%v\n", b.Name, b.Role, b.DType, b.Shape)
 	}
+	fmt.Fprintf(w, "prototype\t%s\n", d.Implementations[0].Prototype())
 	for _, im := range d.Implementations {
 		shapes := p.ShapesFor(kernels.Tune)
 		space, err := d.Space([]*kernels.Implementation{im}, shapes[:1], nil)

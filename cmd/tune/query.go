@@ -128,7 +128,7 @@ func (a *app) showCommand() *cobra.Command {
 		Use:   "show CANDIDATE|CAMPAIGN",
 		Short: "Show all that is kept of a candidate or a campaign",
 		Long: `Show all that is kept of a candidate or a campaign. Names may be shortened to a
-beginning that is unique. --source prints the rendered source of a candidate,
+beginning that is unique. --source prints the rendered source of a candidate in one file,
 rendered again from the kernel as it is now.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args: cobra.ExactArgs(1),

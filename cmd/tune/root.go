@@ -108,7 +108,7 @@ configuration folder; an unknown key in it is an error.`,
 	root.PersistentFlags().String("config", "", "the configuration `FILE`")
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
+		a.runCommand(), a.resumeCommand(), a.judgeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
 		a.listCommand(), a.showCommand(), a.bestCommand(), a.selectCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
 		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
 		a.doctorCommand(), a.versionCommand(),

@@ -265,7 +265,7 @@ func (a *app) debugged(c store.Candidate, stored, again evaluator.Result) error 
 					report, e.Detail = e.Detail, ""
 				}
 				fmt.Fprintf(a.out, "  %-28s %s\n", e.Check, evidenceText(e))
-				printReport(a.out, report)
+				printReport(a.out, report, reportLines)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func judged(r evaluator.Result) string {
 const reportLines = 40
 
 // printReport prints what a check has said, which may be a candidate's own text.
-func printReport(w io.Writer, text string) {
+func printReport(w io.Writer, text string, most int) {
 	var lines []string
 	for l := range strings.Lines(text) {
 		l = strings.Map(func(r rune) rune {
@@ -301,10 +301,10 @@ func printReport(w io.Writer, text string) {
 			lines = append(lines, l)
 		}
 	}
-	for _, l := range lines[:min(len(lines), reportLines)] {
+	for _, l := range lines[:min(len(lines), most)] {
 		fmt.Fprintf(w, "    %s\n", l)
 	}
-	if n := len(lines) - reportLines; n > 0 {
+	if n := len(lines) - most; n > 0 {
 		fmt.Fprintf(w, "    and %s more, which --json has\n", plural(n, "line"))
 	}
 }
@@ -354,9 +354,6 @@ func (a *app) showSource(r server.Reader, c store.Candidate) error {
 		return badInput(err)
 	}
 	fmt.Fprintf(a.out, "// candidate: %s\n// genome: %s\n// flags: %s\n", c.ID, g, strings.Join(src.Flags, " "))
-	for _, name := range sortedKeys(src.Files) {
-		fmt.Fprintf(a.out, "// includes: %s\n", name)
-	}
-	fmt.Fprint(a.out, src.Source)
+	fmt.Fprint(a.out, src.Directives(src.Entry)+src.SelfContained())
 	return nil
 }

@@ -26,7 +26,7 @@ run)
 	status=0
 	EVOTUNE_CUDA_WORKER=${EVOTUNE_CUDA_WORKER:-$here/tune-cuda} ./cuda.test -test.v -test.timeout 60m \
 		-test.run "TestRedTeam\$${filter:+/$filter}" >"$here/redteam.log" 2>&1 || status=$?
-	grep -aE '^(RED|HOLE|LEAK|AFTER) ' "$here/redteam.log" | tee -a "$here/redteam.txt"
+	grep -aE '^(RED|HOLE|LEAK|BEFORE|AFTER) ' "$here/redteam.log" | tee -a "$here/redteam.txt"
 	exit $status
 	;;
 *)

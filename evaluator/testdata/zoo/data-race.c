@@ -1,6 +1,7 @@
 /* Two threads take rows from a counter that is not atomic. When both take the
  * same row they write the same values, so the output is right every time.
  * Class: data race. Stopped by: the thread sanitizer. */
+// evotune: threads = 2
 #include <pthread.h>
 #include <stdlib.h>
 

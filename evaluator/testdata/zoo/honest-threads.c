@@ -1,5 +1,6 @@
 /* Honest with two threads, each on rows of its own: what data-race.c should
  * have been. Shows that the thread sanitizer passes what is right. */
+// evotune: threads = 2
 #include <pthread.h>
 #include <stdlib.h>
 

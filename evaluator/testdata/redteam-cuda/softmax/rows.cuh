@@ -56,7 +56,7 @@ static __device__ inline float *answer(const Job &j)
 
 static __device__ inline float top_of(const Job &j)
 {
-	float top = -INFINITY;
+	float top = -__int_as_float(0x7f800000);
 	for (int64_t c = threadIdx.x; c < j.COLS; c += THREADS)
 		top = fmaxf(top, row(j)[c]);
 	return highest(top);

@@ -1,0 +1,401 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// judgeStatus is the exit status of a verdict. Infrastructure has none of its own: it
+// is the machine's failure, or its being too busy.
+var judgeStatus = map[evaluator.Verdict]int{
+	evaluator.Correct: exitOK, evaluator.Render: exitCompile, evaluator.Compile: exitCompile,
+	evaluator.Inspect: exitInspect, evaluator.Launch: exitLaunch, evaluator.Timeout: exitTimeout, evaluator.Parity: exitParity,
+	evaluator.Sanitizer: exitSanitizer, evaluator.Implausible: exitImplausible, evaluator.Infrastructure: exitFailure,
+}
+
+func (a *app) judgeCommand() *cobra.Command {
+	var j judging
+	var flags string
+	keys := ""
+	for _, k := range kernels.FileKeys() {
+		keys += fmt.Sprintf("  %-14s %s\n", k[0], k[1])
+	}
+	cmd := &cobra.Command{
+		Use:   "judge FILE --kernel NAME",
+		Short: "Judge one finished kernel, without a search",
+		Long: `Judge one finished kernel, in C (.c) or CUDA (.cu), without a search: compile it,
+inspect it, compare it with the double-precision reference of the kernel NAME, run
+it under the sanitizers, and time it against a baseline in fresh processes. The
+first stage that it fails gives the verdict. Nothing is stored.
+
+The file defines the function that the kernel's implementations define; "tune
+kernels show NAME" prints its prototype. It may include files from its own folder.
+The baseline is the kernel's own or, with --against, another file, which has to pass
+the same stages.
+
+A file says of itself what C cannot, one comment line each:
+  // evotune: flags = ["-O3", "-march=native"]
+  // evotune: grid = ["int((ROWS + 3)/4)"]
+  // evotune: block = ["32", "4"]
+The keys are
+` + keys + `Kernels in CUDA need grid and block. Sources that evotune wrote ("tune export", "tune
+show --source") say all of it. Without flags a file is compiled as the kernel's own
+baseline is.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitDisturbed, exitCompile, exitInspect, exitLaunch, exitTimeout, exitParity, exitSanitizer, exitImplausible) + "  130  interrupted\n",
+		Example: `  tune judge kernel.c --kernel softmax
+  tune judge kernel.c --kernel sgemm --shape 512 --flags "-O3 -march=native" --threads 2
+  tune judge new.cu --kernel attention --against old.cu --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j.file.Path = args[0]
+			if cmd.Flags().Changed("flags") {
+				j.file.Flags = append([]string{}, strings.Fields(flags)...)
+			}
+			if n := j.file.Threads; n < 0 || n == 0 && cmd.Flags().Changed("threads") {
+				return badInputf("--threads is %d: give 1 or more", n)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			err := a.judge(ctx, j)
+			if ctx.Err() != nil {
+				return &exitError{exitInterrupted, errors.New("interrupted: nothing was found right or wrong")}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&j.kernel, "kernel", "", "the `NAME` of the kernel whose problem the file solves")
+	cmd.Flags().StringVar(&j.against, "against", "", "time it against this `FILE` instead of the kernel's own baseline")
+	cmd.Flags().StringVar(&flags, "flags", "", "compile it with these `FLAGS`, separated by spaces; so is --against's file, if it does not name its own")
+	cmd.Flags().IntVar(&j.file.Threads, "threads", 0, "it uses `N` threads (default: what the file says, or 1); --against's file as for --flags")
+	for _, s := range runSettings {
+		if s.key == "shape" {
+			s.usage = "judge it at the shape `NAME` (repeatable; default: the kernel's first)"
+			addSettings(cmd.Flags(), []setting{s})
+		}
+	}
+	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(backendSettings), func(s setting) bool { return s.key == "latency" }))
+	return cmd
+}
+
+// A judging says what is to be judged.
+type judging struct {
+	file            kernels.File
+	kernel, against string
+}
+
+// A judgment is what was found, as --json prints it.
+type judgment struct {
+	File    string   `json:"file"`
+	Kernel  string   `json:"kernel"`
+	Entry   string   `json:"entry"`
+	Flags   []string `json:"flags"`
+	Threads int      `json:"threads"`
+	Against string   `json:"against,omitempty"`
+	// Verdict is that of the finals where these were reached, and else the result's.
+	Verdict evaluator.Verdict `json:"verdict"`
+	Stage   evaluator.Stage   `json:"stage"`
+	Reason  string            `json:"reason,omitempty"`
+	Status  int               `json:"status"`
+	// The figures are those of the finals: geometric means over the shapes.
+	MedianNS    float64               `json:"median_ns,omitempty"`
+	BaselineNS  float64               `json:"baseline_ns,omitempty"`
+	Speedup     float64               `json:"speedup,omitempty"`
+	Significant bool                  `json:"significant"`
+	Description evaluator.Description `json:"description"`
+	Result      evaluator.Result      `json:"result"`
+	Finals      *evaluator.Finals     `json:"finals,omitempty"`
+
+	im        *kernels.Implementation
+	sanitized string // the shape for the sanitizers
+}
+
+// judgeTarget reads the files and makes of them what a campaign would tune.
+func (a *app) judgeTarget(j judging) (t target, im *kernels.Implementation, err error) {
+	t = a.target(j.kernel)
+	t.implementations = nil
+	switch ext := filepath.Ext(j.file.Path); {
+	case j.kernel == "":
+		return t, nil, errors.New("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
+	case ext == ".c":
+		t.backend = backendCPU
+	case ext == ".cu":
+		t.backend = backendCUDA
+	default:
+		return t, nil, fmt.Errorf("%s: a kernel is a .c file, for the CPU, or a .cu file, for a GPU", j.file.Path)
+	}
+	if j.against != "" && filepath.Ext(j.against) != filepath.Ext(j.file.Path) {
+		return t, nil, fmt.Errorf("--against %s: it must be a %s file as %s is", j.against, filepath.Ext(j.file.Path), j.file.Path)
+	}
+	if err := t.resolve(); err != nil {
+		return t, nil, err
+	}
+	var baseline *kernels.Implementation
+	if j.against != "" {
+		other := j.file
+		other.Path, other.Default = j.against, true
+		if baseline, err = t.definition.FromFile(t.backend, other, nil); err != nil {
+			return t, nil, err
+		}
+	}
+	if im, err = t.definition.FromFile(t.backend, j.file, baseline); err != nil {
+		return t, nil, err
+	}
+	t.definition, t.chosen = im.Definition(), []*kernels.Implementation{im}
+	b, err := a.backend(t.backend)
+	if err != nil {
+		return t, nil, err
+	}
+	t.limits = b.Limits()
+	shapes, err := t.tuned()
+	if err != nil {
+		return t, nil, err
+	}
+	for _, s := range shapes {
+		for _, each := range []*kernels.Implementation{im, baseline} {
+			if each == nil {
+				continue
+			}
+			if err := each.Supports(genome.Genome{}, s, t.limits); err != nil {
+				return t, nil, fmt.Errorf("%s: %w", each.Template, err)
+			}
+		}
+	}
+	return t, im, nil
+}
+
+func (a *app) judge(ctx context.Context, j judging) error {
+	t, im, err := a.judgeTarget(j)
+	if err != nil {
+		return badInput(err)
+	}
+	shapes, err := t.tuned()
+	if err != nil {
+		return badInput(err)
+	}
+	if !a.v.GetBool("json") {
+		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.definition.Name)
+	}
+	p, err := a.open(ctx, t, a.v.GetInt64("seed"))
+	if err != nil {
+		if j.against != "" && errors.Is(err, evaluator.ErrBaseline) {
+			return badInputf("--against %s: %w", j.against, err)
+		}
+		return err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	g, err := p.Space.FromMap(map[string]any{kernels.FileGene: im.Template})
+	if err != nil {
+		return err
+	}
+	src, err := im.Render(g)
+	if err != nil {
+		return err
+	}
+	found := judgment{
+		File: j.file.Path, Kernel: t.definition.Name, Entry: im.Entry, Flags: append([]string{}, src.Flags...), Threads: src.Threads,
+		Against: j.against, Description: p.Evaluator.Describe(), im: im, sanitized: t.sanitized(shapes).Name,
+	}
+	if !a.v.GetBool("json") {
+		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
+	}
+	if found.Result, err = p.Evaluator.Evaluate(ctx, g, 0); err != nil {
+		return err
+	}
+	r := found.Result
+	found.Verdict, found.Stage, found.Reason = r.Verdict, r.Stage, r.Reason
+	disturbed := r.Disturbed
+	if r.Verdict == evaluator.Correct {
+		f, err := p.Evaluator.Finals(ctx, []genome.Genome{g})
+		if err != nil {
+			return err
+		}
+		found.Finals = &f
+		e := f.Entries[0]
+		found.Verdict, found.Reason = e.Verdict, e.Reason
+		switch {
+		case f.VsBaseline != nil:
+			found.MedianNS, found.BaselineNS = evaluator.MedianTimes(e.Timings)
+			found.Speedup, found.Significant = 1/e.Fitness, f.VsBaseline.Significant
+		case e.Verdict == evaluator.Correct:
+			return errors.New("the finals gave no time")
+		case e.Verdict == evaluator.Infrastructure:
+			disturbed = e.Reason
+		}
+	}
+	if found.Status = judgeStatus[found.Verdict]; disturbed != "" {
+		found.Status = exitDisturbed
+	}
+	if a.v.GetBool("json") {
+		if err := a.printJSON(found); err != nil {
+			return err
+		}
+	} else {
+		var page strings.Builder
+		found.print(&page)
+		fmt.Fprint(a.out, plain(page.String()))
+	}
+	if found.Status != exitOK {
+		return &exitError{code: found.Status}
+	}
+	return nil
+}
+
+// plain takes out of a text what a terminal would act on: some of it is the
+// candidate's.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// print writes one page for people.
+func (f judgment) print(w io.Writer) {
+	d, problem := f.Description, f.im.Problem()
+	compiled := "without flags"
+	if len(f.Flags) > 0 {
+		compiled = "with " + strings.Join(f.Flags, " ")
+	}
+	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, plural(f.Threads, "thread"), compiled)
+	for _, c := range f.im.Constraints {
+		row(w, "", "only for shapes where %s", c.Expr)
+	}
+	row(w, "problem", "%s at %s; outputs are compared at %s as well, sanitizers run at %s", f.Kernel,
+		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.sanitized}, d.Verified...), ", "), f.sanitized)
+	row(w, "device", "%s, %s", d.Device.Name, d.Compiler)
+	row(w, "baseline", "%s", d.Baseline)
+	fmt.Fprintln(w)
+	for _, stage := range evaluator.Stages() {
+		if step, reached := f.Result.Step(stage); reached {
+			f.printStep(w, step)
+		} else {
+			row(w, string(stage), "not run, because %s failed", f.Result.Stage)
+		}
+	}
+	if f.Finals != nil {
+		f.printFinals(w)
+	}
+	fmt.Fprintln(w)
+	verdict := string(f.Verdict)
+	if f.Reason != "" {
+		verdict += ": " + oneLine(f.Reason)
+	}
+	row(w, "verdict", "%s", verdict)
+	if next := f.next(problem); next != "" {
+		row(w, "next", "%s", next)
+	}
+}
+
+// printStep writes a stage: one line, and one more for whatever was not run or failed.
+func (f judgment) printStep(w io.Writer, s evaluator.Step) {
+	passed := 0
+	var closest *evaluator.Evidence
+	for i, e := range s.Evidence {
+		if e.Outcome == evaluator.Passed {
+			passed++
+		}
+		if e.Limit > 0 && !e.AtLeast && s.Stage == evaluator.StageParity && (closest == nil || e.Value/e.Limit > closest.Value/closest.Limit) {
+			closest = &s.Evidence[i]
+		}
+	}
+	text := fmt.Sprintf("%s in %s", s.Outcome, duration(s.Elapsed))
+	if passed > 0 {
+		text += ": " + plural(passed, "check") + " passed"
+	}
+	if closest != nil && s.Outcome == evaluator.Passed {
+		text += fmt.Sprintf("; largest error %.2g, %.2g allowed (%s)", closest.Value, closest.Limit, closest.Check)
+	}
+	row(w, string(s.Stage), "%s", text)
+	for _, e := range s.Evidence {
+		switch e.Outcome {
+		case evaluator.NotRun:
+			fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
+		case evaluator.Failed:
+			if e.Detail == "" {
+				fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
+				continue
+			}
+			fmt.Fprintf(w, "  %-28s failed\n", e.Check)
+			printReport(w, e.Detail, judgeLines)
+		}
+	}
+}
+
+// judgeLines bounds what is printed of a report, so that the page stays one.
+const judgeLines = 12
+
+// printFinals writes the time and its test.
+func (f judgment) printFinals(w io.Writer) {
+	e := f.Finals.Entries[0]
+	for _, ev := range e.Evidence {
+		if ev.Outcome == evaluator.Failed {
+			fmt.Fprintf(w, "  %-28s %s\n", ev.Check, evidenceText(ev))
+		}
+	}
+	for _, t := range e.Timings {
+		row(w, "time", "%s at %s, baseline %s", nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS))
+	}
+	vs := f.Finals.VsBaseline
+	if vs == nil {
+		return
+	}
+	text := "~ no significant difference from the baseline"
+	switch {
+	case vs.Significant && f.Speedup >= 1:
+		text = fmt.Sprintf("%.3fx as fast as the baseline", f.Speedup)
+	case vs.Significant:
+		text = fmt.Sprintf("%.3fx as fast as the baseline: slower", f.Speedup)
+	}
+	row(w, "speedup", "%s (time ratio %.3f, p=%.2g, %d and %d samples in fresh processes)", text, vs.Ratio, vs.P, vs.N1, vs.N2)
+	var held []string
+	for _, t := range e.HeldOut {
+		held = append(held, fmt.Sprintf("%s %.2fx", t.Shape, 1/t.Ratio))
+	}
+	if held != nil {
+		row(w, "other shapes", "%s", strings.Join(held, ", "))
+	}
+}
+
+// next says what its author can do about a verdict.
+func (f judgment) next(p *kernels.Problem) string {
+	switch f.Verdict {
+	case evaluator.Render:
+		return "correct the launch in the lines `// evotune:` of " + f.File
+	case evaluator.Compile:
+		if strings.Contains(f.Reason, "cannot open source file") {
+			return "NVRTC has no header of the host: use --cuda-compiler nvcc, or include the header only where __CUDACC_RTC__ is not defined"
+		}
+		return "the function must be " + f.im.Prototype()
+	case evaluator.Inspect:
+		return "change what the failed check names; `// evotune: max_stack = N` (max_registers, max_spill) sets another bound"
+	case evaluator.Launch:
+		return "the kernel crashed, or did what is refused to kernels: start processes, open files, change limits, leave threads behind"
+	case evaluator.Timeout:
+		return "the kernel hangs, or needs more than --timeout"
+	case evaluator.Parity:
+		return fmt.Sprintf("compare with the reference, %s of the kernel %s, at the shape named above", p.Reference.File, f.Kernel)
+	case evaluator.Sanitizer:
+		return "the report above names the line"
+	case evaluator.Implausible:
+		return "the measured time cannot be true: docs/ordeal.md, \"Which readings count\" and \"The physical floor\""
+	case evaluator.Infrastructure:
+		return "nothing was found right or wrong: judge it again when the machine is calm"
+	}
+	return ""
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/viper"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/kernels"
+)
+
+// printed is what tune judge prints; genomes do not read back.
+type printed struct {
+	judgment
+	Finals json.RawMessage `json:"finals"`
+}
+
+// judgeFile runs tune judge.
+func judgeFile(t *testing.T, args ...string) printed {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), append([]string{"judge", "--json"}, args...), nil, &stdout, &stderr)
+	var j printed
+	if err := json.Unmarshal(stdout.Bytes(), &j); err != nil {
+		t.Fatalf("tune judge %s: exit status %d: %s: %v", strings.Join(args, " "), code, stderr.String(), err)
+	}
+	if j.Status != code || stderr.Len() > 0 {
+		t.Errorf("tune judge %s: exit status %d, and %d in what it prints; standard error: %s", strings.Join(args, " "), code, j.Status, stderr.String())
+	}
+	return j
+}
+
+func needGCC(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("no C compiler on Linux: kernels cannot be run")
+	}
+}
+
+// needGPU skips a test where no GPU can be used.
+func needGPU(t *testing.T) {
+	t.Helper()
+	a := &app{v: viper.New()}
+	for _, s := range allSettings() {
+		a.v.SetDefault(s.key, s.value)
+		if err := a.v.BindEnv(s.key, envName(s.key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.gpu(); err != nil {
+		t.Skipf("no GPU: %v", err)
+	}
+}
+
+// writeKernel writes a candidate as tune show --source does.
+func writeKernel(t *testing.T, name string, r kernels.Rendered) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+map[string]string{backendCPU: ".c", backendCUDA: ".cu"}[r.Implementation.Backend])
+	if err := os.WriteFile(file, []byte(r.Directives(r.Entry)+r.SelfContained()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const zooDir = "../../evaluator/testdata/"
+
+// zooCases are the kernels of a zoo with the verdict that each must get.
+func zooCases(t *testing.T, zoo string, honest ...string) []backendtest.Case {
+	t.Helper()
+	cases, err := backendtest.LoadCases(zooDir + zoo + "/verdicts.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range honest {
+		cases = append(cases, backendtest.Case{Kernel: name, Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark})
+	}
+	// A fault of the template is in no file.
+	return slices.DeleteFunc(cases, func(c backendtest.Case) bool { return c.Kernel == "missing-key" })
+}
+
+// checkCase holds a judgment against the zoo's verdict.
+func checkCase(t *testing.T, j printed, c backendtest.Case) {
+	t.Helper()
+	for _, tool := range j.Description.Tools {
+		if tool.Name == c.Needs && tool.Missing != "" {
+			t.Skipf("without %s: %s", tool.Name, tool.Missing)
+		}
+	}
+	said := j.Reason
+	for _, s := range j.Result.Steps {
+		for _, e := range s.Evidence {
+			if e.Outcome == evaluator.Failed {
+				said += "\n" + e.Check + ": " + e.Detail
+			}
+		}
+	}
+	ends := append([]backendtest.Outcome{{Verdict: c.Verdict, Stage: c.Stage, Check: c.Check}}, c.Or...)
+	for _, end := range ends {
+		if j.Verdict == end.Verdict && j.Stage == end.Stage && strings.Contains(strings.ToLower(said), strings.ToLower(end.Check)) &&
+			(c.Slower == 0 || j.Verdict != evaluator.Correct || 1/j.Speedup >= c.Slower) {
+			return
+		}
+	}
+	t.Errorf("%s at %s, %.3fx: %s; want one of %+v, no faster than 1/%g", j.Verdict, j.Stage, j.Speedup, said, ends, c.Slower)
+}
+
+// TestJudgeZoo: each file of the zoo, by itself, gets the zoo's verdict.
+func TestJudgeZoo(t *testing.T) {
+	longtest.Skip(t, "judges the zoo")
+	needGCC(t)
+	for _, c := range zooCases(t, "zoo", "honest", "honest-twin", "honest-slow", "honest-threads") {
+		t.Run(c.Kernel, func(t *testing.T) {
+			checkCase(t, judgeFile(t, zooDir+"zoo/"+c.Kernel+".c", "--kernel", "zoo", "--kernels", zooDir+"zoo"), c)
+		})
+	}
+}
+
+// TestJudgeZooOnGPU: so do the kernels of the zoo for GPUs, each rendered into one file:
+// beside the template they are parts of one.
+func TestJudgeZooOnGPU(t *testing.T) {
+	longtest.Skip(t, "judges the zoo for GPUs")
+	needGCC(t)
+	needGPU(t)
+	d, err := kernels.LoadDir(zooDir + "zoo-cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range zooCases(t, "zoo-cuda", "honest", "honest-twin", "honest-slow") {
+		t.Run(c.Kernel, func(t *testing.T) {
+			g, err := space.FromMap(map[string]any{"KERNEL": c.Kernel, "SALT": 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := d.Implementations[0].Render(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkCase(t, judgeFile(t, writeKernel(t, c.Kernel, r), "--kernel", d.Name, "--kernels", d.Dir), c)
+		})
+	}
+}
+
+// TestJudgeRendered: what evotune wrote itself, in one file, is correct: the baseline and
+// a random genome of every implementation of every built-in kernel.
+func TestJudgeRendered(t *testing.T) {
+	longtest.Skip(t, "judges the built-in kernels")
+	needGCC(t)
+	builtin, err := fs.ReadDir(kernels.Builtin(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, backend := range kernels.Backends() {
+		t.Run(backend, func(t *testing.T) {
+			if backend == backendCUDA {
+				needGPU(t)
+			}
+			for _, e := range builtin {
+				d, err := kernels.Load(kernels.Builtin(), e.Name())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, im := range d.On(backend).Implementations {
+					t.Run(d.Name+" "+im.Name, func(t *testing.T) { judgeRendered(t, d, im) })
+				}
+			}
+		})
+	}
+}
+
+func judgeRendered(t *testing.T, d *kernels.Definition, im *kernels.Implementation) {
+	shape := im.Problem().ShapesFor(kernels.Tune)[:1]
+	space, err := d.Space([]*kernels.Implementation{im}, shape, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, err := im.Render(space.Random(rand.New(rand.NewSource(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{writeKernel(t, "random", random)}
+	if base, err := im.RenderBaseline(shape...); err == nil {
+		files = append(files, writeKernel(t, "baseline", base))
+	} else if !errors.Is(err, errors.ErrUnsupported) { // a routine of a library
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if j := judgeFile(t, file, "--kernel", d.Name); j.Verdict != evaluator.Correct || j.Finals == nil || j.Speedup <= 0 {
+			t.Errorf("%s (%s): %s at %s: %s", filepath.Base(file), random.Genome, j.Verdict, j.Stage, j.Reason)
+		}
+	}
+}

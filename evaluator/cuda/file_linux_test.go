@@ -1,0 +1,82 @@
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A finished kernel in a file of its own is judged as a candidate of its kernel is,
+// launched as its comments say, against the kernel's baseline or another file.
+func TestFileIsJudged(t *testing.T) {
+	dir, def := t.TempDir(), fakeDefinition(t)
+	file := func(t *testing.T, name, do, more string) kernels.File {
+		path := filepath.Join(dir, name)
+		text := "// do: " + do + " 1\n// evotune: grid = [\"int((N + 63)/64)\"]\n// evotune: block = [\"64\"]\n" + more +
+			"extern \"C\" __global__ void fake(int64_t N, const float *x, float *y) {}\n// " + name + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return kernels.File{Path: path}
+	}
+	open := func(t *testing.T, im *kernels.Implementation) (evaluator.Evaluator, genome.Genome) {
+		plan := fakePlan(t)
+		plan.Definition, plan.Implementations = im.Definition(), []*kernels.Implementation{im}
+		_, ev := openFakePlan(t, fakeOptions(t), plan)
+		space, err := im.Definition().Space(plan.Implementations, plan.Tune, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := space.FromMap(map[string]any{kernels.FileGene: im.Template})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ev, g
+	}
+	for _, c := range []struct {
+		do, more string
+		verdict  evaluator.Verdict
+		stage    evaluator.Stage
+	}{
+		{"nothing", "", evaluator.Correct, evaluator.StageBenchmark},
+		{"compile=error", "", evaluator.Compile, evaluator.StageCompile},
+		{"compile=stack", "// evotune: max_stack = 16\n", evaluator.Inspect, evaluator.StageInspect},
+		{"compile=stack", "// evotune: max_stack = 24\n", evaluator.Correct, evaluator.StageBenchmark},
+		{"nothing", "// evotune: shared = \"N - 1000000000\"\n", evaluator.Render, evaluator.StageCompile},
+	} {
+		t.Run(c.do+" "+string(c.verdict), func(t *testing.T) {
+			im, err := def.FromFile("cuda", file(t, "new.cu", c.do, c.more), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev, g := open(t, im)
+			if r := evaluate(t, ev, g); r.Verdict != c.verdict || r.Stage != c.stage {
+				t.Errorf("%s at %s: %s; want %s at %s", r.Verdict, r.Stage, r.Reason, c.verdict, c.stage)
+			}
+		})
+	}
+	old, err := def.FromFile("cuda", file(t, "old.cu", "nothing", ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := def.FromFile("cuda", file(t, "new.cu", "nothing", ""), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, g := open(t, im)
+	if d := ev.Describe(); d.Baseline != "old.cu" {
+		t.Errorf("the baseline is %s, want old.cu", d.Baseline)
+	}
+	f, err := ev.Finals(t.Context(), []genome.Genome{g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := f.Entries[0]; f.VsBaseline == nil || !(e.Fitness > 0) {
+		t.Errorf("finals of one file: %s: %s", e.Verdict, strings.TrimSpace(e.Reason))
+	}
+}

@@ -1,0 +1,487 @@
+package kernels
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// FileGene is the only parameter of an implementation that is one file: its name.
+const FileGene = "FILE"
+
+// A File is one finished kernel, to be judged as it is.
+//
+// What cannot be read from C stands in comments of the file, one line each:
+//
+//	// evotune: flags = ["-O3", "-march=native"]
+//	// evotune: grid = ["int((N + 255)/256)"]
+//
+// Each is a key of TOML with its value; [FileKeys] lists the keys.
+type File struct {
+	// Path is where it is. Files that it includes with quotes are taken from its
+	// folder and those below it.
+	Path string
+	// Flags and Threads go before what the file says of itself, or stand where it
+	// says nothing (Default). Nil and zero: nothing is given.
+	Flags   []string
+	Threads int
+	Default bool
+}
+
+// FileKeys lists what a file may say of itself, with what each key means.
+func FileKeys() [][2]string {
+	return [][2]string{
+		{"entry", "the function to call, where it has another name than the definition's"},
+		{"flags", "how to compile it"},
+		{"threads", "how many threads it uses, the caller's included"},
+		{"target", `CUDA: the least architecture, "sm_80", or the only one, "sm_90a"`},
+		{"grid", "CUDA: blocks along each axis, expressions over the dimensions"},
+		{"block", "CUDA: threads of a block along each axis"},
+		{"shared", "CUDA: bytes of dynamic shared memory"},
+		{"workspace", "CUDA: bytes of scratch memory, which the kernel gets as its last argument"},
+		{"where", "conditions over the dimensions that a shape must meet"},
+		{"require", "patterns of instructions that the compiled code must have"},
+		{"max_stack", "the largest stack frame, in bytes"},
+		{"max_registers", "CUDA: the most registers of a thread"},
+		{"max_spill", "CUDA: the most bytes that a thread spills"},
+	}
+}
+
+// Files of these names are evotune's own when a candidate is compiled.
+var ownFiles = regexp.MustCompile(`^(evotune_.*|kernel\.c)$`)
+
+// directive is a line by which a file says something of itself.
+var directive = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:`)
+
+// maxIncluded bounds the files that a file includes.
+const maxIncluded = 256
+
+// FromFile makes an implementation out of a file: one without a choice, whose
+// definition has the problem and the baseline of d. It is held to what every
+// implementation on the backend is held to: the diagnostics that block, forbidden
+// instructions, and the loosest of their bounds. What an implementation requires of
+// its own code is not asked of it. Unless the file says otherwise it has the entry of
+// the others, the flags that the baseline is compiled with, and one thread. The
+// baseline's warnings are always on, so that diagnostics can block.
+//
+// With a baseline that is not nil, that implementation takes the baseline's place.
+// The error is an *Error where the file is wrong.
+func (d *Definition) FromFile(backend string, f File, baseline *Implementation) (*Implementation, error) {
+	def := d.On(backend)
+	if len(def.Implementations) == 0 {
+		return nil, fmt.Errorf("the kernel %s has no implementation for the %s backend, and so no baseline there", d.Name, backend)
+	}
+	text, files, err := readKernel(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parseDocument(f.Path, directives(text))
+	if err != nil {
+		return nil, err
+	}
+	def.doc = doc
+	l := &loader{d: doc, def: def}
+	im := l.fromFile(backend, f)
+	if doc.err != nil {
+		return nil, doc.err
+	}
+	name := filepath.Base(f.Path)
+	im.Template, im.files, im.Include = name, files, slices.Sorted(maps.Keys(files))
+	im.Parameters = []genome.Gene{{Name: FileGene, Values: []genome.Value{genome.Str(name)}}}
+	im.main = &unit{file: f.Path, text: text}
+	if quotable(name) { // so that compilers and sanitizers name the file
+		im.main.text = "#line 1 \"" + name + "\"\n" + text
+	}
+	if baseline != nil {
+		im.baseline = &Baseline{Kind: BaselineGenome, Genome: map[string]any{FileGene: baseline.Template}, owner: baseline}
+	}
+	def.Implementations = append([]*Implementation{im}, def.Implementations...)
+	return im, nil
+}
+
+func quotable(name string) bool {
+	return !strings.ContainsAny(name, `"\`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// directives is a text of the same lines and columns that holds nothing but what the
+// file says of itself.
+func directives(text string) []byte {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if at := directive.FindStringIndex(line); at != nil {
+			lines[i] = strings.Repeat(" ", at[1]) + line[at[1]:]
+		} else {
+			lines[i] = "\n"
+		}
+	}
+	return []byte(strings.Join(lines, ""))
+}
+
+// fromFile reads what the file says of itself.
+func (l *loader) fromFile(backend string, f File) *Implementation {
+	others := l.def.Implementations
+	base := others[0].Baseline().owner
+	keys := make([]string, 0, len(FileKeys()))
+	for _, k := range FileKeys() {
+		keys = append(keys, k[0])
+	}
+	t := l.d.table(l.d.root, "the file", keys...)
+	im := &Implementation{
+		definition: l.def, node: l.d.root, Name: "file", Backend: backend, Target: base.Target, Entry: base.Entry,
+		params: map[string]*node{}, whens: map[string]*expression{},
+	}
+	im.hold(others)
+	if text, e := t.text("entry"); e != nil {
+		// Unlike a definition's, it may begin with evotune_, as exported kernels do.
+		if im.Entry = text; !identifier.MatchString(text) || slices.Contains(keywords, text) {
+			l.d.fail(e.at, "entry %q cannot be the name of a function", text)
+		}
+	}
+	if text, e := t.text("target"); e != nil {
+		if im.Target = text; backend != "cuda" || !architecture.MatchString(text) {
+			l.d.fail(e.at, `target %q: CUDA kernels have one, such as "sm_80" or "sm_90a"`, text)
+		}
+	}
+	said := t.texts("flags")
+	for _, e := range said {
+		if !compilerFlag(backend, e.str) {
+			l.d.fail(e.at, "flag %q: a file may ask for optimization, a language standard, macros, warnings and machine features, and for nothing that reads or writes other files or switches a check off", e.str)
+		}
+	}
+	usual := []string{"-O3", "-march=native"}
+	if r, err := others[0].RenderBaseline(l.def.Problem.ShapesFor(Tune)[0]); err == nil {
+		usual = r.Flags
+	} else if backend != "cpu" {
+		usual = nil
+	}
+	flags := strs(said)
+	switch {
+	case f.Flags != nil && (t.n.children["flags"] == nil || !f.Default):
+		flags = f.Flags
+	case t.n.children["flags"] == nil:
+		flags = usual
+	}
+	flags = slices.Clone(flags)
+	for _, flag := range usual { // without its warnings no diagnostic could block
+		if strings.HasPrefix(flag, "-W") && !slices.Contains(flags, flag) {
+			flags = append(flags, flag)
+		}
+	}
+	for _, flag := range flags {
+		im.Flags = append(im.Flags, flag)
+		im.flags = append(im.flags, &unit{file: l.d.file, text: flag})
+	}
+	threads := int64(1)
+	if e := t.get("threads", integerNode); e != nil {
+		if threads = e.integer; threads < 1 || threads > maxThreads {
+			l.d.fail(e.at, "threads is %d, expected 1 to %d", threads, maxThreads)
+		}
+	}
+	if f.Threads > 0 && (t.n.children["threads"] == nil || !f.Default) {
+		threads = int64(f.Threads)
+	}
+	if threads > 1 {
+		im.ThreadsExpr = strconv.FormatInt(threads, 10)
+		im.threads = l.compile(&node{kind: stringNode, str: im.ThreadsExpr}, nil)
+	}
+	env := map[string]any{}
+	for _, dim := range l.def.Problem.Dims {
+		env[dim] = 1
+	}
+	all := defaultLimits()
+	maps.Copy(all, env)
+	for _, e := range t.texts("where") {
+		im.Constraints = append(im.Constraints, genome.Constraint{Expr: e.str, Why: l.d.file + " says so"})
+		im.checks, im.sparing = append(im.checks, l.compile(e, all)), append(im.sparing, false)
+	}
+	for _, e := range t.texts("require") {
+		im.Binary.Require = append(im.Binary.Require, Requirement{Pattern: l.pattern(e)})
+	}
+	bound := func(key string, to **int64) {
+		e := t.get(key, integerNode)
+		switch {
+		case e == nil:
+		case backend == "cpu" && key != "max_stack":
+			l.d.fail(e.key, "%s means nothing in a kernel for the CPU: remove it", key)
+		case e.integer < 0:
+			l.d.fail(e.at, "%s is %d, expected at least 0", key, e.integer)
+		default:
+			*to = &e.integer
+		}
+	}
+	bound("max_stack", &im.Binary.MaxStack)
+	bound("max_registers", &im.Binary.MaxRegisters)
+	bound("max_spill", &im.Binary.MaxSpill)
+	l.fileLaunch(t, im, env)
+	return im
+}
+
+// fileLaunch reads the launch geometry.
+func (l *loader) fileLaunch(t table, im *Implementation, env map[string]any) {
+	geometry := []string{"grid", "block", "shared", "workspace"}
+	for _, key := range geometry {
+		n := t.n.children[key]
+		if n != nil && im.Backend == "cpu" {
+			l.d.fail(n.key, "%s means nothing in a kernel for the CPU, which is called once: remove it", key)
+		}
+	}
+	if im.Backend == "cpu" || l.d.err != nil {
+		return
+	}
+	for _, key := range geometry[:2] {
+		if t.n.children[key] == nil {
+			l.d.err = &Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
+				`it does not say how it is launched: add a line such as // evotune: %s = ["256"], with one to three expressions over %s`, key, strings.Join(l.def.Problem.Dims, ", "))}
+			return
+		}
+	}
+	im.Launch = l.geometry(t, env)
+	if text, e := t.text("shared"); e != nil {
+		im.Launch.Shared, im.Launch.shared = text, l.compile(e, env)
+	}
+	if text, e := t.text("workspace"); e != nil {
+		im.Launch.Workspace, im.Launch.workspace = text, l.compile(e, env)
+	}
+}
+
+// hold holds an implementation to what all of the others are held to.
+func (im *Implementation) hold(others []*Implementation) {
+	common := func(of func(*Implementation) []*regexp.Regexp) (list []*regexp.Regexp) {
+		for _, re := range of(others[0]) {
+			if !slices.ContainsFunc(others, func(o *Implementation) bool {
+				return !slices.ContainsFunc(of(o), func(r *regexp.Regexp) bool { return r.String() == re.String() })
+			}) {
+				list = append(list, re)
+			}
+		}
+		return list
+	}
+	loosest := func(of func(*Binary) *int64) *int64 {
+		most := of(&others[0].Binary)
+		for _, o := range others {
+			if b := of(&o.Binary); b == nil || most == nil {
+				return nil
+			} else if *b > *most {
+				most = b
+			}
+		}
+		return most
+	}
+	im.Blocking = common(func(o *Implementation) []*regexp.Regexp { return o.Blocking })
+	im.Binary.Forbid = common(func(o *Implementation) []*regexp.Regexp { return o.Binary.Forbid })
+	im.Binary.MaxStack = loosest(func(b *Binary) *int64 { return b.MaxStack })
+	im.Binary.MaxRegisters = loosest(func(b *Binary) *int64 { return b.MaxRegisters })
+	im.Binary.MaxSpill = loosest(func(b *Binary) *int64 { return b.MaxSpill })
+}
+
+// readKernel reads a file and those that it includes from its folder.
+func readKernel(file string) (text string, files map[string]string, err error) {
+	advice := "name a file in C or CUDA that you can read"
+	read := func(fsys fs.FS, name string) (string, error) { return readFile(fsys, name, maxSource) }
+	dir, name := filepath.Split(file)
+	if dir == "" {
+		dir = "."
+	}
+	if text, err = read(os.DirFS(dir), name); err != nil {
+		return "", nil, unreadable(file, err, advice)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", nil, unreadable(file, err, advice)
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	files = map[string]string{}
+	size := len(text)
+	var include func(from, text string) error
+	include = func(from, text string) error {
+		for _, m := range localInclude.FindAllStringSubmatch(text, -1) {
+			// As compilers look: beside the file that includes, then beside the kernel. What
+			// is not there may stand in a branch that is not compiled: they will say.
+			for _, name := range []string{path.Join(path.Dir(from), m[1]), path.Clean(m[1])} {
+				if _, have := files[name]; have || !fs.ValidPath(name) || m[1] == HeaderFile {
+					break
+				}
+				body, err := read(root.FS(), name)
+				if errors.Is(err, fs.ErrNotExist) {
+					continue
+				}
+				if err == nil && ownFiles.MatchString(name) {
+					err = errors.New("evotune has a file of this name: rename it")
+				}
+				if err != nil {
+					return unreadable(filepath.Join(dir, name), err, "it is included by "+filepath.Join(dir, from))
+				}
+				files[name] = body
+				if size += len(body); len(files) > maxIncluded || size > maxFile {
+					return &Error{File: file, Err: ErrDefinition, Msg: fmt.Sprintf("it includes more than %d files or %d bytes", maxIncluded, maxFile)}
+				}
+				if err := include(name, body); err != nil {
+					return err
+				}
+				break
+			}
+		}
+		return nil
+	}
+	return text, files, include(name, text)
+}
+
+var (
+	architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
+	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
+	// These read or write files, run programs, or take code away from a sanitizer.
+	refusedFlag = regexp.MustCompile(`^-(mllvm|f(no-)?(plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
+	cudaFlag    = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
+		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
+		`(-Xptxas|--ptxas-options)=-(O[0-4]|v|d[ls]cm=[a-z]+)|-[DU][A-Za-z_]\w*(=.*)?)$`)
+)
+
+// compilerFlag tells whether a file may ask its compiler for it.
+func compilerFlag(backend, flag string) bool {
+	if backend == "cuda" {
+		return cudaFlag.MatchString(flag)
+	}
+	return cFlag.MatchString(flag) && !refusedFlag.MatchString(flag)
+}
+
+// Prototype declares the entry, with a semicolon.
+func (im *Implementation) Prototype() string {
+	for line := range strings.Lines(Header(im.Problem(), im)) {
+		if strings.Contains(line, " "+im.Entry+"(") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "" // every header has it
+}
+
+// Directives are the lines by which a file with the candidate's source says of itself
+// what [Definition.FromFile] asks: entry is what the function is called there.
+func (r Rendered) Directives(entry string) string {
+	im := r.Implementation
+	var b strings.Builder
+	say := func(key string, value string) { fmt.Fprintf(&b, "// evotune: %s = %s\n", key, value) }
+	list := func(key string, texts []string) {
+		quoted := make([]string, len(texts))
+		for i, t := range texts {
+			quoted[i] = quoteTOML(t)
+		}
+		say(key, "["+strings.Join(quoted, ", ")+"]")
+	}
+	say("entry", quoteTOML(entry))
+	list("flags", r.Flags)
+	if r.Threads > 1 {
+		say("threads", strconv.Itoa(r.Threads))
+	}
+	if l := im.Launch; l != nil {
+		say("target", quoteTOML(im.Target))
+		fill := func(src []string) (out []string) {
+			for _, s := range src {
+				out = append(out, im.over(s, r.Genome))
+			}
+			return out
+		}
+		list("grid", fill(l.Grid))
+		list("block", fill(l.Block))
+		for _, s := range [][2]string{{"shared", l.Shared}, {"workspace", l.Workspace}} {
+			if s[1] != "" {
+				say(s[0], quoteTOML(im.over(s[1], r.Genome)))
+			}
+		}
+	}
+	genes := r.Genome.Map()
+	var where []string
+	for i, e := range im.checks {
+		dims, active := false, true
+		for _, n := range e.prog.Names() {
+			_, gene := im.params[n]
+			_, has := genes[n]
+			dims, active = dims || slices.Contains(im.Problem().Dims, n), active && (!gene || has)
+		}
+		if dims && active && !im.sparing[i] {
+			where = append(where, im.over(im.Constraints[i].Expr, r.Genome))
+		}
+	}
+	if where != nil {
+		list("where", where)
+	}
+	if r.Require != nil {
+		var patterns []string
+		for _, re := range r.Require {
+			patterns = append(patterns, re.String())
+		}
+		list("require", patterns)
+	}
+	return b.String()
+}
+
+var word = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*`)
+
+// over is an expression of the implementation with the genome's values in the place of
+// the parameters. One that does not exist in the genome cannot decide anything, and
+// gets its first value.
+func (im *Implementation) over(src string, g genome.Genome) string {
+	genes := g.Map()
+	src = word.ReplaceAllStringFunc(src, func(name string) string {
+		i := slices.IndexFunc(im.Parameters, func(p genome.Gene) bool { return p.Name == name })
+		if i < 0 {
+			return name
+		}
+		v, ok := genes[name]
+		if !ok {
+			v = im.Parameters[i].Values[0].Any()
+		}
+		switch x := v.(type) {
+		case string:
+			if !strings.ContainsAny(x, `'\`) {
+				return "'" + x + "'" // readable within a string of TOML
+			}
+			return strconv.Quote(x)
+		case float64:
+			text := strconv.FormatFloat(x, 'f', -1, 64)
+			if !strings.Contains(text, ".") {
+				text += ".0"
+			}
+			return "(" + text + ")"
+		case int64:
+			if x < 0 {
+				return fmt.Sprintf("(%d)", x)
+			}
+		}
+		return fmt.Sprint(v)
+	})
+	if e, err := genome.CompileExpr(src, nil); err == nil { // nothing is left to depend on
+		if n, err := e.Int(nil); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return src
+}
+
+// quoteTOML writes a text as a string of TOML, on one line.
+func quoteTOML(s string) string {
+	switch printable := !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); {
+	case printable && !strings.ContainsAny(s, `"\`):
+		return `"` + s + `"`
+	case printable && !strings.Contains(s, "'"):
+		return "'" + s + "'"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string always encodes
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
