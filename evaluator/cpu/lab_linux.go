@@ -132,7 +132,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if h.tool, err = newToolchain(ctx, o.Compiler, h.launcher, c, max(o.Timeout, time.Minute)); err != nil {
 		return nil, err
 	}
-	h.tool.lockIn(ctx, flagPaths(plan.Implementations))
+	var flags []string
+	for _, im := range plan.Implementations {
+		flags = append(flags, im.Flags...)
+	}
+	h.tool.lockIn(ctx, programs.FlagPaths(flags))
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)

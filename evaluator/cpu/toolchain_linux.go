@@ -20,7 +20,6 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
-	"github.com/evotune/evotune/kernels"
 )
 
 // compilerMemory bounds the address space of a compiler: a candidate that
@@ -116,24 +115,6 @@ func (t *toolchain) lockIn(ctx context.Context, more []string) {
 		t.unjailed = fmt.Sprintf("%s does not work with Landlock (%s): candidates can read the user's files when they run, and when they are compiled", t.path, plain.Line(err.Error()))
 	}
 }
-
-// flagPaths lists what implementations name in their compiler's flags by
-// absolute paths: folders of headers and libraries.
-func flagPaths(list []*kernels.Implementation) []string {
-	var paths []string
-	for _, im := range list {
-		for _, f := range im.Flags {
-			for part := range strings.FieldsFuncSeq(f, func(r rune) bool { return r == ',' || r == '=' }) {
-				if m := pathFlag.FindString(part); m != "" {
-					paths = append(paths, m[strings.IndexByte(m, '/'):])
-				}
-			}
-		}
-	}
-	return paths
-}
-
-var pathFlag = regexp.MustCompile(`^(?:-[A-Za-z]*)?/[^{}]+$`)
 
 // native spells out what -march=native means to the compiler on this machine, so
 // that the same code can be made elsewhere. It is nil for machines whose

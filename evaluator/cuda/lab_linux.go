@@ -130,7 +130,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if h.workerPath, err = findWorker(o.Worker); err != nil {
 		return nil, err
 	}
-	h.toolkit = findToolkit(ctx, o, h.launcher)
+	var flags []string
+	for _, im := range plan.Implementations {
+		flags = append(flags, im.Flags...)
+	}
+	h.toolkit = findToolkit(ctx, o, h.launcher, flags...)
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		return nil, err

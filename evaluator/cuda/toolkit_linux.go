@@ -32,9 +32,9 @@ type toolkit struct {
 	unjailed string
 }
 
-// lockIn makes the jail: the folders of what was found, and those of the
-// compiler that nvcc runs on the host.
-func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher) {
+// lockIn makes the jail: the folders of what was found, those of the compiler
+// that nvcc runs on the host, and what definitions name in their flags.
+func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []string) {
 	if process.Landlock() == 0 {
 		t.unjailed = process.NoLandlock
 		return
@@ -59,7 +59,7 @@ func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher) {
 			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
 		}
 	}
-	t.jail = process.NewJail(append(folders, "/etc/nvcc.profile")...)
+	t.jail = process.NewJail(slices.Concat(folders, process.FlagPaths(flags), []string{"/etc/nvcc.profile"})...)
 }
 
 // locked says whether compilers are locked in, as the tool "landlock".
@@ -71,8 +71,9 @@ func (t *toolkit) locked() evaluator.Tool {
 }
 
 // findToolkit looks where toolkits are installed: beside nvcc, in the usual
-// folders, in Python's packages, and where the linker looks.
-func findToolkit(ctx context.Context, o Options, l *process.Launcher) *toolkit {
+// folders, in Python's packages, and where the linker looks. Flags are those of
+// definitions.
+func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...string) *toolkit {
 	t := &toolkit{}
 	roots := toolkitRoots(o)
 	bins := make([]string, 0, len(roots))
@@ -118,7 +119,7 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher) *toolkit {
 			t.includes = append(t.includes, d)
 		}
 	}
-	t.lockIn(ctx, l)
+	t.lockIn(ctx, l, flags)
 	return t
 }
 

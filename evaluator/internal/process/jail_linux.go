@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -240,6 +241,22 @@ func (l *Launcher) jailer(cmd *exec.Cmd, j *Jail, result chan<- error) {
 	case <-l.done:
 	}
 }
+
+// FlagPaths lists what a compiler's flags name by absolute paths: folders of
+// headers and libraries.
+func FlagPaths(flags []string) []string {
+	var paths []string
+	for _, f := range flags {
+		for part := range strings.FieldsFuncSeq(f, func(r rune) bool { return r == ',' || r == '=' }) {
+			if pathFlag.MatchString(part) {
+				paths = append(paths, part[strings.IndexByte(part, '/'):])
+			}
+		}
+	}
+	return paths
+}
+
+var pathFlag = regexp.MustCompile(`^(?:-[A-Za-z]*)?/[^{}]+$`)
 
 // CompilerFolders asks a C compiler where it looks for programs, libraries and
 // headers.

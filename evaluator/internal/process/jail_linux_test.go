@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,13 @@ func TestNewJail(t *testing.T) {
 	}
 	if list := (&Jail{Read: []string{"/a"}, Write: []string{"/b"}}).List(); list != "r/a:w/b" {
 		t.Errorf("list %q", list)
+	}
+}
+
+func TestFlagPaths(t *testing.T) {
+	got := FlagPaths([]string{"-O3", "-I/opt/a/include", "-isystem", "/opt/b", "-Wl,-rpath,/opt/c/lib", "--sysroot=/opt/d", "-I{{.X}}", "-L/opt/{{.Y}}", "-Isub", "-DA=b/c"})
+	if want := []string{"/opt/a/include", "/opt/b", "/opt/c/lib", "/opt/d"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
