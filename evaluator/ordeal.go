@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	text "github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
@@ -111,10 +112,11 @@ func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		case try < infrastructureRetries:
 			continue
 		default:
-			r.Verdict, r.Stage, r.Reason = Infrastructure, failed.stage, failed.err.Error()
+			why := text.Text(failed.err.Error())
+			r.Verdict, r.Stage, r.Reason = Infrastructure, failed.stage, why
 			r.Fitness, r.Timings = 0, nil
 			r.Steps = append(r.Steps, Step{Stage: failed.stage, Outcome: NotRun, Elapsed: failed.elapsed, Evidence: []Evidence{{
-				Check: "infrastructure", Outcome: NotRun, Value: float64(try + 1), Unit: "attempts", Detail: failed.err.Error(),
+				Check: "infrastructure", Outcome: NotRun, Value: float64(try + 1), Unit: "attempts", Detail: why,
 			}}})
 		}
 		r.Cost = time.Since(start)
@@ -144,6 +146,7 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 	if err != nil {
 		return false, &stageError{stage, elapsed, err}
 	}
+	out.Reason, out.Evidence = text.Text(out.Reason), plainEvidence(out.Evidence)
 	step := Step{Stage: stage, Outcome: Passed, Elapsed: elapsed, Evidence: out.Evidence}
 	ran := func(e Evidence) bool { return e.Outcome != NotRun }
 	switch {
@@ -159,6 +162,15 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 	r.Stage = stage
 	r.Steps = append(r.Steps, step)
 	return out.Verdict == "", nil
+}
+
+// plainEvidence strips what candidates and their tools have written: nothing in a
+// result commands the terminal that it is printed on.
+func plainEvidence(list []Evidence) []Evidence {
+	for i := range list {
+		list[i].Detail = text.Text(list[i].Detail)
+	}
+	return list
 }
 
 // evaluate makes one attempt.
@@ -416,7 +428,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 			}
 		}
 		if out.Verdict != "" {
-			e.Verdict, e.Reason = out.Verdict, out.Reason
+			e.Verdict, e.Reason = out.Verdict, text.Text(out.Reason)
 			continue
 		}
 		bins, of = append(bins, bin), append(of, i)
@@ -440,11 +452,11 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	var ranked []int
 	for n, d := range entries {
 		e := &f.Entries[of[n]]
-		e.Verdict, e.Reason = d.Verdict, d.Reason
+		e.Verdict, e.Reason = d.Verdict, text.Text(d.Reason)
 		if e.Verdict == "" {
 			e.Verdict = Correct
 		}
-		e.Timings, e.HeldOut, e.Evidence = d.Timings, d.HeldOut, d.Evidence
+		e.Timings, e.HeldOut, e.Evidence = d.Timings, d.HeldOut, plainEvidence(d.Evidence)
 		if e.Verdict != Correct {
 			continue
 		}

@@ -5,10 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // The protocol between evotune and native/harness.c: sequenced packets over a
@@ -109,19 +108,8 @@ func parseAnswer(p []byte) (answer, error) {
 	} else {
 		return answer{}, fmt.Errorf("%w: its text does not end", errAnswer)
 	}
-	a.Text = printable(string(text))
+	a.Text = plain.Line(string(text))
 	return a, nil
-}
-
-// printable makes one harmless line of text that a candidate may have written.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
 }
 
 // A command is what evotune tells the harness.

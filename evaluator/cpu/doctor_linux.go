@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -49,6 +50,14 @@ func (h *lab) findTools(ctx context.Context) error {
 		box.Version = "filters work"
 	}
 	h.tools = append(h.tools, box)
+	locked := evaluator.Tool{Name: "landlock", Missing: h.tool.unjailed}
+	switch {
+	case !h.sandbox:
+		locked.Missing = "switched off: candidates can read the user's files"
+	case locked.Missing == "":
+		locked.Version = fmt.Sprintf("version %d", programs.Landlock())
+	}
+	h.tools = append(h.tools, locked)
 
 	valgrind := lookTool("valgrind")
 	memcheck := memcheckFlavour(valgrind)
@@ -79,13 +88,16 @@ func (h *lab) findTools(ctx context.Context) error {
 			path, err := h.tool.buildHarness(ctx, &f, h.scratch)
 			if err == nil {
 				h.harness[f.name] = path
-				_, err = h.try(ctx, &f)
+				var filtered bool
+				if filtered, err = h.try(ctx, &f); err == nil && sandboxed && !filtered {
+					err = errors.New("system calls are not filtered in it")
+				}
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if err != nil {
-				t.Missing = fmt.Sprintf("it does not work here (%s): %s", printable(firstLine(err.Error())), c.cost)
+				t.Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(firstLine(err.Error())), c.cost)
 				h.log.Warn("sanitizer does not work", "tool", f.name, "error", err)
 			} else {
 				h.flavours = append(h.flavours, f)
@@ -117,7 +129,7 @@ func (h *lab) toolVersion(ctx context.Context, path string) string {
 	if err != nil {
 		return ""
 	}
-	return printable(firstLine(string(text)))
+	return plain.Line(firstLine(string(text)))
 }
 
 // try runs a trivial candidate in a flavour and says whether its process was
@@ -155,7 +167,7 @@ func (h *lab) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
 func describeFailure(err error) error {
 	var f *evaluator.Fault
 	if errors.As(err, &f) && strings.TrimSpace(f.Log) != "" {
-		return fmt.Errorf("%w: %s", err, printable(firstLine(strings.TrimSpace(f.Log))))
+		return fmt.Errorf("%w: %s", err, plain.Line(firstLine(strings.TrimSpace(f.Log))))
 	}
 	return err
 }
@@ -173,12 +185,14 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	h := &lab{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
 	defer h.launcher.Close()
+	defer func() { _ = c.Close() }() // its folder is removed as well
 	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
 		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
 	}
+	h.tool.lockIn(ctx, nil)
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, dir); err != nil {
-		return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + printable(err.Error()) + "; apt-get install libc6-dev"}}
+		return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + plain.Line(err.Error()) + "; apt-get install libc6-dev"}}
 	}
 	if err := h.findTools(ctx); err != nil {
 		return append(h.tools, evaluator.Tool{Name: "harness", Missing: err.Error()})

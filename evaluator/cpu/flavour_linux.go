@@ -19,6 +19,9 @@ import (
 //go:embed native/harness.c
 var harnessSource string
 
+//go:embed native/jail.h
+var jailSource string
+
 // A flavour is one way to build and run a candidate.
 type flavour struct {
 	name string
@@ -99,7 +102,7 @@ func memcheckFlavour(valgrind string) flavour {
 			"--track-origins=no", "--leak-check=no", "--num-callers=8", "--vgdb=no",
 			"--malloc-fill=0xff", "--free-fill=0xfe", "--max-threads=1100",
 		},
-		heap: true, exit: findingStatus,
+		heap: true, sandbox: true, exit: findingStatus,
 	}
 }
 
@@ -160,7 +163,8 @@ func (f *flavour) compilation(src *kernels.Rendered, glueText string) compilatio
 	args = append(args, f.args...)
 	// Headers come in before the source, and a source that asks for the GNU
 	// extensions on its first line would ask too late.
-	args = append(args, "-D_GNU_SOURCE=", "-shared", "-fPIC", "-I.", "-include", "evotune_kernel.h", "kernel.c", "evotune_glue.c")
+	// What depends on the date is another binary whenever it is built.
+	args = append(args, "-Werror=date-time", "-D_GNU_SOURCE=", "-shared", "-fPIC", "-I.", "-include", "evotune_kernel.h", "kernel.c", "evotune_glue.c")
 	args = append(args, libraries...)
 	args = append(args, "-lm", "-pthread", "-Wl,--build-id=none")
 	if f.name == "clean" {
@@ -175,7 +179,7 @@ func (f *flavour) compilation(src *kernels.Rendered, glueText string) compilatio
 func (t *toolchain) buildHarness(ctx context.Context, f *flavour, dir string) (string, error) {
 	args := append([]string{"-O2", "-g0", "-Wl,-z,now"}, f.harness...)
 	args = append(args, "harness.c", "-ldl", "-pthread")
-	out, err := t.compile(ctx, compilation{files: map[string]string{"harness.c": harnessSource}, args: args})
+	out, err := t.compile(ctx, compilation{files: map[string]string{"harness.c": harnessSource, "jail.h": jailSource}, args: args})
 	if err != nil {
 		return "", fmt.Errorf("building the harness (%s): %w", f.name, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // codeHash hashes everything of a shared object that the loader uses: the segments
@@ -109,8 +110,14 @@ func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCount
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("writing a binary for objdump: %w", err)
 	}
-	text, err := runTool(ctx, h.launcher, h.options.Timeout, h.scratch, disassemblyLimit, h.objdump,
-		"--disassemble", "--no-show-raw-insn", "--section=.text", f.Name())
+	c := programs.Command{
+		Path: h.objdump, Args: []string{"--disassemble", "--no-show-raw-insn", "--section=.text", f.Name()},
+		Timeout: h.options.Timeout, Memory: compilerMemory, Output: disassemblyLimit,
+	}
+	if h.tool.jail != nil {
+		c.Jail = h.tool.jail.With([]string{h.objdump, f.Name()}, nil)
+	}
+	text, err := h.launcher.Run(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("running objdump: %w", err)
 	}

@@ -132,6 +132,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if h.tool, err = newToolchain(ctx, o.Compiler, h.launcher, c, max(o.Timeout, time.Minute)); err != nil {
 		return nil, err
 	}
+	var flags []string
+	for _, im := range plan.Implementations {
+		flags = append(flags, im.Flags...)
+	}
+	h.tool.lockIn(ctx, programs.FlagPaths(flags))
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)
@@ -212,7 +217,7 @@ func (h *lab) describe() {
 	h.desc = d
 	parts := []string{
 		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource),
+		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource),
 	}
 	for _, s := range h.problem.shapes() {
 		parts = append(parts, s.shape.Name, fmt.Sprint(s.dims))
@@ -236,10 +241,7 @@ func (h *lab) Close() error {
 	h.calls.Wait()
 	h.timing.close()
 	h.launcher.Close()
-	if h.scratch != "" {
-		return os.RemoveAll(h.scratch)
-	}
-	return nil
+	return h.cache.Close()
 }
 
 // Build implements [evaluator.Lab]. The sanitizer flavours are compiled by
@@ -397,9 +399,24 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 	}
 	defer discard(file)
 	memory := h.options.MemoryLimit + int64(threads)*(64<<20)
+	// Nobody's files but those that a tool makes while it starts.
+	temporary := filepath.Join(h.scratch, "tmp")
+	if err := os.MkdirAll(temporary, 0o755); err != nil {
+		return nil, fmt.Errorf("a folder for temporary files: %w", err)
+	}
+	var jail *programs.Jail
+	wrapper := f.wrapper
+	if h.sandbox && h.tool.jail != nil {
+		jail = h.tool.jail.With([]string{h.harness[f.name]}, nil)
+		if wrapper != nil {
+			outer := jail.With([]string{filepath.Dir(wrapper[0])}, []string{temporary})
+			wrapper = slices.Concat([]string{h.harness["clean"], "exec", outer.List()}, wrapper)
+			jail = nil
+		}
+	}
 	p, err := startProcess(ctx, h.launcher, runSpec{
-		harness: h.harness[f.name], wrapper: f.wrapper, object: file, arena: a,
-		env: append(slices.Clone(f.env), env...), scratch: h.scratch,
+		harness: h.harness[f.name], wrapper: wrapper, object: file, arena: a, jail: jail,
+		env: append(slices.Clone(f.env), env...), scratch: temporary,
 		sandbox: f.sandbox && h.sandbox, limits: f.limits, heap: f.heap, guards: f.guards, fixedMaps: f.fixedMaps,
 		memory: memory, deadline: max(h.options.Timeout, 20*time.Second),
 		cpu: time.Duration(math.Min(float64(h.options.Timeout)*float64(max(threads, 1))*20, float64(24*time.Hour))),

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // Sanitizers implements [evaluator.Lab].
@@ -37,6 +39,9 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	f := &h.flavours[i]
 	if tool == tsanName && c.src.Threads <= 1 {
 		return evaluator.Findings{NotRun: "the definition declares one thread"}, nil
+	}
+	if tool == memcheckName && c.src.Threads > 1 && h.sandbox && (h.tool.jail == nil || !programs.ConfinesSignals()) {
+		return evaluator.Findings{NotRun: "several threads under valgrind could signal evotune on this kernel (Landlock 6, Linux 6.12, confines them)"}, nil
 	}
 	ctx, leave, err := h.enter(ctx)
 	if err != nil {
@@ -176,7 +181,7 @@ func finding(flavour, log string) (name, line string) {
 			if short := address.ReplaceAllString(s, ""); short != "" {
 				s = short
 			}
-			return printable(s)
+			return plain.Line(s)
 		}
 		return ""
 	}

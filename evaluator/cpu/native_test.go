@@ -35,7 +35,7 @@ func TestNative(t *testing.T) {
 		t.Fatalf("%q", args)
 	}
 	macros := func(args ...string) string {
-		text, err := tool.command(t.Context(), "", tool.path, append(args, "-dM", "-E", "-x", "c", os.DevNull)...)
+		text, err := tool.command(t.Context(), tool.path, append(args, "-dM", "-E", "-x", "c", os.DevNull)...)
 		if err != nil {
 			t.Fatalf("%q: %v\n%s", args, err, text)
 		}

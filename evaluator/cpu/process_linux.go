@@ -38,6 +38,7 @@ type runSpec struct {
 	env       []string // added to a minimal environment
 	scratch   string   // folder for temporary files of tools
 	sandbox   bool
+	jail      *programs.Jail // paths, where the harness locks itself in
 	limits    bool
 	heap      bool
 	guards    bool
@@ -115,6 +116,12 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	if spec.heap {
 		options += "h"
 	}
+	if spec.wrapper != nil {
+		options += "v"
+		if programs.ConfinesSignals() {
+			options += "c"
+		}
+	}
 	if spec.guards {
 		options += "g"
 	}
@@ -124,6 +131,9 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		strconv.FormatInt(spec.memory, 10),
 		strconv.FormatInt(int64(spec.cpu/time.Second)+1, 10),
 		options+".")
+	if spec.jail != nil {
+		args = append(args, spec.jail.List())
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{

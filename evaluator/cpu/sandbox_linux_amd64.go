@@ -12,6 +12,12 @@ func init() {
 		unix.SYS_RENAME: {"rename", "rename a file"},
 		unix.SYS_MKDIR:  {"mkdir", writeFileAct},
 		unix.SYS_RMDIR:  {"rmdir", "remove a file"},
+		unix.SYS_PIPE:   {"pipe", "open a pipe"},
+		unix.SYS_ALARM:  {"alarm", "have a signal sent later"},
+		unix.SYS_CHMOD:  {"chmod", changeFileAct},
+		unix.SYS_CHOWN:  {"chown", changeFileAct},
+		unix.SYS_UTIME:  {"utime", changeFileAct},
+		unix.SYS_UTIMES: {"utimes", changeFileAct},
 	} {
 		deniedCalls[call] = c
 	}

@@ -18,12 +18,21 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // compilerMemory bounds the address space of a compiler: a candidate that
 // unrolls without end must not take the machine with it.
 const compilerMemory = 6 << 30
+
+// objectLimit bounds each file that a compiler writes, in bytes, and
+// compilerCPU the processor time of each of its processes, however busy the
+// machine is.
+const (
+	objectLimit = 64 << 20
+	compilerCPU = 30 * time.Second
+)
 
 // A toolchain is one C compiler.
 type toolchain struct {
@@ -37,6 +46,10 @@ type toolchain struct {
 	launcher *programs.Launcher
 	cache    *cache.Cache
 	timeout  time.Duration
+	// jail is what it may reach while it compiles; nil where it is not locked
+	// in, and unjailed says why.
+	jail     *programs.Jail
+	unjailed string
 }
 
 // findCompiler resolves Options.Compiler.
@@ -68,13 +81,13 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 		return nil, err
 	}
 	t := &toolchain{path: path, launcher: l, cache: c, timeout: timeout}
-	version, err := t.command(ctx, "", path, "--version")
+	version, err := t.command(ctx, path, "--version")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
 	}
 	t.version, _, _ = strings.Cut(string(version), "\n")
 	t.clang = strings.Contains(t.version, "clang")
-	machine, err := t.command(ctx, "", path, "-dumpmachine")
+	machine, err := t.command(ctx, path, "-dumpmachine")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, path, err)
 	}
@@ -86,6 +99,23 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 	return t, nil
 }
 
+// lockIn has candidates compiled in a jail that holds the compiler's own folders
+// and some more, if that works here.
+func (t *toolchain) lockIn(ctx context.Context, more []string) {
+	if programs.Landlock() == 0 {
+		t.unjailed = programs.NoLandlock
+		return
+	}
+	t.jail = programs.NewJail(append(programs.CompilerFolders(ctx, t.launcher, t.path), more...)...)
+	identity := t.identity
+	t.identity = cache.Key(identity, "jailed")
+	trial := map[string]string{"trial.c": "#include <math.h>\n#include <stdio.h>\nint main(void) { return printf(\"%f\", cos(0)) < 0; }\n"}
+	if _, err := t.compile(ctx, compilation{files: trial, args: []string{"-O2", "trial.c", "-lm", "-pthread"}}); err != nil {
+		t.jail, t.identity = nil, identity
+		t.unjailed = fmt.Sprintf("%s does not work with Landlock (%s): candidates can read the user's files when they run, and when they are compiled", t.path, plain.Line(err.Error()))
+	}
+}
+
 // native spells out what -march=native means to the compiler on this machine, so
 // that the same code can be made elsewhere. It is nil for machines whose
 // instruction sets have no list, and when the compiler does not tell.
@@ -93,7 +123,7 @@ func (t *toolchain) native(ctx context.Context) []string {
 	if runtime.GOARCH != "amd64" {
 		return nil
 	}
-	macros, err := t.command(ctx, "", t.path, "-march=native", "-dM", "-E", "-x", "c", os.DevNull)
+	macros, err := t.command(ctx, t.path, "-march=native", "-dM", "-E", "-x", "c", os.DevNull)
 	if err != nil {
 		return nil
 	}
@@ -106,7 +136,7 @@ func (t *toolchain) native(ctx context.Context) []string {
 	if t.clang {
 		return args // its schedules for a processor are not to be had without its instruction set
 	}
-	help, err := t.command(ctx, "", t.path, "-march=native", "-Q", "--help=target")
+	help, err := t.command(ctx, t.path, "-march=native", "-Q", "--help=target")
 	if m := tuneFor.FindSubmatch(help); err == nil && m != nil {
 		args = append(args, "-mtune="+string(m[1]))
 	}
@@ -151,7 +181,7 @@ const compilerLog = 64 << 10
 
 // key identifies the output.
 func (t *toolchain) key(c compilation) string {
-	parts := []string{"object 2", t.identity, strconv.FormatBool(c.frames)}
+	parts := []string{"object 3", t.identity, strconv.FormatBool(c.frames)}
 	parts = append(parts, strconv.Itoa(len(c.args)))
 	parts = append(parts, c.args...)
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
@@ -168,6 +198,13 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	if object, ok := t.cache.Get("objects", key, &out); ok {
 		out.Object, out.Cached = object, true
 		return out, nil
+	}
+	if t.jail == nil {
+		for name, source := range c.files {
+			if path := plain.Outside(source); path != "" {
+				return out, &errCompile{"", fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
+			}
+		}
 	}
 	dir, err := t.cache.Scratch()
 	if err != nil {
@@ -190,8 +227,11 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	if c.frames {
 		args = append(args, "-fstack-usage")
 	}
-	log, err := t.command(ctx, dir, t.path, args...)
-	out.Log = string(bytes.ToValidUTF8(log, []byte("?")))
+	log, err := t.launcher.Run(ctx, programs.Command{
+		Path: t.path, Args: args, Dir: dir, Env: []string{"CCACHE_DISABLE=1"}, Jail: t.jail, Output: compilerLog,
+		Timeout: t.timeout, CPU: compilerCPU, Memory: compilerMemory, FileSize: objectLimit,
+	})
+	out.Log = string(log)
 	if err != nil {
 		var exit *exec.ExitError
 		switch {
@@ -199,6 +239,10 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 			return out, ctx.Err()
 		case errors.Is(err, programs.ErrTimeout):
 			return out, &errCompile{out.Log, fmt.Sprintf("the compiler did not end within %v", t.timeout)}
+		case errors.As(err, &exit) && strings.Contains(out.Log, "File size limit exceeded"):
+			return out, &errCompile{out.Log, fmt.Sprintf("the compiler writes a file of more than %d MiB", objectLimit>>20)}
+		case errors.As(err, &exit) && strings.Contains(out.Log, "CPU time limit exceeded"):
+			return out, &errCompile{out.Log, fmt.Sprintf("the compiler needs more than %v of processor time", compilerCPU)}
 		case errors.As(err, &exit):
 			return out, &errCompile{out.Log, firstError(out.Log)}
 		default:
@@ -218,15 +262,15 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 
 // firstError picks the line of a compiler's log that says what is wrong.
 func firstError(log string) string {
-	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:"} {
+	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:", "Error: "} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
-				return printable(line)
+				return plain.Line(line)
 			}
 		}
 	}
 	for line := range strings.Lines(log) {
-		if s := printable(line); s != "" {
+		if s := plain.Line(line); s != "" {
 			return s
 		}
 	}
@@ -262,8 +306,8 @@ func largestFrame(dir string) (bytes int64, function, kind string) {
 
 // command runs one of our tools in a process group of its own and returns what
 // it wrote, at most compilerLog bytes of it.
-func (t *toolchain) command(ctx context.Context, dir, path string, args ...string) ([]byte, error) {
-	return runTool(ctx, t.launcher, t.timeout, dir, compilerLog, path, args...)
+func (t *toolchain) command(ctx context.Context, path string, args ...string) ([]byte, error) {
+	return runTool(ctx, t.launcher, t.timeout, "", compilerLog, path, args...)
 }
 
 // runTool runs a trusted program with a deadline; both of its streams go to

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // A unit is what a compiler is given: the source, the files that it may
@@ -85,6 +86,19 @@ type refused struct {
 
 func (e *refused) Error() string { return e.summary }
 
+// outside refuses a unit that names files of others to the compiler.
+func (u unit) outside() error {
+	for name, text := range u.files {
+		if path := plain.Outside(text); path != "" {
+			return &refused{summary: fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
+		}
+	}
+	if path := plain.Outside(u.source); path != "" {
+		return &refused{summary: fmt.Sprintf("the source names the file %q, which is not the candidate's", path)}
+	}
+	return nil
+}
+
 // A compiler makes cubins. It is safe for concurrent use.
 type compiler interface {
 	// compile makes a cubin. The error is a *refused when it is the source's
@@ -105,12 +119,12 @@ func firstError(log string) string {
 	for _, marker := range []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"} {
 		for line := range strings.Lines(log) {
 			if strings.Contains(line, marker) {
-				return printable(line)
+				return plain.Line(line)
 			}
 		}
 	}
 	for line := range strings.Lines(log) {
-		if s := printable(line); s != "" {
+		if s := plain.Line(line); s != "" {
 			return s
 		}
 	}

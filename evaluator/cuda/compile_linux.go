@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -23,7 +24,14 @@ const (
 	// compilerMemory bounds the address space of nvcc's processes: a candidate
 	// that unrolls without end must not take the machine with it.
 	compilerMemory = 16 << 30
+	// cubinLimit bounds each file that a compiler writes, in bytes.
+	cubinLimit = 256 << 20
 )
+
+// tooLarge refuses a binary that exceeds cubinLimit.
+func tooLarge(log string) error {
+	return &refused{summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), log: log}
+}
 
 // nvcc is the compiler driver, one process after another.
 type nvcc struct {
@@ -33,13 +41,14 @@ type nvcc struct {
 	launcher *process.Launcher
 	cache    *cache.Cache
 	timeout  time.Duration
+	jail     *process.Jail
 }
 
 func newNVCC(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Cache, timeout time.Duration) (*nvcc, error) {
 	if t.nvcc == "" {
 		return nil, fmt.Errorf("%w: nvcc was not found: install NVIDIA's CUDA toolkit, or name its nvcc", ErrNoCompiler)
 	}
-	n := &nvcc{path: t.nvcc, launcher: l, cache: c, timeout: timeout}
+	n := &nvcc{path: t.nvcc, launcher: l, cache: c, timeout: timeout, jail: t.jail}
 	var err error
 	if n.text, err = t.version(ctx, l, t.nvcc); err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, t.nvcc, err)
@@ -53,15 +62,33 @@ func newNVCC(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Cach
 			}
 		}
 	}
+	if n.jail != nil {
+		arch := 80
+		if len(n.archs) > 0 && !slices.Contains(n.archs, arch) {
+			arch = slices.Max(n.archs)
+		}
+		_, err := n.compile(ctx, unit{source: "#include <cuda_fp16.h>\n__global__ void trial(__half *x) { *x = __float2half(1.0f); }\n", arch: "sm_" + strconv.Itoa(arch)})
+		if err != nil {
+			n.jail, t.jail = nil, nil
+			t.unjailed = fmt.Sprintf("%s does not work with Landlock (%s): candidates can read the user's files when they are compiled", n.path, plain.Line(err.Error()))
+		}
+	}
 	return n, nil
 }
 
-func (n *nvcc) version() string      { return "nvcc: " + n.text }
-func (n *nvcc) identity() string     { return cache.Key("nvcc 1", n.path, n.text) }
+func (n *nvcc) version() string { return "nvcc: " + n.text }
+func (n *nvcc) identity() string {
+	return cache.Key("nvcc 2", n.path, n.text, strconv.FormatBool(n.jail != nil))
+}
 func (n *nvcc) architectures() []int { return n.archs }
 func (n *nvcc) close()               {}
 
 func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
+	if n.jail == nil {
+		if err := u.outside(); err != nil {
+			return compiled{}, err
+		}
+	}
 	dir, err := n.cache.Scratch()
 	if err != nil {
 		return compiled{}, err
@@ -86,7 +113,10 @@ func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
 		}
 	}
 	args := slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{"-o", "out.cubin", sourceFile})
-	text, err := n.launcher.Run(ctx, process.Command{Path: n.path, Args: args, Dir: dir, Timeout: n.timeout, Memory: compilerMemory, Output: compilerLog})
+	text, err := n.launcher.Run(ctx, process.Command{
+		Path: n.path, Args: args, Dir: dir, Env: []string{"CCACHE_DISABLE=1"}, Jail: n.jail, Output: compilerLog,
+		Timeout: n.timeout, Memory: compilerMemory, FileSize: cubinLimit,
+	})
 	out := compiled{Log: string(text)}
 	var exit *exec.ExitError
 	switch {
@@ -94,6 +124,8 @@ func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
 		return out, ctx.Err()
 	case errors.Is(err, process.ErrTimeout):
 		return out, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: out.Log}
+	case errors.As(err, &exit) && strings.Contains(out.Log, "File size limit exceeded"):
+		return out, tooLarge(out.Log)
 	case errors.As(err, &exit) && strings.Contains(out.Log, "Segmentation fault"):
 		return out, &refused{"the compiler crashes on it", out.Log, true}
 	case errors.As(err, &exit):

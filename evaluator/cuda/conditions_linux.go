@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 const (
@@ -45,7 +46,7 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 			c, err := g.parity.watch(ctx)
 			if err != nil && ctx.Err() == nil {
 				h.log.Warn("the state of the GPU could not be read", "error", err)
-				c.Disturbed = "the state of the GPU could not be read: " + printable(err.Error())
+				c.Disturbed = "the state of the GPU could not be read: " + plain.Line(err.Error())
 			}
 			seen[i] = c
 		})
@@ -145,7 +146,7 @@ func others(before, after []wire.Process) []wire.Process {
 
 // processText names a process as in "python3 (pid 812), 97% of the GPU".
 func processText(p wire.Process) string {
-	name := printable(p.Name)
+	name := plain.Line(p.Name)
 	if name == "" {
 		name = "a process"
 	}

@@ -204,16 +204,6 @@ func limitsOf(d wire.Device) map[string]any {
 	}
 }
 
-// printable makes one harmless line of text that something else has written.
-func printable(s string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0xfffd {
-			return ' '
-		}
-		return r
-	}, s)), " ")
-}
-
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line

@@ -11,6 +11,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -18,7 +19,7 @@ import (
 // sanitizing are proven elsewhere.
 func (h *lab) findTools(ctx context.Context) {
 	t := h.toolkit
-	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()})
+	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()}, t.locked())
 	version := func(path string) string {
 		v, _ := t.version(ctx, h.launcher, path) // one that does not run is found out when it is used
 		return v
@@ -57,6 +58,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	defer cancel()
 	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
 	defer h.launcher.Close()
+	defer func() { _ = c.Close() }() // its folder is removed as well
 	h.init()
 	h.toolkit = findToolkit(ctx, o, h.launcher)
 	t := h.toolkit
@@ -72,7 +74,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		}
 		v, err := t.version(ctx, h.launcher, path)
 		if err != nil {
-			add(name, path, "", "it does not run ("+printable(err.Error())+"): "+missing)
+			add(name, path, "", "it does not run ("+plain.Line(err.Error())+"): "+missing)
 			return
 		}
 		add(name, path, v, "")
@@ -81,7 +83,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	program("nvcc", t.nvcc, "candidates are compiled by NVRTC alone; "+toolkitHint)
 	rtc, err := newNVRTC(ctx, t, h.launcher, max(o.Timeout, time.Minute))
 	if err != nil {
-		add("nvrtc", "", "", "nvcc compiles, which takes about twice as long: "+printable(err.Error()))
+		add("nvrtc", "", "", "nvcc compiles, which takes about twice as long: "+plain.Line(err.Error()))
 	} else {
 		add("nvrtc", rtc.library, rtc.version(), "")
 		h.compiler = rtc
@@ -95,6 +97,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	if o.compiler != nil {
 		h.compiler = o.compiler
 	}
+	tools = append(tools, t.locked())
 	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)
@@ -113,7 +116,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	h.workerPath = path
 	devices, err := h.findDevices(ctx)
 	if err != nil {
-		add("worker", path, "", "nothing runs on a GPU: "+printable(err.Error()))
+		add("worker", path, "", "nothing runs on a GPU: "+plain.Line(err.Error()))
 		return tools
 	}
 	d := devices[0]
@@ -133,7 +136,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	h.gpus = []*gpu{h.newGPU(d)}
 	h.limits = limitsOf(d)
 	if err := h.buildTrialHarness(ctx, d); err != nil {
-		add("harness", "", "", printable(err.Error()))
+		add("harness", "", "", plain.Line(err.Error()))
 		return tools
 	}
 	h.proveSanitizers(ctx)

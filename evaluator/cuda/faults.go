@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // reportLimit bounds what is kept of a sanitizer's report about one candidate.
@@ -106,7 +108,7 @@ func (f *faultLog) take(text string) {
 		}
 		text = rest
 		if f.kept.Len() < reportLimit {
-			f.kept.WriteString(line + "\n")
+			f.kept.WriteString(plain.Text(line) + "\n")
 		}
 		switch what, kind := readFault(line); kind {
 		case faultFound:
@@ -148,7 +150,7 @@ func readFault(line string) (what string, kind faultKind) {
 	if m == nil || strings.HasPrefix(line, "=========  ") {
 		return "", faultNone
 	}
-	what = printable(m[1])
+	what = plain.Line(m[1])
 	switch {
 	case harmless.MatchString(what), ending.MatchString(what):
 		return what, faultNone

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -24,6 +25,7 @@ type disassembler struct {
 	args     []string
 	identity string
 	names    nameTable
+	jail     *process.Jail // what it may reach; nil locks it into nothing
 }
 
 func (d *disassembler) name() string { return filepath.Base(d.path) }
@@ -31,9 +33,9 @@ func (d *disassembler) name() string { return filepath.Base(d.path) }
 func (t *toolkit) disassembler(version func(path string) string) *disassembler {
 	switch {
 	case t.cuobjdump != "":
-		return &disassembler{path: t.cuobjdump, args: []string{"-sass"}, identity: cache.Key(t.cuobjdump, version(t.cuobjdump))}
+		return &disassembler{path: t.cuobjdump, args: []string{"-sass"}, identity: cache.Key(t.cuobjdump, version(t.cuobjdump)), jail: t.jail}
 	case t.nvdisasm != "":
-		return &disassembler{path: t.nvdisasm, args: []string{"-c", "-hex"}, identity: cache.Key(t.nvdisasm, version(t.nvdisasm))}
+		return &disassembler{path: t.nvdisasm, args: []string{"-c", "-hex"}, identity: cache.Key(t.nvdisasm, version(t.nvdisasm)), jail: t.jail}
 	}
 	return nil
 }
@@ -176,7 +178,12 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 		return "", "", err
 	}
 	defer h.compiling.Release(1)
+	jail := h.disasm.jail
+	if jail != nil {
+		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
+	}
 	out, err := h.launcher.Run(ctx, process.Command{
+		Jail: jail, Memory: compilerMemory, FileSize: cubinLimit,
 		Path: h.disasm.path, Args: append(slices.Clone(h.disasm.args), c.path),
 		Timeout: h.options.Timeout, Output: disassemblyLimit,
 		// cuobjdump leaves temporary files behind when it is killed.
@@ -185,7 +192,7 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, printable(firstLine(string(out)))), nil
+		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.Line(firstLine(string(out)))), nil
 	case err != nil:
 		return "", "", fmt.Errorf("running %s: %w", h.disasm.path, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
@@ -129,7 +130,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if h.workerPath, err = findWorker(o.Worker); err != nil {
 		return nil, err
 	}
-	h.toolkit = findToolkit(ctx, o, h.launcher)
+	var flags []string
+	for _, im := range plan.Implementations {
+		flags = append(flags, im.Flags...)
+	}
+	h.toolkit = findToolkit(ctx, o, h.launcher, flags...)
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		return nil, err
@@ -225,7 +230,7 @@ func (h *lab) findCompiler(ctx context.Context) error {
 	}
 	if failed != nil {
 		h.log.Warn("NVRTC does not work here, and nvcc compiles instead, which takes about twice as long", "reason", failed)
-		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + printable(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
+		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + plain.Line(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
 	}
 	h.compiler = n
 	return nil
@@ -314,10 +319,7 @@ func (h *lab) Close() error {
 		h.compiler.close()
 	}
 	h.launcher.Close()
-	if h.scratch != "" {
-		return os.RemoveAll(h.scratch)
-	}
-	return nil
+	return h.cache.Close()
 }
 
 func (g *gpu) pools() []*pool {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -108,7 +109,7 @@ type server struct {
 	dir string
 }
 
-func startServer(l *process.Launcher, library string) (*server, error) {
+func startServer(l *process.Launcher, library string, jail *process.Jail) (*server, error) {
 	if os.Getenv(serverVariable) != "" {
 		return nil, errNoServer
 	}
@@ -133,8 +134,13 @@ func startServer(l *process.Launcher, library string) (*server, error) {
 		return nil, err
 	}
 	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1")
+	cmd.Dir = dir // a source includes nothing from where evotune was started
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
-	err = l.Start(cmd)
+	if jail != nil {
+		err = l.StartJailed(cmd, jail.With([]string{"/proc/self/exe"}, []string{dir}))
+	} else {
+		err = l.Start(cmd)
+	}
 	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
 		_ = f.Close()
 	}
@@ -144,6 +150,9 @@ func startServer(l *process.Launcher, library string) (*server, error) {
 		}
 		_ = os.Remove(dir)
 		return nil, err
+	}
+	for resource, most := range map[int]uint64{unix.RLIMIT_AS: compilerMemory, unix.RLIMIT_FSIZE: cubinLimit} {
+		_ = unix.Prlimit(cmd.Process.Pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 	s := &server{
 		dir: dir,
@@ -160,7 +169,7 @@ func startServer(l *process.Launcher, library string) (*server, error) {
 	if err != nil {
 		s.kill()
 		if text := firstLine(s.stderr.Text()); text != "" {
-			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, printable(text))
+			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, plain.Line(text))
 		}
 		return nil, errNoServer
 	}
@@ -184,6 +193,7 @@ func (s *server) kill() {
 type nvrtc struct {
 	library  string
 	includes []string
+	jail     *process.Jail
 	hello    serverHello
 	launcher *process.Launcher
 	timeout  time.Duration
@@ -193,19 +203,34 @@ type nvrtc struct {
 	closed bool
 }
 
-// newNVRTC proves the first library that works by compiling with it.
+// newNVRTC proves the first library that works by compiling with it, in the
+// toolkit's jail unless it works only without.
 func newNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time.Duration) (*nvrtc, error) {
+	n, failed := proveNVRTC(ctx, t, l, timeout)
+	if failed == nil || t.jail == nil || len(t.libraries) == 0 || ctx.Err() != nil {
+		return n, failed
+	}
+	free := *t
+	free.jail = nil
+	n, err := proveNVRTC(ctx, &free, l, timeout)
+	if err == nil {
+		t.jail, t.unjailed = nil, fmt.Sprintf("NVRTC does not work with Landlock (%s): candidates can read the user's files when they are compiled", plain.Line(failed.Error()))
+	}
+	return n, err
+}
+
+func proveNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout time.Duration) (*nvrtc, error) {
 	if len(t.libraries) == 0 {
 		return nil, fmt.Errorf("%w: libnvrtc.so was not found: install NVIDIA's CUDA toolkit, or its Python package nvidia-cuda-nvrtc", ErrNoCompiler)
 	}
 	var failures []error
 	for _, library := range t.libraries {
-		s, err := startServer(l, library)
+		s, err := startServer(l, library, t.jail)
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", library, err))
 			continue
 		}
-		n := &nvrtc{library: library, includes: t.includes, hello: s.hello, launcher: l, timeout: timeout, idle: []*server{s}}
+		n := &nvrtc{library: library, includes: t.includes, jail: t.jail, hello: s.hello, launcher: l, timeout: timeout, idle: []*server{s}}
 		arch := 80
 		if len(n.hello.Architectures) > 0 && !slices.Contains(n.hello.Architectures, arch) {
 			arch = slices.Max(n.hello.Architectures)
@@ -245,7 +270,7 @@ func (n *nvrtc) version() string {
 }
 
 func (n *nvrtc) identity() string {
-	return cache.Key("nvrtc 2", n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
+	return cache.Key("nvrtc 3", strconv.FormatBool(n.jail != nil), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
 }
 
 func (n *nvrtc) architectures() []int { return n.hello.Architectures }
@@ -264,7 +289,7 @@ func (n *nvrtc) acquire() (*server, error) {
 		return s, nil
 	}
 	n.mu.Unlock()
-	return startServer(n.launcher, n.library)
+	return startServer(n.launcher, n.library, n.jail)
 }
 
 func (n *nvrtc) release(s *server) {
@@ -289,6 +314,11 @@ func (n *nvrtc) close() {
 }
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
+	if n.jail == nil {
+		if err := u.outside(); err != nil {
+			return compiled{}, err
+		}
+	}
 	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}
 	if n.hello.Major > 12 || n.hello.Major == 12 && n.hello.Minor >= 9 {
 		// What comes from NVRTC's own cache comes without diagnostics, and some of
@@ -308,7 +338,10 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 		answer, err := s.ask(ctx, n.timeout, request)
 		if err == nil {
 			n.release(s)
-			out := compiled{Cubin: answer.Cubin, Log: answer.Log}
+			out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
+			if len(out.Cubin) > cubinLimit {
+				return compiled{}, tooLarge(out.Log)
+			}
 			if answer.Error != "" {
 				if answer.Log == "" {
 					out.Log = answer.Error

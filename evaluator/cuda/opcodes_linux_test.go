@@ -110,7 +110,7 @@ func opcodeCandidates(tb testing.TB, h *lab) map[string]*candidate {
 func disassemblers(tb testing.TB) (all []*disassembler) {
 	l, _, _ := compilers(tb)
 	t := findToolkit(tb.Context(), Options{}, l)
-	for _, kit := range []*toolkit{{cuobjdump: t.cuobjdump}, {nvdisasm: t.nvdisasm}} {
+	for _, kit := range []*toolkit{{cuobjdump: t.cuobjdump, jail: t.jail}, {nvdisasm: t.nvdisasm, jail: t.jail}} {
 		if d := kit.disassembler(func(string) string { return "" }); d != nil {
 			all = append(all, d)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 const (
@@ -281,7 +282,7 @@ func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer,
 	if err != nil {
 		if faults != nil {
 			if text := faults.text(); text != "" {
-				err = fmt.Errorf("%w: %s", err, printable(text))
+				err = fmt.Errorf("%w: %s", err, plain.Line(text))
 			}
 			faults.close()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
@@ -142,7 +143,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	host := filepath.Join(dir, "host")
 	text, err = h.launcher.Run(ctx, process.Command{Path: filepath.Join(dir, "reference"), Args: []string{dump, host}, Dir: dir, Timeout: prepareTimeout, Output: 4096})
 	if err != nil {
-		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, d.shape.Name, err, printable(string(text)))
+		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, d.shape.Name, err, plain.Line(string(text)))
 	}
 	want, err := readDoubles(host)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // profiled are the counters of Nsight Compute that a finalist's profile has:
@@ -47,7 +48,7 @@ func notProfiled(why string) []evaluator.Evidence {
 func readProfile(text string) []evaluator.Evidence {
 	start := strings.Index(text, "\"ID\"")
 	if start < 0 {
-		return notProfiled("ncu wrote no table: " + printable(firstLine(text)))
+		return notProfiled("ncu wrote no table: " + plain.Line(firstLine(text)))
 	}
 	r := csv.NewReader(strings.NewReader(text[start:]))
 	r.FieldsPerRecord = -1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -42,7 +43,7 @@ func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Ev
 		return nil, context.Cause(ctx) // who was not looked at must not win
 	case err != nil:
 		h.log.Warn("a finalist could not be profiled", "error", err)
-		return notProfiled(printable(err.Error())), nil
+		return notProfiled(plain.Line(err.Error())), nil
 	}
 	return readProfile(text), nil
 }
@@ -92,7 +93,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate) (string, err
 	case len(text) > 0:
 		return string(text), nil // what is missing in it is told of
 	case err != nil:
-		return "", fmt.Errorf("ncu: %w: %s", err, printable(firstLine(string(out))))
+		return "", fmt.Errorf("ncu: %w: %s", err, plain.Line(firstLine(string(out))))
 	}
 	return "", readErr
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // plantedSource holds one faulty kernel for each tool.
@@ -69,7 +70,7 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 			wait.Go(func() {
 				s := &sanitizer{name: name, path: h.toolkit.sanitizer, version: version}
 				if err := h.prove(ctx, s); err != nil {
-					tools[i].Missing = fmt.Sprintf("it does not work here (%s): %s", printable(err.Error()), lost[name])
+					tools[i].Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(err.Error()), lost[name])
 					h.log.Warn("sanitizer does not work", "tool", name, "error", err)
 					return
 				}

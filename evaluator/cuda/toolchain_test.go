@@ -463,7 +463,7 @@ func TestNoServerInChildren(t *testing.T) {
 		return
 	}
 	t.Setenv(serverVariable, "/nonexistent")
-	if _, err := startServer(nil, "/nonexistent"); !errors.Is(err, errNoServer) {
+	if _, err := startServer(nil, "/nonexistent", nil); !errors.Is(err, errNoServer) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -23,11 +26,54 @@ type toolkit struct {
 	libraries []string
 	// includes are the folders with cuda_fp16.h, the best first.
 	includes []string
+	// jail is what compilers may reach; nil where they are not locked in, and
+	// unjailed says why.
+	jail     *process.Jail
+	unjailed string
+}
+
+// lockIn makes the jail: the folders of what was found, those of the compiler
+// that nvcc runs on the host, and what definitions name in their flags.
+func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []string) {
+	if process.Landlock() == 0 {
+		t.unjailed = process.NoLandlock
+		return
+	}
+	folders := slices.Clone(t.includes)
+	for _, path := range append([]string{t.nvcc, t.ptxas, t.cuobjdump, t.nvdisasm}, t.libraries...) {
+		if path == "" {
+			continue
+		}
+		folders = append(folders, filepath.Dir(path))
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			folders = append(folders, filepath.Dir(real))
+		}
+	}
+	if t.nvcc != "" {
+		for _, dir := range folders[len(t.includes):] {
+			if root := filepath.Dir(dir); filepath.Base(dir) == "bin" && root != "/usr" {
+				folders = append(folders, root)
+			}
+		}
+		if host := lookTool("gcc", nil); host != "" {
+			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
+		}
+	}
+	t.jail = process.NewJail(slices.Concat(folders, process.FlagPaths(flags), []string{"/etc/nvcc.profile"})...)
+}
+
+// locked says whether compilers are locked in, as the tool "landlock".
+func (t *toolkit) locked() evaluator.Tool {
+	if t.jail == nil {
+		return evaluator.Tool{Name: "landlock", Missing: t.unjailed}
+	}
+	return evaluator.Tool{Name: "landlock", Version: "version " + strconv.Itoa(process.Landlock())}
 }
 
 // findToolkit looks where toolkits are installed: beside nvcc, in the usual
-// folders, in Python's packages, and where the linker looks.
-func findToolkit(ctx context.Context, o Options, l *process.Launcher) *toolkit {
+// folders, in Python's packages, and where the linker looks. Flags are those of
+// definitions.
+func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...string) *toolkit {
 	t := &toolkit{}
 	roots := toolkitRoots(o)
 	bins := make([]string, 0, len(roots))
@@ -73,6 +119,7 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher) *toolkit {
 			t.includes = append(t.includes, d)
 		}
 	}
+	t.lockIn(ctx, l, flags)
 	return t
 }
 
@@ -174,8 +221,8 @@ func (t *toolkit) version(ctx context.Context, l *process.Launcher, path string)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, line := range lines {
 		if strings.Contains(strings.ToLower(line), "release") || strings.Contains(line, "Version ") {
-			return printable(line), nil
+			return plain.Line(line), nil
 		}
 	}
-	return printable(lines[0]), nil
+	return plain.Line(lines[0]), nil
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -42,7 +43,7 @@ type workerError struct {
 
 func (e *workerError) Error() string {
 	if s := firstLine(e.stderr); s != "" {
-		return e.reason + ": " + printable(s)
+		return e.reason + ": " + plain.Line(s)
 	}
 	return e.reason
 }
@@ -371,7 +372,7 @@ func assertion(f *wire.Fault, text string) string {
 	}
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, " Assertion ") {
-			return printable(line)
+			return plain.Line(line)
 		}
 	}
 	return ""

@@ -6,11 +6,16 @@
  * buffers, and times are held against the processor time that the kernel
  * accounted to this process.
  *
- * Usage: harness NONCE ARENA_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS
+ * Usage: harness NONCE ARENA_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS [PATHS]
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
  * 4 the shared buffers, 5 the shared object to load.
- * OPTIONS holds letters: s = sandbox, l = limits, h = buffers on the heap,
- * g = no access to pages without a buffer.
+ * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
+ * the heap, for a sanitizer, g = no access to pages without a buffer, and those of
+ * filter_calls. PATHS, where Landlock works, is the list of lock_paths. A tool
+ * such as valgrind is locked in before it runs the harness, since it does not know
+ * the calls for that:
+ *
+ * Usage: harness exec PATHS TOOL [ARGUMENT]...
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,12 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__x86_64__) || defined(__aarch64__)
-#define HAVE_SANDBOX 1
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#endif
+#include "jail.h"
 
 enum { CONTROL = 3, ARENA = 4, OBJECT = 5 };
 enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 4096 };
@@ -120,113 +120,6 @@ static void refused(int signal, siginfo_t *info, void *context)
 	(void)signal, (void)context;
 	answer(DENIED, 0, (uint64_t)info->si_syscall, 0, 0, 0);
 	_exit(72);
-}
-
-#define NR offsetof(struct seccomp_data, nr)
-#define ARG(n) (offsetof(struct seccomp_data, args) + 8 * (n)) /* low half, little endian */
-#define LOAD_WORD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
-#define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), (yes), (no))
-#define IF_BITS(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (uint32_t)(bits), (yes), (no))
-#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
-#define TRAP RETURN(SECCOMP_RET_TRAP)
-#define REFUSE(error) RETURN(SECCOMP_RET_ERRNO | (error))
-#define ALLOW RETURN(SECCOMP_RET_ALLOW)
-/* DENY ends the process, PRETEND answers with an error. */
-#define DENY(call) IF(call, 0, 1), TRAP
-#define PRETEND(call, error) IF(call, 0, 1), REFUSE(error)
-/* Calls whose argument decides; each block reloads the number at its end. */
-#define DENY_UNLESS_SELF(call) \
-	IF(call, 0, 4), LOAD_WORD(ARG(0)), IF((uint32_t)self, 1, 0), TRAP, LOAD_WORD(NR)
-#define DENY_IF_BITS(call, n, bits) \
-	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 0, 1), TRAP, LOAD_WORD(NR)
-#define DENY_UNLESS_BITS(call, n, bits) \
-	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 1, 0), TRAP, LOAD_WORD(NR)
-#define DENY_IF(call, n, value) \
-	IF(call, 0, 4), LOAD_WORD(ARG(n)), IF(value, 0, 1), TRAP, LOAD_WORD(NR)
-
-#define OPEN_TO_WRITE (1 /* O_WRONLY */ | 2 /* O_RDWR */ | 0100 /* O_CREAT */ | 01000 /* O_TRUNC */)
-#define THREAD 0x00010000 /* CLONE_THREAD */
-
-static int sandbox(void)
-{
-	const pid_t self = getpid();
-	struct sock_filter filter[] = {
-		LOAD_WORD(offsetof(struct seccomp_data, arch)),
-#ifdef __x86_64__
-		IF(AUDIT_ARCH_X86_64, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD_WORD(NR),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), RETURN(SECCOMP_RET_KILL_PROCESS),
-		DENY(SYS_fork), DENY(SYS_vfork), DENY(SYS_creat),
-		DENY_IF_BITS(SYS_open, 1, OPEN_TO_WRITE),
-		DENY(SYS_unlink), DENY(SYS_rename), DENY(SYS_link), DENY(SYS_symlink),
-		DENY(SYS_mkdir), DENY(SYS_rmdir), DENY(SYS_mknod), DENY(SYS_chmod), DENY(SYS_chown),
-		DENY(SYS_lchown), DENY(SYS_utime), DENY(SYS_utimes), DENY(SYS_futimesat),
-#else
-		IF(AUDIT_ARCH_AARCH64, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD_WORD(NR),
-#endif
-		/* Other processes. */
-		PRETEND(SYS_clone3, ENOSYS),
-		DENY_UNLESS_BITS(SYS_clone, 0, THREAD),
-		DENY(SYS_execve), DENY(SYS_execveat),
-		DENY(SYS_ptrace), DENY(SYS_process_vm_readv), DENY(SYS_process_vm_writev),
-		DENY_UNLESS_SELF(SYS_kill), DENY_UNLESS_SELF(SYS_tgkill), DENY(SYS_tkill),
-		DENY(SYS_rt_sigqueueinfo), DENY(SYS_rt_tgsigqueueinfo),
-		DENY(424 /* pidfd_send_signal */), DENY(434 /* pidfd_open */), DENY(438 /* pidfd_getfd */),
-		DENY(SYS_setsid), DENY(SYS_setpgid), DENY(SYS_unshare), DENY(SYS_setns),
-		DENY_IF(SYS_prctl, 0, PR_SET_PDEATHSIG), DENY_IF(SYS_prctl, 0, 36 /* PR_SET_CHILD_SUBREAPER */),
-		/* Files, devices and the network. */
-		DENY_IF_BITS(SYS_openat, 2, OPEN_TO_WRITE),
-		PRETEND(437 /* openat2 */, ENOSYS),
-		DENY(SYS_unlinkat), DENY(SYS_renameat), DENY(SYS_renameat2), DENY(SYS_linkat),
-		DENY(SYS_symlinkat), DENY(SYS_mkdirat), DENY(SYS_mknodat), DENY(SYS_truncate),
-		DENY(SYS_fchmodat), DENY(SYS_fchmod), DENY(SYS_fchownat), DENY(SYS_fchown), DENY(SYS_utimensat),
-		DENY(SYS_setxattr), DENY(SYS_fsetxattr), DENY(SYS_lsetxattr),
-		DENY(SYS_socket), DENY(SYS_connect), DENY(SYS_bind),
-		PRETEND(425 /* io_uring_setup */, ENOSYS),
-		DENY(SYS_mount), DENY(SYS_umount2), DENY(SYS_pivot_root), DENY(SYS_chroot),
-		DENY(SYS_shmget), DENY(SYS_semget), DENY(SYS_msgget), DENY(SYS_mq_open),
-		/* The machine, its clock, and the limits. */
-		DENY(SYS_setrlimit), PRETEND(SYS_setpriority, EPERM),
-		IF(SYS_prlimit64, 0, 4), LOAD_WORD(ARG(2)), IF(0, 1, 0), TRAP, LOAD_WORD(NR),
-		PRETEND(SYS_sched_setscheduler, EPERM), PRETEND(SYS_sched_setparam, EPERM),
-		PRETEND(SYS_sched_setattr, EPERM),
-		DENY(SYS_clock_settime), DENY(SYS_settimeofday), DENY(SYS_adjtimex), DENY(SYS_clock_adjtime),
-		DENY(SYS_reboot), DENY(SYS_kexec_load), DENY(SYS_init_module), DENY(SYS_finit_module),
-		DENY(SYS_delete_module), DENY(SYS_swapon), DENY(SYS_swapoff), DENY(SYS_sethostname),
-		PRETEND(SYS_bpf, EPERM), PRETEND(SYS_perf_event_open, EPERM), PRETEND(SYS_userfaultfd, EPERM),
-		DENY(SYS_add_key), DENY(SYS_keyctl), DENY(SYS_request_key),
-		PRETEND(SYS_setuid, EPERM), PRETEND(SYS_setgid, EPERM),
-		ALLOW,
-	};
-	struct sock_fprog program = {
-		.len = sizeof filter / sizeof filter[0],
-		.filter = filter,
-	};
-	struct sigaction action;
-	memset(&action, 0, sizeof action);
-	action.sa_sigaction = refused;
-	action.sa_flags = SA_SIGINFO;
-	if (sigaction(SIGSYS, &action, 0))
-		return errno;
-	/* Root without capabilities is somebody like anyone. */
-	struct { uint32_t version; int pid; } header = {0x20080522, 0};
-	struct { uint32_t effective, permitted, inheritable; } none[2];
-	memset(none, 0, sizeof none);
-	if (syscall(SYS_capset, &header, none))
-		return errno;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return errno;
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
-		return errno;
-	return 0;
-}
-
-#else
-
-static int sandbox(void)
-{
-	return ENOSYS;
 }
 
 #endif
@@ -342,7 +235,13 @@ static void run(call_function *call, const struct command *c, const char *payloa
 
 int main(int argc, char **argv)
 {
-	if (argc != 6)
+	if (argc > 3 && !strcmp(argv[1], "exec")) {
+		if ((errno = lock_paths(argv[2])) == 0)
+			execv(argv[3], argv + 3);
+		perror(argv[3]);
+		return 74;
+	}
+	if (argc != 6 && argc != 7)
 		return 64;
 	nonce = strtoull(argv[1], 0, 16);
 	arena_bytes = strtoull(argv[2], 0, 10);
@@ -362,11 +261,18 @@ int main(int argc, char **argv)
 	if (strchr(options, 'l')) {
 		limit(RLIMIT_AS, arena_bytes + memory, "limiting memory");
 		limit(RLIMIT_STACK, 8 << 20, "limiting the stack");
+		limit(RLIMIT_NOFILE, 64, "limiting descriptors");
+		limit(RLIMIT_MEMLOCK, 0, "limiting locked memory");
 	}
-	int locked = -1;
+	int locked = argc == 7 ? lock_paths(argv[6]) : 0;
+	if (locked)
+		fail("locking paths", locked);
+	locked = ENOSYS;
+#ifdef HAVE_SANDBOX
 	if (strchr(options, 's'))
-		locked = sandbox();
-	answer(READY, 0, 0, 0, locked < 0 ? ENOSYS : (uint32_t)locked, 0);
+		locked = filter_calls(CONTROL, options);
+#endif
+	answer(READY, 0, 0, 0, (uint32_t)locked, 0);
 
 	call_function *call = 0;
 	for (;;) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,6 +27,10 @@ import (
 type Cache struct {
 	dir   string
 	limit int64 // bytes; 0 sets no bound
+	// scratch is where temporary files lie. It is locked while this process
+	// lives: who can lock it may remove it.
+	scratch string
+	lock    *os.File
 
 	mu   sync.Mutex
 	size int64 // an estimate; negative before the first look
@@ -43,15 +48,42 @@ type header struct {
 // New opens the cache in a folder, which is made where it is missing. A limit of
 // zero or less sets no bound.
 func New(dir string, limit int64) (*Cache, error) {
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
+	dir, err := filepath.Abs(dir) // programs in it are started from other folders
+	if err != nil {
 		return nil, fmt.Errorf("the cache folder cannot be used: %w", err)
 	}
 	c := &Cache{dir: dir, limit: limit, size: -1}
+	if err := c.begin(); err != nil {
+		return nil, fmt.Errorf("the cache folder cannot be used: %w", err)
+	}
 	c.sweep()
 	return c, nil
 }
 
-// staleAfter is the age at which a temporary file belongs to nobody any more.
+// begin makes and locks the folder of this process's temporary files.
+func (c *Cache) begin() (err error) {
+	tmp := filepath.Join(c.dir, "tmp")
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return err
+	}
+	for range 10 {
+		if c.scratch, err = os.MkdirTemp(tmp, "run-"); err != nil {
+			return err
+		}
+		if c.lock, err = os.Open(c.scratch); err == nil {
+			lock(c.lock)
+			if _, err = os.Stat(c.scratch); err == nil {
+				return nil
+			}
+			discard(c.lock)
+		}
+		// Another process removed it between the two.
+	}
+	return err
+}
+
+// staleAfter is the age at which a temporary file belongs to nobody any more,
+// where files cannot be locked.
 const staleAfter = 48 * time.Hour
 
 // sweep removes what evotunes that were killed have left behind.
@@ -62,10 +94,25 @@ func (c *Cache) sweep() {
 		return
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
-			remove(filepath.Join(dir, e.Name()))
+		path := filepath.Join(dir, e.Name())
+		if path == c.scratch {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && (e.IsDir() && strings.HasPrefix(e.Name(), "run-") && abandoned(path) || time.Since(info.ModTime()) > staleAfter) {
+			remove(path)
 		}
 	}
+}
+
+// abandoned says that nobody holds the lock of a folder.
+func abandoned(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer discard(f)
+	return lock(f)
 }
 
 func (c *Cache) path(kind, key string) string {
@@ -136,7 +183,7 @@ func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "entry-")
+	f, err := os.CreateTemp(c.scratch, "entry-")
 	if err != nil {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
@@ -214,9 +261,16 @@ func (c *Cache) evict() int64 {
 	return total
 }
 
+// Close removes the temporary files. The Cache is of no more use.
+func (c *Cache) Close() error {
+	err := os.RemoveAll(c.scratch)
+	discard(c.lock)
+	return err
+}
+
 // Scratch makes a folder for one use.
 func (c *Cache) Scratch() (string, error) {
-	dir, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), "work-")
+	dir, err := os.MkdirTemp(c.scratch, "work-")
 	if err != nil {
 		return "", fmt.Errorf("a folder for temporary files: %w", err)
 	}

@@ -114,3 +114,54 @@ func TestKey(t *testing.T) {
 		t.Error("other parts, the same key")
 	}
 }
+
+// What a killed evotune left is removed by the next; what a living one works on
+// is not.
+func TestAbandonedScratch(t *testing.T) {
+	dir := t.TempDir()
+	living, err := New(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := living.Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := New(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := killed.Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.lock.Close(); err != nil { // as the kernel does at its end
+		t.Fatal(err)
+	}
+	if _, err := New(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("the folder of a living process: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(left)); !os.IsNotExist(err) {
+		t.Errorf("the folder of a process that has ended: %v", err)
+	}
+	if err := living.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Dir(kept)); !os.IsNotExist(err) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestRelativeFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := New("cache", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := c.Scratch(); err != nil || !filepath.IsAbs(dir) {
+		t.Errorf("%q, %v", dir, err)
+	}
+}

@@ -4,7 +4,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // ErrTimeout is returned by Run when the program was killed at its deadline.
@@ -32,11 +32,13 @@ type Launcher struct {
 	once     sync.Once
 	done     chan struct{}
 	ended    chan struct{}
+	jailed   sync.WaitGroup // threads of jailed programs
 }
 
 type request struct {
 	cmd       *exec.Cmd
 	fixedMaps bool
+	jail      *Jail
 	result    chan error
 }
 
@@ -74,6 +76,11 @@ func (l *Launcher) serve() {
 		case <-l.done:
 			return
 		case r := <-l.requests:
+			if r.jail != nil {
+				l.jailed.Add(1)
+				go l.jailer(r.cmd, r.jail, r.result)
+				continue
+			}
 			if r.fixedMaps {
 				setPersonality(addrNoRandomize)
 			}
@@ -90,6 +97,7 @@ func (l *Launcher) serve() {
 func (l *Launcher) Close() {
 	l.once.Do(func() { close(l.done) })
 	<-l.ended
+	l.jailed.Wait()
 }
 
 // Start starts a program in a process group of its own, unless cmd says
@@ -100,6 +108,11 @@ func (l *Launcher) Start(cmd *exec.Cmd) error { return l.start(request{cmd: cmd}
 // StartFixed is Start without randomisation of the address space.
 func (l *Launcher) StartFixed(cmd *exec.Cmd) error {
 	return l.start(request{cmd: cmd, fixedMaps: true})
+}
+
+// StartJailed is Start of a program that can reach no more than its jail holds.
+func (l *Launcher) StartJailed(cmd *exec.Cmd, j *Jail) error {
+	return l.start(request{cmd: cmd, jail: j})
 }
 
 func (l *Launcher) start(r request) error {
@@ -139,6 +152,13 @@ type Command struct {
 	Timeout time.Duration
 	// Memory bounds its address space in bytes; zero sets no bound.
 	Memory uint64
+	// CPU bounds the processor time of each of its processes, and FileSize the
+	// size of each file that it writes, in bytes; zero sets no bound.
+	CPU      time.Duration
+	FileSize uint64
+	// Jail is what it may reach, besides Dir, which it may change. Nil locks it
+	// into nothing.
+	Jail *Jail
 	// Output bounds what is kept of both of its streams, in bytes.
 	Output int
 	Stdin  io.Reader
@@ -164,16 +184,24 @@ func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	}
 	cmd.Stdout, cmd.Stderr = w, w
 	log := NewLog(r, c.Output)
-	if err := l.Start(cmd); err != nil {
+	jail := c.Jail
+	if jail != nil && c.Dir != "" {
+		jail = jail.With(nil, []string{c.Dir})
+	}
+	if err := l.start(request{cmd: cmd, jail: jail}); err != nil {
 		_ = w.Close()
 		log.Close()
 		return nil, err
 	}
 	_ = w.Close()
 	pid := cmd.Process.Pid
-	if c.Memory > 0 {
-		bound := unix.Rlimit{Cur: c.Memory, Max: c.Memory}
-		_ = unix.Prlimit(pid, unix.RLIMIT_AS, &bound, nil)
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_AS: c.Memory, unix.RLIMIT_CPU: uint64(c.CPU / time.Second), unix.RLIMIT_FSIZE: c.FileSize,
+	} {
+		if most > 0 {
+			bound := unix.Rlimit{Cur: most, Max: most + 1}
+			_ = unix.Prlimit(pid, resource, &bound, nil)
+		}
 	}
 	done := make(chan struct{})
 	go func() {
@@ -232,12 +260,12 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Text is what was written so far, made valid UTF-8. It may come from a
-// candidate: text for people and nothing else.
+// Text is what was written so far, without control characters. It may come from
+// a candidate: text for people and nothing else.
 func (l *Log) Text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return string(bytes.ToValidUTF8(l.kept, []byte("?")))
+	return plain.Text(string(l.kept))
 }
 
 // Forget drops what was written so far.

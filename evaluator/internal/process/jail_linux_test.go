@@ -1,0 +1,153 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func needLandlock(t *testing.T) {
+	t.Helper()
+	if Landlock() == 0 {
+		t.Skip(NoLandlock)
+	}
+}
+
+// A jailed program, and what it starts, reads and writes what it may and
+// nothing else, reaches no network, and no process outside.
+func TestJail(t *testing.T) {
+	needLandlock(t)
+	l := launcher(t)
+	given, secret := t.TempDir(), t.TempDir()
+	for _, dir := range []string{given, secret} {
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte("contents\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for script, allowed := range map[string]bool{
+		"echo x > own && cat own":                                 true,
+		"cat " + given + "/file":                                  true,
+		"(sh -c 'cat " + given + "/file')":                        true,
+		"cat " + secret + "/file":                                 false,
+		"ls " + secret:                                            false,
+		"(sh -c 'cat " + secret + "/file')":                       false,
+		"ln -s " + secret + "/file link && cat link":              false,
+		"cat " + given + "/../" + filepath.Base(secret) + "/file": false,
+		"echo x > " + given + "/new":                              false,
+		"rm " + given + "/file":                                   false,
+		"cat /etc/passwd":                                         false,
+		"cat /proc/$PPID/environ":                                 false,
+		"cat /proc/$PPID/cmdline":                                 false,
+		"kill -0 $PPID":                                           false,
+		"kill -0 $$":                                              true,
+	} {
+		c := shell(script)
+		c.Dir, c.Jail = t.TempDir(), NewJail(given)
+		text, err := l.Run(t.Context(), c)
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatalf("%s: %v", script, err)
+		}
+		if (err == nil) != allowed {
+			t.Errorf("%s: %v %s, allowed %t", script, err, text, allowed)
+		}
+	}
+	// Threads of this process are as free as before.
+	for range 50 {
+		if _, err := os.ReadFile(filepath.Join(secret, "file")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// socketVariable makes the test's binary a program that opens sockets.
+const socketVariable = "EVOTUNE_PROCESS_TEST_SOCKETS"
+
+func openSockets() {
+	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} {
+		_, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+		fmt.Println(family, err)
+	}
+}
+
+// Sockets that reach beyond the machine are refused to a jailed program.
+func TestJailNetwork(t *testing.T) {
+	needLandlock(t)
+	l := launcher(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := l.Run(t.Context(), Command{
+		Path: self, Env: []string{socketVariable + "=1"}, Timeout: 30 * time.Second, Output: 1000,
+		Jail: NewJail().With([]string{self}, nil), Dir: t.TempDir(),
+	})
+	if want := "1 <nil>\n2 permission denied\n10 permission denied\n16 permission denied\n"; err != nil || string(text) != want {
+		t.Errorf("sockets by family: %q, %v, want %q", text, err, want)
+	}
+}
+
+// What holds the user's files is given to no program.
+func TestNewJail(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	tool := filepath.Join(home, "toolkit")
+	got := NewJail("/", home, filepath.Dir(home), "/tmp", "/etc", tool, tool+"/../../home").Read
+	if len(got) != len(system)+1 || got[len(system)] != tool {
+		t.Errorf("%q", got[len(system):])
+	}
+	if list := (&Jail{Read: []string{"/a"}, Write: []string{"/b"}}).List(); list != "r/a:w/b" {
+		t.Errorf("list %q", list)
+	}
+}
+
+func TestFlagPaths(t *testing.T) {
+	got := FlagPaths([]string{"-O3", "-I/opt/a/include", "-isystem", "/opt/b", "-Wl,-rpath,/opt/c/lib", "--sysroot=/opt/d", "-I{{.X}}", "-L/opt/{{.Y}}", "-Isub", "-DA=b/c"})
+	if want := []string{"/opt/a/include", "/opt/b", "/opt/c/lib", "/opt/d"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A jailed program dies with its launcher.
+func TestJailedDies(t *testing.T) {
+	needLandlock(t)
+	l := NewLauncher()
+	cmd := exec.Command("/bin/sleep", "300")
+	if err := l.StartJailed(cmd, NewJail()); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if state, err := cmd.Process.Wait(); err != nil || state.Success() {
+		t.Errorf("after Close the child ended with %v, %v", state, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	l := launcher(t)
+	c := shell("sleep 0.2; dd if=/dev/zero of=big bs=1000 count=1000")
+	c.Dir, c.FileSize = t.TempDir(), 100_000
+	if text, err := l.Run(t.Context(), c); err == nil {
+		t.Errorf("a file larger than its bound: %s", text)
+	}
+	if info, err := os.Stat(filepath.Join(c.Dir, "big")); err != nil || info.Size() > 100_000 {
+		t.Errorf("%v, %v", info, err)
+	}
+	c = shell("while :; do :; done")
+	c.CPU = time.Second
+	_, err := l.Run(t.Context(), c)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || !strings.Contains(exit.Error(), "signal") {
+		t.Errorf("a program that uses more processor time than its bound: %v", err)
+	}
+}
