@@ -39,6 +39,10 @@ type judge struct {
 	// what one launch of it takes.
 	baseline map[string]Artifact
 	usual    map[string]time.Duration
+	// further are the contents that bite, and silent those checks with them that say
+	// nothing, with the reason: the baseline is too far from right there.
+	further []string
+	silent  map[string]string
 }
 
 // newJudge proves what everything rests on, the tolerance and the baseline, and
@@ -49,7 +53,10 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	j := &judge{
 		lab: lab, plan: plan, rules: rulesOf(d.Device.Kind), spec: plan.Definition.ProblemOn(d.Backend),
 		tolerance: map[string]float64{}, tuned: map[string]bool{},
-		baseline: map[string]Artifact{}, usual: map[string]time.Duration{},
+		baseline: map[string]Artifact{}, usual: map[string]time.Duration{}, silent: map[string]string{},
+	}
+	for _, c := range j.spec.Further() {
+		j.further = append(j.further, c.Name)
 	}
 	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
 	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.sampleTime)
@@ -161,7 +168,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 				a.Unsupported[s.Name] = "another baseline is for this shape"
 			}
 		}
-		out, took, err := j.parity(ctx, a)
+		out, took, err := j.parity(ctx, a, true)
 		if err == nil && out.Verdict == "" && a.Source.Implementation != nil {
 			out, err = j.sanitizeBaseline(ctx, a)
 		}
@@ -377,16 +384,17 @@ func (j *judge) limit(s kernels.Shape) time.Duration {
 // Parity implements stages: every shape that the candidate can compute, several
 // contents of the inputs, each twice in one process at the same addresses.
 func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
-	out, _, err := j.parity(ctx, a)
+	out, _, err := j.parity(ctx, a, false)
 	return out, err
 }
 
-// parity also returns how long a launch took, by shape.
-func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[string]time.Duration, err error) {
+// parity also returns how long a launch took, by shape. Where it is the baseline that
+// is wrong on contents that bite, they are silent from then on.
+func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outcome, took map[string]time.Duration, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
 		out, took = Outcome{}, map[string]time.Duration{}
-		return j.compareAll(ctx, a, patience, &out, took, &check)
+		return j.compareAll(ctx, a, baseline, patience, &out, took, &check)
 	})
 	if err != nil {
 		out, err = fault(err, check, out.Evidence)
@@ -394,7 +402,7 @@ func (j *judge) parity(ctx context.Context, a Artifact) (out Outcome, took map[s
 	return out, took, err
 }
 
-func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Duration, out *Outcome, took map[string]time.Duration, check *string) error {
+func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patience time.Duration, out *Outcome, took map[string]time.Duration, check *string) error {
 	*check = "load"
 	s, err := j.lab.Open(ctx, ForParity, a)
 	if err != nil {
@@ -406,20 +414,44 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Durati
 			_, _ = s.Close() // what went wrong is known already
 		}
 	}()
+	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
+	bitten := 0 // verify shapes
 	for _, shape := range j.shapes() {
 		if why := a.Unsupported[shape.Name]; why != "" {
-			out.Evidence = append(out.Evidence, Evidence{Check: "parity " + shape.Name, Outcome: NotRun, Detail: why})
+			note(Evidence{Check: "parity " + shape.Name, Outcome: NotRun, Detail: why})
 			continue
 		}
-		n := contents
+		requests := make([]CompareRequest, contents)
 		if j.tuned[shape.Name] {
-			n = 1
+			requests = requests[:1]
+		} else if _, proven := j.baseline[shape.Name]; proven && (baseline || shape.Name == j.plan.Sanitize.Name || bitten < j.rules.bites) {
+			if shape.Name != j.plan.Sanitize.Name {
+				bitten++
+			}
+			for _, name := range j.further {
+				requests = append(requests, CompareRequest{Further: name})
+			}
 		}
-		for v := range n {
+		for v, r := range requests {
+			r.Shape, r.Contents, r.Limit = shape, v, patience*j.limit(shape)
 			*check = fmt.Sprintf("parity %s seed %d", shape.Name, v+1)
-			o, err := s.Compare(ctx, CompareRequest{Shape: shape, Contents: v, Limit: patience * j.limit(shape)})
+			if r.Further != "" {
+				r.Contents, *check = 0, fmt.Sprintf("parity %s %s", shape.Name, r.Further)
+			}
+			if why := j.silent[*check]; why != "" {
+				note(Evidence{Check: *check, Outcome: NotRun, Detail: why})
+				continue
+			}
+			o, err := s.Compare(ctx, r)
 			if err != nil {
 				return err
+			}
+			if o.NotCompared != "" {
+				note(Evidence{Check: *check, Outcome: NotRun, Detail: o.NotCompared})
+				if baseline {
+					j.silent[*check] = o.NotCompared
+				}
+				continue
 			}
 			if t, ok := took[shape.Name]; !ok || o.Elapsed > t {
 				took[shape.Name] = o.Elapsed
@@ -427,13 +459,17 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, patience time.Durati
 			e := Evidence{Check: *check, Outcome: Passed}
 			worst := j.worst(o.Outputs)
 			e.Value, e.Limit = finite(worst.Error), j.tolerance[worst.Name]
+			if reason := j.wrongOutput(worst); baseline && r.Further != "" && len(o.Outputs) > 0 && reason != "" {
+				j.silent[*check] = "the baseline is wrong there: " + reason
+				continue
+			}
 			if verdict, reason := j.wrong(o, a.Threads); verdict != "" {
 				e.Outcome, e.Detail = Failed, reason
 				out.Verdict, out.Reason = verdict, *check+": "+reason
-				out.Evidence = append(out.Evidence, e)
+				note(e)
 				return nil
 			}
-			out.Evidence = append(out.Evidence, e)
+			note(e)
 		}
 	}
 	*check = "end of the process"

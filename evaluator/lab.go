@@ -81,8 +81,11 @@ type Session interface {
 // A CompareRequest asks for one comparison with the reference.
 type CompareRequest struct {
 	Shape kernels.Shape
-	// Contents numbers the contents of the inputs: 0, 1, ...
+	// Contents numbers the declared contents of the inputs: 0, 1, ...
 	Contents int
+	// Further names contents that bite instead, of [kernels.Problem.Further]. Labs
+	// have them at all shapes that are not timed.
+	Further string
 	// Limit bounds one launch. Zero leaves it to the lab's own timeout, which
 	// is never exceeded.
 	Limit time.Duration
@@ -157,7 +160,11 @@ func (l *Lost) Error() string { return l.Reason }
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with
-	// both values.
+	// both values. On contents that bite it is what exceeds the slack: how far from
+	// the reference honest answers may lie, since the reference moves as far when every
+	// input moves by some thirty roundings of single precision (see
+	// [kernels.Buffer.Nearby]), and one rounding of the largest output more. There is
+	// no slack where the tolerance is zero.
 	Error     float64
 	Worst     int64
 	Got, Want float64
@@ -170,7 +177,10 @@ type Output struct {
 
 // An Observation is what was seen after launches.
 type Observation struct {
-	Outputs []Output
+	// NotCompared says why nothing was compared and nothing else is said: the
+	// reference has no finite answer to contents that bite.
+	NotCompared string
+	Outputs     []Output
 	// Guard says where memory outside of the buffers was changed, InputChanged
 	// which input was and where: "" when nothing was.
 	Guard        string

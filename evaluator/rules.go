@@ -1,6 +1,9 @@
 package evaluator
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // rules are the constants of judging that differ from one kind of device to
 // another, each with its reason. What is the same everywhere stands beside the
@@ -39,6 +42,9 @@ type rules struct {
 	// hangs is the least time that a launch or a batch may take before it hangs:
 	// a comparison on a GPU makes the reference first.
 	hangs time.Duration
+	// bites is at how many verify shapes, besides the sanitize shape, parity compares
+	// contents that bite: on a GPU a comparison is a way to the worker and back.
+	bites int
 	// controlsAtTuned says that negative controls are looked at at tuned shapes
 	// too; on a CPU the reference would take seconds for each.
 	controlsAtTuned bool
@@ -57,7 +63,7 @@ var rulesByKind = map[string]*rules{
 		// 45 to 230 us of the kernel's work around it.
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
-		hangs:      5 * time.Second,
+		hangs: 5 * time.Second, bites: math.MaxInt,
 		sanitizers: []string{"asan", "tsan", "memcheck"},
 	},
 	"cuda": {
@@ -66,7 +72,7 @@ var rulesByKind = map[string]*rules{
 		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30,
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
-		hangs: 10 * time.Second, controlsAtTuned: true,
+		hangs: 10 * time.Second, bites: 1, controlsAtTuned: true,
 		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
