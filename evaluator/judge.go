@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -297,6 +298,27 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	}
 	out.Evidence = append(out.Evidence, Evidence{Check: "binary", Outcome: Passed, Value: float64(report.Bytes), Unit: "bytes", Detail: a.Hash})
 	return out
+}
+
+// doubts says what the definition leaves unproven: contents that bite which are silent,
+// and tolerances by which half of an output may be zero.
+func (j *judge) doubts(ctx context.Context) (list []string, err error) {
+	for _, check := range slices.Sorted(maps.Keys(j.silent)) {
+		list = append(list, fmt.Sprintf("%s says nothing: %s: narrow the domain of an input, or correct the baseline", check, j.silent[check]))
+	}
+	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify) {
+		outputs, err := j.lab.Control(ctx, kernels.Control{Kind: kernels.Halved}, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range outputs {
+			if t := j.tolerance[o.Name]; t > 0 && o.Error > sameAnswer && o.Error <= t {
+				list = append(list, fmt.Sprintf("the tolerance of %g hides half of output %s at shape %s: with the smaller half of it zero the error is %.3g: "+
+					"lower the tolerance, or choose data for which the outputs are alike in size", t, o.Name, s.Name, o.Error))
+			}
+		}
+	}
+	return list, nil
 }
 
 // Inspect implements stages: what the definition asks of a binary.

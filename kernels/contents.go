@@ -227,7 +227,7 @@ var further = []struct {
 		}
 	}},
 	// All of the domain.
-	{"wide", func(f *filling) bool {
+	{"broad", func(f *filling) bool {
 		return spread(f) && (f.b.Data.Distribution == Normal || f.b.Data.Domain() != f.b.Domain)
 	}, func(f *filling, row []float64, _ int, rng *rand.Rand) {
 		for i := range row {
@@ -245,7 +245,7 @@ var further = []struct {
 		}
 	}},
 	// The declared data, much smaller.
-	{"small", func(f *filling) bool { return f.zero && varied(f) && f.b.DType.Float() }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+	{"tiny", func(f *filling) bool { return f.zero && varied(f) && f.b.DType.Float() }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
 		f.declared(row, rng)
 		for i := range row {
 			row[i] *= f.b.DType.small()

@@ -364,6 +364,14 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
 	}
+	if in := r.Shape.Inputs; in != "" { // of x alone, and twice nearby
+		if info, err := os.Stat(in); err != nil || info.Size() != 3*8*r.Shape.Elements[0] {
+			return wire.Failure{Error: fmt.Sprint("inputs: ", info, err)}, false
+		}
+		if do == "bitten" {
+			do = "wrong"
+		}
+	}
 	if strings.Contains(f.source(r.Binary), "do: slow") {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -397,7 +405,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/2 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/3 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}

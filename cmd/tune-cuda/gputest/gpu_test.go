@@ -425,7 +425,7 @@ func TestPrints(t *testing.T) {
 		t.Error(err)
 	}
 	const launches = 3 * 2
-	lines := strings.Count(c.said.String(), "evotune/2 parity 2\n")
+	lines := strings.Count(c.said.String(), "evotune/3 parity 2\n")
 	if lines == 0 {
 		t.Error("nothing of what was printed is on standard error")
 	}

@@ -67,7 +67,7 @@ CANDIDATE(asserts)
 CANDIDATE(prints)
 {
 	EACH o[i] = a * x[i] + y[i];
-	printf("evotune/2 parity 2\n{}\n");
+	printf("evotune/3 parity 2\n{}\n");
 }
 CANDIDATE(large_shared)
 {
