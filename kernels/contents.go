@@ -203,7 +203,11 @@ var further = []struct {
 		}
 		d := f.b.Data.Domain()
 		near := math.Min(math.Max(math.Abs(d.Lo), math.Abs(d.Hi))/math.Abs(x), 1)
-		row[rng.IntN(len(row))] = x * math.Pow(near, float64(r%32)/31)
+		at := rng.IntN(len(row))
+		if r%4 == 3 {
+			at = 0 // which some take for typical
+		}
+		row[at] = x * math.Pow(near, float64(r%32)/31)
 	}},
 	{"constant", varied, nil}, // see Make
 	// Few distinct values in a row: one, two, three or four.
@@ -214,16 +218,23 @@ var further = []struct {
 			row[i] = values[rng.IntN(1+r%4)]
 		}
 	}},
-	{"negative", func(f *filling) bool { return f.b.Domain.Lo < 0 && f.b.Domain.Hi > 0 }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+	// One sign: the declared data, and in every other row all that the domain has.
+	{"negative", signs, func(f *filling, row []float64, r int, rng *rand.Rand) {
 		f.declared(row, rng)
 		for i, x := range row {
 			row[i] = -math.Abs(x)
+			if r%2 == 1 {
+				row[i] = f.b.Domain.Lo * rng.Float64()
+			}
 		}
 	}},
-	{"positive", func(f *filling) bool { return f.b.Domain.Lo < 0 && f.b.Domain.Hi > 0 }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+	{"positive", signs, func(f *filling, row []float64, r int, rng *rand.Rand) {
 		f.declared(row, rng)
 		for i, x := range row {
 			row[i] = math.Abs(x)
+			if r%2 == 1 {
+				row[i] = f.b.Domain.Hi * rng.Float64()
+			}
 		}
 	}},
 	// All of the domain.
@@ -273,6 +284,7 @@ var further = []struct {
 	}},
 }
 
+func signs(f *filling) bool  { return f.b.Domain.Lo < 0 && f.b.Domain.Hi > 0 }
 func spread(f *filling) bool { return f.b.Domain.Lo < f.b.Domain.Hi }
 func varied(f *filling) bool { return f.b.Data.Distribution != Constant }
 

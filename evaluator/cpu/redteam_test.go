@@ -62,6 +62,12 @@ func TestRedTeamBites(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("RED %s/%s wants %s, gets %s %s", name, c.Kernel, c.Verdict, r.Verdict, r.Reason)
+			step, _ := r.Step(evaluator.StageParity)
+			for _, e := range step.Evidence {
+				if e.Outcome == evaluator.NotRun {
+					t.Errorf("%s: %s says nothing: %s", name, e.Check, e.Detail)
+				}
+			}
 			if why := notYet[name+"/"+c.Kernel]; r.Verdict != c.Verdict && why == "" {
 				t.Errorf("%s/%s (%s) gets %s, not %s", name, c.Kernel, c.Does, r.Verdict, c.Verdict)
 			}
