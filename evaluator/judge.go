@@ -437,7 +437,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 		}
 	}()
 	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
-	bitten := 0 // verify shapes
+	met := 0 // verify shapes with contents that bite
 	for _, shape := range j.shapes() {
 		if why := a.Unsupported[shape.Name]; why != "" {
 			note(Evidence{Check: "parity " + shape.Name, Outcome: NotRun, Detail: why})
@@ -446,9 +446,9 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 		requests := make([]CompareRequest, contents)
 		if j.tuned[shape.Name] {
 			requests = requests[:1]
-		} else if _, proven := j.baseline[shape.Name]; proven && (baseline || shape.Name == j.plan.Sanitize.Name || bitten < j.rules.bites) {
+		} else if _, proven := j.baseline[shape.Name]; proven && (baseline || shape.Name == j.plan.Sanitize.Name || met < bitten) {
 			if shape.Name != j.plan.Sanitize.Name {
-				bitten++
+				met++
 			}
 			for _, name := range j.further {
 				requests = append(requests, CompareRequest{Further: name})

@@ -623,11 +623,10 @@ func TestFurther(t *testing.T) {
 	}
 }
 
-// On a GPU a candidate meets contents that bite at the sanitize shape and at the first
-// verify shape that it can compute, and the baseline, which answers for them, at all.
-func TestFurtherOnGPU(t *testing.T) {
+// A candidate meets contents that bite at the sanitize shape and at the first verify
+// shape that it can compute, and the baseline, which answers for them, at all.
+func TestFurtherShapes(t *testing.T) {
 	l := newLab()
-	l.kind = "cuda"
 	plan := labPlan()
 	second := plan.Verify[0]
 	second.Name = "second"
@@ -641,6 +640,12 @@ func TestFurtherOnGPU(t *testing.T) {
 		if n := l.calls(call); n != want {
 			t.Errorf("%s: %d times, want %d", call, n, want)
 		}
+	}
+	l = newLab()
+	l.actors["1"].unsupported = map[string]string{"odd": "70 is odd"}
+	judged(t, l, plan)
+	if n := l.calls("compare candidate 1 second ramp"); n != 1 {
+		t.Errorf("a candidate that cannot compute the first verify shape: %d at the second", n)
 	}
 }
 

@@ -67,7 +67,8 @@ const (
 type Session interface {
 	// Compare launches the only artifact twice on one contents of the inputs, once
 	// with poisoned outputs and once with outputs that hold other numbers. The
-	// outputs of the poisoned launch are compared.
+	// outputs of the poisoned launch are compared; on contents that bite it is the
+	// only one.
 	Compare(ctx context.Context, r CompareRequest) (Observation, error)
 	// Sample times every artifact of the session, and the baseline beside each,
 	// round by round in random order. What was prepared for a shape is kept

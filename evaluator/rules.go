@@ -1,9 +1,6 @@
 package evaluator
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // rules are the constants of judging that differ from one kind of device to
 // another, each with its reason. What is the same everywhere stands beside the
@@ -42,9 +39,6 @@ type rules struct {
 	// hangs is the least time that a launch or a batch may take before it hangs:
 	// a comparison on a GPU makes the reference first.
 	hangs time.Duration
-	// bites is at how many verify shapes, besides the sanitize shape, parity compares
-	// contents that bite: on a GPU a comparison is a way to the worker and back.
-	bites int
 	// controlsAtTuned says that negative controls are looked at at tuned shapes
 	// too; on a CPU the reference would take seconds for each.
 	controlsAtTuned bool
@@ -63,7 +57,7 @@ var rulesByKind = map[string]*rules{
 		// 45 to 230 us of the kernel's work around it.
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
-		hangs: 5 * time.Second, bites: math.MaxInt,
+		hangs:      5 * time.Second,
 		sanitizers: []string{"asan", "tsan", "memcheck"},
 	},
 	"cuda": {
@@ -72,7 +66,7 @@ var rulesByKind = map[string]*rules{
 		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30,
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
-		hangs: 10 * time.Second, bites: 1, controlsAtTuned: true,
+		hangs: 10 * time.Second, controlsAtTuned: true,
 		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
@@ -92,6 +86,9 @@ const (
 	// contents is how many contents of the inputs parity compares at a shape; at
 	// tuned shapes it is one, since the timing looks at others.
 	contents = 3
+	// bitten is at how many verify shapes, besides the sanitize shape, a candidate meets
+	// contents that bite: at each, the dozen of them take as long as all else.
+	bitten = 1
 	// finalsProcesses is how many sets of fresh processes take part in the finals,
 	// one after the other: how a process came to lie in memory must not decide.
 	finalsProcesses = 3

@@ -56,7 +56,7 @@ func (t DType) Round(x float64) float64 {
 
 // span is all that the type holds, as far as data may go.
 func (t DType) span() Domain {
-	hi := 0.0
+	var hi float64
 	switch t {
 	case F64:
 		hi = 1e300 // the reference computes with it

@@ -141,6 +141,9 @@ func (p *problem) store(to cu.DevicePtr, elements []float64, b buffer) error {
 	return err
 }
 
+// dtypeSteps are the distances from 1 to the next value; 0 for integers.
+var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0}
+
 // slacken takes into account what the reference makes of inputs nearby.
 func (p *problem) slacken(n *instance, s wire.Shape, nearby [][]float64) error {
 	moved, err := p.reckon(s, func(i int, to cu.DevicePtr) error { return upload(to, nearby[i]) })

@@ -20,9 +20,6 @@ var (
 
 var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1}
 
-// dtypeSteps are the distances from 1 to the next value; 0 for integers.
-var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0}
-
 // A buffer is one of the problem's, checked and in the harness's codes.
 type buffer struct {
 	wire.Buffer

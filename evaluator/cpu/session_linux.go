@@ -210,7 +210,8 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 
 // compare launches two times on one contents: once with poisoned outputs, once
 // with outputs that hold stale but ordinary numbers, each time with other junk
-// on the stack. It ends early when the first launch changed what is not its own.
+// on the stack. It ends early when the first launch changed what is not its own, and on
+// contents that bite.
 func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, err error) {
 	e, q, a := s.entries[0], s.h.problem, s.arena
 	if a == nil {
@@ -234,7 +235,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 		return o, err
 	}
 	o.Outputs = q.outputs(d, a, 0, 0, contents)
-	if o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
+	if r.Further != "" || o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
 		return o, nil
 	}
 	first := make([][]byte, len(d.layout.buffers))

@@ -247,9 +247,12 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	if silent, err := s.h.prepareShape(ctx, s.w, shape, seed); err != nil || silent != "" {
 		return evaluator.Observation{NotCompared: silent}, err
 	}
-	limit := s.h.limit(r.Limit)
+	limit, launches := s.h.limit(r.Limit), repeats
+	if r.Further != "" {
+		launches = 1
+	}
 	request := wire.ParityRequest{
-		Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: repeats, TimeoutNS: limit.Nanoseconds(),
+		Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: launches, TimeoutNS: limit.Nanoseconds(),
 	}
 	s.shape = nil // a comparison ends the worker's race
 	var a wire.ParityAnswer
