@@ -52,15 +52,24 @@ func TestEvidence(t *testing.T) {
 			got = append(got, "  "+row)
 		}
 	}
-	want := []string{
+	bites := func(shape string) (list []string) {
+		for _, name := range strings.Fields("offset ramp outliers constant ties negative positive ends tiny sparse zeros") {
+			list = append(list, "  parity "+shape+" "+name+" passed")
+		}
+		return list
+	}
+	want := slices.Concat([]string{
 		"render passed",
 		"compile passed", "  compiler passed", "  blocking diagnostics passed", "  binary passed",
 		"inspect passed", "  requires ^vfm passed", "  forbids ^div passed",
 		"parity passed", "  parity small seed 1 passed", "  parity small seed 2 passed", "  parity small seed 3 passed",
-		"  parity odd seed 1 passed", "  parity odd seed 2 passed", "  parity odd seed 3 passed", "  parity main seed 1 passed",
+	}, bites("small"), []string{
+		"  parity odd seed 1 passed", "  parity odd seed 2 passed", "  parity odd seed 3 passed",
+	}, bites("odd"), []string{
+		"  parity main seed 1 passed",
 		"sanitize passed", "  asan passed", "  memcheck passed", "  tsan not run",
 		"benchmark passed", "  outputs after timing main passed", "  clock main passed", "  floor main passed", "  conditions main passed",
-	}
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -330,7 +339,7 @@ func TestLostOnce(t *testing.T) {
 	if r.Verdict != Correct {
 		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
-	if s, _ := r.Step(StageParity); len(s.Evidence) != 7 {
+	if s, _ := r.Step(StageParity); len(s.Evidence) != 7+2*11 {
 		t.Errorf("evidence of the lost process is kept: %v", rows(s.Evidence))
 	}
 }
@@ -547,6 +556,128 @@ func TestBaselines(t *testing.T) {
 	l.tools = append(l.tools, "tsan")
 	if _, err := newJudge(t.Context(), l, labPlan()); err != nil || l.calls("launch") != 5 {
 		t.Errorf("with another tool: %d launches, %v", l.calls("launch"), err)
+	}
+}
+
+// Contents that bite fail a candidate; where it is the baseline that they fail, or the
+// reference has no answer, they are silent.
+func TestFurther(t *testing.T) {
+	wrong := func(name string) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			o := Observation{Outputs: []Output{right}, Threads: 1}
+			if r.Further == name {
+				o.Outputs = []Output{{Name: "y", Error: 0.5, Elements: 70}}
+			}
+			return o, nil
+		}
+	}
+	check := func(r Result, name string) Evidence {
+		s, _ := r.Step(StageParity)
+		for _, e := range s.Evidence {
+			if e.Check == name {
+				return e
+			}
+		}
+		return Evidence{}
+	}
+	l := newLab()
+	l.actors["1"].compare = wrong("outliers")
+	if r := judged(t, l, labPlan()); r.Verdict != Parity || !strings.HasPrefix(r.Reason, "parity small outliers: output y: error 0.5") {
+		t.Errorf("a candidate that is wrong with outliers: %s %s", r.Verdict, r.Reason)
+	}
+
+	l.baseline[""].compare = wrong("outliers")
+	r := judged(t, l, labPlan())
+	e := check(r, "parity odd outliers")
+	if r.Verdict != Correct || e.Outcome != NotRun || !strings.HasPrefix(e.Detail, "the baseline is wrong there: output y: error 0.5") {
+		t.Errorf("where the baseline is wrong, too: %s %s, %+v", r.Verdict, r.Reason, e)
+	}
+	if n := l.calls("compare candidate 1 odd outliers"); n != 0 {
+		t.Errorf("silent contents were compared: %d", n)
+	}
+
+	l = newLab()
+	silent := func(r CompareRequest) (Observation, error) {
+		if r.Further == "ends" {
+			return Observation{NotCompared: "infinite"}, nil
+		}
+		return Observation{Outputs: []Output{right}, Threads: 1}, nil
+	}
+	l.actors["1"].compare, l.baseline[""].compare = silent, silent
+	r = judged(t, l, labPlan())
+	if e := check(r, "parity odd ends"); r.Verdict != Correct || e.Outcome != NotRun || e.Detail != "infinite" {
+		t.Errorf("a reference without an answer: %s %s, %+v", r.Verdict, r.Reason, e)
+	}
+
+	// A baseline that is wrong in any other way is wrong.
+	l = newLab()
+	l.baseline[""].compare = func(r CompareRequest) (Observation, error) {
+		o := Observation{Outputs: []Output{right}, Threads: 1}
+		if r.Further == "ties" {
+			o.Guard = "wrote behind y"
+		}
+		return o, nil
+	}
+	if _, err := newJudge(t.Context(), l, labPlan()); !errors.Is(err, ErrBaseline) || !strings.Contains(err.Error(), "parity small ties: wrote behind y") {
+		t.Errorf("a baseline that writes elsewhere: %v", err)
+	}
+}
+
+// A candidate meets contents that bite at the sanitize shape and at the first verify
+// shape that it can compute, and the baseline, which answers for them, at all.
+func TestFurtherShapes(t *testing.T) {
+	l := newLab()
+	plan := labPlan()
+	second := plan.Verify[0]
+	second.Name = "second"
+	plan.Verify = append(slices.Clone(plan.Verify), second)
+	judged(t, l, plan)
+	for call, want := range map[string]int{
+		"compare candidate 1 small ramp": 1, "compare candidate 1 odd ramp": 1, "compare candidate 1 second ramp": 0,
+		"compare baseline  small ramp": 1, "compare baseline  odd ramp": 1, "compare baseline  second ramp": 1,
+		"compare candidate 1 main ramp": 0, "compare baseline  main ramp": 0,
+	} {
+		if n := l.calls(call); n != want {
+			t.Errorf("%s: %d times, want %d", call, n, want)
+		}
+	}
+	l = newLab()
+	l.actors["1"].unsupported = map[string]string{"odd": "70 is odd"}
+	judged(t, l, plan)
+	if n := l.calls("compare candidate 1 second ramp"); n != 1 {
+		t.Errorf("a candidate that cannot compute the first verify shape: %d at the second", n)
+	}
+}
+
+// Doubts are what lint asks: contents that are silent, and a tolerance that hides half of
+// an output.
+func TestDoubts(t *testing.T) {
+	l := newLab()
+	l.baseline[""].compare = func(r CompareRequest) (Observation, error) {
+		o := Observation{Outputs: []Output{right}, Threads: 1}
+		if r.Further == "offset" && r.Shape.Name == "odd" {
+			o.Outputs = []Output{{Name: "y", Error: 0.5}}
+		}
+		return o, nil
+	}
+	l.control = func(c kernels.Control, s kernels.Shape) ([]Output, error) {
+		if c.Kind == kernels.Halved && s.Name == "small" {
+			return []Output{{Name: "y", Error: 1e-4}}, nil
+		}
+		return []Output{{Name: "y", Error: 1}}, nil
+	}
+	o, err := NewOrdeal(t.Context(), l, labPlan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := o.Doubts(t.Context())
+	want := []string{
+		"parity odd offset says nothing: the baseline is wrong there: output y: error 0.5 of the reference's scale at element 0 (0 where 0 is right), allowed is 0.001: " +
+			"narrow the domain of an input, or correct the baseline",
+		"the tolerance of 0.001 hides half of output y at shape small: with the smaller half of it zero the error is 0.0001: lower the tolerance, or choose data for which the outputs are alike in size",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -67,7 +67,8 @@ const (
 type Session interface {
 	// Compare launches the only artifact twice on one contents of the inputs, once
 	// with poisoned outputs and once with outputs that hold other numbers. The
-	// outputs of the poisoned launch are compared.
+	// outputs of the poisoned launch are compared; on contents that bite it is the
+	// only one.
 	Compare(ctx context.Context, r CompareRequest) (Observation, error)
 	// Sample times every artifact of the session, and the baseline beside each,
 	// round by round in random order. What was prepared for a shape is kept
@@ -81,8 +82,11 @@ type Session interface {
 // A CompareRequest asks for one comparison with the reference.
 type CompareRequest struct {
 	Shape kernels.Shape
-	// Contents numbers the contents of the inputs: 0, 1, ...
+	// Contents numbers the declared contents of the inputs: 0, 1, ...
 	Contents int
+	// Further names contents that bite instead, of [kernels.Problem.Further]. Labs
+	// have them at all shapes that are not timed.
+	Further string
 	// Limit bounds one launch. Zero leaves it to the lab's own timeout, which
 	// is never exceeded.
 	Limit time.Duration
@@ -158,7 +162,11 @@ func (l *Lost) Error() string { return l.Reason }
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with
-	// both values.
+	// both values. On contents that bite it is what exceeds the slack: how far from
+	// the reference honest answers may lie, since the reference moves as far when every
+	// input moves by some thirty roundings of single precision (see
+	// [kernels.Buffer.Nearby]), and one rounding of the largest output more. There is
+	// no slack where the tolerance is zero.
 	Error     float64
 	Worst     int64
 	Got, Want float64
@@ -171,7 +179,10 @@ type Output struct {
 
 // An Observation is what was seen after launches.
 type Observation struct {
-	Outputs []Output
+	// NotCompared says why nothing was compared and nothing else is said: the
+	// reference has no finite answer to contents that bite.
+	NotCompared string
+	Outputs     []Output
 	// Guard says where memory outside of the buffers was changed, InputChanged
 	// which input was and where: "" when nothing was.
 	Guard        string

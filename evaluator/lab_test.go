@@ -373,7 +373,11 @@ type scriptedSession struct {
 }
 
 func (s *scriptedSession) Compare(_ context.Context, r CompareRequest) (Observation, error) {
-	s.lab.note("compare %s %s %d", s.artifacts[0].Hash, r.Shape.Name, r.Contents)
+	what := r.Further
+	if what == "" {
+		what = fmt.Sprint(r.Contents)
+	}
+	s.lab.note("compare %s %s %s", s.artifacts[0].Hash, r.Shape.Name, what)
 	a := s.artifacts[0].Handle.(*actor)
 	if a.compare != nil {
 		return a.compare(r)

@@ -388,6 +388,17 @@ func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
 	return c, ok
 }
 
+// Doubts lists what the definition leaves unproven, each in one line that says what to
+// do: contents that bite on which the baseline is wrong or the reference has no
+// answer, and a tolerance that hides half of an output.
+func (o *Ordeal) Doubts(ctx context.Context) ([]string, error) {
+	j, ok := o.judge.(*judge)
+	if !ok {
+		return nil, nil
+	}
+	return j.doubts(ctx)
+}
+
 // UsageOf says how busy an evaluator's devices are, if it can tell.
 func UsageOf(ev Evaluator) (u Usage, ok bool) {
 	if e, can := ev.(interface{ Usage() (Usage, bool) }); can {

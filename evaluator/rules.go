@@ -86,6 +86,9 @@ const (
 	// contents is how many contents of the inputs parity compares at a shape; at
 	// tuned shapes it is one, since the timing looks at others.
 	contents = 3
+	// bitten is at how many verify shapes, besides the sanitize shape, a candidate meets
+	// contents that bite: at each, the dozen of them take as long as all else.
+	bitten = 1
 	// finalsProcesses is how many sets of fresh processes take part in the finals,
 	// one after the other: how a process came to lie in memory must not decide.
 	finalsProcesses = 3

@@ -438,7 +438,7 @@ func (l *loader) variants(t table, env map[string]any) {
 		if l.d.err != nil {
 			return
 		}
-		vt := l.d.table(n, "[[problem.variant]]", "backend", "dtype", "operations", "bytes", "pipe", "cache", "shape", "tolerance")
+		vt := l.d.table(n, "[[problem.variant]]", "backend", "dtype", "domain", "operations", "bytes", "pipe", "cache", "shape", "tolerance")
 		text, e := vt.needText("backend", `"cuda"`)
 		if !l.oneOf(e, "backend", Backends()) {
 			return
@@ -451,6 +451,7 @@ func (l *loader) variants(t table, env map[string]any) {
 		p.Buffers = slices.Clone(p.Buffers)
 		l.costs(vt, &p, env)
 		l.dtypes(vt, &p)
+		l.domains(vt, &p)
 		if vt.n.children["shape"] != nil {
 			p.Shapes = nil
 			l.shapes(vt, &p)
@@ -486,6 +487,7 @@ func (l *loader) dtypes(t table, p *Problem) {
 		case l.oneOf(e, "dtype", words(DTypes())):
 			if b.DType = DType(e.str); b.Role != Out {
 				l.data(e, b.Data.String(), b.DType) // whether the new type can hold it
+				b.Domain = b.Domain.within(b.DType)
 			}
 		}
 	}
@@ -497,6 +499,32 @@ func (l *loader) dtypes(t table, p *Problem) {
 		b, _ := p.Buffer(c.Buffers[1])
 		if a.DType != b.DType {
 			l.d.fail(n.at, "a control swaps %s and %s, which are %s and %s here: only inputs of one type can be swapped", a.Name, b.Name, a.DType, b.DType)
+		}
+	}
+}
+
+// domains gives buffers of a variant other domains.
+func (l *loader) domains(t table, p *Problem) {
+	n := t.get("domain", tableNode)
+	if n == nil || l.d.err != nil {
+		return
+	}
+	names := make([]string, 0, len(p.Buffers))
+	for _, b := range p.Buffers {
+		if b.Role != Out {
+			names = append(names, b.Name)
+		}
+	}
+	l.d.table(n, "domain of a variant", names...)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		e := n.children[b.Name]
+		switch {
+		case e == nil || l.d.err != nil:
+		case e.kind != stringNode:
+			l.d.fail(e.at, "the domain of %s is %s, expected a string", b.Name, e.kind)
+		default:
+			l.interval(e, e.str, b)
 		}
 	}
 }
@@ -555,7 +583,7 @@ func (l *loader) buffers(t table, env map[string]any, names map[string]*node) {
 		if l.d.err != nil {
 			return
 		}
-		bt := l.d.table(n, "[[problem.buffer]]", "name", "dtype", "shape", "role", "data")
+		bt := l.d.table(n, "[[problem.buffer]]", "name", "dtype", "shape", "role", "data", "domain", "denormals")
 		var b Buffer
 		var e *node
 		if b.Name, e = bt.needText("name", `"A"`); !l.name(e, "buffer") || !l.fresh(names, e, "buffer") {
@@ -594,6 +622,7 @@ func (l *loader) buffers(t table, env map[string]any, names map[string]*node) {
 		case e != nil:
 			b.Data = l.data(e, text, b.DType)
 		}
+		l.region(bt, &b)
 		p.Buffers = append(p.Buffers, b)
 	}
 	if l.d.err == nil && len(p.Outputs()) == 0 {
@@ -663,13 +692,75 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	return d
 }
 
+var domainForm = regexp.MustCompile(`^\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$`)
+
+// region reads where a kernel has to be right.
+func (l *loader) region(t table, b *Buffer) {
+	if n := t.get("denormals", boolNode); n != nil {
+		b.Denormals = n.boolean
+		if n.boolean && (b.Role == Out || !b.DType.Float()) {
+			l.d.fail(n.at, "buffer %s: only inputs of a floating-point type can hold denormals: remove denormals", b.Name)
+		}
+	}
+	text, n := t.text("domain")
+	switch {
+	case b.Role == Out && n != nil:
+		l.d.fail(n.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
+	case n != nil:
+		l.interval(n, text, b)
+	case b.Role != Out:
+		b.Domain = b.Data.Domain().within(b.DType)
+	}
+}
+
+// interval reads a domain that is declared.
+func (l *loader) interval(n *node, text string, b *Buffer) {
+	m := domainForm.FindStringSubmatch(text)
+	if m == nil {
+		l.d.fail(n.at, "the domain %q of %s is no interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", text, b.Name)
+		return
+	}
+	lo, err1 := strconv.ParseFloat(m[2], 64)
+	hi, err2 := strconv.ParseFloat(m[3], 64)
+	if all := b.DType.span(); err1 != nil || err2 != nil || !all.Holds(lo) || !all.Holds(hi) {
+		l.d.fail(n.at, "the ends of the domain %q of %s must be numbers that %s holds, from %g to %g", text, b.Name, b.DType, all.Lo, all.Hi)
+		return
+	}
+	if m[1] == "(" {
+		lo = b.DType.next(lo, 1)
+	}
+	if m[4] == ")" {
+		hi = b.DType.next(hi, -1)
+	}
+	b.Domain = Domain{lo, hi}.within(b.DType)
+	l.inDomain(n, b)
+}
+
+// inDomain sees to it that what is declared of a buffer lies in its domain.
+func (l *loader) inDomain(n *node, b *Buffer) {
+	data, d := b.Data.Domain(), b.Domain
+	if b.Data.Distribution == Normal {
+		data = Domain{b.Data.A - b.Data.B, b.Data.A + b.Data.B} // the ends are cut off
+	}
+	data = data.within(b.DType)
+	switch {
+	case l.d.err != nil:
+	case !(d.Lo <= d.Hi):
+		l.d.fail(n.at, "the domain of %s is empty in %s: put the smaller end first", b.Name, b.DType)
+	case !d.Holds(data.Lo) || !d.Holds(data.Hi):
+		l.d.fail(n.at, "the domain of %s does not hold its data %s: widen it", b.Name, b.Data)
+	case b.Denormals && !(d.Lo <= -b.DType.normal() && b.DType.normal() <= d.Hi):
+		l.d.fail(n.at, "the domain of %s has no room for denormals around zero: widen it, or remove denormals", b.Name)
+	}
+}
+
 func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
 	p := &l.def.Problem
 	for _, n := range t.tables("scalar") {
 		if l.d.err != nil {
 			return
 		}
-		st := l.d.table(n, "[[problem.scalar]]", "name", "dtype", "value")
+		st := l.d.table(n, "[[problem.scalar]]", "name", "dtype", "value", "also")
 		var s Scalar
 		var e *node
 		if s.Name, e = st.needText("name", `"alpha"`); !l.name(e, "scalar") || !l.fresh(names, e, "scalar") {
@@ -681,6 +772,16 @@ func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
 		s.DType = DType(e.str)
 		s.Value, e = st.needText("value", `"1.0"`)
 		s.expr = l.compileNumber(e, env)
+		if list := st.get("also", arrayNode); list != nil {
+			for _, item := range list.items {
+				x, ok := item.number()
+				if !ok || !s.holds(x) {
+					l.d.fail(list.at, "also of scalar %s must be a list of numbers that %s holds, such as [0.5, 2]", s.Name, s.DType)
+					return
+				}
+				s.Also = append(s.Also, x)
+			}
+		}
 		p.Scalars = append(p.Scalars, s)
 	}
 }

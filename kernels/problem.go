@@ -166,8 +166,11 @@ type Buffer struct {
 	DType DType    `json:"dtype"`
 	Role  Role     `json:"role"`
 	Shape []string `json:"shape"` // one expression over the dimensions per axis
-	// Data fills it; the zero Data for outputs.
-	Data Data `json:"data,omitzero"`
+	// Data fills it, and Domain is where a kernel has to be right, besides; zero
+	// for outputs. Denormals says that denormal elements count.
+	Data      Data   `json:"data,omitzero"`
+	Domain    Domain `json:"domain,omitzero"`
+	Denormals bool   `json:"denormals,omitempty"`
 
 	axes []*expression
 }
@@ -177,6 +180,8 @@ type Scalar struct {
 	Name  string `json:"name"`
 	DType DType  `json:"dtype"` // f64, f32, i64 or i32
 	Value string `json:"value"` // an expression over the dimensions
+	// Also are values that it has in some of the contents that bite.
+	Also []float64 `json:"also,omitempty"`
 
 	expr *expression
 }
@@ -216,6 +221,9 @@ const (
 	Zeros   ControlKind = "zeros"    // every output is zero
 	Mean    ControlKind = "constant" // every output is the mean of the reference's
 	Swapped ControlKind = "swap"     // the reference with two inputs exchanged
+	// Halved is the reference with the smaller half of every output, by magnitude,
+	// put to zero. No definition declares it: it is what lint asks.
+	Halved ControlKind = "half"
 )
 
 // A Control is an answer that the tolerance must refuse, or the tolerance
@@ -361,12 +369,18 @@ func (p *Problem) ScalarValues(s Shape) ([]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("scalar %s at shape %s: %w", sc.Name, s.Name, err)
 		}
-		if lo, hi := sc.DType.Range(); !sc.DType.Float() && (x != math.Trunc(x) || x < lo || x > hi) {
+		if !sc.holds(x) {
 			return nil, fmt.Errorf("scalar %s at shape %s: %q gives %g, which is no %s", sc.Name, s.Name, sc.expr.src, x, sc.DType)
 		}
 		out[i] = x
 	}
 	return out, nil
+}
+
+// holds tells whether the scalar's type can hold a value.
+func (sc Scalar) holds(x float64) bool {
+	lo, hi := sc.DType.Range()
+	return sc.DType.Float() || x == math.Trunc(x) && lo <= x && x <= hi
 }
 
 // An expression is a compiled expression and where it was written.

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
+	"fill", "widen", "narrow", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
 }
 
@@ -88,6 +88,10 @@ func (h *harness) fill(to cu.DevicePtr, n int64, b buffer, seed uint64, index in
 
 func (h *harness) widen(to, from cu.DevicePtr, n int64, dtype int) error {
 	return h.run("widen", blocksFor(n), uint64(to), uint64(from), uint64(n), uint64(dtype))
+}
+
+func (h *harness) narrow(to, from cu.DevicePtr, n int64, dtype int) error {
+	return h.run("narrow", blocksFor(n), uint64(to), uint64(from), uint64(n), uint64(dtype))
 }
 
 func (h *harness) set(to cu.DevicePtr, n int64, dtype int, value float64) error {

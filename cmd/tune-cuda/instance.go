@@ -20,7 +20,9 @@ type instance struct {
 	key    uint64         // of the veil over want; 0 without one
 	rms    []float64
 	mean   []float64
-	hashes []uint64 // of inputs and want, in that order, for each buffer
+	slack  []float64 // see wire.Output
+	silent string    // see wire.ControlAnswer
+	hashes []uint64  // of inputs and want, in that order, for each buffer
 }
 
 func (n *instance) free() {
@@ -32,7 +34,7 @@ func (n *instance) free() {
 
 // shapeKey names a shape by all that its data depend on.
 func shapeKey(s wire.Shape) string {
-	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference)
+	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference, s.Inputs)
 }
 
 // bytes is the memory that the buffers of a shape take, one set of them.
@@ -66,7 +68,7 @@ func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance
 	return keeping(p, key, p.instanceBytes(s, reference), func() (*instance, func(), error) {
 		n := &instance{
 			inputs: make([]cu.DevicePtr, len(p.buffers)), want: make([]cu.DevicePtr, len(p.buffers)),
-			rms: make([]float64, len(p.buffers)), mean: make([]float64, len(p.buffers)),
+			rms: make([]float64, len(p.buffers)), mean: make([]float64, len(p.buffers)), slack: make([]float64, len(p.buffers)),
 		}
 		err := p.fillInstance(n, s, seed, reference)
 		if err != nil {
@@ -78,7 +80,13 @@ func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance
 }
 
 func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference bool) error {
+	var data [3][][]float64 // the elements, and those nearby
 	var err error
+	if s.Inputs != "" {
+		if data, err = readInputs(s, p.buffers); err != nil {
+			return err
+		}
+	}
 	for i, b := range p.buffers {
 		if !b.input() {
 			continue
@@ -86,7 +94,12 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		if n.inputs[i], err = alloc(s.Elements[i] * b.size()); err != nil {
 			return err
 		}
-		if err := p.harness.fill(n.inputs[i], s.Elements[i], b, seed, i); err != nil {
+		if s.Inputs != "" {
+			err = p.store(n.inputs[i], data[0][i], b)
+		} else {
+			err = p.harness.fill(n.inputs[i], s.Elements[i], b, seed, i)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -96,6 +109,14 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		}
 		if err := p.measure(n, s); err != nil {
 			return err
+		}
+		for _, nearby := range data[1:] {
+			if nearby == nil || n.silent != "" {
+				continue
+			}
+			if err := p.slacken(n, s, nearby); err != nil {
+				return err
+			}
 		}
 		// What is right lies in memory that a candidate may find: it must not be of
 		// use there.
@@ -110,8 +131,89 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 	return err
 }
 
+// store puts elements into a buffer as its type has them.
+func (p *problem) store(to cu.DevicePtr, elements []float64, b buffer) error {
+	wide, err := alloc(8 * int64(len(elements)))
+	if err != nil {
+		return err
+	}
+	defer release(wide)
+	if err = upload(wide, elements); err == nil {
+		err = p.harness.narrow(to, wide, int64(len(elements)), b.dtype)
+	}
+	if err == nil {
+		err = p.sync()
+	}
+	return err
+}
+
+// dtypeSteps are the distances from 1 to the next value; 0 for integers.
+var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0}
+
+// slacken takes into account what the reference makes of inputs nearby.
+func (p *problem) slacken(n *instance, s wire.Shape, nearby [][]float64) error {
+	moved, err := p.reckon(s, func(i int, to cu.DevicePtr) error { return upload(to, nearby[i]) })
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, d := range moved {
+			release(d)
+		}
+	}()
+	by, err := p.distance(moved, n, s)
+	if err != nil {
+		return err
+	}
+	for i, b := range p.buffers {
+		if b.output() {
+			if err := p.harness.set(moved[i], s.Elements[i], 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	largest, err := p.distance(moved, n, s) // from zero
+	for i, b := range p.buffers {
+		if err == nil && b.output() && b.Tolerance > 0 {
+			n.slack[i] = max(n.slack[i], by[i]+dtypeSteps[b.dtype]*largest[i])
+		}
+	}
+	return err
+}
+
+// distance gives the largest difference to the instance's outputs, by buffer.
+func (p *problem) distance(doubles []cu.DevicePtr, n *instance, s wire.Shape) ([]float64, error) {
+	if err := p.harness.begin(); err != nil {
+		return nil, err
+	}
+	found, err := p.startCompare(doubles, n, s, double)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.harness.fetch(); err != nil {
+		return nil, err
+	}
+	most := make([]float64, len(p.buffers))
+	for i := range p.buffers {
+		if found[i] != nil {
+			for _, v := range found[i].read() {
+				most[i] = max(most[i], v.diff)
+			}
+		}
+	}
+	return most, nil
+}
+
 // compute runs the reference on stored inputs and gives its outputs.
-func (p *problem) compute(s wire.Shape, inputs []cu.DevicePtr) (want []cu.DevicePtr, err error) {
+func (p *problem) compute(s wire.Shape, inputs []cu.DevicePtr) ([]cu.DevicePtr, error) {
+	return p.reckon(s, func(i int, to cu.DevicePtr) error {
+		return p.harness.widen(to, inputs[i], s.Elements[i], p.buffers[i].dtype)
+	})
+}
+
+// reckon runs the reference on inputs that input puts into place, as doubles, and
+// gives its outputs.
+func (p *problem) reckon(s wire.Shape, input func(i int, to cu.DevicePtr) error) (want []cu.DevicePtr, err error) {
 	if p.reference == nil {
 		return nil, errors.New("the problem was opened without a reference")
 	}
@@ -132,7 +234,7 @@ func (p *problem) compute(s wire.Shape, inputs []cu.DevicePtr) (want []cu.Device
 			return nil, err
 		}
 		if b.input() {
-			err = p.harness.widen(wide[i], inputs[i], s.Elements[i], b.dtype)
+			err = input(i, wide[i])
 		} else {
 			err = p.harness.poison(wide[i], 8*s.Elements[i], poisons[0])
 		}
@@ -183,8 +285,12 @@ func (p *problem) measure(n *instance, s wire.Shape) error {
 			all.notFinite += q.notFinite
 		}
 		if all.notFinite > 0 {
-			return fmt.Errorf("the reference at shape %s: %d of %d elements of %s are not finite or were not written",
+			err := fmt.Errorf("the reference at shape %s: %d of %d elements of %s are not finite or were not written",
 				s.Name, all.notFinite, s.Elements[i], b.Name)
+			if s.Inputs == "" {
+				return err
+			}
+			n.silent = err.Error()
 		}
 		n.rms[i] = math.Sqrt(all.squares / float64(s.Elements[i]))
 		n.mean[i] = all.sum / float64(s.Elements[i])
@@ -356,11 +462,11 @@ func (p *problem) outputs(found []*finding[verdict], n *instance, s wire.Shape) 
 			continue
 		}
 		parts := found[i].read()
-		scale := rms(parts, s.Elements[i])
+		scale, slack := rms(parts, s.Elements[i]), 0.0
 		if n != nil {
-			scale = n.rms[i]
+			scale, slack = n.rms[i], n.slack[i]
 		}
-		out = append(out, judge(b, s.Elements[i], scale, parts))
+		out = append(out, judge(b, s.Elements[i], scale, slack, parts))
 	}
 	return out
 }
@@ -369,7 +475,7 @@ func stored(b buffer) int { return b.dtype }
 func double(buffer) int   { return 0 }
 
 // judge puts together what the blocks of a comparison found.
-func judge(b buffer, elements int64, rms float64, parts []verdict) wire.Output {
+func judge(b buffer, elements int64, rms, slack float64, parts []verdict) wire.Output {
 	o := wire.Output{Name: b.Name, Limit: b.Tolerance, RMS: wire.Number(rms), Elements: elements}
 	top := verdict{worst: -1}
 	for _, v := range parts {
@@ -381,11 +487,13 @@ func judge(b buffer, elements int64, rms float64, parts []verdict) wire.Output {
 	}
 	o.Worst, o.Got, o.Want = top.worst, wire.Number(top.got), wire.Number(top.want)
 	switch {
-	case top.diff == 0:
-	case rms == 0 || o.NotFinite > 0:
+	case o.NotFinite > 0:
+		o.Error = wire.Number(math.Inf(1))
+	case top.diff <= slack:
+	case rms == 0:
 		o.Error = wire.Number(math.Inf(1))
 	default:
-		o.Error = wire.Number(top.diff / rms)
+		o.Error = wire.Number((top.diff - slack) / rms)
 	}
 	return o
 }

@@ -253,6 +253,9 @@ func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	if err != nil {
 		return a, err
 	}
+	if a.Silent = n.silent; a.Silent != "" {
+		return a, nil
+	}
 	var wrong []cu.DevicePtr
 	if r.Kind == "swap" {
 		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
@@ -276,10 +279,11 @@ func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	return a, err
 }
 
-// constants are outputs that are zero everywhere, or the reference's mean.
+// constants are outputs that are zero everywhere, or the reference's mean; or the
+// reference with its smaller half put to zero.
 func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, error) {
-	if r.Kind != "zeros" && r.Kind != "constant" {
-		return nil, fmt.Errorf("unknown control %q, want zeros, constant or swap", r.Kind)
+	if r.Kind != "zeros" && r.Kind != "constant" && r.Kind != "half" {
+		return nil, fmt.Errorf("unknown control %q, want zeros, constant, half or swap", r.Kind)
 	}
 	out := make([]cu.DevicePtr, len(p.buffers))
 	for i, b := range p.buffers {
@@ -294,6 +298,9 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 		if out[i], err = alloc(8 * r.Shape.Elements[i]); err == nil {
 			err = p.harness.set(out[i], r.Shape.Elements[i], 0, value)
 		}
+		if err == nil && r.Kind == "half" {
+			err = p.halved(out[i], n.want[i], r.Shape.Elements[i])
+		}
 		if err != nil {
 			for _, d := range out {
 				release(d)
@@ -302,6 +309,19 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 		}
 	}
 	return out, nil
+}
+
+// halved copies doubles, the smaller half of them, by magnitude, as zero.
+func (p *problem) halved(to, from cu.DevicePtr, n int64) error {
+	if err := p.sync(); err != nil {
+		return err
+	}
+	v := make([]float64, n)
+	if err := download(v, from); err != nil {
+		return err
+	}
+	halve(v)
+	return upload(to, v)
 }
 
 // reference writes a small instance to a file, for the check against the CPU.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	encoding "encoding/binary" // binary is another thing here
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -243,6 +245,55 @@ func checkGEMM(buffers []buffer, scalars []string) error {
 
 // blasVersion reads cuBLAS's number: 120803 is 12.8.3.
 func blasVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
+
+// readInputs reads the file of a shape's inputs: the elements by buffer, and two times
+// those nearby.
+func readInputs(s wire.Shape, buffers []buffer) (data [3][][]float64, err error) {
+	raw, err := os.ReadFile(s.Inputs)
+	if err != nil {
+		return data, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
+	}
+	want := int64(0)
+	for i, b := range buffers {
+		if b.input() {
+			want += 3 * 8 * s.Elements[i]
+		}
+	}
+	if int64(len(raw)) != want {
+		return data, fmt.Errorf("the inputs of shape %s: %s has %d bytes, want %d", s.Name, s.Inputs, len(raw), want)
+	}
+	for k := range data {
+		data[k] = make([][]float64, len(buffers))
+		for i, b := range buffers {
+			if !b.input() {
+				continue
+			}
+			data[k][i] = make([]float64, s.Elements[i])
+			for j := range data[k][i] {
+				data[k][i][j] = math.Float64frombits(encoding.LittleEndian.Uint64(raw))
+				raw = raw[8:]
+			}
+		}
+	}
+	return data, nil
+}
+
+// halve puts the smaller half of the elements, by magnitude, to zero.
+func halve(v []float64) {
+	magnitudes := make([]float64, len(v))
+	for i, x := range v {
+		magnitudes[i] = math.Abs(x)
+	}
+	slices.Sort(magnitudes)
+	if len(v) == 0 {
+		return
+	}
+	for i, x := range v {
+		if math.Abs(x) <= magnitudes[(len(v)-1)/2] {
+			v[i] = 0
+		}
+	}
+}
 
 // swapped finds the two inputs that a control exchanges.
 func swapped(buffers []buffer, s wire.Shape, names []string) (int, int, error) {

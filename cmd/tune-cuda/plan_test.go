@@ -1,10 +1,15 @@
 package main
 
 import (
+	encoding "encoding/binary"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
@@ -259,6 +264,46 @@ func TestStrangers(t *testing.T) {
 	} {
 		if got := strangers(c.pids, 11, parent); !slices.Equal(got, c.want) {
 			t.Errorf("%v: the strangers are %v, want %v", c.pids, got, c.want)
+		}
+	}
+}
+
+func TestReadInputs(t *testing.T) {
+	buffers, err := checkOpen(open()) // two inputs and an output
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Elements: []int64{2, 1, 4}, Inputs: filepath.Join(t.TempDir(), "inputs")}
+	var raw []byte
+	for i := range 9 {
+		raw = encoding.LittleEndian.AppendUint64(raw, math.Float64bits(float64(i)))
+	}
+	if err := os.WriteFile(s.Inputs, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data, err := readInputs(s, buffers)
+	want := [3][][]float64{{{0, 1}, {2}, nil}, {{3, 4}, {5}, nil}, {{6, 7}, {8}, nil}}
+	if diff := cmp.Diff(want, data); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	s.Elements[0] = 3
+	if _, err := readInputs(s, buffers); err == nil {
+		t.Error("a file that is too short was taken")
+	}
+	s.Inputs += "-none"
+	if _, err := readInputs(s, buffers); err == nil {
+		t.Error("a file that is not there was taken")
+	}
+}
+
+func TestHalve(t *testing.T) {
+	for _, c := range []struct{ v, want []float64 }{
+		{[]float64{3, -1, 2, -4}, []float64{3, 0, 0, -4}},
+		{[]float64{5, -2, 1}, []float64{5, 0, 0}},
+		{nil, nil},
+	} {
+		if halve(c.v); !slices.Equal(c.v, c.want) {
+			t.Errorf("%v, want %v", c.v, c.want)
 		}
 	}
 }

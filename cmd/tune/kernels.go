@@ -206,8 +206,9 @@ func (a *app) kernelsLintCommand() *cobra.Command {
 		Use:   "lint DIR",
 		Short: "Check a kernel folder and say what is wrong, with file and line",
 		Long: `Check a kernel folder: the definition, the template over sampled genomes, and then,
-with a compiler, the reference, the baseline, the tolerance (its negative
-controls must fail) and a few random genomes through the whole ordeal.
+with a compiler, the reference, the baseline (right on contents that bite, too), the
+tolerance (its negative controls must fail, and it must not hide half of an output)
+and a few random genomes through the whole ordeal.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -310,6 +311,15 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 		return nil, err
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	if o, ok := p.Evaluator.(*evaluator.Ordeal); ok {
+		doubts, err := o.Doubts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range doubts {
+			findings = append(findings, fmt.Sprintf("%s: on %s: %s", where, backend, oneLine(d)))
+		}
+	}
 	rng := rand.New(rand.NewSource(1))
 	seen := map[string]bool{}
 	for range lintRuns {

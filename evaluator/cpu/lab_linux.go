@@ -318,6 +318,9 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 				return err
 			})
 		}
+		if !slices.Contains(h.problem.tune, d) {
+			g.Go(func() error { return h.makeFurther(gctx, d) })
+		}
 	}
 	return g.Wait()
 }
@@ -335,7 +338,7 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 	}
 	var swapped []expected
 	switch c.Kind {
-	case kernels.Zeros, kernels.Mean:
+	case kernels.Zeros, kernels.Mean, kernels.Halved:
 	case kernels.Swapped:
 		i, j := h.problem.index(c.Buffers[0]), h.problem.index(c.Buffers[1])
 		if i < 0 || j < 0 || d.layout.buffers[i].elements != d.layout.buffers[j].elements {
@@ -365,10 +368,21 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 			constant = e.mean()
 		}
 		wrong := make([]byte, 8*len(e.values))
+		smaller := 0.0 // what is below it is left out
+		if c.Kind == kernels.Halved {
+			magnitudes := make([]float64, len(e.values))
+			for i, v := range e.values {
+				magnitudes[i] = math.Abs(v)
+			}
+			smaller = evaluator.Median(magnitudes)
+		}
 		for i := range e.values {
 			v := constant
-			if swapped != nil {
+			switch {
+			case swapped != nil:
 				v = swapped[b].values[i]
+			case c.Kind == kernels.Halved && math.Abs(e.values[i]) > smaller:
+				v = e.values[i]
 			}
 			f64.put(wrong, i, v)
 		}

@@ -30,6 +30,11 @@ type shapeData struct {
 	expected [variants][]expected
 	// poison, by buffer: what an output holds before a launch.
 	poison [][]byte
+	// further holds the contents that bite, by name, of shapes that are not timed:
+	// each as its first contents, with scalars of its own. Silent says why one of
+	// them cannot be compared.
+	further map[string]*shapeData
+	silent  string
 }
 
 // A problem is a plan's problem in the backend's own terms.
@@ -101,12 +106,7 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	if d.scalars, err = p.ScalarValues(s); err != nil {
 		return nil, err
 	}
-	for i, sc := range p.Scalars {
-		if sc.DType == kernels.F32 {
-			// The reference gets what the kernel gets.
-			d.scalars[i] = float64(float32(d.scalars[i]))
-		}
-	}
+	q.roundScalars(d)
 	// The judge needs them, and cannot refuse.
 	if _, err := p.Operations(s); err != nil {
 		return nil, err
@@ -140,6 +140,15 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	}
 	d.layout = newLayout(placed)
 	return d, nil
+}
+
+// roundScalars gives the reference what the kernel gets.
+func (q *problem) roundScalars(d *shapeData) {
+	for i, sc := range q.definition.Problem.Scalars {
+		if sc.DType == kernels.F32 {
+			d.scalars[i] = float64(float32(d.scalars[i]))
+		}
+	}
 }
 
 // shapes lists every shape once, the smallest first.

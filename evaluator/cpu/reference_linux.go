@@ -52,7 +52,6 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 // own, and returns the outputs by buffer. Variant is part of the cache's key;
 // a negative one is not cached.
 func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) ([]expected, error) {
-	name := r.h.plan.Definition.Name
 	key := ""
 	if variant >= 0 {
 		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
@@ -66,27 +65,65 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 			}
 		}
 	}
+	from := make([][]float64, len(inputs))
+	for b, in := range inputs {
+		if in == nil {
+			continue
+		}
+		p := &d.layout.buffers[b]
+		from[b] = make([]float64, p.elements)
+		for i := range from[b] {
+			from[b][i] = p.dtype.get(in, i)
+		}
+	}
+	values, err := r.compute(ctx, d, [][][]float64{from})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]expected, len(d.layout.buffers))
+	for b, v := range values[0] {
+		if v == nil {
+			continue
+		}
+		if out[b], err = newExpected(v); err != nil {
+			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, r.h.plan.Definition.Name, d.shape.Name, d.layout.buffers[b].name, err)
+		}
+	}
+	if key != "" {
+		// A full disk costs the next run some time, and this one nothing.
+		_ = r.h.cache.Put("references", key, packOutputs(out), nil)
+	}
+	return out, nil
+}
+
+// compute runs the reference on several contents of the inputs at one shape, in one
+// process, and returns the outputs by contents and buffer.
+func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]float64) ([][][]float64, error) {
+	name := r.h.plan.Definition.Name
 	wide := make([]placedBuffer, len(d.layout.buffers))
 	for b, p := range d.layout.buffers {
 		p.dtype, p.bytes = f64, p.elements*8
 		wide[b] = p
 	}
 	l := newLayout(wide)
-	a, err := newArena(l.stride)
+	a, err := newArena(l.stride * len(contents))
 	if err != nil {
 		return nil, err
 	}
 	defer a.close()
-	a.fence(&l, 0, 0)
-	for b := range l.buffers {
-		to := a.buffer(&l, 0, 0, b)
-		if inputs[b] == nil {
-			copy(to, poisonBytes(f64, len(to)))
-			continue
-		}
-		from := d.layout.buffers[b].dtype
-		for i := range l.buffers[b].elements {
-			f64.put(to, i, from.get(inputs[b], i))
+	launches := make([]uint32, len(contents))
+	for set, inputs := range contents {
+		launches[set] = uint32(set)
+		a.fence(&l, 0, set)
+		for b := range l.buffers {
+			to := a.buffer(&l, 0, set, b)
+			if inputs[b] == nil {
+				copy(to, poisonBytes(f64, len(to)))
+				continue
+			}
+			for i, x := range inputs[b] {
+				f64.put(to, i, x)
+			}
 		}
 	}
 	// Definitions are trusted, as a Makefile is; but a reference that crashes
@@ -99,7 +136,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 		err = p.setShape(&shapeData{dims: d.dims, scalars: d.scalars, layout: l}, 0)
 	}
 	if err == nil {
-		_, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: 0xff}, answerDone, referenceDeadline)
+		_, err = p.ask(command{kind: commandRun, launches: launches, junk: 0xff}, answerDone, referenceDeadline)
 	}
 	var failed *evaluator.Fault
 	if errors.As(err, &failed) {
@@ -108,26 +145,22 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 	if err != nil {
 		return nil, err
 	}
-	if fence := a.checkFence(&l, 0, 0); fence != "" {
-		return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, fence)
-	}
-	out := make([]expected, len(l.buffers))
-	for b := range l.buffers {
-		if l.buffers[b].role == roleIn {
-			continue
+	out := make([][][]float64, len(contents))
+	for set := range contents {
+		if fence := a.checkFence(&l, 0, set); fence != "" {
+			return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, fence)
 		}
-		mem := a.buffer(&l, 0, 0, b)
-		values := make([]float64, l.buffers[b].elements)
-		for i := range values {
-			values[i] = f64.get(mem, i)
+		out[set] = make([][]float64, len(l.buffers))
+		for b := range l.buffers {
+			if l.buffers[b].role == roleIn {
+				continue
+			}
+			mem := a.buffer(&l, 0, set, b)
+			out[set][b] = make([]float64, l.buffers[b].elements)
+			for i := range out[set][b] {
+				out[set][b][i] = f64.get(mem, i)
+			}
 		}
-		if out[b], err = newExpected(values); err != nil {
-			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, name, d.shape.Name, l.buffers[b].name, err)
-		}
-	}
-	if key != "" {
-		// A full disk costs the next run some time, and this one nothing.
-		_ = r.h.cache.Put("references", key, packOutputs(out), nil)
 	}
 	return out, nil
 }

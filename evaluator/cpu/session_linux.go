@@ -210,14 +210,16 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 
 // compare launches two times on one contents: once with poisoned outputs, once
 // with outputs that hold stale but ordinary numbers, each time with other junk
-// on the stack. It ends early when the first launch changed what is not its own.
+// on the stack. It ends early when the first launch changed what is not its own, and on
+// contents that bite.
 func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, err error) {
 	e, q, a := s.entries[0], s.h.problem, s.arena
-	if a == nil || r.Contents < 0 || r.Contents >= variants {
-		return o, fmt.Errorf("this session has no contents %d to compare", r.Contents)
+	if a == nil {
+		return o, errors.New("this session is not for comparisons")
 	}
-	d, err := q.at(r.Shape)
-	if err != nil {
+	d, contents, err := q.contents(r)
+	if err != nil || d.silent != "" {
+		o.NotCompared = d.silent
 		return o, err
 	}
 	if s.at != d {
@@ -227,13 +229,13 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 		}
 		s.at = d
 	}
-	d.load(a, 0, 0, r.Contents)
+	d.load(a, 0, 0, contents)
 	a.fence(&d.layout, 0, 0)
-	if o.Elapsed, err = s.launch(&o, r, 0xff); err != nil {
+	if o.Elapsed, err = s.launch(&o, r, contents, 0xff); err != nil {
 		return o, err
 	}
-	o.Outputs = q.outputs(d, a, 0, 0, d.expected[r.Contents])
-	if o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
+	o.Outputs = q.outputs(d, a, 0, 0, d.expected[contents])
+	if r.Further != "" || o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
 		return o, nil
 	}
 	first := make([][]byte, len(d.layout.buffers))
@@ -242,14 +244,14 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 			first[b] = bytes.Clone(a.buffer(&d.layout, 0, 0, b))
 		}
 	}
-	d.load(a, 0, 0, r.Contents)
+	d.load(a, 0, 0, contents)
 	for b := range d.layout.buffers {
 		if p := &d.layout.buffers[b]; p.role == roleOut {
-			stale := staleBytes(p.dtype, p.bytes, scaleOf(d.expected[r.Contents][b]), newStream(q.seed, r.Contents+variants, b))
+			stale := staleBytes(p.dtype, p.bytes, scaleOf(d.expected[contents][b]), newStream(q.seed, contents+variants, b))
 			copy(a.buffer(&d.layout, 0, 0, b), stale)
 		}
 	}
-	again, err := s.launch(&o, r, 0x3f)
+	again, err := s.launch(&o, r, contents, 0x3f)
 	if err != nil {
 		return o, err
 	}
@@ -274,7 +276,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 
 // launch makes one launch on set 0, freezes the process, so that what is looked
 // at is what was there when the kernel returned, and looks around.
-func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
+func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, contents, junk int) (time.Duration, error) {
 	e, d := s.entries[0], s.at
 	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
 	if err != nil {
@@ -287,7 +289,7 @@ func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, j
 		return 0, err
 	}
 	o.Guard = s.arena.checkFence(&d.layout, 0, 0)
-	o.InputChanged = d.inputChanged(s.arena, 0, 0, func(b int) []byte { return d.inputs[r.Contents][b] })
+	o.InputChanged = d.inputChanged(s.arena, 0, 0, func(b int) []byte { return d.inputs[contents][b] })
 	n, err := e.p.threads(e.c.src.Threads)
 	o.Threads = max(o.Threads, n)
 	return ans.Elapsed, err

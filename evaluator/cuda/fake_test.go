@@ -364,6 +364,14 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
 	}
+	if in := r.Shape.Inputs; in != "" { // of x alone, and twice nearby
+		if info, err := os.Stat(in); err != nil || info.Size() != 3*8*r.Shape.Elements[0] {
+			return wire.Failure{Error: fmt.Sprint("inputs: ", info, err)}, false
+		}
+		if do == "bitten" {
+			do = "wrong"
+		}
+	}
 	if strings.Contains(f.source(r.Binary), "do: slow") {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -51,6 +51,10 @@ type lab struct {
 	baselines map[*shapeData]*candidate
 	made      map[string]*candidate // baselines, by what they were made from
 
+	furtherMu sync.Mutex
+	further   map[furtherKey]wire.Shape
+	silent    sync.Map // why contents of the inputs are, by what a worker prepares
+
 	peaksMu sync.Mutex
 	peaks   map[string]float64
 
@@ -181,6 +185,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 func (h *lab) init() {
 	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
 	h.baselines, h.made = map[*shapeData]*candidate{}, map[string]*candidate{}
+	h.further = map[furtherKey]wire.Shape{}
 }
 
 func openCache(o Options) (*cache.Cache, error) {

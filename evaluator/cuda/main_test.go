@@ -133,7 +133,7 @@ max_stack = 0
 
 // does lists what the fake worker can do.
 var does = []string{
-	"nothing", "slow", "parity=wrong", "parity=nan", "parity=unwritten", "parity=guard", "parity=input", "parity=different",
+	"nothing", "slow", "parity=wrong", "parity=bitten", "parity=nan", "parity=unwritten", "parity=guard", "parity=input", "parity=different",
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
 	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=guard", "time=input", "time=fatal", "time=hang", "time=die", "time=faststart",
@@ -333,6 +333,7 @@ func TestVerdicts(t *testing.T) {
 		{"compile=stack", evaluator.Inspect, evaluator.StageInspect, "24 bytes per thread, allowed are 0"},
 		{"load=fault", evaluator.Launch, evaluator.StageParity, "load: cuFuncSetAttribute failed: invalid value"},
 		{"parity=wrong", evaluator.Parity, evaluator.StageParity, "parity small seed 1: output y: error 0.5"},
+		{"parity=bitten", evaluator.Parity, evaluator.StageParity, "parity small offset: output y: error 0.5"},
 		{"parity=nan", evaluator.Parity, evaluator.StageParity, "3 of 64 elements are not finite"},
 		{"parity=unwritten", evaluator.Parity, evaluator.StageParity, "5 of 64 elements were not written"},
 		{"parity=guard", evaluator.Parity, evaluator.StageParity, "memory outside of buffer y was changed, at byte 260"},
@@ -460,6 +461,7 @@ func TestCorrectHasEvidence(t *testing.T) {
 		"compiler": evaluator.Passed, "blocking diagnostics": evaluator.Passed, "registers": evaluator.Passed, "stack frame": evaluator.Passed,
 		"theoretical occupancy": evaluator.Passed,
 		"parity small seed 3":   evaluator.Passed, "parity odd seed 1": evaluator.Passed, "parity tuned seed 1": evaluator.Passed,
+		"parity small offset": evaluator.Passed, "parity odd zeros": evaluator.Passed,
 		"parity tail": evaluator.NotRun, // blocks of 128 cannot
 		"memcheck":    evaluator.Passed, "racecheck": evaluator.Passed, "synccheck": evaluator.Passed, "initcheck": evaluator.Passed,
 		"floor tuned": evaluator.Passed, "clock tuned": evaluator.Passed, "outputs after timing tuned": evaluator.Passed,

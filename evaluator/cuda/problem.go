@@ -114,12 +114,7 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	if d.wire.Scalars, err = q.spec.ScalarValues(s); err != nil {
 		return nil, err
 	}
-	for i, sc := range q.spec.Scalars {
-		if sc.DType == kernels.F32 {
-			// The reference gets what the kernel gets.
-			d.wire.Scalars[i] = float64(float32(d.wire.Scalars[i]))
-		}
-	}
+	q.roundScalars(d.wire.Scalars)
 	// The judge needs both.
 	if _, err := q.spec.Operations(s); err != nil {
 		return nil, err
@@ -134,6 +129,15 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	d.wire.Reference = geometry(reference)
 	q.placed = append(q.placed, d)
 	return d, nil
+}
+
+// roundScalars gives the reference what the kernel gets.
+func (q *problem) roundScalars(values []float64) {
+	for i, sc := range q.spec.Scalars {
+		if sc.DType == kernels.F32 {
+			values[i] = float64(float32(values[i]))
+		}
+	}
 }
 
 func geometry(g kernels.Geometry) wire.Geometry {

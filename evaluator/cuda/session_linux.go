@@ -240,13 +240,20 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	if why := c.unsupported[d]; why != "" {
 		return evaluator.Observation{}, fmt.Errorf("shape %s: %s", d.shape.Name, why)
 	}
-	seed := s.h.problem.seedOf(r.Contents)
-	if err := s.h.prepareShape(ctx, s.w, d, seed); err != nil {
+	shape, err := s.h.inputs(d, r.Further)
+	if err != nil {
 		return evaluator.Observation{}, err
 	}
-	limit := s.h.limit(r.Limit)
+	seed := s.h.problem.seedOf(r.Contents)
+	if silent, err := s.h.prepareShape(ctx, s.w, shape, seed); err != nil || silent != "" {
+		return evaluator.Observation{NotCompared: silent}, err
+	}
+	limit, launches := s.h.limit(r.Limit), repeats
+	if r.Further != "" {
+		launches = 1
+	}
 	request := wire.ParityRequest{
-		Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed, Repeat: repeats, TimeoutNS: limit.Nanoseconds(),
+		Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: launches, TimeoutNS: limit.Nanoseconds(),
 	}
 	s.shape = nil // a comparison ends the worker's race
 	var a wire.ParityAnswer
@@ -307,11 +314,24 @@ func (h *lab) limit(bound time.Duration) time.Duration {
 // prepareShape has a worker make the inputs and the reference of a shape, which may
 // take long, before there is a candidate whose time is limited: a worker that
 // does so for the first time must not give one that hangs minutes of the GPU.
-func (h *lab) prepareShape(ctx context.Context, w *worker, d *shapeData, seed uint64) error {
-	return h.once(w, fmt.Sprint(d.shape.Name, " ", seed), func() error {
+// Contents on which the reference is not finite are silent.
+func (h *lab) prepareShape(ctx context.Context, w *worker, s wire.Shape, seed uint64) (silent string, err error) {
+	what := fmt.Sprint(s.Name, " ", seed, " ", s.Inputs)
+	err = h.once(w, what, func() error {
 		var a wire.ControlAnswer
-		return w.call(ctx, prepareTimeout, wire.Control, wire.ControlRequest{Kind: string(kernels.Zeros), Shape: d.wire, Seed: seed}, &a)
+		r := wire.ControlRequest{Kind: string(kernels.Zeros), Shape: s, Seed: seed}
+		if err := w.call(ctx, prepareTimeout, wire.Control, r, &a); err != nil {
+			return err
+		}
+		if a.Silent != "" {
+			h.silent.Store(what, a.Silent)
+		}
+		return nil
 	})
+	if said, ok := h.silent.Load(what); ok {
+		silent = said.(string)
+	}
+	return silent, err
 }
 
 // once prepares a worker for something that it has not done before.

@@ -8,8 +8,8 @@
 package wire
 
 // Version is the version of the protocol; both sides refuse another. Version 3
-// times launches on contents that come once, drawn by the worker, and compares
-// some of every reading.
+// times launches on contents that come once, drawn by the worker, compares some of
+// every reading, and takes inputs from files as well.
 const Version = 3
 
 // A Kind names what a message asks for. The answer to a request has the kind
@@ -173,6 +173,12 @@ type Shape struct {
 	Scalars  []float64 `json:"scalars,omitempty"`
 	// Reference is the launch of the reference at this shape.
 	Reference Geometry `json:"reference"`
+	// Inputs is a file with the contents of the inputs; "" makes them from their
+	// distributions and the seed. It has the elements of all inputs, in order, as
+	// little-endian doubles that the buffers' types hold; then, two times, all of
+	// these again as they are elsewhere by some roundings. What the reference makes
+	// of the latter gives the slack of [Output].
+	Inputs string `json:"inputs,omitempty"`
 }
 
 // ParityRequest compares a binary with the reference at one shape, on the
@@ -208,7 +214,10 @@ type ParityAnswer struct {
 // An Output compares one output with the reference.
 type Output struct {
 	Name string `json:"name"`
-	// Error is max|output - reference| / RMS(reference), Limit the tolerance.
+	// Error is (max|output - reference| - slack) / RMS(reference), not below zero;
+	// Limit is the tolerance. There is slack where the inputs come from a file and the
+	// tolerance is not zero: the most by which the reference moved, and the step of
+	// the output's type at the largest element.
 	Error Number  `json:"error"`
 	Limit float64 `json:"limit"`
 	RMS   Number  `json:"rms"`
@@ -225,8 +234,9 @@ type Output struct {
 	Elements int64 `json:"elements"`
 }
 
-// ControlRequest asks how wrong a wrong answer is: "zeros", "constant" or
-// "swap" with the two inputs that are exchanged.
+// ControlRequest asks how wrong a wrong answer is: "zeros", "constant", "half" (the
+// smaller half of the elements, by magnitude, is zero) or "swap" with the two
+// inputs that are exchanged.
 type ControlRequest struct {
 	Kind    string   `json:"kind"`
 	Buffers []string `json:"buffers,omitempty"`
@@ -237,6 +247,9 @@ type ControlRequest struct {
 // ControlAnswer compares the wrong answer with the reference.
 type ControlAnswer struct {
 	Outputs []Output `json:"outputs"`
+	// Silent says why nothing can be compared on inputs from a file: the reference
+	// is not finite.
+	Silent string `json:"silent,omitempty"`
 }
 
 // ReferenceRequest asks for the inputs (as double) and the outputs of the

@@ -1,0 +1,129 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/kernels"
+)
+
+// makeFurther makes the contents that bite of one shape, and what the reference says of
+// them: as the data of shapes of their own, since scalars may differ, too.
+func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
+	d.further = map[string]*shapeData{}
+	for _, c := range h.problem.definition.Problem.Further() {
+		f, err := h.problem.place(d.shape)
+		if err != nil {
+			return err
+		}
+		if f.scalars, err = c.Scalars(&h.problem.definition.Problem, d.shape); err != nil {
+			return err
+		}
+		h.problem.roundScalars(f)
+		if err := h.bite(ctx, f, c); err != nil {
+			return err
+		}
+		d.further[c.Name] = f
+	}
+	return nil
+}
+
+// bite fills in contents that bite, in place of the first of the declared ones. How far
+// honest answers may lie from the reference's follows from what it makes of inputs
+// that differ by some roundings, and from the rounding of the outputs themselves.
+func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
+	q := h.problem
+	values := make([][][]float64, 3)
+	for i := range values {
+		values[i] = make([][]float64, len(q.buffers))
+	}
+	d.inputs[0] = make([][]byte, len(q.buffers))
+	for b, buffer := range q.buffers {
+		if q.roles[b] == roleOut {
+			continue
+		}
+		axes, err := q.definition.Problem.Axes(buffer, d.shape)
+		if err != nil {
+			return err
+		}
+		p := &d.layout.buffers[b]
+		values[0][b] = c.Make(b, int64(p.elements), axes[len(axes)-1], q.seed)
+		d.inputs[0][b] = make([]byte, p.bytes)
+		for i, x := range values[0][b] {
+			p.dtype.put(d.inputs[0][b], i, x)
+		}
+		for way := range 2 {
+			values[1+way][b] = buffer.Nearby(values[0][b], way, q.seed)
+		}
+	}
+	parts := []string{"further 1", h.ref.key, fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
+	for b, in := range d.inputs[0] {
+		parts = append(parts, q.dtypes[b].String(), cache.Key(string(in)))
+	}
+	key := cache.Key(parts...)
+	var slack []float64
+	if packed, ok := h.cache.Get("references", key, &slack); ok && len(slack) == len(q.buffers) {
+		if out, err := unpackOutputs(d, packed); err == nil {
+			d.expected[0] = withSlack(out, slack)
+			return nil
+		}
+	}
+	release, err := h.share(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	answers, err := h.ref.compute(ctx, d, values)
+	if err != nil {
+		return fmt.Errorf("contents %q: %w", c.Name, err)
+	}
+	out, slack := make([]expected, len(q.buffers)), make([]float64, len(q.buffers))
+	for b, v := range answers[0] {
+		if v == nil {
+			continue
+		}
+		if out[b], err = newExpected(v); err != nil {
+			d.silent = fmt.Sprintf("the reference gives no finite answer: %v", err)
+			return nil
+		}
+		if q.definition.Problem.Tolerance[q.buffers[b].DType] == 0 {
+			continue // exact answers are asked for
+		}
+		for i, x := range v {
+			slack[b] = math.Max(slack[b], math.Max(math.Abs(answers[1][b][i]-x), math.Abs(answers[2][b][i]-x)))
+		}
+		slack[b] += q.buffers[b].DType.Step() * out[b].largest
+	}
+	// A full disk costs the next run some time, and this one nothing.
+	_ = h.cache.Put("references", key, packOutputs(out), slack)
+	d.expected[0] = withSlack(out, slack)
+	return nil
+}
+
+func withSlack(out []expected, slack []float64) []expected {
+	for b := range out {
+		out[b].slack = slack[b]
+	}
+	return out
+}
+
+// contents finds what a comparison asks for: the data, and which of its contents.
+func (q *problem) contents(r evaluator.CompareRequest) (*shapeData, int, error) {
+	d, err := q.at(r.Shape)
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.Further != "" {
+		if d = d.further[r.Further]; d == nil {
+			return nil, 0, fmt.Errorf("shape %s has no contents called %q", r.Shape.Name, r.Further)
+		}
+		return d, 0, nil
+	}
+	if r.Contents < 0 || r.Contents >= variants {
+		return nil, 0, fmt.Errorf("there are no contents %d to compare", r.Contents)
+	}
+	return d, r.Contents, nil
+}

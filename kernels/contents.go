@@ -1,0 +1,421 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// A Domain is the closed interval in which every element of an input lies. What a
+// kernel does outside of it does not matter.
+type Domain struct {
+	Lo float64 `json:"lo"`
+	Hi float64 `json:"hi"`
+}
+
+// String gives the form that kernel.toml has.
+func (d Domain) String() string { return fmt.Sprintf("[%g, %g]", d.Lo, d.Hi) }
+
+// Holds tells whether a value lies in the domain.
+func (d Domain) Holds(x float64) bool { return d.Lo <= x && x <= d.Hi }
+
+// normalReach is how many standard deviations around its mean the domain of
+// normally distributed data reaches when none is declared.
+const normalReach = 6
+
+// Domain is the interval that data stay in by themselves: the range of a bounded
+// distribution, and six standard deviations around the mean of a normal one.
+func (d Data) Domain() Domain {
+	switch d.Distribution {
+	case Normal:
+		return Domain{d.A - normalReach*d.B, d.A + normalReach*d.B}
+	case Constant:
+		return Domain{d.A, d.A}
+	}
+	return Domain{d.A, d.B}
+}
+
+// Round gives the value of the type that is nearest to x, ties to even.
+func (t DType) Round(x float64) float64 {
+	digits, least := 53, -1074 // of the significand, and the exponent of the smallest step
+	switch t {
+	case F32:
+		digits, least = 24, -149
+	case F16:
+		digits, least = 11, -24
+	case BF16:
+		digits, least = 8, -133
+	case I64, I32, I8, U8:
+		return math.RoundToEven(x)
+	}
+	_, exp := math.Frexp(x)
+	step := math.Ldexp(1, max(exp-digits, least))
+	return math.RoundToEven(x/step) * step
+}
+
+// span is all that the type holds, as far as data may go.
+func (t DType) span() Domain {
+	var hi float64
+	switch t {
+	case F64:
+		hi = 1e300 // the reference computes with it
+	case F32:
+		hi = math.MaxFloat32
+	case F16:
+		hi = 65504
+	case BF16:
+		hi = 0xffp120
+	default:
+		lo, hi := t.Range()
+		return Domain{lo, hi}
+	}
+	return Domain{-hi, hi}
+}
+
+// next is the next number of the type in a direction, past those that are denormal.
+func (t DType) next(x, direction float64) float64 {
+	if !t.Float() {
+		if direction > 0 {
+			return math.Floor(x) + 1
+		}
+		return math.Ceil(x) - 1
+	}
+	by := math.Max(math.Abs(x)*t.Step(), t.normal())
+	return t.Round(x + direction*by)
+}
+
+// within brings the ends to numbers that the type holds, inwards.
+func (d Domain) within(t DType) Domain {
+	all := t.span()
+	lo, hi := math.Max(d.Lo, all.Lo), math.Min(d.Hi, all.Hi)
+	if r := t.Round(lo); r < lo {
+		lo = t.next(r, 1)
+	} else {
+		lo = r
+	}
+	if r := t.Round(hi); r > hi {
+		hi = t.next(r, -1)
+	} else {
+		hi = r
+	}
+	return Domain{lo, hi}
+}
+
+// Step is the distance from 1 to the next value of the type; 0 for integers.
+func (t DType) Step() float64 {
+	switch t {
+	case F64:
+		return 0x1p-52
+	case F32:
+		return 0x1p-23
+	case F16:
+		return 0x1p-10
+	case BF16:
+		return 0x1p-7
+	}
+	return 0
+}
+
+// normal is the smallest normal number of a floating-point type; 0 for integers.
+func (t DType) normal() float64 {
+	switch t {
+	case F64:
+		return 0x1p-1022
+	case F32, BF16:
+		return 0x1p-126
+	case F16:
+		return 0x1p-14
+	}
+	return 0
+}
+
+// small is what data are multiplied by to be small, so that the product of two is
+// still a normal number.
+func (t DType) small() float64 {
+	if t == F16 {
+		return 0x1p-5
+	}
+	return 0x1p-30
+}
+
+// A Further is contents of the inputs that parity compares besides the declared
+// ones: data that bite, on which a kernel is wrong that relies on how the declared
+// data happen to be. All of it lies in the domains of the buffers.
+type Further struct {
+	Name string
+	// turn says which value scalars take: they take turns.
+	turn  int
+	fills []*filling // by buffer; nil for outputs
+}
+
+// A filling makes the elements of one buffer.
+type filling struct {
+	row  rowMaker
+	b    Buffer
+	zero bool // whether the domain has a zero
+}
+
+// A rowMaker makes row r of a buffer. The numbers that it makes are rounded to the type
+// and brought into the domain afterwards.
+type rowMaker func(f *filling, row []float64, r int, rng *rand.Rand)
+
+// further is the table of contents that bite: all that there are, their names, and
+// for which buffers they make sense. A buffer for which one does not make sense
+// holds declared data, and one that makes sense for none is left out.
+var further = []struct {
+	name string
+	fits func(f *filling) bool
+	row  rowMaker
+}{
+	// A large mean and a small spread: differences of large numbers.
+	{"offset", spread, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		d := f.b.Domain
+		width, from := (d.Hi-d.Lo)/256, d.Hi
+		if -d.Lo > d.Hi {
+			width, from = -width, d.Lo
+		}
+		if !f.b.DType.Float() {
+			width = math.Copysign(math.Max(math.Abs(width), 2), width)
+		}
+		for i := range row {
+			row[i] = from - width*rng.Float64()
+		}
+	}},
+	// From one end of the domain to the other, or back, and on from there; every row
+	// begins elsewhere.
+	{"ramp", spread, func(f *filling, row []float64, r int, _ *rand.Rand) {
+		for i := range row {
+			at := float64((i+r*(len(row)/5+1))%len(row)) / math.Max(float64(len(row)-1), 1)
+			if r%2 == 1 {
+				at = 1 - at
+			}
+			row[i] = f.b.Domain.Lo*(1-at) + f.b.Domain.Hi*at
+		}
+	}},
+	// One element of each row far from the others, row by row from the end of the
+	// domain down to where declared data end: a fault may show at one size alone.
+	{"outliers", spread, func(f *filling, row []float64, r int, rng *rand.Rand) {
+		f.declared(row, rng)
+		x := f.b.Domain.Hi
+		if -f.b.Domain.Lo > x || -f.b.Domain.Lo == x && r%2 == 1 {
+			x = f.b.Domain.Lo
+		}
+		d := f.b.Data.Domain()
+		near := math.Min(math.Max(math.Abs(d.Lo), math.Abs(d.Hi))/math.Abs(x), 1)
+		at := rng.IntN(len(row))
+		if r%4 == 3 {
+			at = 0 // which some take for typical
+		}
+		row[at] = x * math.Pow(near, float64(r%32)/31)
+	}},
+	{"constant", varied, nil}, // see Make
+	// Few distinct values in a row: one, two, three or four.
+	{"ties", varied, func(f *filling, row []float64, r int, rng *rand.Rand) {
+		var values [4]float64
+		f.declared(values[:1+r%4], rng)
+		for i := range row {
+			row[i] = values[rng.IntN(1+r%4)]
+		}
+	}},
+	// One sign: the declared data, and in every other row all that the domain has.
+	{"negative", signs, func(f *filling, row []float64, r int, rng *rand.Rand) {
+		f.declared(row, rng)
+		for i, x := range row {
+			row[i] = -math.Abs(x)
+			if r%2 == 1 {
+				row[i] = f.b.Domain.Lo * rng.Float64()
+			}
+		}
+	}},
+	{"positive", signs, func(f *filling, row []float64, r int, rng *rand.Rand) {
+		f.declared(row, rng)
+		for i, x := range row {
+			row[i] = math.Abs(x)
+			if r%2 == 1 {
+				row[i] = f.b.Domain.Hi * rng.Float64()
+			}
+		}
+	}},
+	// All of the domain.
+	{"broad", func(f *filling) bool {
+		return spread(f) && (f.b.Data.Distribution == Normal || f.b.Data.Domain() != f.b.Domain)
+	}, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		for i := range row {
+			at := rng.Float64()
+			row[i] = f.b.Domain.Lo*(1-at) + f.b.Domain.Hi*at
+		}
+	}},
+	// Nothing but the ends of the domain: the largest magnitudes.
+	{"ends", spread, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		for i := range row {
+			row[i] = f.b.Domain.Lo
+			if rng.IntN(2) == 1 {
+				row[i] = f.b.Domain.Hi
+			}
+		}
+	}},
+	// The declared data, much smaller.
+	{"tiny", func(f *filling) bool { return f.zero && varied(f) && f.b.DType.Float() }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		f.declared(row, rng)
+		for i := range row {
+			row[i] *= f.b.DType.small()
+		}
+	}},
+	// The declared data in one element of eight, zeros of both signs elsewhere.
+	{"sparse", func(f *filling) bool { return f.zero && varied(f) }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		f.declared(row, rng)
+		for i := range row {
+			if rng.IntN(8) != 0 {
+				row[i] = signed(0, rng)
+			}
+		}
+	}},
+	{"zeros", func(f *filling) bool { return f.zero && spread(f) }, func(_ *filling, row []float64, _ int, rng *rand.Rand) {
+		for i := range row {
+			row[i] = signed(0, rng)
+		}
+	}},
+	// Only where the definition says that denormals count.
+	{"denormal", func(f *filling) bool { return f.b.Denormals }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
+		for i := range row {
+			row[i] = signed(f.b.DType.normal()*rng.Float64(), rng)
+		}
+	}},
+}
+
+func signs(f *filling) bool  { return f.b.Domain.Lo < 0 && f.b.Domain.Hi > 0 }
+func spread(f *filling) bool { return f.b.Domain.Lo < f.b.Domain.Hi }
+func varied(f *filling) bool { return f.b.Data.Distribution != Constant }
+
+func signed(x float64, rng *rand.Rand) float64 {
+	if rng.IntN(2) == 1 {
+		return -x
+	}
+	return x
+}
+
+// declared draws from the declared distribution.
+func (f *filling) declared(row []float64, rng *rand.Rand) {
+	d := f.b.Data
+	for i := range row {
+		switch d.Distribution {
+		case Uniform:
+			row[i] = d.A + (d.B-d.A)*rng.Float64()
+		case Normal:
+			row[i] = d.A + d.B*rng.NormFloat64()
+		case Integers:
+			row[i] = math.Floor(d.A + (d.B-d.A+1)*rng.Float64())
+		default:
+			row[i] = d.A
+		}
+	}
+}
+
+// Further lists the contents that bite which the problem's domains allow. There are
+// none where every input has one value alone.
+func (p *Problem) Further() []Further {
+	var list []Further
+	for _, row := range further {
+		c := Further{Name: row.name, turn: len(list), fills: make([]*filling, len(p.Buffers))}
+		fits := false
+		for i, b := range p.Buffers {
+			if b.Role == Out {
+				continue
+			}
+			f := &filling{b: b, zero: b.Domain.Holds(0)}
+			if row.fits(f) {
+				f.row, fits = row.row, true
+			} else {
+				f.row = func(f *filling, row []float64, _ int, rng *rand.Rand) { f.declared(row, rng) }
+			}
+			c.fills[i] = f
+		}
+		if fits {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// FurtherNamed finds further contents by their name.
+func (p *Problem) FurtherNamed(name string) (Further, error) {
+	list := p.Further()
+	i := slices.IndexFunc(list, func(c Further) bool { return c.Name == name })
+	if i < 0 {
+		return Further{}, fmt.Errorf("the problem has no contents called %q", name)
+	}
+	return list[i], nil
+}
+
+// Scalars gives the values of the scalars at a shape: those that a definition gives
+// besides the declared one take turns with it.
+func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
+	values, err := p.ScalarValues(s)
+	if err != nil {
+		return nil, err
+	}
+	for i, sc := range p.Scalars {
+		if k := c.turn % (1 + len(sc.Also)); k > 0 {
+			values[i] = sc.Also[k-1]
+		}
+	}
+	return values, nil
+}
+
+// Make gives the n elements of a buffer that is no output, as the buffer's type holds
+// them. Rows have so many elements.
+func (c Further) Make(buffer int, n, row int64, seed uint64) []float64 {
+	f := c.fills[buffer]
+	out := make([]float64, n)
+	rng := rand.New(rand.NewPCG(seed, uint64(c.turn)<<32|uint64(buffer)))
+	row = min(max(row, 1), n)
+	for from := int64(0); from < n; from += row {
+		part := out[from:min(from+row, n)]
+		if f.row != nil {
+			f.row(f, part, int(from/row), rng)
+			continue
+		}
+		if from == 0 {
+			f.declared(part[:1], rng)
+		}
+		for i := range part {
+			part[i] = out[0]
+		}
+	}
+	for i, x := range out {
+		out[i] = f.fit(x)
+	}
+	return out
+}
+
+// fit rounds to the buffer's type and keeps to the domain, whose ends the type
+// holds.
+func (f *filling) fit(x float64) float64 {
+	d := f.b.Domain
+	return f.b.DType.Round(math.Min(math.Max(x, d.Lo), d.Hi))
+}
+
+// Nearby changes the elements of a buffer by as much as some thirty roundings of
+// single precision would, or of double where that is the buffer's type: each by a
+// chance of its own (0), or all in one direction (1). What the reference makes of it tells
+// how far apart honest answers may lie. Integers stay.
+func (b Buffer) Nearby(values []float64, way int, seed uint64) []float64 {
+	by := 0x1p-19
+	if b.DType == F64 {
+		by = 0x1p-48
+	}
+	if !b.DType.Float() {
+		by = 0
+	}
+	out := make([]float64, len(values))
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for i, x := range values {
+		if way == 1 {
+			out[i] = x + by*math.Abs(x)
+		} else {
+			out[i] = x + signed(by*x, rng)
+		}
+	}
+	return out
+}
