@@ -101,8 +101,14 @@ func TestSlack(t *testing.T) {
 	for _, c := range []struct {
 		want, slack, got, error float64
 	}{
-		{2, 0.5, 2.5, 0}, {2, 0.5, 3.5, 0.5}, {2, 0, 3, 0.5}, {0, 1e-3, 1e-3, 0}, {0, 1e-3, 2e-3, math.Inf(1)}, {0, 0, 0, 0},
-		{2, 0.5, math.NaN(), math.Inf(1)}, {2, math.Inf(1), 7, 0},
+		{2, 0.5, 2.5, 0},
+		{2, 0.5, 3.5, 0.5},
+		{2, 0, 3, 0.5},
+		{0, 1e-3, 1e-3, 0},
+		{0, 1e-3, 2e-3, math.Inf(1)},
+		{0, 0, 0, 0},
+		{2, 0.5, math.NaN(), math.Inf(1)},
+		{2, math.Inf(1), 7, 0},
 	} {
 		e, err := newExpected([]float64{c.want})
 		if err != nil {
