@@ -218,9 +218,12 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 		return o, errors.New("this session is not for comparisons")
 	}
 	d, contents, err := q.contents(r)
-	if err != nil || d.silent != "" {
-		o.NotCompared = d.silent
+	if err != nil {
 		return o, err
+	}
+	if d.silent != "" {
+		o.NotCompared = d.silent
+		return o, nil
 	}
 	if s.at != d {
 		s.at = nil
