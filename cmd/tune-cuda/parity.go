@@ -299,7 +299,7 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 			err = p.harness.set(out[i], r.Shape.Elements[i], 0, value)
 		}
 		if err == nil && r.Kind == "half" {
-			err = p.halved(out[i], n.want[i], r.Shape.Elements[i])
+			err = p.halved(out[i], n, i, r.Shape)
 		}
 		if err != nil {
 			for _, d := range out {
@@ -311,13 +311,17 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 	return out, nil
 }
 
-// halved copies doubles, the smaller half of them, by magnitude, as zero.
-func (p *problem) halved(to, from cu.DevicePtr, n int64) error {
+// halved copies a right answer, the smaller half of it, by magnitude, as zero.
+func (p *problem) halved(to cu.DevicePtr, n *instance, i int, s wire.Shape) error {
+	key := n.key
+	if err := p.veil(n, s, key); err != nil {
+		return err
+	}
 	if err := p.sync(); err != nil {
 		return err
 	}
-	v := make([]float64, n)
-	if err := download(v, from); err != nil {
+	v := make([]float64, s.Elements[i])
+	if err := errors.Join(download(v, n.want[i]), p.veil(n, s, key)); err != nil {
 		return err
 	}
 	halve(v)
