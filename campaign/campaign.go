@@ -68,7 +68,8 @@ const maxInfrastructure = 5
 
 // A Log keeps events. *store.Store is one.
 type Log interface {
-	// Append makes the events durable, in one transaction.
+	// Append makes the events durable, in one transaction. It is safe for
+	// concurrent use.
 	Append(events ...store.Event) (first uint64, err error)
 }
 
@@ -219,9 +220,12 @@ func (r *runner) open() error {
 		if err := r.logStart(version); err != nil {
 			return err
 		}
-	} else if err := r.logResume("resumed", r.past.told); err != nil {
+		return nil
+	}
+	if err := r.logResume("resumed", r.past.told); err != nil {
 		return err
 	}
+	r.suspect()
 	return nil
 }
 
@@ -372,8 +376,10 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		var next job
 		if len(r.queue) > 0 && !r.interrupt {
 			i := r.queue[0]
-			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent()}
-			out = jobs
+			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent(), alone: r.isolate(i)}
+			if r.running == 0 || !r.isolate(r.told) {
+				out = jobs
+			}
 		}
 		select {
 		case out <- next:
@@ -449,6 +455,10 @@ func (r *runner) accept(p search.Proposal) error {
 		r.log(store.Event{Kind: store.KindAsked, Asked: &store.Asked{
 			Index: i, Candidate: c.id, Genome: p.Genome.String(), Operator: c.operator, Parents: c.parents,
 		}})
+	}
+	if a := r.past.culprit(c.id); a != nil {
+		r.arrived[i] = verdictOn(*a)
+		return nil
 	}
 	r.queue = append(r.queue, i)
 	return nil
