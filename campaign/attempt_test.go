@@ -29,7 +29,7 @@ func (m *memory) kill() {
 func (m *memory) dead() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.limit > 0
+	return m.limit == 1 && len(m.events) > 0
 }
 
 func (m *memory) of(kind store.Kind) (out []store.Event) {
@@ -47,6 +47,8 @@ type deadly struct {
 	log *memory
 	// kills says which candidates do so in parity, killsFinals which in finals.
 	kills, killsFinals func(id string) bool
+	// killsTogether: finals of several end evotune, those of one do not.
+	killsTogether bool
 	// instead, when it is set, is what those of parity do to a lab that survives them.
 	instead *evaluator.Result
 
@@ -105,6 +107,9 @@ func (d *deadly) Finals(ctx context.Context, finalists []genome.Genome) (evaluat
 			d.ran = append(d.ran, id)
 			d.log.kill()
 		}
+	}
+	if d.killsTogether && len(finalists) > 1 {
+		d.log.kill()
 	}
 	if d.log.dead() {
 		return evaluator.Finals{}, errKilled
@@ -310,6 +315,51 @@ func TestOneKill(t *testing.T) {
 	}
 }
 
+// TestTwoKills: whenever evotune is killed again after an end in company, nobody is to
+// blame but the one that ran alone then.
+func TestTwoKills(t *testing.T) {
+	first := newDeadly(t, &memory{})
+	first.kills = only(candidates(t)[10])
+	if _, _, err := first.run(t, 4); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	blamed, spared := 0, 0
+	for limit := len(first.log.events) + 1; ; limit++ {
+		d := newDeadly(t, &memory{events: slices.Clone(first.log.events), limit: limit})
+		p, _ := quick()
+		p.Evaluator = d
+		_, err := campaign.Run(t.Context(), p, config(40), campaign.Options{Workers: 4, Log: d.log, Past: slices.Clone(d.log.events)})
+		if err == nil {
+			break
+		}
+		alone := ""
+		if a := d.log.events[len(d.log.events)-1].Attempt; a != nil {
+			alone = a.Candidate
+		}
+		_, warnings, err := d.run(t, 4)
+		if err != nil {
+			t.Fatalf("killed after %d events: %v", limit, err)
+		}
+		said := strings.Join(warnings, "\n")
+		if alone == "" {
+			spared++
+		} else {
+			blamed++
+		}
+		if strings.Contains(said, "not run again") != (alone != "") || !strings.Contains(said, alone) {
+			t.Errorf("killed after %d events, when %q ran alone: %s", limit, alone, said)
+		}
+		for _, e := range d.log.of(store.KindTold) {
+			if (e.Told.Candidate == alone) != strings.Contains(string(e.Told.Detail), "evotune ended") {
+				t.Errorf("killed after %d events, when %q ran alone: %s: %s", limit, alone, e.Told.Candidate, e.Told.Detail)
+			}
+		}
+	}
+	if blamed < 4 || spared < 30 {
+		t.Errorf("somebody was alone %d times, nobody %d times", blamed, spared)
+	}
+}
+
 // TestStopIsNoEnd: after a clean stop nobody is suspected.
 func TestStopIsNoEnd(t *testing.T) {
 	for name, run := range map[string]func(d *deadly, p campaign.Problem) (campaign.Finished, error){
@@ -410,6 +460,25 @@ func TestCulpritOfFinals(t *testing.T) {
 		if diff := differ(calm.log.results(), d.log.results()); diff != "" {
 			t.Errorf("finalist %d: results (-calm +ended):\n%s", at, diff)
 		}
+	}
+}
+
+// TestFinalsTogether: finalists that survive finals of their own are not to blame for
+// what ends those of all.
+func TestFinalsTogether(t *testing.T) {
+	d := newDeadly(t, &memory{})
+	d.killsTogether = true
+	for n := range 3 {
+		if _, warnings, err := d.run(t, 2); !errors.Is(err, errKilled) || len(warnings) > 0 {
+			t.Fatalf("run %d: %v, %q", n, err, warnings)
+		}
+	}
+	if got, want := len(d.log.of(store.KindAttempt)), 2*2*campaign.DefaultFinalists; got != want {
+		t.Errorf("%d attempts, want %d", got, want)
+	}
+	d.killsTogether = false
+	if f, warnings, err := d.run(t, 2); err != nil || len(warnings) > 0 || f.Best == nil {
+		t.Error(f.Best, warnings, err)
 	}
 }
 
