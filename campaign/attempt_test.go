@@ -336,9 +336,20 @@ func TestTwoKills(t *testing.T) {
 		if a := d.log.events[len(d.log.events)-1].Attempt; a != nil {
 			alone = a.Candidate
 		}
+		asked, old := len(first.log.of(store.KindAsked)), 0 // old suspects without result
+		for _, e := range first.log.of(store.KindAsked) {
+			if !d.log.told(e.Asked.Candidate) {
+				old++
+			}
+		}
 		_, warnings, err := d.run(t, 4)
 		if err != nil {
 			t.Fatalf("killed after %d events: %v", limit, err)
+		}
+		for _, e := range d.log.of(store.KindAttempt) {
+			if old > 0 && e.Attempt.Index >= asked {
+				t.Errorf("killed after %d events: proposal %d, which had not run, is suspected", limit, e.Attempt.Index)
+			}
 		}
 		said := strings.Join(warnings, "\n")
 		if alone == "" {
