@@ -28,7 +28,19 @@
 // search is never told of them. Several such results in a row pause the campaign
 // until the machine is calm; paused time counts towards no budget.
 //
+// # A candidate that ends evotune
+//
+// Where the log breaks off without a stop, a candidate may have done it, through a
+// signal, the machine's memory or its driver. What was in flight then is evaluated
+// alone, one after the other, and the log notes each stage before it begins
+// ([store.KindAttempt]). Who was alone when the log breaks off again is not run any
+// more: its verdict is [evaluator.Launch]. One that was in company keeps its own.
+//
 // # Caveats
+//
+// A person who kills evotune twice can hit one candidate with it, the second time
+// while it runs alone; that cannot be told from its doing. Candidates are known by
+// their genome: another that compiles to the same binary has to end evotune itself.
 //
 // Results that arrived out of turn are not durable before the ones proposed
 // earlier: a crash loses at most Window evaluations in progress, none of which
