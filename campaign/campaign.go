@@ -28,7 +28,19 @@
 // search is never told of them. Several such results in a row pause the campaign
 // until the machine is calm; paused time counts towards no budget.
 //
+// # A candidate that ends evotune
+//
+// Where the log breaks off without a stop, a candidate may have done it, through a
+// signal, the machine's memory or its driver. What was in flight then is evaluated
+// alone, one after the other, and the log notes each stage before it begins
+// ([store.KindAttempt]). Who was alone when the log breaks off again is not run any
+// more: its verdict is [evaluator.Launch]. One that was in company keeps its own.
+//
 // # Caveats
+//
+// A person who kills evotune twice can hit one candidate with it, the second time
+// while it runs alone; that cannot be told from its doing. Candidates are known by
+// their genome: another that compiles to the same binary has to end evotune itself.
 //
 // Results that arrived out of turn are not durable before the ones proposed
 // earlier: a crash loses at most Window evaluations in progress, none of which
@@ -68,7 +80,8 @@ const maxInfrastructure = 5
 
 // A Log keeps events. *store.Store is one.
 type Log interface {
-	// Append makes the events durable, in one transaction.
+	// Append makes the events durable, in one transaction. It is safe for
+	// concurrent use.
 	Append(events ...store.Event) (first uint64, err error)
 }
 
@@ -219,9 +232,12 @@ func (r *runner) open() error {
 		if err := r.logStart(version); err != nil {
 			return err
 		}
-	} else if err := r.logResume("resumed", r.past.told); err != nil {
+		return nil
+	}
+	if err := r.logResume("resumed", r.past.told); err != nil {
 		return err
 	}
+	r.suspect()
 	return nil
 }
 
@@ -372,8 +388,10 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		var next job
 		if len(r.queue) > 0 && !r.interrupt {
 			i := r.queue[0]
-			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent()}
-			out = jobs
+			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent(), alone: r.isolate(i)}
+			if r.running == 0 || !r.isolate(r.told) {
+				out = jobs
+			}
 		}
 		select {
 		case out <- next:
@@ -449,6 +467,10 @@ func (r *runner) accept(p search.Proposal) error {
 		r.log(store.Event{Kind: store.KindAsked, Asked: &store.Asked{
 			Index: i, Candidate: c.id, Genome: p.Genome.String(), Operator: c.operator, Parents: c.parents,
 		}})
+	}
+	if a := r.past.culprit(c.id); a != nil {
+		r.arrived[i] = verdictOn(*a)
+		return nil
 	}
 	r.queue = append(r.queue, i)
 	return nil

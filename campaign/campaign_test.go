@@ -473,6 +473,9 @@ func child(path string) error {
 	if err != nil {
 		return err
 	}
+	if killer := os.Getenv(childKiller); killer != "" {
+		p.Evaluator = suicidal{p.Evaluator, killer}
+	}
 	switch {
 	case len(events) > 0:
 		if err := json.Unmarshal(events[0].Started.Config, &cfg); err != nil {

@@ -106,7 +106,7 @@ func (r *runner) pause(ctx context.Context) error {
 		why = c.Disturbed
 	}
 	begin := time.Now()
-	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "paused: " + why, Evaluated: r.evaluated()}})
+	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: pausedBy + why, Evaluated: r.evaluated()}})
 	r.notes = append(r.notes, Event{Paused: &Paused{Reason: why}})
 	if err := r.flush(); err != nil {
 		return err
@@ -178,8 +178,11 @@ func (r *runner) measureAgain(ctx context.Context) error {
 			if r.interrupt {
 				return nil
 			}
-			res, err := r.evaluate(ctx, 0, job{index: i, id: c.id, genome: c.genome, incumbent: r.incumbent()})
-			if err != nil {
+			var res evaluator.Result
+			var err error
+			if a := r.past.culprit(c.id); a != nil {
+				res = verdictOn(*a)
+			} else if res, err = r.evaluate(ctx, 0, job{index: i, id: c.id, genome: c.genome, incumbent: r.incumbent(), alone: r.past.broken}); err != nil {
 				return err
 			}
 			t, err := c.judged(i, res)

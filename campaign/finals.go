@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/store"
 )
 
@@ -23,15 +22,20 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if done := r.past.finals; done != nil && r.evaluated() == r.past.told {
 		return r.recallFinals(done), nil
 	}
-	genomes := make([]genome.Genome, len(finalists))
 	ids := make([]string, len(finalists))
 	for k, i := range finalists {
-		genomes[k], ids[k] = r.candidates[i].genome, r.candidates[i].id
+		ids[k] = r.candidates[i].id
 	}
 	if r.opts.OnStage != nil {
 		r.opts.OnStage(0, "finals", evaluator.StageBenchmark)
 	}
-	res, err := r.problem.Evaluator.Finals(ctx, genomes)
+	if err := r.logResume(store.InFinals, r.evaluated()); err != nil {
+		return nil, err
+	}
+	if err := r.flush(); err != nil {
+		return nil, err
+	}
+	res, err := r.compare(ctx, finalists)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +53,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	var best *Best
 	if res.Winner >= 0 {
 		w := res.Entries[res.Winner]
-		best = &Best{Candidate: ids[res.Winner], Genome: genomes[res.Winner], Speedup: 1 / w.Fitness}
+		best = &Best{Candidate: ids[res.Winner], Genome: w.Genome, Speedup: 1 / w.Fitness}
 		best.MedianNS, best.BaselineNS = evaluator.MedianTimes(w.Timings)
 		best.Significant = res.VsBaseline != nil && res.VsBaseline.Significant && res.VsBaseline.Ratio < 1
 		logged.Winner, logged.Fitness = best.Candidate, w.Fitness

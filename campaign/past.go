@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/store"
@@ -21,6 +22,14 @@ type past struct {
 	told          int
 	elapsed       time.Duration
 	finals        *store.Finals // over all of the results, or nil
+
+	// What ended evotune, as far as the log can tell.
+	broken   bool                     // the log ends without a stop
+	suspects int                      // proposals before it that have no result were in flight at such an end
+	inFinals bool                     // the finals were, and did not end
+	alone    *store.Attempt           // an attempt that nothing has ended
+	unmarked *store.Attempt           // that of the last culprit, if the log does not say so yet
+	culprits map[string]store.Attempt // by candidate
 }
 
 // resumption is the detail of a "resumed" event.
@@ -67,10 +76,11 @@ func LastBudget(events iter.Seq2[store.Event, error]) (Budget, error) {
 // read takes the events of one campaign, in order.
 func (p *past) read(events []store.Event) error {
 	var begun, last time.Time
+	p.culprits = map[string]store.Attempt{}
 	for _, e := range events {
 		switch e.Kind {
 		case store.KindStarted:
-			p.started = true
+			p.started, p.broken = true, true
 			p.searchVersion = e.Started.SearchVersion
 			begun = e.Time
 		case store.KindResumed:
@@ -78,6 +88,13 @@ func (p *past) read(events []store.Event) error {
 			if err != nil {
 				return err
 			}
+			switch {
+			case e.Note.Reason == store.InFinals:
+				p.inFinals = true
+			case e.Note.Reason != store.Continued && p.broken:
+				p.ended()
+			}
+			p.broken = true
 			p.searchVersion, p.offset = r.SearchVersion, r.Offset
 			p.elapsed += last.Sub(begun)
 			begun = e.Time
@@ -93,7 +110,7 @@ func (p *past) read(events []store.Event) error {
 			}
 			p.results[e.Told.Index] = e.Told
 			p.told++
-			p.finals = nil // there is more to compare now
+			p.finals, p.alone, p.inFinals = nil, nil, false // there is more to compare now
 		case store.KindMeasured:
 			if p.result(e.Measured.Index) == nil {
 				return fmt.Errorf("campaign %s: event %d: candidate %s was measured again and has no result: run `tune check`", e.Campaign, e.Seq, e.Measured.Candidate)
@@ -102,12 +119,24 @@ func (p *past) read(events []store.Event) error {
 				p.measured = map[int]*store.Told{}
 			}
 			p.measured[e.Measured.Index] = e.Measured
-			p.finals = nil
+			p.finals, p.alone, p.inFinals = nil, nil, false
+		case store.KindAttempt:
+			if p.alone = e.Attempt; e.Attempt.End != "" {
+				p.alone = nil
+			}
 		case store.KindFinals:
-			p.finals = e.Finals
+			p.finals, p.alone, p.inFinals = e.Finals, nil, false
 		case store.KindStopped, store.KindFinished:
+			p.alone = nil
+			if !strings.HasPrefix(e.Note.Reason, pausedBy) {
+				p.broken, p.inFinals = false, false
+			}
 		}
 		last = e.Time
+	}
+	if p.broken {
+		p.unmarked = p.alone
+		p.ended()
 	}
 	if p.started {
 		p.elapsed += last.Sub(begun)

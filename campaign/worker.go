@@ -13,6 +13,7 @@ type job struct {
 	id        string
 	genome    genome.Genome
 	incumbent float64
+	alone     bool // nothing else runs, and the log tells which stages it enters
 }
 
 type result struct {
@@ -37,14 +38,24 @@ func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results 
 }
 
 // evaluate evaluates one job and says how far it is.
-func (r *runner) evaluate(ctx context.Context, worker int, j job) (evaluator.Result, error) {
+func (r *runner) evaluate(ctx context.Context, worker int, j job) (res evaluator.Result, err error) {
 	tell := func(string, evaluator.Stage) {}
 	if r.opts.OnStage != nil {
 		tell = func(candidate string, s evaluator.Stage) { r.opts.OnStage(worker, candidate, s) }
 	}
 	tell(j.id, "")
 	defer tell("", "")
-	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { tell(j.id, s) })
-	ctx = evaluator.WithHold(ctx, r.gate.held)
-	return r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
+	run := func(ctx context.Context, enter func(evaluator.Stage)) (err error) {
+		ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) {
+			tell(j.id, s)
+			enter(s)
+		})
+		ctx = evaluator.WithHold(ctx, r.gate.held)
+		res, err = r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
+		return err
+	}
+	if j.alone {
+		return res, r.alone(ctx, j.index, j.id, run)
+	}
+	return res, run(ctx, func(evaluator.Stage) {})
 }

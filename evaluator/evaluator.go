@@ -62,6 +62,8 @@ const (
 	StageParity    Stage = "parity"
 	StageSanitize  Stage = "sanitize"
 	StageBenchmark Stage = "benchmark"
+	// StageFinals is none of them: what the finals are to whoever follows what runs.
+	StageFinals Stage = "finals"
 )
 
 // Stages lists the stages in their order.

@@ -136,10 +136,10 @@ func (e *stageError) Unwrap() error { return e.err }
 
 // run carries out one stage and notes its step. It says whether to go on.
 func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error)) (bool, error) {
+	Enter(ctx, stage)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	trace(ctx, stage)
 	begin := time.Now()
 	out, err := do()
 	elapsed := time.Since(begin)
@@ -422,6 +422,10 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 	f := Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
 	if len(finalists) == 0 {
 		return f, errors.New("finals need at least one finalist")
+	}
+	Enter(ctx, StageFinals)
+	if err := ctx.Err(); err != nil {
+		return f, err
 	}
 	var bins []Artifact
 	var of []int // the finalist of each binary

@@ -187,6 +187,32 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// Who hears of a stage before it begins can prevent it: a campaign does when it could
+// not note in its log what is about to run.
+func TestStagePrevented(t *testing.T) {
+	f := newFixture(t)
+	f.bench.duel = func([]Artifact) ([]DuelEntry, error) { return nil, errors.New("finals were held") }
+	g := f.genome(t, 1, 0)
+	for _, at := range []Stage{StageCompile, StageParity, StageBenchmark, StageFinals} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx = WithTrace(ctx, func(s Stage) {
+			if s == at {
+				cancel()
+			}
+		})
+		var err error
+		if at == StageFinals {
+			_, err = f.Finals(ctx, []genome.Genome{g})
+		} else {
+			_, err = f.Evaluate(ctx, g, 0)
+		}
+		if !errors.Is(err, context.Canceled) || f.bench.count(at, "1") > 0 {
+			t.Errorf("%s: %v, ran %d times", at, err, f.bench.count(at, "1"))
+		}
+		cancel()
+	}
+}
+
 // The first stage that fails gives the verdict, and no later one is entered.
 func TestFirstFailureDecides(t *testing.T) {
 	for i, c := range []struct {

@@ -224,9 +224,12 @@ var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]
 
 // resumed takes in what a resumption changed.
 func (r *Campaign) resumed(e store.Event) error {
-	if e.Note != nil && e.Note.Reason == store.Continued {
+	switch {
+	case e.Note == nil:
+		r.Resumptions++
+	case e.Note.Reason == store.Continued:
 		r.Pauses++
-	} else {
+	case e.Note.Reason != store.InFinals:
 		r.Resumptions++
 	}
 	if e.Note == nil || len(e.Note.Detail) == 0 {

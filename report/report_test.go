@@ -166,6 +166,7 @@ func filled(t *testing.T, source, reason string) *store.Store {
 		{Kind: store.KindAsked, Asked: &store.Asked{Index: 2, Candidate: third, Genome: "THREADS=256,FAST=false", Operator: "crossover", Parents: []string{first, second}}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Index: 3, Candidate: fourth, Genome: "THREADS=256,FAST=true", Operator: "random"}},
 		{Kind: store.KindTold, Told: &store.Told{Index: 2, Candidate: third, Verdict: "sanitizer", Detail: encoded(t, bad)}},
+		{Kind: store.KindResumed, Note: &store.Note{Reason: store.InFinals, Evaluated: 3, Detail: json.RawMessage(`{"search_version":2,"budget":{"evaluations":1000000,"time_ns":120000000000}}`)}},
 		{Kind: store.KindFinals, Finals: &store.Finals{Winner: second, Fitness: 0.5, MedianNS: 1000, BaselineNS: 2000, Significant: true, Finalists: []string{second, first}, Detail: encoded(t, finals)}},
 		{Kind: store.KindStopped, Note: &store.Note{Reason: "interrupted again", Evaluated: 3}},
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -397,6 +396,9 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
 		}
 	}
+	if needs := uint64(versionOf(e.Kind)); needs > formatPlain {
+		index(formatOf(c.index.meta) >= needs, "the format of the store is %d, should be %d", formatOf(c.index.meta), needs)
+	}
 	switch e.Kind {
 	case KindStarted:
 		index(bytes.Equal(c.index.names.Get([]byte(e.Campaign)), seqKey(e.Seq)), "campaign %s is not in the index", e.Campaign)
@@ -447,7 +449,6 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			index(r.told == e.Seq && (r.measured == 0 || r.measured > e.Seq), "the index of candidate %s is wrong", t.Candidate)
 		} else {
 			index(r.measured == e.Seq && r.told != 0 && r.told < e.Seq, "the index of candidate %s is wrong", t.Candidate)
-			index(bytes.Equal(c.index.meta.Get(keyFormat), binary.AppendUvarint(nil, formatVersion)), "the format of the store is not %d", formatVersion)
 			if told, err := toldAt(c.index.events, r.told); err == nil { // else it was found before
 				of.was = told.Verdict
 			}
@@ -463,6 +464,11 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 		if t.Key != "" {
 			c.keyed++
 			index(c.has(c.index.keys, contentKey(t.Key, e.Seq)), "candidate %s is not indexed by its key", t.Candidate)
+		}
+	case KindAttempt:
+		a := e.Attempt
+		if r, ok := c.find(e, a.Candidate, no); ok {
+			index(r.born < e.Seq && (r.asked > e.Seq || r.index == a.Index), "the attempt at candidate %s has no proposal", a.Candidate)
 		}
 	case KindFinals:
 		for _, id := range participants(e.Finals) {

@@ -43,7 +43,11 @@ func treeStore(t testing.TB) []byte {
 				}
 				result := told(campaign, i, id, float64(i%50))
 				result.Told.Detail = fmt.Appendf(nil, `"%x"`, noise(int64(i), 100))
-				events = append(events, asked(campaign, i, id, parents...), result)
+				events = append(events, asked(campaign, i, id, parents...))
+				if i%75 == 0 {
+					events = append(events, attempt(campaign, i, id, ""))
+				}
+				events = append(events, result)
 				if i%100 == 0 {
 					events = append(events, measured(campaign, i, id, float64(1+i)))
 				}

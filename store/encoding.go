@@ -17,7 +17,7 @@ import (
 // The encoding of an event, version 1. All integers are varints of
 // encoding/binary unless said otherwise.
 //
-//	byte    1, the version; 2 in measured events, which version 1 does not know
+//	byte    1, the version; 2 in measured events, which version 1 does not know, 3 in attempts
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -40,6 +40,7 @@ import (
 const (
 	encodingVersion = 1
 	measuredVersion = 2
+	attemptVersion  = 3
 
 	flagDetail = 1
 
@@ -59,10 +60,10 @@ const (
 )
 
 var kindCodes = map[Kind]byte{
-	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7, KindMeasured: 8,
+	KindStarted: 1, KindAsked: 2, KindTold: 3, KindResumed: 4, KindStopped: 5, KindFinals: 6, KindFinished: 7, KindMeasured: 8, KindAttempt: 9,
 }
 
-var kindNames = func() (names [9]Kind) {
+var kindNames = func() (names [10]Kind) {
 	for k, c := range kindCodes {
 		names[c] = k
 	}
@@ -94,16 +95,20 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] != encodingVersion && body[0] != measuredVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], measuredVersion)
+	if body[0] < encodingVersion || body[0] > attemptVersion {
+		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], attemptVersion)
 	}
 	return body[1:], nil
 }
 
-// versionOf is the version of a record of that kind.
+// versionOf is the version of a record of that kind, and the format that a store
+// with such a record has at least.
 func versionOf(k Kind) byte {
-	if k == KindMeasured {
+	switch k {
+	case KindMeasured:
 		return measuredVersion
+	case KindAttempt:
+		return attemptVersion
 	}
 	return encodingVersion
 }
@@ -154,6 +159,12 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendFloats(b, f.Fitness, f.MedianNS, f.BaselineNS)
 		b = append(b, boolByte(f.Significant))
 		b = appendIDs(b, f.Finalists)
+	case KindAttempt:
+		a := e.Attempt
+		b = binary.AppendUvarint(b, uint64(a.Index))
+		b = appendID(b, a.Candidate)
+		b = appendString(b, a.Stage)
+		b = appendString(b, a.End)
 	default:
 		b = appendString(b, e.Note.Reason)
 		b = binary.AppendVarint(b, int64(e.Note.Evaluated))
@@ -222,6 +233,11 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		}
 		f.Finalists = d.ids()
 		e.Finals = f
+	case KindAttempt:
+		if flags != 0 {
+			d.fail("an attempt has no detail")
+		}
+		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}
 	default:
 		e.Note = &Note{Reason: d.string(), Evaluated: d.int()}
 	}

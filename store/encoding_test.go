@@ -72,6 +72,10 @@ func anyEvent(t *rapid.T) Event {
 			Winner: rapid.OneOf(rapid.Just(""), id).Draw(t, "winner"), Fitness: number.Draw(t, "fitness"), MedianNS: number.Draw(t, "median"),
 			BaselineNS: number.Draw(t, "baseline"), Significant: rapid.Bool().Draw(t, "significant"), Finalists: ids("finalists"), Detail: payload("detail"),
 		}
+	case KindAttempt:
+		e.Attempt = &Attempt{
+			Index: rapid.IntMin(0).Draw(t, "index"), Candidate: id.Draw(t, "candidate"), Stage: text.Draw(t, "stage"), End: text.Draw(t, "end"),
+		}
 	default:
 		e.Note = &Note{Reason: text.Draw(t, "reason"), Evaluated: rapid.Int().Draw(t, "evaluated"), Detail: payload("detail")}
 	}

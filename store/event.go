@@ -20,6 +20,9 @@ const (
 	// KindMeasured: a candidate was measured a second time, because the machine
 	// disturbed the first measurement. The search is never told.
 	KindMeasured Kind = "measured"
+	// KindAttempt: a candidate runs with nobody beside it, because evotune ended
+	// while it was in flight, or such a run ended without a result.
+	KindAttempt Kind = "attempt"
 )
 
 // An Event is one entry of the append-only log: the truth from which every
@@ -38,7 +41,8 @@ type Event struct {
 	Finals  *Finals  `json:"finals,omitempty"`
 	Note    *Note    `json:"note,omitempty"`
 	// Measured replaces the result in queries. Its Index is that of the proposal.
-	Measured *Told `json:"measured,omitempty"`
+	Measured *Told    `json:"measured,omitempty"`
+	Attempt  *Attempt `json:"attempt,omitempty"`
 }
 
 // Result is what a told or a measured event records, or nil.
@@ -108,9 +112,24 @@ type Finals struct {
 	Detail    json.RawMessage `json:"detail,omitempty"`
 }
 
-// Continued is the reason of a resumption that ends a pause: the campaign waited
-// for the machine in the process that it had stopped in.
-const Continued = "continued"
+// Attempt records that a candidate enters a stage alone, before it does, or how
+// that ended. A result ends an attempt as well, and so does a stop of the campaign;
+// one that nothing ends has ended the process that made it.
+type Attempt struct {
+	Index     int    `json:"index"` // of the proposal
+	Candidate string `json:"candidate"`
+	// Stage is empty before the first one.
+	Stage string `json:"stage,omitempty"`
+	// End is empty when the attempt begins.
+	End string `json:"end,omitempty"`
+}
+
+// The reasons of resumptions that no process begins with: Continued ends a pause, in
+// which the campaign waited for the machine, and InFinals begins the finals.
+const (
+	Continued = "continued"
+	InFinals  = "finals"
+)
 
 // A Note says why a campaign stopped, resumed or finished.
 type Note struct {

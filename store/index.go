@@ -332,8 +332,11 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 
 // apply checks an event against all before it and indexes it. It returns the
 // number of its campaign. An event that is refused leaves the indexes as they
-// were.
+// were, but for the format: a repair keeps such events.
 func (x *indexer) apply(e *Event) (campaign uint64, err error) {
+	if err := x.raiseFormat(e.Kind); err != nil {
+		return 0, err
+	}
 	if e.Kind == KindStarted {
 		if x.names.Get([]byte(e.Campaign)) != nil {
 			return 0, fmt.Errorf("%w: campaign %q was started before", ErrInvalid, e.Campaign)
@@ -355,6 +358,8 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 		of.was, err = x.measured(e, no)
 	case KindFinals:
 		of.winner, err = x.finals(e, no)
+	case KindAttempt:
+		err = x.attempt(e, no)
 	}
 	if err != nil {
 		return 0, err
@@ -481,11 +486,33 @@ func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
 			return "", err
 		}
 	}
-	if err := x.meta.Put(keyFormat, binary.AppendUvarint(nil, formatVersion)); err != nil {
-		return "", err
-	}
 	c.measured = e.Seq
 	return told.Verdict, x.rank(c, t, e.Seq)
+}
+
+// attempt changes no index: it must be of a proposal of the campaign.
+func (x *indexer) attempt(e *Event, no uint64) error {
+	a := e.Attempt
+	c, err := x.member(a.Candidate, e, no)
+	if err == nil && c.index != a.Index {
+		err = fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, a.Candidate, c.index, a.Index)
+	}
+	return err
+}
+
+// raiseFormat gives the store the format that events of that kind need.
+func (x *indexer) raiseFormat(k Kind) error {
+	needs := uint64(versionOf(k))
+	if needs == formatPlain || formatOf(x.meta) >= needs {
+		return nil
+	}
+	return x.meta.Put(keyFormat, binary.AppendUvarint(nil, needs))
+}
+
+// formatOf is the format that is noted in a store, 0 for none.
+func formatOf(meta *bolt.Bucket) uint64 {
+	v, _ := binary.Uvarint(meta.Get(keyFormat))
+	return v
 }
 
 // toldAt reads the result of a told event, without its Detail.
@@ -562,7 +589,7 @@ func validate(e *Event) error {
 		return refuse("the campaign's id must have 1 to %d bytes", maxID)
 	}
 	set := 0
-	for _, field := range []bool{e.Started != nil, e.Asked != nil, e.Told != nil, e.Finals != nil, e.Note != nil, e.Measured != nil} {
+	for _, field := range []bool{e.Started != nil, e.Asked != nil, e.Told != nil, e.Finals != nil, e.Note != nil, e.Measured != nil, e.Attempt != nil} {
 		if field {
 			set++
 		}
@@ -585,6 +612,10 @@ func validate(e *Event) error {
 		if ok = e.Finals != nil; ok {
 			ids = participants(e.Finals)
 		}
+	case KindAttempt:
+		if ok = e.Attempt != nil; ok {
+			ids = append(ids, e.Attempt.Candidate)
+		}
 	default:
 		ok = e.Note != nil
 	}
@@ -600,6 +631,10 @@ func validate(e *Event) error {
 	case KindAsked:
 		if e.Asked.Index < 0 {
 			return refuse("index %d", e.Asked.Index)
+		}
+	case KindAttempt:
+		if e.Attempt.Index < 0 {
+			return refuse("index %d", e.Attempt.Index)
 		}
 	case KindTold, KindMeasured:
 		switch t := e.Result(); {

@@ -125,6 +125,11 @@ func measured(campaign string, index int, id string, fitness float64) Event {
 	return e
 }
 
+// attempt makes an attempt at a candidate that has begun, or has ended somehow.
+func attempt(campaign string, index int, id, end string) Event {
+	return Event{Time: noon, Campaign: campaign, Kind: KindAttempt, Attempt: &Attempt{Index: index, Candidate: id, Stage: "parity", End: end}}
+}
+
 func note(campaign string, kind Kind, reason string) Event {
 	return Event{Time: noon, Campaign: campaign, Kind: kind, Note: &Note{Reason: reason, Detail: json.RawMessage(`{}`)}}
 }

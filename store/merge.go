@@ -243,6 +243,8 @@ func (e Event) brief() string {
 		what += " " + e.Asked.Candidate
 	case e.Result() != nil:
 		what += " " + e.Result().Candidate
+	case e.Attempt != nil:
+		what += " " + e.Attempt.Candidate
 	}
 	return fmt.Sprintf("%q of %s", what, e.Time.Format(time.RFC3339Nano))
 }

@@ -217,7 +217,7 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 			}
 		}
 	}
-	kind := rapid.SampledFrom([]string{"ask", "ask", "ask", "tell", "tell", "tell", "again", "note", "finals", "measure"}).Draw(t, "kind")
+	kind := rapid.SampledFrom([]string{"ask", "ask", "ask", "tell", "tell", "tell", "again", "note", "finals", "measure", "attempt"}).Draw(t, "kind")
 	switch {
 	case kind == "tell" && len(untold) > 0:
 		c := rapid.SampledFrom(untold).Draw(t, "untold")
@@ -232,6 +232,9 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		e := measured(campaign, c.Asked.Index, c.ID, float64(rapid.IntRange(0, 5).Draw(t, "fitness")))
 		e.Measured.Key = rapid.SampledFrom([]string{"", "k1", "k2", c.ID}).Draw(t, "key")
 		return e, true
+	case kind == "attempt" && len(untold)+len(toldOnes) > 0:
+		c := rapid.SampledFrom(append(slices.Clone(untold), toldOnes...)).Draw(t, "attempted")
+		return attempt(campaign, c.Asked.Index, c.ID, rapid.SampledFrom([]string{"", "evotune ended"}).Draw(t, "end")), true
 	case kind == "note":
 		return note(campaign, rapid.SampledFrom([]Kind{KindStopped, KindResumed, KindFinished}).Draw(t, "note"), "because"), true
 	case kind == "finals" && len(toldOnes) > 0:
@@ -297,7 +300,7 @@ func (m *machine) Append(t *rapid.T) {
 // Refuse appends good events and one that repeats the last of them.
 func (m *machine) Refuse(t *rapid.T) {
 	e, ok := m.draw(t, nil)
-	if !ok || e.Note != nil || e.Finals != nil {
+	if !ok || e.Note != nil || e.Finals != nil || e.Attempt != nil {
 		t.Skip("it could be repeated")
 	}
 	if _, err := m.store.Append(e, e); !errors.Is(err, ErrInvalid) {

@@ -18,10 +18,10 @@ import (
 
 // formatVersion is the version of the whole: which buckets there are and what
 // their keys mean. Records carry a version of their own. Version 2 is version 1
-// with measured events: a store has it from the first of these on, and is refused
-// by an evotune that does not know them.
+// with measured events, and version 3 with attempts as well: a store has it from
+// the first of these on, and is refused by an evotune that does not know them.
 const (
-	formatVersion = 2
+	formatVersion = 3
 	formatPlain   = 1
 )
 

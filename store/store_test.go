@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -199,6 +198,11 @@ func TestAppendRefuses(t *testing.T) {
 		"told twice":                 {told("one", 0, "aaaa0001", 1)},
 		"told in another campaign":   {told("one", 2, "aaaa0002", 1)},
 		"told with another index":    {told("two", 1, "aaaa0002", 1)},
+		"attempt, not asked":         {attempt("one", 4, "new", "")},
+		"attempt as another":         {attempt("one", 2, "dddd0001", "")},
+		"attempt elsewhere":          {attempt("two", 3, "dddd0001", "")},
+		"attempt and note":           {mutate(attempt("one", 3, "dddd0001", ""), func(e *Event) { e.Note = &Note{} })},
+		"attempt, index":             {attempt("one", -1, "dddd0001", "")},
 		"measured, not asked":        {measured("one", 4, "new", 1)},
 		"measured, not told":         {measured("two", 2, "aaaa0002", 1)},
 		"measured though correct":    {measured("one", 0, "aaaa0001", 1)},
@@ -452,28 +456,85 @@ func TestByKey(t *testing.T) {
 	}
 }
 
+func storedFormat(t *testing.T, s *Store) (v uint64) {
+	t.Helper()
+	if err := s.view(func(tx *bolt.Tx) error {
+		v = formatOf(tx.Bucket(bucketMeta))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestAttempt: attempts are in the log and in no query, and make the store one that
+// an older evotune refuses to open, whatever comes after them.
+func TestAttempt(t *testing.T) {
+	s := mustCreate(t)
+	smallStore(t, s)
+	before, err := s.Candidate("dddd0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, attempt("one", 3, "dddd0001", ""), attempt("one", 3, "dddd0001", "evotune ended"))
+	if got := storedFormat(t, s); got != attemptVersion {
+		t.Errorf("format %d with attempts", got)
+	}
+	after, err := s.Candidate("dddd0001")
+	if diff := cmp.Diff(before, after); err != nil || diff != "" {
+		t.Errorf("attempts changed the candidate (-before +after):\n%s%v", diff, err)
+	}
+	var got []Attempt
+	for e, err := range s.Events("one", 18) {
+		if err != nil || e.Attempt == nil {
+			t.Fatal(e, err)
+		}
+		got = append(got, *e.Attempt)
+	}
+	want := []Attempt{{3, "dddd0001", "parity", ""}, {3, "dddd0001", "parity", "evotune ended"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	mustAppend(t, s, measured("one", 3, "dddd0001", 0.5))
+	if got := storedFormat(t, s); got != formatVersion {
+		t.Errorf("a measured event lowered the format to %d", got)
+	}
+	path := s.Path()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustBeSound(t, path)
+	edit(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{measuredVersion}) })
+	rep, err := Check(path, Options{})
+	if err != nil || rep.Wrong != 2 || rep.Lost != 0 || !strings.Contains(rep.Err().Error(), "format of the store is 2, should be 3") {
+		t.Errorf("check with another format: %v %+v", err, rep)
+	}
+	if _, err := Repair(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	mustBeSound(t, path)
+	if s, err = Open(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := storedFormat(t, s); got != formatVersion {
+		t.Errorf("format %d after a repair", got)
+	}
+}
+
 // TestMeasured: a second measurement takes the place of the result in every query,
 // and makes the store one that an older evotune refuses to open.
 func TestMeasured(t *testing.T) {
 	s := mustCreate(t)
 	smallStore(t, s)
-	format := func() (v []byte) {
-		if err := s.view(func(tx *bolt.Tx) error {
-			v = bytes.Clone(tx.Bucket(bucketMeta).Get(keyFormat))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	if got := format(); !bytes.Equal(got, []byte{formatPlain}) {
-		t.Errorf("format %v without measured events", got)
+	if got := storedFormat(t, s); got != formatPlain {
+		t.Errorf("format %d without measured events", got)
 	}
 	again := measured("one", 3, "dddd0001", 0.5)
 	again.Measured.Key = "another key"
 	mustAppend(t, s, again)
-	if got := format(); !bytes.Equal(got, []byte{formatVersion}) {
-		t.Errorf("format %v with measured events", got)
+	if got := storedFormat(t, s); got != measuredVersion {
+		t.Errorf("format %d with measured events", got)
 	}
 	look := func(t *testing.T, s *Store) {
 		t.Helper()

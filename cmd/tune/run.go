@@ -70,6 +70,8 @@ func (a *app) resumeCommand() *cobra.Command {
 		Long: `Go on with a campaign that was interrupted, or give a finished one a larger budget.
 Without a name it is the last campaign of the store. The log is replayed into a
 fresh search, so the path is the one that the campaign would have walked anyway.
+If evotune was killed, what was in flight then is evaluated first, one at a time; a
+candidate that ends it once more, alone, gets the verdict launch and is not run again.
 Budgets given here replace all of the campaign's, for later resumptions too;
 nothing else can be changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
