@@ -112,7 +112,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 		contents = 1 // valgrind is slow, and other numbers take the same ways
 	}
 	for v := range contents {
-		d.load(a, 0, 0, v)
+		d.load(a, v)
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 			return outputs, "", err
 		}
@@ -148,7 +148,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (output
 	}
 	defer p.kill()
 	for i, d := range shapes {
-		d.load(a, 0, 0, 0)
+		d.load(a, 0)
 		if err := p.setShape(d, 0); err != nil {
 			return outputs, err
 		}

@@ -171,13 +171,13 @@ func (q *problem) makeInputs(d *shapeData) {
 	}
 }
 
-// load puts a variant's contents and the poison into a set.
-func (d *shapeData) load(a *arena, base, set, variant int) {
+// load puts a variant's contents and the poison into an arena's first set.
+func (d *shapeData) load(a *arena, variant int) {
 	for b := range d.layout.buffers {
 		if in := d.inputs[variant][b]; in != nil {
-			copy(a.buffer(&d.layout, base, set, b), in)
+			copy(a.buffer(&d.layout, 0, 0, b), in)
 		} else {
-			copy(a.buffer(&d.layout, base, set, b), d.poison[b])
+			copy(a.buffer(&d.layout, 0, 0, b), d.poison[b])
 		}
 	}
 }

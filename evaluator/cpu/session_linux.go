@@ -232,7 +232,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 		}
 		s.at = d
 	}
-	d.load(a, 0, 0, contents)
+	d.load(a, contents)
 	a.fence(&d.layout, 0, 0)
 	if o.Elapsed, err = s.launch(&o, r, contents, 0xff); err != nil {
 		return o, err
@@ -247,7 +247,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 			first[b] = bytes.Clone(a.buffer(&d.layout, 0, 0, b))
 		}
 	}
-	d.load(a, 0, 0, contents)
+	d.load(a, contents)
 	for b := range d.layout.buffers {
 		if p := &d.layout.buffers[b]; p.role == roleOut {
 			stale := staleBytes(p.dtype, p.bytes, scaleOf(d.expected[contents][b]), newStream(q.seed, contents+variants, b))
