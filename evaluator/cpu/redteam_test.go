@@ -3,16 +3,24 @@
 package cpu_test
 
 import (
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
+
+var redOut = flag.String("redteam.out", "", "TestRedTeamTable: write the table to this `FILE.csv`")
 
 // redTeam are the red team's definitions.
 var redTeam = []string{"product", "softmax", "layernorm", "rowmax"}
@@ -75,6 +83,60 @@ func TestRedTeamBites(t *testing.T) {
 		if err := o.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestRedTeamTable judges every kernel of the red team, through all stages and in the
+// finals where it is believed, and writes a table.
+//
+//	go test ./evaluator/cpu -run TestRedTeamTable -timeout 60m -redteam.out FILE.csv
+func TestRedTeamTable(t *testing.T) {
+	if *redOut == "" {
+		t.Skip("writes a table where -redteam.out says")
+	}
+	table := [][]string{{"kernel", "family", "wanted", "verdict", "stage", "ratio", "reason"}}
+	for _, name := range redTeam {
+		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := zooOptions(t)
+		o.Timeout = 20 * time.Second
+		ev := opener(t, zooPlan(t, def), o)(t)
+		space := zooSpace(t, def)
+		for _, c := range cases {
+			g := redKernel(t, space, c.Kernel, 3)
+			r, err := ev.Evaluate(t.Context(), g, 0)
+			if err != nil {
+				t.Fatalf("%s: %v", c.Kernel, err)
+			}
+			row := []string{name + "/" + c.Kernel, c.Group, string(c.Verdict), string(r.Verdict), string(r.Stage), "", r.Reason}
+			if r.Verdict == evaluator.Correct {
+				f, err := ev.Finals(t.Context(), []genome.Genome{g})
+				if err != nil {
+					t.Fatalf("%s: %v", c.Kernel, err)
+				}
+				e := f.Entries[0]
+				row[3], row[4], row[5], row[6] = string(e.Verdict), "finals", fmt.Sprintf("%.3f", e.Fitness), e.Reason
+			}
+			row[6] = strings.SplitN(row[6], "\n", 2)[0]
+			t.Log(row)
+			table = append(table, row)
+		}
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	f, err := os.Create(*redOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(csv.NewWriter(f).WriteAll(table), f.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 
