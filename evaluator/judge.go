@@ -34,8 +34,7 @@ type judge struct {
 	spec  *kernels.Problem
 	// tolerance is by output.
 	tolerance limits
-	// besides is, by shape and output, the error that the baseline was seen to have:
-	// what is compared with the baseline's answer may be farther from it by that.
+	// besides is, by shape and output, the error that the baseline was seen to have.
 	besides map[string]map[string]float64
 	tuned   map[string]bool // by shape
 
@@ -519,12 +518,16 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 // limits is how far each output may be from what is right.
 type limits map[string]float64
 
-// afterTiming are the limits for what is compared with the baseline's answer at a
-// shape. Its own error on other contents may be somewhat larger than what was seen.
-func (j *judge) afterTiming(shape string) limits {
+// limitsOf gives the limits for what launches left that were timed. Where that is
+// compared with the baseline's answer, the baseline's own error comes on top; on
+// other contents than parity's it may be somewhat larger than was seen there.
+func (j *judge) limitsOf(t *tally) limits {
+	if !t.after.AgainstBaseline {
+		return j.tolerance
+	}
 	l := limits{}
 	for name, tolerance := range j.tolerance {
-		l[name] = tolerance + 2*j.besides[shape][name]
+		l[name] = tolerance + 2*j.besides[t.shape.Name][name]
 	}
 	return l
 }

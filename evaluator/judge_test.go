@@ -310,6 +310,27 @@ func TestWrongEndsSampling(t *testing.T) {
 	}
 }
 
+// What is compared with the baseline's answer may be farther from it by the error
+// that the baseline has; what is compared with the reference may not.
+func TestLimitAfterTiming(t *testing.T) {
+	for _, against := range []bool{false, true} {
+		l := newLab()
+		own := right
+		own.Error = 1e-4
+		l.baseline[""].compare = func(CompareRequest) (Observation, error) {
+			return Observation{Outputs: []Output{own}, Threads: 1}, nil
+		}
+		far := right
+		far.Error = 1.1e-3 // of 1e-3
+		l.actors["1"].after = func(SampleRequest) Observation {
+			return Observation{Outputs: []Output{far}, Threads: 1, AgainstBaseline: against}
+		}
+		if r := judged(t, l, labPlan()); (r.Verdict == Correct) != against {
+			t.Errorf("against the baseline %t: %s: %s", against, r.Verdict, r.Reason)
+		}
+	}
+}
+
 // A process that was lost once is started again, at every stage.
 func TestLostOnce(t *testing.T) {
 	l := newLab()

@@ -157,8 +157,7 @@ type Lost struct {
 
 func (l *Lost) Error() string { return l.Reason }
 
-// An Output compares what a candidate wrote with what is right: with the reference
-// in parity, after timing with the baseline's answer to the same contents.
+// An Output compares what a candidate wrote with what is right.
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with
@@ -183,6 +182,9 @@ type Observation struct {
 	// reference has no finite answer to contents that bite.
 	NotCompared string
 	Outputs     []Output
+	// AgainstBaseline says that the outputs were compared with the baseline's answer,
+	// which has an error of its own, and not with the reference.
+	AgainstBaseline bool
 	// Guard says where memory outside of the buffers was changed, InputChanged
 	// which input was and where: "" when nothing was.
 	Guard        string

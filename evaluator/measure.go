@@ -82,6 +82,7 @@ func (o *Observation) merge(p Observation) {
 		}
 	}
 	o.Threads = max(o.Threads, p.Threads)
+	o.AgainstBaseline = o.AgainstBaseline || p.AgainstBaseline
 }
 
 // badness orders what is known of one output.
@@ -233,7 +234,8 @@ type count struct {
 // Else a reading whose claim is too short may have waited for a core. As many
 // are dropped as the baseline has; the others count with all that passed, so that
 // a candidate does not lose its bad readings that way. Where the baseline waited
-// within the timed region, only pairs count that did not.
+// within the timed region, only pairs count that did not. Of a device only
+// readings count that tell whether their clock is right.
 func (t *tally) count() count {
 	c := count{taken: len(t.pairs), longer: t.longer()}
 	open, baseWaited := t.usual()
@@ -249,7 +251,8 @@ func (t *tally) count() count {
 		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
 		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
 		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
-		if p.candidate.tells(p.batch, how, exact) {
+		tells := p.candidate.tells(p.batch, how, exact)
+		if tells {
 			c.told++
 			c.confirmed += btoi(how == confirmed)
 		}
@@ -258,6 +261,9 @@ func (t *tally) count() count {
 			c.base += btoi(base == confirmed)
 		}
 		baseShort += btoi(base == short)
+		if !tells && p.candidate.elsewhere() {
+			continue // nothing says that its clock is right
+		}
 		still := true // whether nothing waited within the timed region that cannot be taken off
 		if baseExact {
 			if own, took := t.hold(p.baseline, p.baseBatch, 0, t.base, true, open); own == long {
@@ -632,7 +638,7 @@ func (j *judge) judgeAfter(t *tally) Outcome {
 	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" {
 		return Outcome{} // nothing was looked at yet
 	}
-	limits := j.afterTiming(t.shape.Name)
+	limits := j.limitsOf(t)
 	verdict, reason := limits.wrong(t.after, t.threads)
 	if verdict == "" {
 		return Outcome{}
@@ -666,7 +672,7 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 	var out Outcome
 	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
 	c := t.count()
-	limits := j.afterTiming(shape)
+	limits := j.limitsOf(t)
 	w := limits.worst(t.after.Outputs)
 	note(Evidence{
 		Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: limits[w.Name],

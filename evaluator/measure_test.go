@@ -393,6 +393,15 @@ func TestClocksOnAGPU(t *testing.T) {
 	if c := tl.count(); c.chance() < doubt || len(c.samples) < 30 || Median(c.samples) != 10e3 {
 		t.Errorf("%d samples, chance %g", len(c.samples), c.chance())
 	}
+	// A reading that nothing confirms, since it waited for long, does not count.
+	for i := range tl.pairs {
+		if i%2 == 0 {
+			tl.pairs[i].candidate = Reading{NS: 5e3, WallNS: 700e3, WaitedNS: 450e3}
+		}
+	}
+	if c := tl.count(); len(c.samples) > 20 || slices.Min(c.samples) != 10e3 {
+		t.Errorf("%d samples, the least %g", len(c.samples), slices.Min(c.samples))
+	}
 }
 
 // gpu is a GPU whose host is calm, and busyHost one whose host has three

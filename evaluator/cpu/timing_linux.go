@@ -235,6 +235,7 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 			return notOurs(err)
 		}
 	}
+	left.AgainstBaseline = true
 	for _, set := range chosen {
 		answer, err := c.t.answer(c.d, set)
 		if err != nil {
