@@ -15,11 +15,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/viper"
 
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
 func TestMain(m *testing.M) {
+	cuda.CompileServerMain() // returns unless this process is to compile
 	testscript.Main(m, map[string]func(){"tune": main})
 }
 
