@@ -16,6 +16,7 @@ type device struct {
 	info       wire.Device
 	stream     cu.Stream
 	begin, end cu.Event
+	events     []cu.Event // for the passes of a reading, once something is timed
 	nvml       *monitor
 	share      int // how many processes share it; 0 when this one has it alone
 }

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "narrow", "set", "poison", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
+	"fill", "widen", "narrow", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
 }
 
@@ -175,19 +175,32 @@ func (h *harness) differ(a, b cu.DevicePtr, n, size int64, f *finding[uint64], i
 
 // A verdict is as in the harness.
 type verdict struct {
-	diff, got, want float64
-	worst           int64
-	notFinite       uint64
-	unwritten       uint64
+	diff, got, want, squares float64
+	worst                    int64
+	notFinite                uint64
+	unwritten                uint64
 }
 
-func (h *harness) compare(got cu.DevicePtr, dtype int, want cu.DevicePtr, n int64, poison uint64) (*finding[verdict], error) {
+// A wanted is what an output is compared with: elements of a type, or doubles
+// behind a veil if there is a key.
+type wanted struct {
+	at    cu.DevicePtr
+	dtype int
+	key   uint64
+}
+
+func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*finding[verdict], error) {
 	blocks := min(blocksFor(n), 256)
 	f, err := find[verdict](h, blocks)
 	if err != nil {
 		return nil, err
 	}
-	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want), uint64(n), poison, uint64(f.at))
+	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want.at), uint64(want.dtype), want.key, uint64(n), poisons[dtype], uint64(f.at))
+}
+
+// veil hides doubles in device memory, or shows them again.
+func (h *harness) veil(at cu.DevicePtr, n int64, key uint64) error {
+	return h.run("veil", blocksFor(n), uint64(at), uint64(n), key)
 }
 
 // A square is as in the harness.

@@ -17,6 +17,7 @@ import (
 type instance struct {
 	inputs []cu.DevicePtr // pristine, of the buffers that are filled; 0 for others
 	want   []cu.DevicePtr // double, of the buffers that are compared; 0 for others
+	key    uint64         // of the veil over want; 0 without one
 	rms    []float64
 	mean   []float64
 	slack  []float64 // see wire.Output
@@ -116,6 +117,11 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 			if err := p.slacken(n, s, nearby); err != nil {
 				return err
 			}
+		}
+		// What is right lies in memory that a candidate may find: it must not be of
+		// use there.
+		if err := p.veil(n, s, p.dice.Uint64()|1); err != nil {
+			return err
 		}
 	}
 	if !reference { // without one nothing is ever compared, and kernels cost under a sanitizer
@@ -292,6 +298,19 @@ func (p *problem) measure(n *instance, s wire.Shape) error {
 	return nil
 }
 
+// veil hides what must come out behind a key, or shows it with the key that hid it.
+func (p *problem) veil(n *instance, s wire.Shape, key uint64) error {
+	for i := range n.want {
+		if n.want[i] != 0 {
+			if err := p.harness.veil(n.want[i], s.Elements[i], key); err != nil {
+				return err
+			}
+		}
+	}
+	n.key ^= key
+	return nil
+}
+
 // startHash puts the hashing of an instance into the stream.
 func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error) {
 	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
@@ -427,20 +446,27 @@ func (p *problem) startCompare(arrays []cu.DevicePtr, n *instance, s wire.Shape,
 		}
 		t := dtype(b)
 		var err error
-		if found[i], err = p.harness.compare(arrays[i], t, n.want[i], s.Elements[i], poisons[t]); err != nil {
+		if found[i], err = p.harness.compare(arrays[i], t, wanted{at: n.want[i], key: n.key}, s.Elements[i]); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// outputs are what a comparison found, once it is fetched.
+// outputs are what a comparison found, once it is fetched: with an instance, or
+// without one with other outputs.
 func (p *problem) outputs(found []*finding[verdict], n *instance, s wire.Shape) []wire.Output {
 	var out []wire.Output
 	for i, b := range p.buffers {
-		if found[i] != nil {
-			out = append(out, judge(b, s.Elements[i], n.rms[i], n.slack[i], found[i].read()))
+		if found[i] == nil {
+			continue
 		}
+		parts := found[i].read()
+		scale, slack := rms(parts, s.Elements[i]), 0.0
+		if n != nil {
+			scale, slack = n.rms[i], n.slack[i]
+		}
+		out = append(out, judge(b, s.Elements[i], scale, slack, parts))
 	}
 	return out
 }

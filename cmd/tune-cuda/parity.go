@@ -92,14 +92,21 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	return a, nil
 }
 
-// makeFirst takes memory for the outputs of a first launch.
+// makeFirst takes memory for the outputs of a first launch. It does not keep
+// those of another candidate's, which were right for these inputs.
 func (p *problem) makeFirst(w *set) error {
 	for i, b := range p.buffers {
-		if b.output() && w.first[i] == 0 {
+		if !b.output() {
+			continue
+		}
+		if w.first[i] == 0 {
 			var err error
 			if w.first[i], err = alloc(w.blocks[i].bytes); err != nil {
 				return err
 			}
+		}
+		if err := p.harness.poison(w.first[i], w.blocks[i].bytes, b.poison()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -292,7 +299,7 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 			err = p.harness.set(out[i], r.Shape.Elements[i], 0, value)
 		}
 		if err == nil && r.Kind == "half" {
-			err = p.halved(out[i], n.want[i], r.Shape.Elements[i])
+			err = p.halved(out[i], n, i, r.Shape)
 		}
 		if err != nil {
 			for _, d := range out {
@@ -304,13 +311,17 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 	return out, nil
 }
 
-// halved copies doubles, the smaller half of them, by magnitude, as zero.
-func (p *problem) halved(to, from cu.DevicePtr, n int64) error {
+// halved copies a right answer, the smaller half of it, by magnitude, as zero.
+func (p *problem) halved(to cu.DevicePtr, n *instance, i int, s wire.Shape) error {
+	key := n.key
+	if err := p.veil(n, s, key); err != nil {
+		return err
+	}
 	if err := p.sync(); err != nil {
 		return err
 	}
-	v := make([]float64, n)
-	if err := download(v, from); err != nil {
+	v := make([]float64, s.Elements[i])
+	if err := errors.Join(download(v, n.want[i]), p.veil(n, s, key)); err != nil {
 		return err
 	}
 	halve(v)
@@ -341,6 +352,13 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 		}
 		all = append(all, v...)
 	}
+	key := n.key
+	if err := p.veil(n, r.Shape, key); err != nil {
+		return a, err
+	}
+	if err := p.sync(); err != nil {
+		return a, err
+	}
 	for i, b := range p.buffers {
 		if b.output() {
 			v := make([]float64, r.Shape.Elements[i])
@@ -349,6 +367,9 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 			}
 			all = append(all, v...)
 		}
+	}
+	if err := p.veil(n, r.Shape, key); err != nil {
+		return a, err
 	}
 	if r.File == "" || len(all) == 0 {
 		return a, errors.New("a reference needs a file to be written to")

@@ -132,47 +132,60 @@ func bufferKey(seed uint64, index int) uint64 {
 	return mix(mix(seed+0x9e3779b97f4a7c15) ^ uint64(index+1)*0xd1b54a32d192ed03)
 }
 
-// setSeed is the seed of one of the sets that a timing rotates through.
-func setSeed(seed uint64, set int) uint64 {
-	return mix(seed ^ uint64(set+1)*0x8cb92ba72f3d8dd7)
-}
-
 const (
-	// maxBatch is the most launches in a graph.
-	maxBatch = 2000
-	// maxSets is the most sets of inputs.
-	maxSets = 64
+	// maxSets is the most sets of buffers, maxPasses the most passes through them
+	// in one reading.
+	maxSets, maxPasses = 64, 128
+	// longLaunch is how long, in nanoseconds, a pass may last that has more than one
+	// launch.
+	longLaunch = 50e6
 )
 
-// planSets chooses how many sets of inputs a timing rotates through, for sets
-// of so many bytes. Warm sets take up about half of the last-level cache, and
-// are two to four; cold ones exceed it three times, so that what one launch
-// reads has been driven out before the rotation comes round. limit is the
-// memory that all may take, total what one takes with its reference.
-func planSets(bytes, total, l2, limit int64, cold bool) int {
-	n := min(max(l2/2/max(bytes, 1), 2), 4)
+// planSets chooses how many sets of buffers the launches of a pass go through,
+// each once, for sets of so many bytes. Warm sets take up about half of the
+// last-level cache, or are two; cold ones exceed it three times, so that a pass is
+// long beside the emptying of the cache before it. limit is the memory that all
+// may take, with one more for the comparisons.
+func planSets(bytes, l2, limit int64, cold bool) int {
+	n := max(l2/2/max(bytes, 1), 2)
 	if cold {
 		n = max(3*l2/max(bytes, 1)+1, 2)
 	}
-	return int(max(min(n, maxSets, limit/max(total, 1)), 1))
+	return int(max(min(n, maxSets, limit/max(bytes, 1)-1), 1))
 }
 
-// evicts says whether a rotation through the sets drives each out of the cache
-// before its turn comes again.
-func evicts(sets int, bytes, l2 int64) bool { return int64(sets)*bytes >= 3*l2 }
+// sweeps says whether the cache is emptied before a pass: where cold sets are asked
+// for, or the sets do not fit. What has just been made would else be there in part,
+// and would have to be written back while launches are timed.
+func sweeps(sets int, bytes, l2 int64, cold bool) bool { return cold || int64(sets)*bytes > l2 }
 
-// planBatch chooses how many launches a graph has, from the time that one
-// takes: as many as last batch, in whole rotations. A launch that takes longer
-// than long is timed alone. once keeps to one launch for each set.
-func planBatch(launch, batch, long float64, sets int, once bool) int {
-	switch {
-	case launch > long && long > 0:
-		return 1
-	case once || !(launch > 0):
+// planUsed chooses how many of the sets a pass goes through, from the time that a
+// launch takes: all, unless that would last too long.
+func planUsed(launch float64, sets int) int {
+	if !(launch > 0) {
 		return sets
 	}
-	n := math.Ceil(batch / launch / float64(sets))
-	return int(min(max(n, 1), float64(max(maxBatch/sets, 1)))) * sets
+	return int(min(max(longLaunch/launch, 1), float64(sets)))
+}
+
+// planPasses chooses how many passes a reading has, from the time that one takes:
+// as many as last batch.
+func planPasses(pass, batch float64) int {
+	if !(pass > 0) {
+		return 1
+	}
+	return int(min(max(math.Ceil(batch/pass), 1), maxPasses))
+}
+
+// planLooks chooses how many launches of a reading are compared, at each of which
+// the baseline is launched once: one at least, and more as long as that takes
+// less than a tenth of the reading.
+func planLooks(baseline, reading float64, sets int) int {
+	n := 1.0
+	if baseline > 0 {
+		n = math.Floor(reading / 10 / baseline)
+	}
+	return int(min(max(n, 1), 4, float64(sets)))
 }
 
 // order draws the order of the contenders in one round.

@@ -112,17 +112,16 @@ func TestScalarBits(t *testing.T) {
 	}
 }
 
-// Streams of different seeds, buffers and sets must not be the same.
+// Streams of different seeds and buffers must not be the same.
 func TestKeysDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for seed := range uint64(50) {
 		for k := range 20 {
 			seen[bufferKey(seed, k)] = true
-			seen[bufferKey(setSeed(seed, k), 0)] = true
 		}
 	}
-	if len(seen) != 2000 {
-		t.Errorf("%d keys, want 2000", len(seen))
+	if len(seen) != 1000 {
+		t.Errorf("%d keys, want 1000", len(seen))
 	}
 }
 
@@ -133,44 +132,78 @@ func TestPlanSets(t *testing.T) {
 		cold         bool
 		want         int
 	}{
-		{mb, all, false, 4},
+		{mb, all, false, 30},
 		{10 * mb, all, false, 3},
 		{100 * mb, all, false, 2},      // at least two
-		{100 * mb, 150 * mb, false, 1}, // unless memory is short
-		{10 * mb, all, true, 19},       // more than three times the cache
-		{200 * mb, all, true, 2},       //
-		{mb, all, true, maxSets},       // too small to drive each other out
-		{10 * mb, 100 * mb, true, 10},  // short of memory
-		{100, all, false, 4},
+		{100 * mb, 250 * mb, false, 1}, // unless memory is short: one more is for comparisons
+		{100 * mb, 50 * mb, false, 1},
+		{10 * mb, all, true, 19},     // more than three times the cache
+		{200 * mb, all, true, 2},     //
+		{mb, all, true, maxSets},     // too small to drive each other out
+		{10 * mb, 100 * mb, true, 9}, // short of memory
+		{100, all, false, maxSets},
 		{0, all, true, maxSets},
 	} {
-		if got := planSets(c.bytes, c.bytes, l2, c.limit, c.cold); got != c.want {
+		if got := planSets(c.bytes, l2, c.limit, c.cold); got != c.want {
 			t.Errorf("%d bytes, cold %v: %d sets, want %d", c.bytes, c.cold, got, c.want)
 		}
 	}
-	if !evicts(19, 10*mb, l2) || evicts(maxSets, mb, l2) {
-		t.Error("what drives data out of the cache is not told from what does not")
+	if sweeps(6, 10*mb, l2, false) || !sweeps(7, 10*mb, l2, false) || !sweeps(1, 1, l2, true) {
+		t.Error("the cache is emptied where sets fit, or is not where they do not or should be cold")
 	}
 }
 
-func TestPlanBatch(t *testing.T) {
+func TestPlanUsed(t *testing.T) {
 	for _, c := range []struct {
-		launch, batch, long float64
-		sets                int
-		once                bool
-		want                int
+		launch float64
+		sets   int
+		want   int
 	}{
-		{10e3, 500e3, 1e9, 4, false, 52}, // whole rotations
-		{1, 500e3, 1e9, 4, false, 2000},  // no more than the most
-		{1, 500e3, 1e9, 64, false, 1984}, //
-		{700e3, 500e3, 1e9, 3, false, 3}, // every set at least
-		{2e9, 500e3, 1e9, 3, false, 1},   // a long launch
-		{10e3, 500e3, 1e9, 64, true, 64}, // once for each set
-		{0, 500e3, 1e9, 4, false, 4},     // not known
-		{math.Inf(1), 1, 0, 4, false, 4}, // none is long
-		{100e3, 50e6, 1e9, 3000, false, 3000},
+		{10e3, 64, 64},
+		{10e6, 64, 5}, // no longer than longLaunch
+		{30e6, 2, 1},
+		{2e9, 3, 1},
+		{0, 4, 4}, // not known
+		{math.Inf(1), 4, 1},
 	} {
-		if got := planBatch(c.launch, c.batch, c.long, c.sets, c.once); got != c.want {
+		if got := planUsed(c.launch, c.sets); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestPlanPasses(t *testing.T) {
+	for _, c := range []struct {
+		pass, batch float64
+		want        int
+	}{
+		{40e3, 500e3, 13},
+		{500e3, 500e3, 1},
+		{2e9, 500e3, 1}, // long
+		{1, 500e3, maxPasses},
+		{0, 500e3, 1}, // not known
+		{math.Inf(1), 500e3, 1},
+		{math.NaN(), 500e3, 1},
+	} {
+		if got := planPasses(c.pass, c.batch); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestPlanLooks(t *testing.T) {
+	for _, c := range []struct {
+		baseline, reading float64
+		sets, want        int
+	}{
+		{10e3, 500e3, 7, 4},
+		{25e3, 500e3, 7, 2},
+		{100e3, 500e3, 7, 1}, // one at least
+		{1e9, 500e3, 1, 1},
+		{1e3, 500e3, 2, 2}, // no more than there are
+		{0, 500e3, 7, 1},
+	} {
+		if got := planLooks(c.baseline, c.reading, c.sets); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

@@ -14,22 +14,23 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// A race is what a time request has begun and others go on with. The instances
-// and sets of it are kept by the problem, and are not given up while it lasts.
+// A race is what a time request has begun and others go on with. The sets of it are
+// kept by the problem, and are not given up while it lasts.
 type race struct {
 	*problem
-	r         wire.TimeRequest // that began it
-	began     uint64           // the number of that request
-	sets      []*set
-	instances []*instance
-	runners   []*runner
-	round     int
-	after     wire.State // at the end of the request before
-	// flush is memory to write to before each sample when the sets are too few
-	// to drive each other out of the cache.
-	flush      cu.DevicePtr
-	flushBytes int64
-	spent      float64 // nanoseconds of the device in timed work, in this request
+	*rotation
+	r        wire.TimeRequest // that began it
+	began    uint64           // the number of that request
+	runners  []*runner
+	fresh    *refresher
+	contents [2]uint64 // the secret of the last pass
+	exact    bool      // this request asks for the reference
+	round    int
+	after    wire.State // at the end of the request before
+	// sweep is memory of twice the cache's size, to be read before each pass where
+	// nothing of the sets should be in the cache.
+	sweep cu.DevicePtr
+	spent float64 // nanoseconds of the device in timed work, in this request
 }
 
 // A runner is a contender in a race.
@@ -37,10 +38,16 @@ type runner struct {
 	*wire.Timed // of this request
 	*binary
 	wire.Contender
-	calls []*call // one for each set
-	graph graph
-	batch int // launches in the graph
-	used  int // sets that the graph goes through
+	calls  []*call // one for each set
+	check  *call   // on the spare set; the baseline's alone
+	graph  graph   // launches once on each of the sets that are used
+	used   int
+	passes int     // in a reading
+	launch float64 // nanoseconds, as first seen
+	// compared is the worst of what was compared since the race began; wrong says
+	// that it is outside of its tolerance, and that nothing more has to be compared.
+	compared []wire.Output
+	wrong    bool
 }
 
 func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
@@ -74,7 +81,8 @@ func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 		p.endRace()
 		a.ElapsedNS = time.Since(started).Nanoseconds()
 		var own *runError
-		if !errors.As(err, &own) {
+		var ours *ownError
+		if !errors.As(err, &own) || errors.As(err, &ours) {
 			return a, err
 		}
 		f := fault(own.error)
@@ -107,8 +115,11 @@ func (p *problem) endRace() {
 		for _, c := range r.calls {
 			c.free()
 		}
+		r.check.free()
 	}
-	release(p.race.flush)
+	if p.race.fresh != nil {
+		p.race.fresh.free()
+	}
 	p.race = nil
 }
 
@@ -124,21 +135,28 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 			return err
 		}
 	}
+	q.exact = r.Reference
 	for i, x := range q.runners {
 		x.Timed = &answers[i]
-		x.Batch, x.Sets = x.batch, x.used
+		x.Batch, x.Sets = x.used*x.passes, x.used
 	}
-	for range r.Rounds {
-		if err := q.everybody(q.sample); err != nil {
+	for n := range r.Rounds + btoi(r.Last) {
+		last := n == r.Rounds
+		if err := q.everybody(func(x *runner) error { return q.reading(x, last) }); err != nil {
 			return err
 		}
 	}
-	if r.Last {
-		if err := q.everybody(q.lastSample); err != nil {
-			return err
-		}
+	for _, x := range q.runners {
+		x.After = x.compared
 	}
 	return q.latencies(r.Latencies)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // start makes sets and graphs.
@@ -177,49 +195,51 @@ func (q *race) everybody(do func(*runner) error) error {
 	return nil
 }
 
-// makeSets makes the sets that the timing rotates through, each with data of
-// its own.
+// makeSets makes the sets that the timing goes through.
 func (q *race) makeSets() error {
 	s, l2 := q.r.Shape, q.info.L2Bytes
 	if err := checkShape(s, q.buffers, q.scalars); err != nil {
 		return err
 	}
 	bytes := q.bytes(s, every)
-	count := planSets(bytes, bytes+q.instanceBytes(s, true), l2, q.budget, q.r.Cold)
-	for k := range count {
-		n, err := q.instance(s, setSeed(q.r.Seed, k), true)
+	count := planSets(bytes, l2, q.budget, q.r.Cold)
+	var err error
+	if q.rotation, err = q.problem.rotation(s, count); err != nil {
+		return err
+	}
+	if sweeps(count, bytes, l2, q.r.Cold) {
+		q.sweep, err = keeping(q.problem, "sweep", 2*l2, func() (cu.DevicePtr, func(), error) {
+			m, err := alloc(2 * l2)
+			if err == nil {
+				err = q.harness.zero(m, 2*l2)
+			}
+			return m, func() { release(m) }, err
+		})
 		if err != nil {
 			return err
 		}
-		w, err := q.set(s, k)
+	}
+	// Who was here before, and was not looked at to the end, may have damaged them.
+	if err := q.harness.setGuards(q.guards); err != nil {
+		return err
+	}
+	if err := q.passEvents(); err != nil {
+		return err
+	}
+	if err := q.newPools(); err != nil {
+		return err
+	}
+	q.fresh = q.refresher()
+	usual := math.Inf(1)
+	for range 2 {
+		took, err := q.fresh.alone(q.stream, q.events, q.secrets(1))
 		if err != nil {
 			return err
 		}
-		if err := q.loadSet(w, n, false); err != nil {
-			return err
-		}
-		q.instances, q.sets = append(q.instances, n), append(q.sets, w)
+		usual = min(usual, took)
 	}
-	if q.r.Cold && !evicts(count, bytes, l2) {
-		q.flushBytes = 2 * l2
-		var err error
-		if q.flush, err = alloc(q.flushBytes); err != nil {
-			return err
-		}
-	}
-	return q.sync()
-}
-
-// inPlace says whether a launch changes what the next one on the same set would
-// read. Then a graph launches once on each set, and sets are loaded again
-// before every sample.
-func (q *race) inPlace() bool {
-	for _, b := range q.buffers {
-		if b.Role == "inout" {
-			return true
-		}
-	}
-	return false
+	q.fresh.usual = usual
+	return nil
 }
 
 // ready launches a contender for the first times and makes its graph.
@@ -236,11 +256,16 @@ func (q *race) ready(r *runner) error {
 		}
 		r.calls = append(r.calls, c)
 	}
-	if err := q.sync(); err != nil {
+	if r == q.runners[0] {
+		if r.check, err = newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
+			return err
+		}
+	}
+	if _, err := q.fresh.alone(q.stream, q.events, q.secrets(1)); err != nil {
 		return err
 	}
-	launch := math.Inf(1)
-	for k, c := range r.calls {
+	r.launch = math.Inf(1)
+	for _, c := range r.calls[:min(len(r.calls), 4)] {
 		t := time.Now()
 		if err := c.enqueue(q.stream); err != nil {
 			return err
@@ -248,44 +273,31 @@ func (q *race) ready(r *runner) error {
 		if err := q.sync(); err != nil {
 			return err
 		}
-		launch = min(launch, float64(time.Since(t).Nanoseconds()))
-		if k == 0 && launch > longLaunch {
+		r.launch = min(r.launch, float64(time.Since(t).Nanoseconds()))
+		if r.launch > longLaunch {
 			break
 		}
 	}
-	// Cold launches that the rotation does not make cold are no more than one
-	// to a set after each flush.
-	once := q.inPlace() || q.flush != 0
-	sets := len(q.sets)
-	if launch < float64(q.r.BatchNS)/4 && !once {
-		// By the wall clock a short launch seems far longer than it is: time a
-		// small graph.
-		n := planBatch(1, 16, math.Inf(1), sets, false)
-		g, err := q.graph(r, n)
-		if err != nil {
-			return err
-		}
-		for range 3 {
-			took, err := g.run(q.stream, q.begin, q.end)
-			if err != nil {
-				return err
-			}
-			q.spent += took.event
-			launch = min(launch, took.event/float64(n))
-		}
-	}
-	r.batch = planBatch(launch, float64(q.r.BatchNS), longLaunch, sets, once)
-	r.used = min(r.batch, sets)
-	if r.graph, err = q.graph(r, r.batch); err != nil || r.batch == 1 {
+	r.used, r.passes = planUsed(r.launch, len(q.sets)), 1
+	if r.graph, err = q.graph(r, r.used); err != nil || r.launch > longLaunch {
 		return err
 	}
-	// A graph's first launch takes it to the device, and clocks rise.
-	took, err := r.graph.run(q.stream, q.begin, q.end)
-	q.spent += took.event
-	return err
+	// A graph's first launch takes it to the device, and clocks rise. By the wall
+	// clock a short launch seems far longer than it is.
+	n := 1
+	if r.launch*float64(r.used) < float64(q.r.BatchNS) {
+		n = 3
+	}
+	took, err := q.passes(r, n)
+	if err != nil {
+		return err
+	}
+	r.launch = took.least / float64(r.used)
+	r.passes = planPasses(took.least, float64(q.r.BatchNS))
+	return nil
 }
 
-// graph gives a chain of n launches that rotates through the sets; it is kept
+// graph gives a chain of launches, one on each of the first n sets; it is kept
 // with the binary for the next timing of the same.
 func (q *race) graph(r *runner, n int) (graph, error) {
 	key := fmt.Sprint(n, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
@@ -296,8 +308,8 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 		return g, nil
 	}
 	g, err := capture(q.stream, func() error {
-		for k := range n {
-			if err := r.calls[k%len(r.calls)].enqueue(q.stream); err != nil {
+		for _, c := range r.calls[:n] {
+			if err := c.enqueue(q.stream); err != nil {
 				return err
 			}
 		}
@@ -317,103 +329,60 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 	return g, nil
 }
 
-// longLaunch is the time, in nanoseconds, from which a launch is timed alone, on
-// one set: a graph that goes through all sets would last too long.
-const longLaunch = 50e6
-
 // maxGraphs is how many graphs a binary keeps.
 const maxGraphs = 16
 
-// sample times one graph of a contender.
-func (q *race) sample(r *runner) error {
-	if q.inPlace() {
-		for k := range r.used {
-			if err := q.loadSet(q.sets[k], q.instances[k], true); err != nil {
-				return err
-			}
+// reading times a contender once: its passes, stopped after some of them to look at
+// what is in its sets then. After each pass that is as likely as after any other, however
+// often it has been done: who notices a stop knows nothing of the next. In the last
+// round there is one at which all is looked at.
+func (q *race) reading(r *runner, last bool) error {
+	if err := q.newPools(); err != nil {
+		return &ownError{err}
+	}
+	all := -1
+	if last {
+		all = q.dice.IntN(r.passes)
+	}
+	var sum ran
+	since := 0 // passes that have yet to be run
+	for i := range r.passes {
+		since++
+		stop := q.dice.IntN(r.passes) == 0 || i == all
+		if !stop && i < r.passes-1 {
+			continue
 		}
-	}
-	if q.flush != 0 {
-		if err := q.harness.zero(q.flush, q.flushBytes); err != nil {
-			return err
-		}
-	}
-	took, err := r.graph.run(q.stream, q.begin, q.end)
-	if err != nil {
-		return err
-	}
-	q.spent += took.event
-	r.SamplesNS = append(r.SamplesNS, took.event/float64(r.batch))
-	r.WallNS = append(r.WallNS, took.wall)
-	r.WaitedNS = append(r.WaitedNS, took.waited)
-	return nil
-}
-
-// lastSample times a contender once more on other inputs in the same memory,
-// with poisoned outputs, and compares what it leaves: an answer remembered from
-// earlier launches is wrong now.
-func (q *race) lastSample(r *runner) error {
-	for k := range r.used {
-		if err := q.loadSet(q.sets[k], q.other(k), false); err != nil {
-			return err
-		}
-		if err := q.poisonSet(q.sets[k]); err != nil {
-			return err
-		}
-	}
-	if err := q.sync(); err != nil {
-		return err
-	}
-	// Sets that are changed in place must stay on the other inputs.
-	own := q.instances
-	q.instances = make([]*instance, len(own))
-	for k := range own {
-		q.instances[k] = own[(k+1)%len(own)]
-	}
-	err := q.sample(r)
-	q.instances = own
-	if err != nil {
-		return err
-	}
-	for k := range r.used {
-		outputs, err := q.compareSet(q.sets[k].arrays, q.other(k), q.r.Shape, stored)
+		took, err := q.passes(r, since)
 		if err != nil {
 			return err
 		}
-		if r.After == nil {
-			r.After = outputs
-			continue
-		}
-		for i := range outputs {
-			r.After[i] = worst(r.After[i], outputs[i])
-		}
-	}
-	for k := range r.used {
-		if err := q.loadSet(q.sets[k], q.instances[k], false); err != nil {
-			return err
+		sum.event, sum.wall, sum.waited, since = sum.event+took.event, sum.wall+took.wall, sum.waited+took.waited, 0
+		if stop {
+			if err := q.look(r, i == all); err != nil {
+				return &ownError{err}
+			}
 		}
 	}
-	return q.sync()
+	if r != q.runners[0] || last {
+		if err := q.checkZones(r); err != nil {
+			return &ownError{err}
+		}
+	}
+	r.SamplesNS = append(r.SamplesNS, sum.event/float64(r.used*r.passes))
+	r.WallNS = append(r.WallNS, sum.wall)
+	r.WaitedNS = append(r.WaitedNS, sum.waited)
+	return nil
 }
-
-// other is the instance that a set holds in the last round.
-func (q *race) other(k int) *instance { return q.instances[(k+1)%len(q.instances)] }
 
 // latencies times single launches by the wall clock.
 func (q *race) latencies(n int) error {
 	for k := range n {
 		for _, i := range order(^q.r.Seed, k, len(q.runners)) {
 			r := q.runners[i]
-			c := r.calls[k%r.used]
-			if q.inPlace() {
-				if err := q.loadSet(q.sets[k%r.used], q.instances[k%r.used], true); err != nil {
-					return err
-				}
-				if err := q.sync(); err != nil {
-					return err
-				}
+			if _, err := q.fresh.alone(q.stream, q.events, q.secrets(1)); err != nil {
+				return &ownError{err}
 			}
-			ns, err := c.alone(q.stream)
+			ns, err := r.calls[k%r.used].alone(q.stream)
 			if err != nil {
 				return &runError{i, err}
 			}

@@ -4,10 +4,12 @@ package main
 
 import (
 	"cmp"
+	crypto "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"unsafe"
@@ -38,6 +40,9 @@ type problem struct {
 	held    int64 // bytes of all that is kept
 	budget  int64 // how much may be
 	request uint64
+	// dice draw what no candidate may foresee: contents of the inputs, and which
+	// launches are looked at. Nothing else decides about them.
+	dice *rand.Rand
 }
 
 // A keep is something in device memory that lasts longer than a request.
@@ -59,7 +64,7 @@ func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
 	}
 	p := &problem{
 		device: w.device, buffers: buffers, scalars: r.Scalars,
-		binaries: map[string]*binary{}, kept: map[string]*keep{},
+		binaries: map[string]*binary{}, kept: map[string]*keep{}, dice: newDice(),
 	}
 	if p.harness, err = w.device.loadHarness(r.Harness); err != nil {
 		return wire.OpenAnswer{}, err
@@ -78,6 +83,13 @@ func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
 	p.budget = free / 2 / int64(max(w.device.share, 1))
 	w.problem = p
 	return wire.OpenAnswer{}, nil
+}
+
+// newDice gives a cryptographic generator with a seed of the system's.
+func newDice() *rand.Rand {
+	var seed [32]byte
+	_, _ = crypto.Read(seed[:]) // it never fails
+	return rand.New(rand.NewChaCha8(seed))
 }
 
 func (p *problem) close() {

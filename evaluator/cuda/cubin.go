@@ -90,6 +90,26 @@ func codeHash(cubin []byte, launch string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// usesHeap says whether a cubin calls the device's memory allocator: what it
+// takes there belongs to the context, and outlives the module. Every cubin for
+// sm_90 has undefined symbols that are no functions.
+func usesHeap(cubin []byte) (bool, error) {
+	f, err := openCubin(cubin)
+	if err != nil {
+		return false, err
+	}
+	symbols, err := f.Symbols()
+	if errors.Is(err, elf.ErrNoSymbols) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("a cubin: %w", err)
+	}
+	return slices.ContainsFunc(symbols, func(s elf.Symbol) bool {
+		return s.Section == elf.SHN_UNDEF && (s.Name == "free" || strings.Contains(s.Name, "malloc"))
+	}), nil
+}
+
 // A resources is what one entry takes of the device, by ptxas and the cubin.
 type resources struct {
 	registers   int64

@@ -405,7 +405,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/2 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/4 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}
@@ -484,7 +484,7 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		f.end(do)
 		const batch = 100
 		t := wire.Timed{Batch: batch, Sets: 3}
-		if r.Last {
+		if n > 0 || r.Last {
 			t.After = []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: f.race.Shape.Elements[1]}}
 		}
 		ns, wall := 10_000.0, 10_100.0
@@ -495,8 +495,14 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 			ns, wall = 1, 1.01
 		case do == "clock":
 			wall = 15_000
-		case do == "after" && r.Last:
+		case do == "after" && n > 0:
 			t.After[0].Error = 0.25
+		case do == "last" && r.Last:
+			t.After[0].Error = 0.25
+		case do == "guard" && n > 0:
+			t.Guard, t.GuardOffset = "y", -4
+		case do == "input" && n > 0:
+			t.InputChanged = "x"
 		case do == "fault" && n > 0, do == "fatal":
 			f.race = nil
 			a.Contenders = append(a.Contenders, wire.Timed{Fault: map[string]*wire.Fault{"fault": invalid, "fatal": fatal}[do]})

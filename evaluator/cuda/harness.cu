@@ -150,6 +150,68 @@ EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
 		((u8 *)p)[8 * words + first_index()] = byte_of(pattern, first_index());
 }
 
+// A span is a buffer that timed launches go through. What it is given before
+// each launch are vectors of 16 bytes out of a pool of random elements, or,
+// without a pool, poison. Kept says that no launch may change it.
+struct span {
+	u8 *at;
+	i64 bytes;
+	const uint4 *pool;
+	u64 pattern, kept;
+};
+
+enum { VECTORS = 1 << 14 }; // in a pool
+
+static __device__ u64 span_key(i64 number, u64 secret, u64 more) { return mix(draw(secret, number) ^ more); }
+
+// refresh gives spans new contents, a row of blocks for each. The contents
+// follow from the pools, the secret and the span's number, which is first for the
+// first of these: made again elsewhere they are the same.
+EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
+{
+	span s = spans[blockIdx.y];
+	u64 key = span_key(first + blockIdx.y, secret, more);
+	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	uint4 poison = make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+	for (i64 i = first_index(); i < vectors; i += stride())
+		((uint4 *)s.at)[i] = s.pool ? s.pool[draw(key, i) % VECTORS] : poison;
+	if (first_index() < rest) {
+		const u8 *from = (const u8 *)(s.pool ? s.pool + draw(key, vectors) % VECTORS : &poison);
+		s.at[16 * vectors + first_index()] = from[first_index()];
+	}
+}
+
+// intact counts, for each of so many buffers in a set, what has changed in spans
+// that are kept since refresh made them with the same secret.
+EXPORT evotune_intact(const span *spans, u64 secret, u64 more, int buffers, u64 *changed)
+{
+	span s = spans[blockIdx.y];
+	if (!s.kept)
+		return;
+	u64 key = span_key(blockIdx.y, secret, more), count = 0;
+	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	for (i64 i = first_index(); i < vectors; i += stride()) {
+		uint4 a = ((const uint4 *)s.at)[i], b = s.pool[draw(key, i) % VECTORS];
+		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;
+	}
+	if (first_index() < rest) {
+		const u8 *from = (const u8 *)(s.pool + draw(key, vectors) % VECTORS);
+		count += s.at[16 * vectors + first_index()] != from[first_index()];
+	}
+	if (count > 0)
+		atomicAdd(changed + blockIdx.y % buffers, count);
+}
+
+// veil hides doubles from whoever reads memory that is not his, and shows them
+// again.
+static __device__ u64 veil(u64 key, i64 i) { return draw(key, i); }
+
+EXPORT evotune_veil(double *p, i64 n, u64 key)
+{
+	for (i64 i = first_index(); i < n; i += stride())
+		((u64 *)p)[i] ^= veil(key, i);
+}
+
 // A guard is a stretch of memory around a buffer that nobody may write to;
 // offset is where it begins as seen from the start of the buffer.
 struct guard {
@@ -225,6 +287,7 @@ EXPORT evotune_differ(const void *a, const void *b, i64 n, int size, u64 *result
 // A verdict is what one block found; the host takes the worst of all.
 struct verdict {
 	double diff, got, want; // where the difference is largest
+	double squares;         // of what is wanted, added up
 	i64 worst;              // -1 for a block without elements
 	u64 not_finite, unwritten;
 };
@@ -236,31 +299,31 @@ static __device__ bool worse(const verdict &a, const verdict &b)
 	return a.diff > b.diff || (a.diff == b.diff && a.worst < b.worst);
 }
 
-// compare holds an output against the reference. An element that is not finite
-// is infinitely wrong: the reference is finite everywhere. One that is wrong
-// and still holds the poison was not written.
-EXPORT evotune_compare(const void *got, int t, const double *want, i64 n, u64 poison, verdict *parts)
+// compare holds an output against what is wanted: the reference, which is
+// doubles behind a veil if there is a key, or another output. An element that is
+// not finite is infinitely wrong: the reference is finite everywhere. One that is
+// wrong and still holds the poison was not written.
+EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, i64 n, u64 poison, verdict *parts)
 {
 	__shared__ verdict part[THREADS];
-	verdict v = {0, 0, 0, -1, 0, 0};
+	verdict v = {0, 0, 0, 0, -1, 0, 0};
 	int size = size_of(t);
 	for (i64 i = first_index(); i < n; i += stride()) {
-		verdict e = {0, get(got, t, i), want[i], i, 0, 0};
+		verdict e = {0, get(got, t, i), 0, 0, i, 0, 0};
+		e.want = key ? __longlong_as_double((i64)(((const u64 *)want)[i] ^ veil(key, i))) : get(want, wanted, i);
 		e.diff = fabs(e.got - e.want);
-		if (!isfinite(e.got)) {
-			v.not_finite++;
+		v.not_finite += !isfinite(e.got);
+		v.squares += e.want * e.want;
+		if (!isfinite(e.got) || !isfinite(e.want))
 			e.diff = __longlong_as_double(0x7ff0000000000000ll);
-		}
 		if (e.diff != 0) {
 			u64 held = poison;
 			if (size < 8)
 				held = poison >> (8 * ((i * size) & 7)) & ((1ull << (8 * size)) - 1);
 			v.unwritten += bits(got, size, i) == held;
 		}
-		if (worse(e, v)) {
-			e.not_finite = v.not_finite, e.unwritten = v.unwritten;
-			v = e;
-		}
+		if (worse(e, v))
+			v.diff = e.diff, v.got = e.got, v.want = e.want, v.worst = i;
 	}
 	part[threadIdx.x] = v;
 	__syncthreads();
@@ -268,6 +331,7 @@ EXPORT evotune_compare(const void *got, int t, const double *want, i64 n, u64 po
 		if (threadIdx.x < k) {
 			verdict a = part[threadIdx.x], b = part[threadIdx.x + k];
 			verdict w = worse(b, a) ? b : a;
+			w.squares = a.squares + b.squares;
 			w.not_finite = a.not_finite + b.not_finite;
 			w.unwritten = a.unwritten + b.unwritten;
 			part[threadIdx.x] = w;

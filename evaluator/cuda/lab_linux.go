@@ -85,6 +85,8 @@ type candidate struct {
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
 	geometry    map[*shapeData]wire.Geometry
 	unsupported map[*shapeData]string
+	// heap says that it may leave memory in the context: its workers end with it.
+	heap bool
 	// lost says that a worker died with it without a word. Its next one is fresh:
 	// whoever killed that one may have killed others that nobody has missed yet.
 	lost atomic.Bool
@@ -404,6 +406,9 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	c.out = out
 	report.Log, report.Bytes = out.Log, len(out.Cubin)
 	if c.hash, err = codeHash(out.Cubin, h.launchText(c)); err != nil {
+		return nil, report, fmt.Errorf("reading the compiler's output: %w", err)
+	}
+	if c.heap, err = usesHeap(out.Cubin); err != nil {
 		return nil, report, fmt.Errorf("reading the compiler's output: %w", err)
 	}
 	c.path = filepath.Join(h.scratch, c.name+".cubin")

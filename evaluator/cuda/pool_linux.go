@@ -362,6 +362,14 @@ func (h *lab) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswe
 	return a, err
 }
 
+// had notes that the worker has run a candidate. One that leaves memory behind is
+// its last.
+func (w *worker) had(c *candidate) {
+	if c.heap {
+		w.loaded = recycleAfter
+	}
+}
+
 // unload makes room. A worker that cannot is no longer trusted.
 func (h *lab) unload(w *worker, c *candidate) {
 	if w.dead {

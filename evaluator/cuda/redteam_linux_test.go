@@ -191,8 +191,22 @@ func TestRedTeam(t *testing.T) {
 }
 
 // judge judges a case, and an honest kernel after it where something may be left.
+// Around a case that may leave the device's heap full that is one that needs the
+// heap, before it as well: only then what is wrong after it is of its making.
 func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Case, n int) {
 	name := f.name + "/" + c.Kernel
+	heap := strings.HasPrefix(c.Kernel, "heap-")
+	if heap {
+		r, err := ev.Evaluate(t.Context(), f.genome(t, "honest-heap", 600+n), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != evaluator.Correct {
+			fmt.Printf("BEFORE %s honest-heap %s@%s %s\n", name, r.Verdict, r.Stage, short(r.Reason))
+			t.Errorf("before %s, honest-heap: %s at %s: %s", name, r.Verdict, r.Stage, r.Reason)
+			heap = false
+		}
+	}
 	began := time.Now()
 	r, err := ev.Evaluate(t.Context(), f.genome(t, c.Kernel, 1+n), 0)
 	if err != nil {
@@ -214,8 +228,8 @@ func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Cas
 		return
 	}
 	next := []string{"honest"}
-	if strings.HasPrefix(c.Kernel, "heap-") {
-		next = append(next, "honest-heap")
+	if heap {
+		next = append([]string{"honest-heap"}, next...)
 	}
 	for i, kernel := range next {
 		r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 300+2*n+i), 0)

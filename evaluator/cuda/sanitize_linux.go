@@ -329,6 +329,7 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire
 	if err != nil || loaded.Fault != nil {
 		return loaded.Fault, err
 	}
+	w.had(c)
 	d := h.problem.sanitize
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)

@@ -39,7 +39,7 @@ type session struct {
 	all     []*candidate
 	faults  []*evaluator.Fault // by candidate; nil for those that take part
 	loaded  []bool             // by candidate
-	seed    uint64             // of the inputs that are timed
+	seed    uint64             // of the order in which contenders are timed
 	// What the worker's race is, so that a request can go on with it.
 	shape *shapeData
 	batch time.Duration
@@ -94,7 +94,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	case evaluator.ForTiming:
 		err = s.openAlone(ctx, g.timing, s.all[0].lost.Swap(false))
 	case evaluator.ForFinals:
-		// Other inputs and another order in every session.
+		// Another order in every session.
 		s.seed = h.problem.seedOf(variants + int(h.serial.Add(1)))
 		err = s.openAlone(ctx, g.timing, true)
 	default:
@@ -203,6 +203,7 @@ func (s *session) loadAll(ctx context.Context) error {
 		}
 		if a.Fault == nil {
 			s.loaded[i] = true
+			s.w.had(c)
 			continue
 		}
 		s.faults[i] = s.w.faulted(a.Fault)
@@ -268,17 +269,24 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 
 // observation is what a comparison saw.
 func observation(a wire.ParityAnswer) evaluator.Observation {
+	o := seen(a.Outputs, a.Guard, a.GuardOffset, a.InputChanged)
 	// The device does both launches and the comparison in one go; the time is that
 	// of all.
-	o := evaluator.Observation{Outputs: outputs(a.Outputs), Elapsed: time.Duration(a.ElapsedNS)}
-	if a.Guard != "" {
-		o.Guard = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", a.Guard, a.GuardOffset)
-	}
-	if a.InputChanged != "" {
-		o.InputChanged = fmt.Sprintf("input %s was changed", a.InputChanged)
-	}
+	o.Elapsed = time.Duration(a.ElapsedNS)
 	if a.Different > 0 {
 		o.Different = fmt.Sprintf("%d elements differ between launches on the same inputs", a.Different)
+	}
+	return o
+}
+
+// seen is what launches left.
+func seen(left []wire.Output, guard string, offset int64, input string) evaluator.Observation {
+	o := evaluator.Observation{Outputs: outputs(left)}
+	if guard != "" {
+		o.Guard = fmt.Sprintf("memory outside of buffer %s was changed, at byte %d from its start", guard, offset)
+	}
+	if input != "" {
+		o.InputChanged = fmt.Sprintf("input %s was changed", input)
 	}
 	return o
 }
@@ -474,7 +482,10 @@ func spoiled(t wire.Timed) string {
 			return fmt.Sprintf("output %s is wrong: error %.3g, allowed is %.3g", o.Name, float64(o.Error), o.Limit)
 		}
 	}
-	if len(t.After) == 0 {
+	switch {
+	case t.InputChanged != "" || t.Guard != "":
+		return "it wrote where it must not, to " + t.InputChanged + t.Guard
+	case len(t.After) == 0:
 		return "no output was compared"
 	}
 	return ""
@@ -488,9 +499,9 @@ func (h *lab) race(q *wire.TimeRequest, d *shapeData, seed uint64, batch time.Du
 	}
 }
 
-// prepareTiming brings the baseline of a shape to a worker and has it make the
-// inputs of all sets and their references, once. It also learns how long a
-// batch of the baseline takes.
+// prepareTiming brings the baseline of a shape to a worker, once, and holds what it
+// computes there from fresh contents against the reference: candidates are
+// compared with it. It also learns how long a batch of the baseline takes.
 func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed uint64, batch time.Duration) error {
 	b := h.baselineOf(d)
 	if b == nil {
@@ -508,7 +519,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		return err
 	}
 	return h.once(w, "timing at "+d.shape.Name, func() error {
-		alone := wire.TimeRequest{Rounds: 1}
+		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: true}
 		h.race(&alone, d, seed, batch, []*candidate{b})
 		var a wire.TimeAnswer
 		if err := w.call(ctx, prepareTimeout, wire.Time, alone, &a); err != nil {
@@ -521,6 +532,9 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		if t.Fault != nil {
 			w.dead = w.dead || t.Fault.Fatal
 			return errors.New(faultText(t.Fault))
+		}
+		if why := spoiled(t); why != "" {
+			return fmt.Errorf("the baseline at shape %s: %s", d.shape.Name, why)
 		}
 		for _, ns := range t.WallNS {
 			w.batches[d] = max(w.batches[d], time.Duration(ns))
@@ -540,7 +554,7 @@ func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
 		base, t := a.Contenders[0], a.Contenders[n+1]
 		out.Series[i] = evaluator.Series{
 			Readings: readings(t), Baseline: readings(base), Batch: t.Batch, BaselineBatch: base.Batch, Sets: t.Sets,
-			After: evaluator.Observation{Outputs: outputs(t.After)}, LatencyNS: t.LatencyNS,
+			After: seen(t.After, t.Guard, t.GuardOffset, t.InputChanged), LatencyNS: t.LatencyNS,
 		}
 	}
 	return out

@@ -48,8 +48,8 @@ func sample(t *testing.T, s evaluator.Session, h *lab, rounds int, last bool) (e
 	return s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: rounds, Last: last})
 }
 
-// TestSample: rounds come as they are asked for, and only the last looks at
-// what was left.
+// TestSample: rounds come as they are asked for, and what was left is looked at in
+// each.
 func TestSample(t *testing.T) {
 	h := openLab(t)
 	for _, p := range []evaluator.Purpose{evaluator.ForTiming, evaluator.ForFinals} {
@@ -71,7 +71,7 @@ func TestSample(t *testing.T) {
 			if c.last && p == evaluator.ForTiming {
 				latencies = 16
 			}
-			if len(r.Readings) != c.want || len(r.Baseline) != c.want || len(r.LatencyNS) != latencies || (len(r.After.Outputs) > 0) != c.last || r.Fault != nil {
+			if len(r.Readings) != c.want || len(r.Baseline) != c.want || len(r.LatencyNS) != latencies || len(r.After.Outputs) == 0 || r.Fault != nil {
 				t.Errorf("%+v: %+v", c, r)
 			}
 			// WallNS is that of the whole batch.
@@ -90,6 +90,32 @@ func TestSample(t *testing.T) {
 		}
 		if _, err := s.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestWorkersWithHeap: the heap belongs to the context. What a candidate leaves in
+// it ends with the worker, in every stage.
+func TestWorkersWithHeap(t *testing.T) {
+	h := openLab(t)
+	for _, p := range []evaluator.Purpose{evaluator.ForParity, evaluator.ForTiming} {
+		pid := func(salt int, heap bool) int {
+			a := build(t, h, "nothing", salt)
+			a.Handle.(*candidate).heap = heap
+			s, err := h.Open(t.Context(), p, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if _, err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			return s.(*session).w.pid
+		}
+		first, with, after := pid(70, false), pid(71, true), pid(72, false)
+		if first != with || with == after {
+			t.Errorf("for %d: workers %d, %d with a heap, %d after it", p, first, with, after)
 		}
 	}
 }

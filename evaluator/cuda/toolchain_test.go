@@ -221,6 +221,33 @@ extern "C" __global__ void asserts(float *x, int n)
 
 // TestTellsTwice: a compiler that keeps what it compiled, without its text, is found
 // out by the second compilation.
+// TestHeapIsSeen: who takes memory of the device's heap is known by its cubin.
+func TestHeapIsSeen(t *testing.T) {
+	_, _, found := compilers(t)
+	const head = "extern \"C\" __global__ void take(int *o) { "
+	for source, want := range map[string]bool{
+		head + "int *p = (int *)malloc(64); if (p) *p = 1, o[0] = *p; }": true,
+		head + "int *p = new int[4]; o[0] = p != 0; }":                   true,
+		head + "printf(\"%d\", o[0]); }":                                 false,
+		head + "o[0] = 1; }":                                             false,
+	} {
+		for name, c := range found {
+			text := source
+			if name == "nvcc" {
+				text = "#include <cstdio>\n" + source
+			}
+			out, err := c.compile(t.Context(), unit{source: text, arch: "sm_80"})
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, source, err)
+				continue
+			}
+			if got, err := usesHeap(out.Cubin); got != want || err != nil {
+				t.Errorf("%s: %s: heap %v, error %v, want %v", name, source, got, err, want)
+			}
+		}
+	}
+}
+
 func TestTellsTwice(t *testing.T) {
 	const log = "ptxas info    : Function properties for trial\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
 	broken := errors.New("broken")

@@ -326,7 +326,7 @@ func clean(a wire.ParityAnswer) bool {
 func TestParity(t *testing.T) {
 	c := opened(t, axpy(), nil)
 	work, shared, alone := line(64), line(64), line(1)
-	work.Workspace, shared.Shared, alone.Workspace = 1024, 100<<10, 4096+8*4*odd
+	work.Workspace, shared.Shared, alone.Workspace = 1024, 100<<10, 4096+64*4*odd
 	for _, k := range []struct {
 		entry string
 		g     wire.Geometry
@@ -555,7 +555,7 @@ func TestTime(t *testing.T) {
 		c.load(t, e)
 	}
 	alone := line(1)
-	alone.Workspace = 4096 + 8*4*odd
+	alone.Workspace = 4096 + 64*4*odd
 	for _, k := range []struct {
 		name string
 		n    int64
@@ -611,6 +611,77 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestLooks: what launches leave is looked at, not in the last round alone, and beside
+// what they should have written to. In 20 readings there is no stop once in 5e8 times.
+func TestLooks(t *testing.T) {
+	const n = odd
+	for _, k := range []struct {
+		entry string
+		sees  func(x wire.Timed) bool
+	}{
+		{"good", func(x wire.Timed) bool { return float64(x.After[0].Error) <= x.After[0].Limit }},
+		{"slow", func(x wire.Timed) bool { return float64(x.After[0].Error) <= x.After[0].Limit }},
+		{"wrong", func(x wire.Timed) bool { return float64(x.After[0].Error) > 1e-3 && x.After[0].Unwritten == 0 }},
+		{"partial", func(x wire.Timed) bool { return x.After[0].Unwritten == (n-5+96)/97 }},
+		{"infinite", func(x wire.Timed) bool { return x.After[0].NotFinite == 1 && x.After[0].Worst == 7 }},
+		{"tires", func(x wire.Timed) bool { return x.After[0].Unwritten > 0 }},
+		{"greedy", func(x wire.Timed) bool { return x.InputChanged == "x" }},
+		{"greedy_later", func(x wire.Timed) bool { return x.InputChanged == "x" }},
+		{"past_end", func(x wire.Timed) bool { return x.Guard == "o" && x.GuardOffset/4 == n+3 }},
+		{"before_start", func(x wire.Timed) bool { return x.Guard == "o" && x.GuardOffset >= -8 && x.GuardOffset < -4 }},
+	} {
+		t.Run(k.entry, func(t *testing.T) {
+			c := opened(t, axpy(), nil)
+			c.load(t, "good")
+			c.load(t, k.entry)
+			var a wire.TimeAnswer
+			must(t, c.ask(wire.Time, wire.TimeRequest{
+				Contenders: []wire.Contender{{Binary: "good", Geometry: line(64)}, {Binary: k.entry, Geometry: line(64)}},
+				Shape:      axpyShape(n), Seed: 2, BatchNS: 200_000, Rounds: 20,
+			}, &a, time.Minute))
+			x := a.Contenders[1]
+			note(t, "%d launches a reading on %d sets, guard %q%+d, input %q, %+v", x.Batch, x.Sets, x.Guard, x.GuardOffset, x.InputChanged, x.After)
+			if len(x.After) != 1 || x.After[0].Elements != n || !k.sees(x) {
+				t.Errorf("%+v", x)
+			}
+		})
+	}
+}
+
+// TestNothingToFind: an answer that is there already is another's: a candidate that
+// looks for it finds none, and takes its true time.
+func TestNothingToFind(t *testing.T) {
+	c := opened(t, axpy(), nil)
+	c.load(t, "good")
+	c.load(t, "already")
+	var a wire.TimeAnswer
+	must(t, c.ask(wire.Time, wire.TimeRequest{
+		Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "already", Geometry: line(512)}},
+		Shape:      axpyShape(1 << 22), Seed: 2, BatchNS: 500_000, Rounds: 20, Last: true,
+	}, &a, time.Minute))
+	ratio := evaluator.NewTiming("", a.Contenders[1].SamplesNS, a.Contenders[0].SamplesNS, 1, 1).Ratio
+	note(t, "ratio %.3f", ratio)
+	if x := a.Contenders[1]; !(ratio > 0.9) || !(float64(x.After[0].Error) <= x.After[0].Limit) {
+		t.Errorf("ratio %.3f, %+v", ratio, x.After)
+	}
+}
+
+// TestBaselineIsHeld: a baseline is compared with the reference where that is asked for.
+func TestBaselineIsHeld(t *testing.T) {
+	for entry, right := range map[string]bool{"good": true, "wrong": false} {
+		c := opened(t, axpy(), nil)
+		c.load(t, entry)
+		var a wire.TimeAnswer
+		must(t, c.ask(wire.Time, wire.TimeRequest{
+			Contenders: []wire.Contender{{Binary: entry, Geometry: line(64)}},
+			Shape:      axpyShape(odd), Seed: 2, BatchNS: 200_000, Rounds: 1, Last: true, Reference: true,
+		}, &a, time.Minute))
+		if o := a.Contenders[0].After[0]; (float64(o.Error) <= o.Limit) != right {
+			t.Errorf("%s: %+v", entry, o)
+		}
+	}
+}
+
 // TestRace: a race goes on as it was begun, for as little as its rounds take, and
 // ends with what it needs.
 func TestRace(t *testing.T) {
@@ -626,7 +697,7 @@ func TestRace(t *testing.T) {
 		var a wire.TimeAnswer
 		must(t, c.ask(wire.Time, r, &a, time.Minute))
 		for i, x := range a.Contenders {
-			if x.Fault != nil || len(x.SamplesNS) != rounds || len(x.WallNS) != rounds || (len(x.After) > 0) != last || x.Batch == 0 || x.Sets == 0 {
+			if x.Fault != nil || len(x.SamplesNS) != rounds || len(x.WallNS) != rounds || len(x.After) == 0 && last || x.Batch == 0 || x.Sets == 0 {
 				t.Errorf("contender %d: %+v", i, x)
 			}
 			for _, o := range x.After {
@@ -646,7 +717,7 @@ func TestRace(t *testing.T) {
 		each = append(each, float64(time.Since(asked).Nanoseconds()-a.GPUNS))
 	}
 	ask(wire.TimeRequest{Continue: true, Last: true, Latencies: 4}, 1, true)
-	ask(wire.TimeRequest{Continue: true, Rounds: 2}, 2, false)            // after the last round, on the old inputs
+	ask(wire.TimeRequest{Continue: true, Rounds: 2}, 2, false)            // after the last round
 	ask(wire.TimeRequest{Continue: true, Rounds: 1, Last: true}, 2, true) // and to the end again
 	for i, x := range first.Contenders {
 		ratio := evaluator.Median(more.Contenders[i].SamplesNS) / evaluator.Median(x.SamplesNS)

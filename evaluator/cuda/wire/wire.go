@@ -2,15 +2,15 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/3 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/4 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
 
-// Version is the version of the protocol; both sides refuse another. Version 2
-// times round by round as it is asked to, and decides nothing. Version 3 takes
-// inputs from files as well.
-const Version = 3
+// Version is the version of the protocol; both sides refuse another. Version 3
+// takes inputs from files as well. Version 4 times launches on contents that come
+// once, drawn by the worker, and compares some of every reading.
+const Version = 4
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -286,7 +286,7 @@ type LaunchAnswer struct {
 // round each contender is timed once, in an order drawn from Seed. The first
 // contender is the baseline.
 //
-// A request without Continue begins a race: it makes the sets of inputs and the
+// A request without Continue begins a race: it makes the sets of buffers and the
 // graphs. The worker keeps them until another race begins, one of the binaries
 // is unloaded, a comparison is asked for, or another problem opens. Until then requests with
 // Continue take further rounds of it.
@@ -297,17 +297,24 @@ type TimeRequest struct {
 	Contenders []Contender `json:"contenders,omitempty"`
 	Shape      Shape       `json:"shape"`
 	Seed       uint64      `json:"seed,omitempty"`
-	// Cold rotates the inputs past the last-level cache; else they rotate
-	// through a few sets that stay in it.
+	// Cold asks for so many sets of buffers that they drive each other out of the
+	// last-level cache; else they stay in it where two do.
 	Cold bool `json:"cold,omitempty"`
-	// BatchNS is what one reading should take at least; the number of launches
-	// in a graph follows from it. A contender's first launches set it.
+	// BatchNS is what one reading should take at least. A reading is several passes,
+	// each of one launch on each set; before each pass all sets get contents that
+	// nobody has seen, and poisoned outputs. A contender's first launches set how
+	// many passes.
 	BatchNS int64 `json:"batch_ns,omitempty"`
-	// Rounds are as many as are taken. Last asks for one more, with other inputs
-	// in the same memory and poisoned outputs, after which the outputs of all
-	// sets are compared with the reference.
+	// Rounds are as many as are taken. Some launches of every contender but the
+	// baseline, of one pass a round in the mean, are drawn after they ran; their
+	// outputs are compared with the baseline's for the same contents and, where they
+	// are wrong by that, with the reference's. Last asks for one round more, in which
+	// all launches of a pass are compared, and one of the baseline's.
 	Rounds int  `json:"rounds"`
 	Last   bool `json:"last,omitempty"`
+	// Reference asks to compare a launch of the baseline with the reference in the
+	// last round, whatever that takes.
+	Reference bool `json:"reference,omitempty"`
 	// Latencies is how many single launches are timed by the wall clock after
 	// the rounds, from the call to the end of the synchronisation.
 	Latencies int `json:"latencies,omitempty"`
@@ -336,20 +343,27 @@ type TimeAnswer struct {
 // Timed is one contender's part in the rounds of one request.
 type Timed struct {
 	Fault *Fault `json:"fault,omitempty"`
-	// SamplesNS has one entry per round: nanoseconds per launch between
-	// events; WallNS the whole batch by the wall clock, from the call to the end
-	// of the device's synchronisation; WaitedNS for how long of it the worker was
-	// ready to run and had no core.
+	// SamplesNS has one entry per round: nanoseconds per launch between events;
+	// WallNS all passes by the wall clock, from the call to the end of the device's
+	// synchronisation, less what making contents between them took; WaitedNS for how
+	// long of it the worker was ready to run and had no core. Batch is the launches
+	// of a reading, of all its passes.
 	SamplesNS []float64 `json:"samples_ns"`
 	WallNS    []float64 `json:"wall_ns"`
 	WaitedNS  []float64 `json:"waited_ns"`
 	Batch     int       `json:"batch"`
 	// LatencyNS are single launches, when asked for.
 	LatencyNS []float64 `json:"latency_ns,omitempty"`
-	// After compares what the last round left with the reference: the worst over
-	// all sets of inputs.
+	// After is the worst of all that was compared since the race began. Error is
+	// relative to the baseline's output or, where that is outside of the tolerance,
+	// to the reference.
 	After []Output `json:"after,omitempty"`
-	// Sets is the number of sets of inputs.
+	// InputChanged names an input that a launch of this request wrote to; Guard and
+	// GuardOffset are as in [ParityAnswer], of all sets.
+	InputChanged string `json:"input_changed,omitempty"`
+	Guard        string `json:"guard,omitempty"`
+	GuardOffset  int64  `json:"guard_offset,omitempty"`
+	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
 }
 

@@ -1,0 +1,355 @@
+//go:build cuda
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// A rotation is the memory that timed launches go through: sets of buffers whose
+// contents are made anew before every pass, out of pools that are made anew
+// before every reading. No contents come twice, so what a candidate keeps of
+// one launch is of no use in another.
+type rotation struct {
+	sets []*set
+	// spare is where the baseline computes, after a candidate has run, what it
+	// should have left in a set.
+	spare  *set
+	pools  []cu.DevicePtr // by buffer; 0 for those that are poisoned
+	spans  cu.DevicePtr   // a span for each buffer of all sets, then of the spare one
+	guards *guards        // of all of these
+}
+
+// poolBytes is the size of a pool: the harness's VECTORS of 16 bytes.
+const poolBytes = 16 << 14
+
+// A span is as in the harness.
+type span struct {
+	at      cu.DevicePtr
+	bytes   int64
+	pool    cu.DevicePtr
+	pattern uint64
+	kept    uint64
+}
+
+// rotation gives memory for so many sets, and the spare one.
+func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
+	var sets []*set
+	var blocks []block
+	for k := range count + 1 {
+		w, err := p.set(s, k)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, w)
+		blocks = append(blocks, w.blocks...)
+	}
+	// The tables are full of the addresses of the sets, and so is their key.
+	kept, err := keeping(p, fmt.Sprint("rotation ", blocks), int64(len(p.buffers))*poolBytes, func() (*rotation, func(), error) {
+		q := &rotation{}
+		return q, q.free, q.fill(p.buffers, blocks)
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := *kept
+	q.sets, q.spare = sets[:count], sets[count]
+	return &q, nil
+}
+
+// fill makes pools and tables.
+func (q *rotation) fill(buffers []buffer, blocks []block) (err error) {
+	q.pools = make([]cu.DevicePtr, len(buffers))
+	for i, b := range buffers {
+		if b.input() {
+			if q.pools[i], err = alloc(poolBytes); err != nil {
+				return err
+			}
+		}
+	}
+	var list []span
+	for i, m := range blocks {
+		b := i % len(buffers)
+		list = append(list, span{m.at, m.bytes, q.pools[b], buffers[b].poison(), uint64(btoi(buffers[b].Role == "in"))})
+	}
+	if q.spans, err = alloc(int64(len(list)) * int64(unsafe.Sizeof(span{}))); err != nil {
+		return err
+	}
+	if err := upload(q.spans, list); err != nil {
+		return err
+	}
+	q.guards, err = newGuards(blocks)
+	return err
+}
+
+// free leaves the sets, which are kept by themselves.
+func (q *rotation) free() {
+	for _, d := range q.pools {
+		release(d)
+	}
+	release(q.spans)
+	q.guards.free()
+}
+
+// newPools makes the elements anew of which contents are made.
+func (q *race) newPools() error {
+	seed := q.dice.Uint64()
+	for i, b := range q.buffers {
+		if q.pools[i] != 0 {
+			if err := q.harness.fill(q.pools[i], poolBytes/b.size(), b, seed, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// secrets draws two words for each pass.
+func (q *race) secrets(passes int) []uint64 {
+	s := make([]uint64, 2*passes)
+	for i := range s {
+		s[i] = q.dice.Uint64()
+	}
+	return s
+}
+
+// refresher makes the contents of all sets anew before each pass, those that a
+// long launch does not go through, too: so every contender finds the cache alike.
+func (q *race) refresher() *refresher {
+	widest := int64(0)
+	for _, m := range q.spare.blocks {
+		widest = max(widest, m.bytes)
+	}
+	f := &refresher{
+		kernel: q.harness.kernels["refresh"],
+		d:      [6]uint32{uint32(blocksFor(widest / 16)), uint32(len(q.sets) * len(q.buffers)), 1, threads, 1, 1},
+		args:   newPack(uint64(q.spans), 0, 0, 0), word: 2,
+	}
+	if q.sweep != 0 {
+		f.sweep = q.harness.kernels["peak_read"]
+		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), 1, uint64(q.harness.report))
+	}
+	return f
+}
+
+// renew gives the spare set, the last of the table, the contents of set k in the
+// last pass.
+func (q *race) renew(k int) error {
+	n := len(q.buffers)
+	at := q.spans + cu.DevicePtr(len(q.sets)*n*int(unsafe.Sizeof(span{})))
+	args := newPack(uint64(at), uint64(k*n), q.contents[0], q.contents[1])
+	defer args.free()
+	d := q.fresh.d
+	d[1] = uint32(n)
+	if err := launchKernel(q.fresh.kernel, d, 0, q.stream, args); err != nil {
+		return fmt.Errorf("harness: refresh: %w", err)
+	}
+	return nil
+}
+
+// passes goes through the contender's sets so often, each time with new contents,
+// of which the last are still there afterwards.
+func (q *race) passes(r *runner, n int) (ran, error) {
+	s := q.secrets(n)
+	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
+	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
+	q.spent += took.event
+	return took, err
+}
+
+// look compares what launches of the last pass have left in sets, drawn now, with
+// what the baseline computes from the same contents elsewhere, and the inputs of
+// all sets with what they were. In the last round it is all sets, and one of the
+// baseline's. Errors are not the contender's.
+func (q *race) look(r *runner, last bool) error {
+	base := q.runners[0]
+	if r == base && !last || r.wrong {
+		return nil
+	}
+	sets := q.dice.Perm(r.used)
+	switch {
+	case r == base:
+		sets = sets[:1]
+	case !last:
+		sets = sets[:planLooks(base.launch, r.launch*float64(r.used*r.passes), r.used)]
+	}
+	for some := range slices.Chunk(sets, 8) { // as many as the report holds
+		// The baseline is held against the reference itself where that was asked for.
+		if err := q.compare(r, some, r == base && q.exact); err != nil || r.wrong {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare looks at what a contender left in some sets. What is wrong beside the
+// baseline's answer, and all if exact is set, the reference decides.
+func (q *race) compare(r *runner, sets []int, exact bool) error {
+	if err := q.harness.begin(); err != nil {
+		return err
+	}
+	changed, err := find[uint64](q.harness, int64(len(q.buffers)))
+	if err != nil {
+		return err
+	}
+	args := newPack(uint64(q.spans), q.contents[0], q.contents[1], uint64(len(q.buffers)), uint64(changed.at))
+	defer args.free()
+	if err := launchKernel(q.harness.kernels["intact"], q.fresh.d, 0, q.stream, args); err != nil {
+		return fmt.Errorf("harness: intact: %w", err)
+	}
+	found := make([][]*finding[verdict], len(sets))
+	for n, k := range sets {
+		if found[n], err = q.beside(k); err != nil {
+			return err
+		}
+	}
+	if err := q.harness.fetch(); err != nil {
+		return err
+	}
+	for i, n := range changed.read() {
+		if n > 0 && r.InputChanged == "" {
+			r.InputChanged = q.buffers[i].Name
+		}
+	}
+	// All are read before the report is used again.
+	all := make([][]wire.Output, len(sets))
+	for n := range sets {
+		all[n] = q.outputs(found[n], nil, q.r.Shape)
+	}
+	for n, outputs := range all {
+		if exact || wrong(outputs) && q.reference != nil {
+			if outputs, err = q.settle(sets[n]); err != nil {
+				return err
+			}
+		}
+		if r.compared == nil {
+			r.compared = outputs
+		} else {
+			for i := range outputs {
+				r.compared[i] = worst(r.compared[i], outputs[i])
+			}
+		}
+		if r.wrong = wrong(outputs); r.wrong {
+			return nil
+		}
+	}
+	return nil
+}
+
+// beside has the baseline compute from the contents of a set, in the spare one, and
+// puts the comparison with what is in the set into the stream.
+func (q *race) beside(k int) ([]*finding[verdict], error) {
+	if err := q.renew(k); err != nil {
+		return nil, err
+	}
+	if err := q.runners[0].check.enqueue(q.stream); err != nil {
+		return nil, err
+	}
+	found := make([]*finding[verdict], len(q.buffers))
+	for i, b := range q.buffers {
+		if b.output() {
+			var err error
+			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
+			if found[i], err = q.harness.compare(q.sets[k].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// wrong says whether an output is outside of its tolerance.
+func wrong(outputs []wire.Output) bool {
+	for _, o := range outputs {
+		if o.NotFinite > 0 || o.Unwritten > 0 || !(float64(o.Error) <= o.Limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle compares a set with the reference for its contents, which is computed
+// for this alone: it can take far longer than the baseline.
+func (q *race) settle(k int) ([]wire.Output, error) {
+	if err := q.renew(k); err != nil {
+		return nil, err
+	}
+	want, err := q.compute(q.r.Shape, q.spare.arrays)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, d := range want {
+			release(d)
+		}
+	}()
+	n := &instance{want: want, rms: make([]float64, len(want)), mean: make([]float64, len(want)), slack: make([]float64, len(want))}
+	if err := q.measure(n, q.r.Shape); err != nil {
+		return nil, err
+	}
+	return q.compareSet(q.sets[k].arrays, n, q.r.Shape, stored)
+}
+
+// checkZones looks at the guards of all sets and of the contender's workspace.
+// What is damaged is put right, so that nobody else is blamed for it.
+func (q *race) checkZones(r *runner) error {
+	if err := q.harness.begin(); err != nil {
+		return err
+	}
+	zones, err := q.harness.checkGuards(q.guards)
+	if err != nil {
+		return err
+	}
+	var scratch *finding[uint64]
+	if r.work != nil {
+		if scratch, err = q.harness.checkGuards(r.work.guards); err != nil {
+			return err
+		}
+	}
+	if err := q.harness.fetch(); err != nil {
+		return err
+	}
+	if i, offset, damaged := q.guards.found(zones.read()); damaged {
+		if r.Guard == "" {
+			r.Guard, r.GuardOffset = q.buffers[i%len(q.buffers)].Name, offset
+		}
+		return q.harness.setGuards(q.guards)
+	}
+	if scratch != nil {
+		if _, offset, damaged := r.work.guards.found(scratch.read()); damaged {
+			if r.Guard == "" {
+				r.Guard, r.GuardOffset = "workspace", offset
+			}
+			return q.harness.setGuards(r.work.guards)
+		}
+	}
+	return nil
+}
+
+// passEvents makes the events of passes when they are first needed.
+func (d *device) passEvents() error {
+	for len(d.events) < 2*maxPasses+1 {
+		e, err := cu.MakeEvent(cu.DefaultEvent)
+		if err != nil {
+			return check("cuEventCreate", err)
+		}
+		d.events = append(d.events, e)
+	}
+	return nil
+}
+
+// rms is the root mean square of what was wanted in a comparison.
+func rms(parts []verdict, elements int64) float64 {
+	sum := 0.0
+	for _, v := range parts {
+		sum += v.squares
+	}
+	return math.Sqrt(sum / float64(elements))
+}
