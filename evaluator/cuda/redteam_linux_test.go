@@ -162,6 +162,10 @@ func short(s string) string {
 //
 //	RED definition/kind wanted seen ratio reason
 //
+// and, with REDTEAM_AFTER set, one for an honest kernel after each:
+//
+//	PAIR definition/kind honest-kernel verdict ratio nanoseconds
+//
 // A definition or a kind alone: -run 'TestRedTeam$/product/memo-probes-paced'.
 func TestRedTeam(t *testing.T) {
 	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
@@ -236,11 +240,20 @@ func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Cas
 		if err != nil {
 			t.Fatal(err)
 		}
+		fmt.Printf("PAIR %s %s %s %.3f %.0f\n", name, kernel, r.Verdict, r.Fitness, median(r))
 		if r.Verdict != evaluator.Correct || r.Fitness < 0.8 || r.Fitness > 1.25 {
 			fmt.Printf("AFTER %s %s %s@%s %.3f %s\n", name, kernel, r.Verdict, r.Stage, r.Fitness, short(r.Reason))
 			t.Errorf("after %s, %s: %s at %s, ratio %.3f: %s", name, kernel, r.Verdict, r.Stage, r.Fitness, r.Reason)
 		}
 	}
+}
+
+// median is what a launch took at the first tuned shape, in nanoseconds.
+func median(r evaluator.Result) float64 {
+	if len(r.Timings) == 0 {
+		return 0
+	}
+	return r.Timings[0].MedianNS
 }
 
 // TestRedTeamIsComplete: every kernel has a case, and every file is a kernel.
