@@ -13,9 +13,7 @@ import (
 	"unicode"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/internal/longtest"
-	"github.com/evotune/evotune/kernels"
 )
 
 // TestRedTeamJail: kernels of the red team that act on others, read files, or
@@ -58,11 +56,7 @@ func TestRedTeamJail(t *testing.T) {
 		"honest-counter": reached, "honest-ftz-restored": reached, "honest-large-frame": reached, "honest-reads-clock": reached,
 		"honest-scratch": reached, "honest-under-sanitizers": reached, "honest-variable-array": reached,
 	}
-	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := zooPlan(t, def)
+	f := redFolders(t, "product")[0]
 	o := zooOptions(t)
 	o.Timeout, o.MemoryLimit = 20*time.Second, 2<<30
 	if !longtest.All(t) {
@@ -72,19 +66,7 @@ func TestRedTeamJail(t *testing.T) {
 			quick[k] = w
 		}
 	}
-	backend, err := cpu.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ev, err := evaluator.Open(t.Context(), backend, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := ev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	ev := f.open(t, o)
 	for _, tool := range []string{"seccomp", "landlock", "memcheck"} {
 		if i := slices.IndexFunc(ev.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == tool && t.Missing == "" }); i < 0 {
 			t.Skipf("skipped: no %s here", tool)
@@ -94,14 +76,9 @@ func TestRedTeamJail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	space := zooSpace(t, def)
 	for kernel, w := range quick {
 		t.Run(kernel, func(t *testing.T) {
-			g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": 7, "REPORT": !strings.HasPrefix(kernel, "honest")})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := ev.Evaluate(t.Context(), g, 0)
+			r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 7, !strings.HasPrefix(kernel, "honest")), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

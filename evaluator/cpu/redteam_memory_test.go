@@ -3,16 +3,11 @@
 package cpu_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/backendtest"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/longtest"
-	"github.com/evotune/evotune/kernels"
 )
 
 // noGain is the ratio to the baseline above which a kernel gains nothing: where a
@@ -24,52 +19,26 @@ const noGain = 0.8
 // not refused, in the finals at last, must not gain.
 func TestNothingRemembered(t *testing.T) {
 	longtest.Skip(t, "judges many candidates")
-	const folder = "../testdata/redteam"
-	for _, name := range []string{"product", "softmax", "rowmax"} {
-		def, err := kernels.Load(os.DirFS(folder), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases, err := backendtest.LoadCases(filepath.Join(folder, name, "verdicts.toml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, f := range redFolders(t, "product", "softmax", "rowmax") {
 		o := zooOptions(t)
 		o.Sanitizers = []string{"none"} // they say nothing of memory across calls
-		ev := opener(t, zooPlan(t, def), o)(t)
-		space := zooSpace(t, def)
-		for _, c := range cases {
+		ev := f.open(t, o)
+		for _, c := range f.cases {
 			if !strings.HasPrefix(c.Group, "1.") {
 				continue
 			}
-			t.Run(name+"/"+c.Kernel, func(t *testing.T) {
-				g := redKernel(t, space, c.Kernel, 0)
-				r, err := ev.Evaluate(t.Context(), g, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%s at %s: fitness %.3f: %s", r.Verdict, r.Stage, r.Fitness, r.Reason)
-				verdict, fitness := r.Verdict, r.Fitness
-				if verdict == evaluator.Correct {
-					f, err := ev.Finals(t.Context(), []genome.Genome{g})
-					if err != nil {
-						t.Fatal(err)
-					}
-					verdict, fitness = f.Entries[0].Verdict, f.Entries[0].Fitness
-					t.Logf("in the finals %s: fitness %.3f: %s", verdict, fitness, f.Entries[0].Reason)
-				}
+			t.Run(f.name+"/"+c.Kernel, func(t *testing.T) {
+				r, e := judge(t, ev, f.genome(t, c.Kernel, 0, false))
+				t.Logf("%s at %s: fitness %.3f, at last %s: %.3f: %s", r.Verdict, r.Stage, r.Fitness, e.Verdict, e.Fitness, e.Reason)
 				honest := strings.HasPrefix(c.Kernel, "honest")
 				switch {
-				case verdict == evaluator.Infrastructure: // a busy machine, on which nobody is believed
-				case honest && verdict != evaluator.Correct:
-					t.Errorf("%s, want %s", verdict, c.Verdict)
-				case !honest && verdict == evaluator.Correct && fitness < noGain:
-					t.Errorf("believed with a fitness of %.3f, want %s", fitness, c.Verdict)
+				case e.Verdict == evaluator.Infrastructure: // a busy machine, on which nobody is believed
+				case honest && e.Verdict != evaluator.Correct:
+					t.Errorf("%s, want %s", e.Verdict, c.Verdict)
+				case !honest && e.Verdict == evaluator.Correct && e.Fitness < noGain:
+					t.Errorf("believed with a fitness of %.3f, want %s", e.Fitness, c.Verdict)
 				}
 			})
-		}
-		if err := ev.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -78,23 +47,15 @@ func TestNothingRemembered(t *testing.T) {
 // no sanitizer looks, and its honest kernels of that family.
 func TestGuardPages(t *testing.T) {
 	longtest.Skip(t, "judges several candidates")
-	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := redFolders(t, "product")[0]
 	o := zooOptions(t)
 	o.Sanitizers = []string{"guards"}
-	ev := opener(t, zooPlan(t, def), o)(t)
-	defer func() {
-		if err := ev.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	ev := f.open(t, o)
 	for kernel, want := range map[string]evaluator.Verdict{
 		"read-past-end-large": evaluator.Sanitizer, "read-past-end-asm": evaluator.Sanitizer,
 		"honest-masked-tail": evaluator.Correct, "honest-large-frame": evaluator.Correct,
 	} {
-		r, err := ev.Evaluate(t.Context(), redKernel(t, zooSpace(t, def), kernel, 0), 0)
+		r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 0, false), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,20 +63,4 @@ func TestGuardPages(t *testing.T) {
 			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
 		}
 	}
-}
-
-// redKernel is the genome of one of the red team's kernels.
-func redKernel(tb testing.TB, space *genome.Space, kernel string, salt int) genome.Genome {
-	tb.Helper()
-	values := map[string]any{"KERNEL": kernel, "SALT": salt}
-	for _, g := range space.Genes() {
-		if g.Name == "REPORT" {
-			values["REPORT"] = false
-		}
-	}
-	g, err := space.FromMap(values)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
 }

@@ -22,8 +22,81 @@ import (
 
 var redOut = flag.String("redteam.out", "", "TestRedTeamTable: write the table to this `FILE.csv`")
 
-// redTeam are the red team's definitions.
-var redTeam = []string{"product", "softmax", "layernorm", "rowmax"}
+// A redFolder is one of the red team's definitions.
+type redFolder struct {
+	name  string
+	def   *kernels.Definition
+	space *genome.Space
+	cases []backendtest.Case
+}
+
+// redFolders loads them: those that are named, or all.
+func redFolders(tb testing.TB, names ...string) []redFolder {
+	tb.Helper()
+	if len(names) == 0 {
+		names = []string{"product", "softmax", "layernorm", "rowmax"}
+	}
+	var all []redFolder
+	for _, name := range names {
+		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, redFolder{name, def, zooSpace(tb, def), cases})
+	}
+	return all
+}
+
+// genome is that of a kernel; with report it aborts when what it tries succeeds.
+func (f redFolder) genome(tb testing.TB, kernel string, salt int, report bool) genome.Genome {
+	tb.Helper()
+	values := map[string]any{"KERNEL": kernel, "SALT": salt}
+	for _, g := range f.space.Genes() {
+		if g.Name == "REPORT" {
+			values["REPORT"] = report
+		}
+	}
+	g, err := f.space.FromMap(values)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// open gives a judge of the folder's kernels, which the test closes.
+func (f redFolder) open(t *testing.T, o cpu.Options) evaluator.Evaluator {
+	t.Helper()
+	ev := opener(t, zooPlan(t, f.def), o)(t)
+	t.Cleanup(func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ev
+}
+
+// judge gives a kernel's result, and the last word of the finals on it where it is
+// believed.
+func judge(t *testing.T, ev evaluator.Evaluator, g genome.Genome) (evaluator.Result, evaluator.Finalist) {
+	t.Helper()
+	r, err := ev.Evaluate(t.Context(), g, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := evaluator.Finalist{Verdict: r.Verdict, Reason: r.Reason}
+	if r.Verdict == evaluator.Correct {
+		f, err := ev.Finals(t.Context(), []genome.Genome{g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = f.Entries[0]
+	}
+	return r, e
+}
 
 // notYet are kernels whose verdict another part of the ordeal would have to give.
 var notYet = map[string]string{
@@ -34,101 +107,63 @@ var notYet = map[string]string{
 // and all honest ones are. It prints a line for each kind.
 func TestRedTeamBites(t *testing.T) {
 	longtest.Skip(t, "it judges some fifty kernels")
-	for _, name := range redTeam {
-		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := zooPlan(t, def)
-		b, err := cpu.New(cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := evaluator.Open(t.Context(), b, plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		space := zooSpace(t, def)
-		for _, c := range cases {
+	for _, f := range redFolders(t) {
+		ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+		for _, c := range f.cases {
 			if !strings.HasPrefix(c.Group, "2.") && !strings.HasPrefix(c.Kernel, "honest") {
 				continue
 			}
-			values := map[string]any{"KERNEL": c.Kernel, "SALT": 0}
-			if name == "product" {
-				values["REPORT"] = false
-			}
-			g, err := space.FromMap(values)
+			r, err := ev.Evaluate(t.Context(), f.genome(t, c.Kernel, 0, false), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := o.Evaluate(t.Context(), g, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("RED %s/%s wants %s, gets %s %s", name, c.Kernel, c.Verdict, r.Verdict, r.Reason)
+			t.Logf("RED %s/%s wants %s, gets %s %s", f.name, c.Kernel, c.Verdict, r.Verdict, r.Reason)
 			step, _ := r.Step(evaluator.StageParity)
 			for _, e := range step.Evidence {
 				if e.Outcome == evaluator.NotRun {
-					t.Errorf("%s: %s says nothing: %s", name, e.Check, e.Detail)
+					t.Errorf("%s: %s says nothing: %s", f.name, e.Check, e.Detail)
 				}
 			}
-			if why := notYet[name+"/"+c.Kernel]; r.Verdict != c.Verdict && why == "" {
-				t.Errorf("%s/%s (%s) gets %s, not %s", name, c.Kernel, c.Does, r.Verdict, c.Verdict)
+			if why := notYet[f.name+"/"+c.Kernel]; r.Verdict != c.Verdict && why == "" {
+				t.Errorf("%s/%s (%s) gets %s, not %s", f.name, c.Kernel, c.Does, r.Verdict, c.Verdict)
 			}
-		}
-		if err := o.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
 
 // TestRedTeamTable judges every kernel of the red team, through all stages and in the
-// finals where it is believed, and writes a table.
+// finals where it is believed, and after each an honest one, whose verdict must be
+// what it always is. It writes a table.
 //
 //	go test ./evaluator/cpu -run TestRedTeamTable -timeout 60m -redteam.out FILE.csv
 func TestRedTeamTable(t *testing.T) {
 	if *redOut == "" {
 		t.Skip("writes a table where -redteam.out says")
 	}
-	table := [][]string{{"kernel", "family", "wanted", "verdict", "stage", "ratio", "reason"}}
-	for _, name := range redTeam {
-		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
+	table := [][]string{{"kernel", "family", "wanted", "verdict", "stage", "ratio", "honest", "its ratio", "its ns", "reason"}}
+	for _, f := range redFolders(t) {
 		o := zooOptions(t)
 		o.Timeout = 20 * time.Second
-		ev := opener(t, zooPlan(t, def), o)(t)
-		space := zooSpace(t, def)
-		for _, c := range cases {
-			g := redKernel(t, space, c.Kernel, 3)
-			r, err := ev.Evaluate(t.Context(), g, 0)
-			if err != nil {
-				t.Fatalf("%s: %v", c.Kernel, err)
-			}
-			row := []string{name + "/" + c.Kernel, c.Group, string(c.Verdict), string(r.Verdict), string(r.Stage), "", r.Reason}
+		ev := f.open(t, o)
+		for n, c := range f.cases {
+			r, e := judge(t, ev, f.genome(t, c.Kernel, 3, false))
 			if r.Verdict == evaluator.Correct {
-				f, err := ev.Finals(t.Context(), []genome.Genome{g})
-				if err != nil {
-					t.Fatalf("%s: %v", c.Kernel, err)
-				}
-				e := f.Entries[0]
-				row[3], row[4], row[5], row[6] = string(e.Verdict), "finals", fmt.Sprintf("%.3f", e.Fitness), e.Reason
+				r.Stage = "finals"
 			}
-			row[6] = strings.SplitN(row[6], "\n", 2)[0]
+			row := []string{f.name + "/" + c.Kernel, c.Group, string(c.Verdict), string(e.Verdict), string(r.Stage), fmt.Sprintf("%.3f", e.Fitness), "", "", "", ""}
+			row[9], _, _ = strings.Cut(e.Reason, "\n")
+			after, err := ev.Evaluate(t.Context(), f.genome(t, "honest", 100+n, false), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row[6] = string(after.Verdict)
+			if after.Verdict == evaluator.Correct {
+				row[7], row[8] = fmt.Sprintf("%.3f", after.Fitness), fmt.Sprintf("%.0f", after.Timings[0].MedianNS)
+			} else {
+				t.Errorf("after %s: %s: %s", row[0], after.Verdict, after.Reason)
+			}
 			t.Log(row)
 			table = append(table, row)
-		}
-		if err := ev.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 	f, err := os.Create(*redOut)
@@ -143,32 +178,22 @@ func TestRedTeamTable(t *testing.T) {
 // TestRedTeamLoads: the red team's definitions and tables of verdicts load, and
 // each kernel but the baseline has a verdict.
 func TestRedTeamLoads(t *testing.T) {
-	for _, name := range redTeam {
-		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+	for _, f := range redFolders(t) {
 		listed := map[string]bool{"honest": true}
-		for _, c := range cases {
+		for _, c := range f.cases {
 			listed[c.Kernel] = true
 		}
-		for _, gene := range zooSpace(t, def).Genes() {
+		for _, gene := range f.space.Genes() {
 			if gene.Name != "KERNEL" {
 				continue
 			}
 			for _, v := range gene.Values {
 				if !listed[v.Any().(string)] {
-					t.Errorf("%s: kernel %v has no verdict", name, v.Any())
+					t.Errorf("%s: kernel %v has no verdict", f.name, v.Any())
 				}
 			}
 			if len(gene.Values) != len(listed) {
-				t.Errorf("%s: %d kernels, %d verdicts", name, len(gene.Values), len(listed))
+				t.Errorf("%s: %d kernels, %d verdicts", f.name, len(gene.Values), len(listed))
 			}
 		}
 	}
