@@ -621,6 +621,10 @@ func (j *judge) sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 			all.Evidence = append(all.Evidence, Evidence{Check: t.Name, Outcome: NotRun, Detail: t.Missing})
 		}
 	}
+	for _, e := range j.rules.unseen {
+		e.Outcome = NotRun
+		all.Evidence = append(all.Evidence, e)
+	}
 	return all, nil
 }
 

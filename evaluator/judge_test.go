@@ -431,6 +431,19 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
+// What no tool looks at is told in every result, and does not hide what others saw.
+func TestUnseen(t *testing.T) {
+	l := newLab()
+	l.kind, l.actors["1"].threads, l.baseline[""].threads = "cuda", 0, 0
+	s, _ := judged(t, l, labPlan()).Step(StageSanitize)
+	told := slices.ContainsFunc(s.Evidence, func(e Evidence) bool {
+		return e.Check == "races in global memory" && e.Outcome == NotRun && e.Detail != ""
+	})
+	if !told || s.Outcome != Passed {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestInspectionBounds(t *testing.T) {
 	measures := []Measure{
 		{Check: "stack frame", Value: 64, Unit: "bytes", Bound: MaxStack, Detail: "f"},

@@ -46,6 +46,8 @@ type rules struct {
 	// diagnostics that reject whatever a definition says.
 	sanitizers []string
 	blocking   []string
+	// unseen is what no tool looks at, and why: "not run" in every result.
+	unseen []Evidence
 }
 
 var rulesByKind = map[string]*rules{
@@ -70,6 +72,11 @@ var rulesByKind = map[string]*rules{
 		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
+		unseen: []Evidence{
+			{Check: "races in global memory", Detail: "racecheck looks at shared memory alone"},
+			{Check: "shared memory within a block", Detail: "initcheck does not look at it, and memcheck at its end alone: an array may run into another"},
+			{Check: "sanitizers at other shapes", Detail: "what only larger shapes make the code do is looked at by parity and after timing alone"},
+		},
 	},
 }
 
