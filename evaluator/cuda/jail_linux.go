@@ -46,21 +46,19 @@ func (h *lab) lockIn(ctx context.Context) {
 	h.jail = h.workerJail(ctx)
 	note := evaluator.Tool{Name: "worker jail", Version: "landlock version " + strconv.Itoa(process.Landlock())}
 	if inside := h.tryWorker(ctx); inside != nil {
-		jail := h.jail
 		h.jail = nil
-		if h.tryWorker(ctx) != nil {
-			h.jail = jail // it is not what is wrong
-		} else {
-			note = unjailed(note.Name, "GPU workers do", inside)
-			h.log.Warn("GPU workers are not locked in", "reason", inside)
+		note = unjailed(note.Name, "GPU workers do", inside)
+		if outside := h.tryWorker(ctx); outside != nil {
+			note.Missing = "a worker works neither in it nor outside: " + plain.Line(outside.Error())
 		}
+		h.log.Warn("GPU workers are not locked in", "reason", note.Missing)
 	}
 	h.tools = append(h.tools, note)
 }
 
 // unjailed is what a tool that is missing says of programs outside of a jail.
 func unjailed(name, who string, err error) evaluator.Tool {
-	return evaluator.Tool{Name: name, Missing: fmt.Sprintf("%s not work with Landlock (%s): they can read the user's files and use the network", who, plain.Line(err.Error()))}
+	return evaluator.Tool{Name: name, Missing: fmt.Sprintf("%s not work with Landlock (%s): the user's files and the network are in reach", who, plain.Line(err.Error()))}
 }
 
 // tryWorker begins a problem in a worker, with the library that the baseline

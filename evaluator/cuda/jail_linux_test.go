@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,31 +122,39 @@ func TestUnjailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Open(t.Context(), fakePlan(t)); err == nil || !strings.Contains(err.Error(), "does not start") || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("a worker that never starts: %v", err)
+	tools := b.Doctor(t.Context())
+	i := slices.IndexFunc(tools, func(tool evaluator.Tool) bool { return tool.Name == "worker jail" })
+	if i < 0 || !strings.Contains(tools[i].Missing, "neither in it nor outside") || !strings.Contains(tools[i].Missing, "no such file") {
+		t.Errorf("of a worker that never starts doctor says %+v", tools)
 	}
 }
 
 // ncu is tried with the first finalist.
 func TestUnjailedProfiler(t *testing.T) {
 	outside := userFile(t)
-	for script, free := range map[string]bool{ncuScript: false, strings.Replace(ncuScript, "busy=0\n", "busy=0\ncat "+outside+" || exit 1\n", 1): true} {
-		o := fakeOptions(t)
-		o.Profile = true
-		bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
-		if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		h, _ := openFake(t, o)
-		for range 2 {
-			list, err := h.Profile(t.Context(), build(t, h, "slow", 1))
-			if err != nil || !slices.ContainsFunc(list, read) {
-				t.Fatal(list, err)
+	for _, free := range []bool{false, true} {
+		t.Run(strconv.FormatBool(free), func(t *testing.T) {
+			script := ncuScript
+			if free {
+				script = strings.Replace(script, "busy=0\n", "busy=0\ncat "+outside+" || exit 1\n", 1)
 			}
-			last := list[len(list)-1]
-			if (last.Check == "ncu jail" && last.Outcome == evaluator.NotRun) != free || free && !strings.Contains(last.Detail, "Permission denied") {
-				t.Errorf("outside %t: %+v", free, last)
+			o := fakeOptions(t)
+			o.Profile = true
+			bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
 			}
-		}
+			h, _ := openFake(t, o)
+			for range 2 {
+				list, err := h.Profile(t.Context(), build(t, h, "slow", 1))
+				if err != nil || !slices.ContainsFunc(list, read) {
+					t.Fatal(list, err)
+				}
+				last := list[len(list)-1]
+				if (last.Check == "ncu jail" && last.Outcome == evaluator.NotRun) != free || free && !strings.Contains(last.Detail, "Permission denied") {
+					t.Errorf("outside %t: %+v", free, last)
+				}
+			}
+		})
 	}
 }
