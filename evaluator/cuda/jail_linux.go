@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,8 +69,8 @@ func (h *lab) tryWorker(ctx context.Context) error {
 		return err
 	}
 	defer w.quit(5 * time.Second)
-	if w.hello.Device != h.gpus[0].device {
-		return errors.New("it sees another GPU, or less of it: " + w.hello.Device.NVML)
+	if d := w.hello.Device; d != h.gpus[0].device {
+		return fmt.Errorf("it sees the GPU as %+v, a worker outside as %+v", d, h.gpus[0].device)
 	}
 	if len(h.plan.Implementations) > 0 {
 		if b := h.plan.Implementations[0].Baseline(); b.Library != "" {
