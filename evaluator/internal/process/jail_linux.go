@@ -199,7 +199,7 @@ func noSockets(tcp bool) error {
 	}
 	filter := []unix.SockFilter{
 		{Code: load, K: 4},
-		{Code: equal, K: arch, Jf: 15},
+		{Code: equal, K: arch, Jf: 16}, // 32-bit calls could open any socket
 		{Code: load, K: 0},
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 14},
 		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 13},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,32 @@ func TestJailNetwork(t *testing.T) {
 	})
 	if want := "1 <nil>\n2 permission denied\n10 permission denied\n16 permission denied\n"; err != nil || string(text) != want {
 		t.Errorf("sockets by family: %q, %v, want %q", text, err, want)
+	}
+}
+
+// The calls of 32-bit programs, which any may make, open no socket either.
+func TestJailOtherTable(t *testing.T) {
+	needLandlock(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil || runtime.GOARCH != "amd64" {
+		t.Skip("needs gcc on amd64")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	build := exec.Command(gcc, "-o", program, "-x", "c", "-")
+	build.Stdin = strings.NewReader(`#include <stdio.h>
+int main(void)
+{
+	int r;
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(359), "b"(2), "c"(2), "d"(0) : "memory");
+	return printf("%d\n", r) < 0;
+}`)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := Command{Path: program, Jail: NewJail(program), Dir: t.TempDir(), Timeout: 30 * time.Second, Output: 100}
+	text, err := launcher(t).Run(t.Context(), c)
+	if err != nil || string(text) != "-38\n" {
+		t.Errorf("a 32-bit call for a socket gives %q, %v, want ENOSYS", text, err)
 	}
 }
 
