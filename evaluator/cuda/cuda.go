@@ -80,10 +80,11 @@ type Options struct {
 	// Logger gets what happens inside. Nil discards it.
 	Logger *slog.Logger
 
-	// For tests: a compiler that stands in for the real ones, and what is added
-	// to the environment of workers.
-	compiler  compiler
-	workerEnv []string
+	// For tests: a compiler that stands in for the real ones, what is added to
+	// the environment of workers, and folders that they may write.
+	compiler     compiler
+	workerEnv    []string
+	workerWrites []string
 }
 
 // The tools of compute-sanitizer.

@@ -139,6 +139,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		add("harness", "", "", plain.Line(err.Error()))
 		return tools
 	}
+	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
 	for _, g := range h.gpus {
 		for _, p := range g.pools() {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -232,7 +233,7 @@ func apart(kind wire.Kind) func() {
 		found, _ := filepath.Glob(filepath.Join(dir, others+"*"))
 		for _, f := range found {
 			var pid int
-			if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(f), others), "%d", &pid); err == nil && unix.Kill(pid, 0) == nil {
+			if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(f), others), "%d", &pid); err == nil && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("clash-", filepath.Base(path), "-", filepath.Base(f))), nil, 0o600)
 			}
 		}
@@ -256,6 +257,26 @@ func (f *fake) start(d time.Duration) {
 	}
 }
 
+// reach notes whether it is kept from a file and from the network. It fails
+// where the file is what it needs, under a tool or, without a name, by itself.
+func (f *fake) reach() error {
+	tool, path, ok := strings.Cut(os.Getenv("EVOTUNE_FAKE_FILE"), ":")
+	if !ok {
+		return nil
+	}
+	_, err := os.ReadFile(path)
+	if tool == "all" {
+		fd, refused := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		_ = unix.Close(fd)
+		note := fmt.Sprintln(errors.Is(err, unix.EACCES), errors.Is(refused, unix.EACCES))
+		return os.WriteFile(filepath.Join(os.Getenv("EVOTUNE_FAKE_STATE"), "reach-"+f.tool), []byte(note), 0o600)
+	}
+	if tool != f.tool {
+		return nil
+	}
+	return err
+}
+
 func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	defer apart(kind)()
 	switch kind {
@@ -270,6 +291,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}}, false
 	case wire.Open:
 		f.binaries, f.race = map[string]string{}, nil
+		if err := f.reach(); err != nil {
+			return wire.Failure{Error: err.Error(), Fatal: true}, true
+		}
 		if d, err := time.ParseDuration(os.Getenv("EVOTUNE_FAKE_START")); err == nil && f.tool == racecheck {
 			f.start(d)
 		}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -50,5 +53,108 @@ func TestCompilersAreJailed(t *testing.T) {
 		if err == nil || strings.ContainsAny(out.Log+err.Error(), "\x1b\a") {
 			t.Errorf("%s, control characters: %q, %v", name, out.Log, err)
 		}
+	}
+}
+
+// userFile makes a home folder with a file in it.
+func userFile(t *testing.T) string {
+	if process.Landlock() == 0 {
+		t.Skip(process.NoLandlock)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	path := filepath.Join(home, "secret")
+	if err := os.WriteFile(path, []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Neither a worker nor one under a tool reads the user's files or has a network.
+func TestWorkersAreJailed(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_FILE=all:"+userFile(t)))
+	evaluate(t, ev, fakeGenome(t, "nothing", 1))
+	state := h.options.workerWrites[0]
+	for _, tool := range append(sanitizers(), "") {
+		if text, err := os.ReadFile(filepath.Join(state, "reach-"+tool)); string(text) != "true true\n" {
+			t.Errorf("under %q: kept from the file and from the network: %q, %v", tool, text, err)
+		}
+	}
+	for _, tool := range h.Describe().Tools {
+		if strings.Contains(tool.Name, "jail") && (tool.Missing != "" || tool.Name != "worker jail") {
+			t.Errorf("%+v", tool)
+		}
+	}
+}
+
+// What works outside of the jail alone runs there, and the description says so.
+func TestUnjailed(t *testing.T) {
+	for _, c := range []struct{ needs, missing string }{
+		{"", "worker jail: GPU workers do not work with Landlock"},
+		{memcheck, "memcheck jail: its processes do not work with Landlock"},
+	} {
+		t.Run(c.missing, func(t *testing.T) {
+			h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_FILE="+c.needs+":"+userFile(t)))
+			if r := evaluate(t, ev, fakeGenome(t, "nothing", 1)); r.Verdict != evaluator.Correct {
+				t.Errorf("%s: %s", r.Verdict, r.Reason)
+			}
+			if len(h.sanitizers) != 4 {
+				t.Errorf("%d sanitizers", len(h.sanitizers))
+			}
+			var missing []string
+			for _, tool := range h.Describe().Tools {
+				if strings.HasSuffix(tool.Name, "jail") && tool.Missing != "" {
+					missing = append(missing, tool.Name+": "+tool.Missing)
+				}
+			}
+			if len(missing) != 1 || !strings.HasPrefix(missing[0], c.missing) || !strings.Contains(missing[0], "permission denied") {
+				t.Errorf("missing: %q", missing)
+			}
+			for _, s := range h.sanitizers {
+				if free := c.needs == "" || s.name == c.needs; (s.jail == nil) != free {
+					t.Errorf("%s runs outside: %t, want %t", s.name, s.jail == nil, free)
+				}
+			}
+		})
+	}
+	// What works nowhere is not the jail's fault.
+	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_FILE=:/nowhere"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := b.Doctor(t.Context())
+	i := slices.IndexFunc(tools, func(tool evaluator.Tool) bool { return tool.Name == "worker jail" })
+	if i < 0 || !strings.Contains(tools[i].Missing, "neither in it nor outside") || !strings.Contains(tools[i].Missing, "no such file") {
+		t.Errorf("of a worker that never starts doctor says %+v", tools)
+	}
+}
+
+// ncu is tried with the first finalist.
+func TestUnjailedProfiler(t *testing.T) {
+	outside := userFile(t)
+	for _, free := range []bool{false, true} {
+		t.Run(strconv.FormatBool(free), func(t *testing.T) {
+			script := ncuScript
+			if free {
+				script = strings.Replace(script, "busy=0\n", "busy=0\ncat "+outside+" || exit 1\n", 1)
+			}
+			o := fakeOptions(t)
+			o.Profile = true
+			bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+			if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h, _ := openFake(t, o)
+			for range 2 {
+				list, err := h.Profile(t.Context(), build(t, h, "slow", 1))
+				if err != nil || !slices.ContainsFunc(list, read) {
+					t.Fatal(list, err)
+				}
+				last := list[len(list)-1]
+				if (last.Check == "ncu jail" && last.Outcome == evaluator.NotRun) != free || free && !strings.Contains(last.Detail, "Permission denied") {
+					t.Errorf("outside %t: %+v", free, last)
+				}
+			}
+		})
 	}
 }

@@ -39,6 +39,8 @@ type lab struct {
 	disasm     *disassembler
 	tools      []evaluator.Tool
 	sanitizers []*sanitizer
+	jail       *process.Jail // of workers; nil locks them into nothing
+	profiler   profiler
 	gpus       []*gpu
 	workerPath string
 	limits     map[string]any
@@ -160,6 +162,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 		h.gpus = append(h.gpus, h.newGPU(d))
 	}
 	h.findTools(ctx)
+	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -217,10 +217,17 @@ func fakeOptions(tb testing.TB, env ...string) Options {
 	if t, ok := tb.(*testing.T); ok {
 		t.Setenv("PATH", bin+":/usr/bin:/bin")
 	}
+	env = append([]string{fakeVariable + "=1", "EVOTUNE_FAKE_STATE=" + tb.TempDir()}, env...)
+	var writes []string
+	for _, e := range env {
+		if _, path, _ := strings.Cut(e, "="); filepath.IsAbs(path) {
+			writes = append(writes, path)
+		}
+	}
 	return Options{
 		Worker: self, CacheDir: filepath.Join(tb.TempDir(), "cache"), Timeout: 1500 * time.Millisecond,
 		CompileWorkers: 2, SanitizeWorkers: 1, compiler: fakeCompiler{},
-		workerEnv: append([]string{fakeVariable + "=1", "EVOTUNE_FAKE_STATE=" + tb.TempDir()}, env...),
+		workerEnv: env, workerWrites: writes,
 	}
 }
 

@@ -271,11 +271,11 @@ func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
 // startWorker starts a worker, under a tool if one is given, and begins a
 // problem in it.
 func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
-	spec.path, spec.dir, spec.env = h.workerPath, h.scratch, h.options.workerEnv
+	spec.path, spec.dir, spec.env, spec.jail = h.workerPath, h.scratch, h.options.workerEnv, h.jail
 	var faults *faultLog
 	if tool != nil {
 		path := filepath.Join(h.scratch, fmt.Sprintf("%s-%d.log", tool.name, h.serial.Add(1)))
-		spec.wrapper = tool.command(path)
+		spec.wrapper, spec.jail = tool.command(path), tool.jail
 		faults = newFaultLog(path)
 	}
 	w, err := startWorker(ctx, h.launcher, spec)

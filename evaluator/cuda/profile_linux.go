@@ -3,9 +3,12 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -37,7 +40,45 @@ func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Ev
 	}
 	g, free := h.place()
 	defer free()
-	text, err := h.profileOne(ctx, g, c)
+	p := &h.profiler
+	p.Lock()
+	defer p.Unlock()
+	jail := h.toolJail()
+	if p.free != "" {
+		jail = nil
+	}
+	list, err := h.profileIn(ctx, g, c, jail)
+	if jail != nil && !p.tried && err == nil && !slices.ContainsFunc(list, read) {
+		var outside []evaluator.Evidence
+		if outside, err = h.profileIn(ctx, g, c, nil); slices.ContainsFunc(outside, read) {
+			p.free = unjailed("", "ncu does", errors.New(list[0].Detail)).Missing
+			list = outside
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.tried = true
+	if p.free != "" {
+		list = append(list, evaluator.Evidence{Check: "ncu jail", Outcome: evaluator.NotRun, Detail: p.free})
+	}
+	return list, nil
+}
+
+// A profiler is what is known of ncu, which is tried in the jail when it is first
+// needed.
+type profiler struct {
+	sync.Mutex
+	tried bool
+	free  string // why it runs outside
+}
+
+// read says whether ncu could read a counter.
+func read(e evaluator.Evidence) bool { return e.Outcome == evaluator.Passed }
+
+// profileIn profiles a candidate in a jail. The error is that of ctx.
+func (h *lab) profileIn(ctx context.Context, g *gpu, c *candidate, jail *process.Jail) ([]evaluator.Evidence, error) {
+	text, err := h.profileOne(ctx, g, c, jail)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx) // who was not looked at must not win
@@ -50,7 +91,7 @@ func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Ev
 
 // profileOne gives a worker under ncu all of its requests at once and returns
 // what ncu wrote.
-func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate) (string, error) {
+func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *process.Jail) (string, error) {
 	d := h.problem.tune[0]
 	var requests bytes.Buffer
 	for _, r := range []struct {
@@ -78,6 +119,10 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate) (string, err
 	}
 	defer remove(dir)
 	log := filepath.Join(dir, "ncu.csv")
+	env := append([]string{"CUDA_VISIBLE_DEVICES=" + g.device.UUID}, h.options.workerEnv...)
+	if jail != nil {
+		jail, env = jail.With(nil, []string{h.scratch}), append(env, "HOME="+h.scratch) // where it puts files of its own, once
+	}
 	out, err := h.launcher.Run(ctx, process.Command{
 		Path: h.toolkit.ncu,
 		Args: []string{
@@ -85,7 +130,8 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate) (string, err
 			"--kernel-name", c.src.Entry, "--launch-count", "1", "--target-processes", "application-only", h.workerPath,
 		},
 		Dir:     dir,
-		Env:     append([]string{"CUDA_VISIBLE_DEVICES=" + g.device.UUID}, h.options.workerEnv...),
+		Env:     env,
+		Jail:    jail,
 		Timeout: profileTimeout, Output: 64 << 10, Stdin: &requests,
 	})
 	text, readErr := os.ReadFile(log)

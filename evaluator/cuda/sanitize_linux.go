@@ -16,6 +16,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // plantedSource holds one faulty kernel for each tool.
@@ -34,6 +35,8 @@ type sanitizer struct {
 	// late says that reports are complete only when the process has ended:
 	// every candidate then costs one.
 	late bool
+	// jail is what it and its worker may reach; nil locks them into nothing.
+	jail *process.Jail
 }
 
 // command is the command line before the worker's.
@@ -56,8 +59,10 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 		version, _ = h.toolkit.version(ctx, h.launcher, h.toolkit.sanitizer)
 	}
 	names := sanitizers()
+	jail := h.toolJail()
 	tools := make([]evaluator.Tool, len(names))
 	proven := make([]*sanitizer, len(names))
+	free := make([]error, len(names)) // why it is not locked in
 	var wait sync.WaitGroup
 	for i, name := range names {
 		tools[i] = evaluator.Tool{Name: name, Path: h.toolkit.sanitizer, Version: version}
@@ -68,8 +73,13 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 			tools[i].Missing = lost[name] + "; compute-sanitizer comes with NVIDIA's CUDA toolkit (apt-get install cuda-sanitizer-13-0, or nvidia-cuda-toolkit on Debian)"
 		default:
 			wait.Go(func() {
-				s := &sanitizer{name: name, path: h.toolkit.sanitizer, version: version}
-				if err := h.prove(ctx, s); err != nil {
+				s := &sanitizer{name: name, path: h.toolkit.sanitizer, version: version, jail: jail}
+				err := h.prove(ctx, s)
+				if err != nil && jail != nil && ctx.Err() == nil {
+					free[i], s.jail = err, nil
+					err = h.prove(ctx, s)
+				}
+				if err != nil {
 					tools[i].Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(err.Error()), lost[name])
 					h.log.Warn("sanitizer does not work", "tool", name, "error", err)
 					return
@@ -80,9 +90,13 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 	}
 	wait.Wait()
 	h.tools = append(h.tools, tools...)
-	for _, s := range proven {
+	for i, s := range proven {
 		if s == nil {
 			continue
+		}
+		if free[i] != nil {
+			h.tools = append(h.tools, unjailed(s.name+" jail", "its processes do", free[i]))
+			h.log.Warn("a sanitizer is not locked in", "tool", s.name, "reason", free[i])
 		}
 		h.sanitizers = append(h.sanitizers, s)
 		size := h.options.SanitizeWorkers
@@ -120,7 +134,7 @@ func (h *lab) trialProblem() (open wire.OpenRequest, shape wire.Shape) {
 // prove lets a tool look at a clean kernel and then at its own fault.
 func (h *lab) prove(ctx context.Context, s *sanitizer) error {
 	key := cache.Key("sanitizer 2", s.name, s.path, s.version, plantedSource, h.gpus[0].device.Name, h.gpus[0].device.DriverString,
-		h.compiler.identity(), HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
+		h.compiler.identity(), HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath, fmt.Sprint(s.jail))
 	var known struct {
 		Delay time.Duration `json:"delay"`
 		Late  bool          `json:"late"`

@@ -39,8 +39,20 @@ func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []strin
 		t.unjailed = process.NoLandlock
 		return
 	}
-	folders := slices.Clone(t.includes)
-	for _, path := range append([]string{t.nvcc, t.ptxas, t.cuobjdump, t.nvdisasm}, t.libraries...) {
+	tools := foldersOf(append([]string{t.nvcc, t.ptxas, t.cuobjdump, t.nvdisasm}, t.libraries...))
+	folders := slices.Concat(t.includes, tools)
+	if t.nvcc != "" {
+		folders = append(folders, rootsOf(tools)...)
+		if host := lookTool("gcc", nil); host != "" {
+			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
+		}
+	}
+	t.jail = process.NewJail(slices.Concat(folders, process.FlagPaths(flags), []string{"/etc/nvcc.profile"})...)
+}
+
+// foldersOf lists the folders of files, and of what they link to.
+func foldersOf(files []string) (folders []string) {
+	for _, path := range files {
 		if path == "" {
 			continue
 		}
@@ -49,17 +61,17 @@ func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []strin
 			folders = append(folders, filepath.Dir(real))
 		}
 	}
-	if t.nvcc != "" {
-		for _, dir := range folders[len(t.includes):] {
-			if root := filepath.Dir(dir); filepath.Base(dir) == "bin" && root != "/usr" {
-				folders = append(folders, root)
-			}
-		}
-		if host := lookTool("gcc", nil); host != "" {
-			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
+	return folders
+}
+
+// rootsOf lists what holds the folders of programs.
+func rootsOf(folders []string) (roots []string) {
+	for _, dir := range folders {
+		if root := filepath.Dir(dir); filepath.Base(dir) == "bin" && root != "/usr" {
+			roots = append(roots, root)
 		}
 	}
-	t.jail = process.NewJail(slices.Concat(folders, process.FlagPaths(flags), []string{"/etc/nvcc.profile"})...)
+	return roots
 }
 
 // locked says whether compilers are locked in, as the tool "landlock".
@@ -101,7 +113,7 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...s
 		for _, d := range pythonPackages() {
 			t.libraries = appendLibraries(t.libraries, filepath.Join(d, "lib"))
 		}
-		t.libraries = append(t.libraries, linkerLibraries(ctx, l)...)
+		t.libraries = append(t.libraries, linkerLibraries(ctx, l, "libnvrtc")...)
 	}
 	var dirs []string
 	for _, lib := range t.libraries {
@@ -184,16 +196,16 @@ func appendLibraries(list []string, dirs ...string) []string {
 	return list
 }
 
-var linkerLine = regexp.MustCompile(`(?m)^\s*libnvrtc\.so[.\d]* .*=> (\S+)$`)
-
-// linkerLibraries asks the linker's cache.
-func linkerLibraries(ctx context.Context, l *process.Launcher) []string {
+// linkerLibraries asks the linker's cache for libraries of a name, which is a
+// regular expression.
+func linkerLibraries(ctx context.Context, l *process.Launcher, names string) []string {
+	line := regexp.MustCompile(`(?m)^\s*` + names + `\.so[.\d]* .*=> (\S+)$`)
 	text, err := l.Run(ctx, process.Command{Path: lookTool("ldconfig", []string{"/sbin", "/usr/sbin"}), Args: []string{"-p"}, Timeout: 10 * time.Second, Output: 1 << 20})
 	if err != nil {
 		return nil
 	}
 	var list []string
-	for _, m := range linkerLine.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
 		list = append(list, m[1])
 	}
 	return list

@@ -100,7 +100,8 @@ type workerSpec struct {
 	uuid    string   // of the GPU; "" for the first
 	dir     string
 	env     []string
-	startup *startup // makes it stand still, while it starts, for what is timed; or nil
+	jail    *process.Jail // what it may reach besides dir; nil locks it into nothing
+	startup *startup      // makes it stand still, while it starts, for what is timed; or nil
 	// share is how many of a kind share the GPU. They sleep while they wait for
 	// their turn, which leaves the cores to compilers, and keep no more than a
 	// share of the memory. 0 is one whose launches are timed.
@@ -125,6 +126,9 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	if spec.uuid != "" {
 		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+spec.uuid)
 	}
+	if spec.jail != nil {
+		cmd.Env = append(cmd.Env, "HOME="+spec.dir) // the user's is out of reach
+	}
 	cmd.Env = append(cmd.Env, spec.env...)
 	var pipes [3][2]*os.File
 	for i := range pipes {
@@ -138,7 +142,12 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 		pipes[i] = [2]*os.File{r, w}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
-	err := l.Start(cmd)
+	var err error
+	if spec.jail != nil {
+		err = l.StartJailed(cmd, spec.jail.With(nil, []string{spec.dir}))
+	} else {
+		err = l.Start(cmd)
+	}
 	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
 		_ = f.Close() // the child has its own
 	}

@@ -18,13 +18,16 @@ import (
 )
 
 // A Jail is what a program, and all that it starts, may reach: nothing but
-// these paths (Landlock), no network, and no process outside. Where the kernel
+// these paths (Landlock) and ports, and no process outside. Where the kernel
 // has no Landlock it is not locked in; see [NoLandlock].
 type Jail struct {
 	// Read holds files and folders that can be read and executed.
 	Read []string
-	// Write holds folders in which everything is allowed.
+	// Write holds folders in which everything is allowed, and devices.
 	Write []string
+	// Ports are those of TCP on which it may listen and connect, whatever the
+	// address; before Linux 6.7 any port where there is one here.
+	Ports []uint16
 }
 
 // system holds what programs and libraries of a machine need: none of it is a
@@ -63,7 +66,7 @@ func NewJail(read ...string) *Jail {
 
 // With returns a jail with more paths.
 func (j *Jail) With(read, write []string) *Jail {
-	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write)}
+	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports}
 }
 
 // List gives the paths as evaluator/cpu/native/jail.h reads them.
@@ -137,13 +140,24 @@ func (j *Jail) enter() error {
 			}
 		}
 	}
+	for _, port := range j.Ports {
+		if version < 4 {
+			break
+		}
+		rule := struct{ access, port uint64 }{rules.Handled_access_net, uint64(port)}
+		const netPort = 2 // LANDLOCK_RULE_NET_PORT
+		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, netPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		if errno != 0 {
+			return os.NewSyscallError("landlock_add_rule", errno)
+		}
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
 		return os.NewSyscallError("landlock_restrict_self", errno)
 	}
-	return noSockets()
+	return noSockets(len(j.Ports) > 0)
 }
 
 // allow adds a path to a set of rules; one that is not there needs none.
@@ -170,24 +184,35 @@ func allow(set int, path string, access uint64) error {
 }
 
 // noSockets refuses sockets but those of Unix, whose abstract names Landlock
-// keeps apart: Landlock knows TCP alone. Where the kernel has no filters the
-// network stays.
-func noSockets() error {
+// keeps apart, and, if asked, of TCP over IPv4, whose ports it knows. Where the
+// kernel has no filters the network stays.
+func noSockets(tcp bool) error {
 	// The numbers of x86-64's other tables begin at 0x40000000.
 	arch := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if arch == 0 {
 		return nil
 	}
 	const load, equal, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	family := uint32(unix.AF_UNIX) // which has been let through before
+	if tcp {
+		family = unix.AF_INET
+	}
 	filter := []unix.SockFilter{
 		{Code: load, K: 4},
-		{Code: equal, K: arch, Jf: 8},
+		{Code: equal, K: arch, Jf: 16}, // 32-bit calls could open any socket
 		{Code: load, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 7},
-		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 6},
-		{Code: equal, K: unix.SYS_SOCKET, Jf: 2},
-		{Code: load, K: 16},
-		{Code: equal, K: unix.AF_UNIX, Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 14},
+		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 13},
+		{Code: equal, K: unix.SYS_SOCKET, Jf: 9},
+		{Code: load, K: 16}, // the family
+		{Code: equal, K: unix.AF_UNIX, Jt: 7},
+		{Code: equal, K: family, Jf: 7},
+		{Code: load, K: 24}, // the type, with flags
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
+		{Code: equal, K: unix.SOCK_STREAM, Jf: 4},
+		{Code: load, K: 32}, // the protocol
+		{Code: equal, K: 0, Jt: 1},
+		{Code: equal, K: unix.IPPROTO_TCP, Jf: 1},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},

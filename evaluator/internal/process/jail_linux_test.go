@@ -3,10 +3,13 @@ package process
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,83 @@ func TestJailNetwork(t *testing.T) {
 	})
 	if want := "1 <nil>\n2 permission denied\n10 permission denied\n16 permission denied\n"; err != nil || string(text) != want {
 		t.Errorf("sockets by family: %q, %v, want %q", text, err, want)
+	}
+}
+
+// The calls of 32-bit programs, which any may make, open no socket either.
+func TestJailOtherTable(t *testing.T) {
+	needLandlock(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil || runtime.GOARCH != "amd64" {
+		t.Skip("needs gcc on amd64")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	build := exec.Command(gcc, "-o", program, "-x", "c", "-")
+	build.Stdin = strings.NewReader(`#include <stdio.h>
+int main(void)
+{
+	int r;
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(359), "b"(2), "c"(2), "d"(0) : "memory");
+	return printf("%d\n", r) < 0;
+}`)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := Command{Path: program, Jail: NewJail(program), Dir: t.TempDir(), Timeout: 30 * time.Second, Output: 100}
+	text, err := launcher(t).Run(t.Context(), c)
+	if err != nil || string(text) != "-38\n" {
+		t.Errorf("a 32-bit call for a socket gives %q, %v, want ENOSYS", text, err)
+	}
+}
+
+// portsVariable makes the test's binary a program that connects to ports.
+const portsVariable = "EVOTUNE_PROCESS_TEST_PORTS"
+
+func connectPorts() {
+	for _, protocol := range []int{0, unix.IPPROTO_TCP, unix.IPPROTO_MPTCP, unix.IPPROTO_SCTP} {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, protocol)
+		fmt.Println("protocol", protocol, err)
+		_ = unix.Close(fd)
+	}
+	_, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	fmt.Println("datagrams", err)
+	for _, name := range strings.Split(os.Getenv(portsVariable), ",") {
+		fd, _ := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		port, _ := strconv.Atoi(name)
+		fmt.Println("connect", unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}))
+		_ = unix.Close(fd)
+	}
+}
+
+// A program that has ports uses TCP on those alone.
+func TestJailPorts(t *testing.T) {
+	needLandlock(t)
+	if Landlock() < 4 {
+		t.Skip("this Landlock knows no ports")
+	}
+	var ports []uint16
+	for range 2 {
+		s, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ports = append(ports, uint16(s.Addr().(*net.TCPAddr).Port))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jail := NewJail()
+	jail.Ports = ports[:1]
+	text, err := launcher(t).Run(t.Context(), Command{
+		Path: self, Env: []string{fmt.Sprintf("%s=%d,%d", portsVariable, ports[0], ports[1])}, Timeout: 30 * time.Second, Output: 1000,
+		Jail: jail.With([]string{self}, nil), Dir: t.TempDir(),
+	})
+	want := "protocol 0 <nil>\nprotocol 6 <nil>\nprotocol 262 permission denied\nprotocol 132 permission denied\n" +
+		"datagrams permission denied\nconnect <nil>\nconnect permission denied\n"
+	if err != nil || string(text) != want {
+		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }
 
