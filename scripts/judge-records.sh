@@ -8,6 +8,7 @@
 #   busy    the same beside scripts/busy.sh: 4 busy loops and a memory hog
 #   beside  the winners of both, measured again on the calm machine
 #   verify  `tune verify` of the winners of all campaigns in DIR, beside scripts/busy.sh
+#   judged  `tune judge` of the winners' sources
 #   lies    how small a lie about time is still caught, calm and busy, as a table and a plot
 #   pace    candidates a minute beside another build, OLD=PATH of its tune, by turns
 #
@@ -115,6 +116,18 @@ verify() {
     done < <(winners $name)
   done
   say "verify: $good reproduced, $bad not, $busy neither"
+}
+
+judged() {
+  local name good=0 id k seed said
+  for name in calm busy; do
+    [ -f "$dir/$name.jsonl" ] || continue
+    while read -r id k seed; do
+      "$tune" show "$id" --store "$dir/$name.db" --source >"$dir/winner.c"
+      if said=$("$tune" judge "$dir/winner.c" --kernel "$k" 2>&1); then good=$((good + 1)); else say "judged: $k $id: status $?: $(tail -1 <<<"$said")"; fi
+    done < <(winners $name)
+  done
+  say "judged: $good winners correct"
 }
 
 lies() {
