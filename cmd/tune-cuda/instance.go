@@ -495,6 +495,9 @@ func judge(b buffer, elements int64, rms, slack float64, parts []verdict) wire.O
 	default:
 		o.Error = wire.Number((top.diff - slack) / rms)
 	}
+	if float64(o.Error) <= o.Limit {
+		o.Unwritten = 0 // a right answer may look like the poison
+	}
 	return o
 }
 

@@ -23,6 +23,7 @@ type race struct {
 	began    uint64           // the number of that request
 	runners  []*runner
 	fresh    *refresher
+	poolSeed uint64    // of the reading
 	contents [2]uint64 // the secret of the last pass
 	exact    bool      // this request asks for the reference
 	round    int
@@ -43,11 +44,13 @@ type runner struct {
 	graph  graph   // launches once on each of the sets that are used
 	used   int
 	passes int     // in a reading
-	launch float64 // nanoseconds, as first seen
+	launch float64 // nanoseconds, by which used and passes were chosen
+	seen   float64 // nanoseconds, in the last reading
 	// compared is the worst of what was compared since the race began; wrong says
 	// that it is outside of its tolerance, and that nothing more has to be compared.
 	compared []wire.Output
 	wrong    bool
+	settled  int // sets that the reference decided about in this reading
 }
 
 func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
@@ -137,6 +140,12 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 	}
 	q.exact = r.Reference
 	for i, x := range q.runners {
+		// What a contender did in its first launches does not decide.
+		if x.seen > 2*x.launch || x.seen > 0 && 2*x.seen < x.launch {
+			if err := q.plan(x, x.seen); err != nil {
+				return &runError{i, err}
+			}
+		}
 		x.Timed = &answers[i]
 		x.Batch, x.Sets = x.used*x.passes, x.used
 	}
@@ -264,22 +273,21 @@ func (q *race) ready(r *runner) error {
 	if _, err := q.fresh.alone(q.stream, q.events, q.secrets(1)); err != nil {
 		return err
 	}
-	r.launch = math.Inf(1)
-	for _, c := range r.calls[:min(len(r.calls), 4)] {
+	launch := math.Inf(1)
+	for k := range 4 {
 		t := time.Now()
-		if err := c.enqueue(q.stream); err != nil {
+		if err := r.calls[k%len(r.calls)].enqueue(q.stream); err != nil {
 			return err
 		}
 		if err := q.sync(); err != nil {
 			return err
 		}
-		r.launch = min(r.launch, float64(time.Since(t).Nanoseconds()))
-		if r.launch > longLaunch {
+		launch = min(launch, float64(time.Since(t).Nanoseconds()))
+		if k > 0 && launch > longLaunch {
 			break
 		}
 	}
-	r.used, r.passes = planUsed(r.launch, len(q.sets)), 1
-	if r.graph, err = q.graph(r, r.used); err != nil || r.launch > longLaunch {
+	if err := q.plan(r, launch); err != nil || launch > longLaunch {
 		return err
 	}
 	// A graph's first launch takes it to the device, and clocks rise. By the wall
@@ -292,9 +300,16 @@ func (q *race) ready(r *runner) error {
 	if err != nil {
 		return err
 	}
-	r.launch = took.least / float64(r.used)
-	r.passes = planPasses(took.least, float64(q.r.BatchNS))
-	return nil
+	return q.plan(r, took.least/float64(r.used))
+}
+
+// plan chooses the sets that a contender uses and its passes for launches of so
+// many nanoseconds.
+func (q *race) plan(r *runner, launch float64) (err error) {
+	r.launch, r.used = launch, planUsed(launch, len(q.sets))
+	r.passes = planPasses(launch*float64(r.used), float64(q.r.BatchNS))
+	r.graph, err = q.graph(r, r.used)
+	return err
 }
 
 // graph gives a chain of launches, one on each of the first n sets; it is kept
@@ -307,14 +322,7 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 	if g, ok := r.graphs[key]; ok {
 		return g, nil
 	}
-	g, err := capture(q.stream, func() error {
-		for _, c := range r.calls[:n] {
-			if err := c.enqueue(q.stream); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	g, err := q.chain(r, n)
 	if err != nil {
 		g.free()
 		return graph{}, err
@@ -329,6 +337,18 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 	return g, nil
 }
 
+// chain makes a graph of the launches on the first n sets.
+func (q *race) chain(r *runner, n int) (graph, error) {
+	return capture(q.stream, func() error {
+		for _, c := range r.calls[:n] {
+			if err := c.enqueue(q.stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // maxGraphs is how many graphs a binary keeps.
 const maxGraphs = 16
 
@@ -340,23 +360,40 @@ func (q *race) reading(r *runner, last bool) error {
 	if err := q.newPools(); err != nil {
 		return &ownError{err}
 	}
-	all := -1
+	all, partial := -1, -1
 	if last {
 		all = q.dice.IntN(r.passes)
 	}
+	if r != q.runners[0] && r.used > 1 && (last || q.dice.IntN(4) == 0) {
+		partial = q.dice.IntN(r.passes)
+	}
+	r.settled = 0
 	var sum ran
 	since := 0 // passes that have yet to be run
+	add := func() error {
+		took, err := q.passes(r, since)
+		sum.event, sum.wall, sum.waited, since = sum.event+took.event, sum.wall+took.wall, sum.waited+took.waited, 0
+		return err
+	}
 	for i := range r.passes {
+		if i == partial {
+			if since > 0 {
+				if err := add(); err != nil {
+					return err
+				}
+			}
+			if err := q.partial(r); err != nil {
+				return err
+			}
+		}
 		since++
 		stop := q.dice.IntN(r.passes) == 0 || i == all
 		if !stop && i < r.passes-1 {
 			continue
 		}
-		took, err := q.passes(r, since)
-		if err != nil {
+		if err := add(); err != nil {
 			return err
 		}
-		sum.event, sum.wall, sum.waited, since = sum.event+took.event, sum.wall+took.wall, sum.waited+took.waited, 0
 		if stop {
 			if err := q.look(r, i == all); err != nil {
 				return &ownError{err}
@@ -368,7 +405,8 @@ func (q *race) reading(r *runner, last bool) error {
 			return &ownError{err}
 		}
 	}
-	r.SamplesNS = append(r.SamplesNS, sum.event/float64(r.used*r.passes))
+	r.seen = sum.event / float64(r.used*r.passes)
+	r.SamplesNS = append(r.SamplesNS, r.seen)
 	r.WallNS = append(r.WallNS, sum.wall)
 	r.WaitedNS = append(r.WaitedNS, sum.waited)
 	return nil

@@ -125,6 +125,9 @@ func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(),
 	v, free, err := make()
 	var e *driverError
 	if errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY" && p.evict(math.MaxInt64/2) {
+		if free != nil {
+			free()
+		}
 		v, free, err = make()
 	}
 	if err != nil {
@@ -231,12 +234,14 @@ func newGuards(blocks []block) (*guards, error) {
 	if g.table, err = alloc(int64(len(g.list)) * int64(unsafe.Sizeof(guard{}))); err != nil {
 		return nil, err
 	}
-	if err := upload(g.table, g.list); err != nil {
+	if err := g.upload(); err != nil {
 		release(g.table)
 		return nil, err
 	}
 	return g, nil
 }
+
+func (g *guards) upload() error { return upload(g.table, g.list) }
 
 func (g *guards) free() {
 	if g != nil {

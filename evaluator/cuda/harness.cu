@@ -162,6 +162,11 @@ struct span {
 
 enum { VECTORS = 1 << 14 }; // in a pool
 
+static __device__ uint4 poison_of(const span &s)
+{
+	return make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+}
+
 static __device__ u64 span_key(i64 number, u64 secret, u64 more) { return mix(draw(secret, number) ^ more); }
 
 // refresh gives spans new contents, a row of blocks for each. The contents
@@ -172,7 +177,7 @@ EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
 	span s = spans[blockIdx.y];
 	u64 key = span_key(first + blockIdx.y, secret, more);
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
-	uint4 poison = make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+	uint4 poison = poison_of(s);
 	for (i64 i = first_index(); i < vectors; i += stride())
 		((uint4 *)s.at)[i] = s.pool ? s.pool[draw(key, i) % VECTORS] : poison;
 	if (first_index() < rest) {
@@ -181,25 +186,28 @@ EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
 	}
 }
 
-// intact counts, for each of so many buffers in a set, what has changed in spans
-// that are kept since refresh made them with the same secret.
-EXPORT evotune_intact(const span *spans, u64 secret, u64 more, int buffers, u64 *changed)
+// intact counts, for each of so many buffers in a set, what has changed since
+// refresh made it with the same secret: in those spans that are kept and, behind
+// these counts, in all spans of sets whose launch has not begun.
+EXPORT evotune_intact(const span *spans, u64 secret, u64 more, u32 buffers, u32 begun, u64 *changed)
 {
 	span s = spans[blockIdx.y];
-	if (!s.kept)
+	bool early = blockIdx.y >= begun * buffers;
+	if (!s.kept && !early)
 		return;
 	u64 key = span_key(blockIdx.y, secret, more), count = 0;
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	uint4 poison = poison_of(s);
 	for (i64 i = first_index(); i < vectors; i += stride()) {
-		uint4 a = ((const uint4 *)s.at)[i], b = s.pool[draw(key, i) % VECTORS];
+		uint4 a = ((const uint4 *)s.at)[i], b = s.pool ? s.pool[draw(key, i) % VECTORS] : poison;
 		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;
 	}
 	if (first_index() < rest) {
-		const u8 *from = (const u8 *)(s.pool + draw(key, vectors) % VECTORS);
+		const u8 *from = (const u8 *)(s.pool ? s.pool + draw(key, vectors) % VECTORS : &poison);
 		count += s.at[16 * vectors + first_index()] != from[first_index()];
 	}
 	if (count > 0)
-		atomicAdd(changed + blockIdx.y % buffers, count);
+		atomicAdd(changed + blockIdx.y % buffers + (early ? buffers : 0), count);
 }
 
 // veil hides doubles from whoever reads memory that is not his, and shows them

@@ -136,7 +136,7 @@ var does = []string{
 	"nothing", "slow", "parity=wrong", "parity=bitten", "parity=nan", "parity=unwritten", "parity=guard", "parity=input", "parity=different",
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
-	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=guard", "time=input", "time=fatal", "time=hang", "time=die", "time=faststart",
+	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=guard", "time=input", "time=early", "time=fatal", "time=hang", "time=die", "time=faststart",
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 }
 
@@ -369,6 +369,7 @@ func TestVerdicts(t *testing.T) {
 		{"time=clock", evaluator.Implausible, evaluator.StageBenchmark, "its clock disagrees"},
 		{"time=after", evaluator.Parity, evaluator.StageBenchmark, "outputs after timing tuned: after timing: output y: error"},
 		{"time=last", evaluator.Parity, evaluator.StageBenchmark, "outputs after timing tuned: after timing: output y: error"},
+		{"time=early", evaluator.Parity, evaluator.StageBenchmark, "after timing: buffer y of a launch that had not begun was changed"},
 		{"time=guard", evaluator.Parity, evaluator.StageBenchmark, "after timing: memory outside of buffer y was changed, at byte -4"},
 		{"time=input", evaluator.Parity, evaluator.StageBenchmark, "after timing: input x was changed"},
 		{"time=fatal", evaluator.Launch, evaluator.StageBenchmark, "illegal address"},

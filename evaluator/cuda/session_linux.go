@@ -16,6 +16,9 @@ const (
 	// repeats is how often a candidate is launched on the same inputs: the
 	// answers must be the same bits.
 	repeats = 2
+	// settled is how many comparisons with the reference a reading may need, which
+	// are not the candidate's time.
+	settled = 4
 	// prepareTimeout is how long a worker may take to make the inputs and the
 	// reference of a shape for the first time.
 	prepareTimeout = 5 * time.Minute
@@ -423,7 +426,9 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 			return a, false, err
 		}
 	}
-	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last}
+	// A candidate may have changed what the baseline keeps in the worker, and both
+	// may be wrong alike by the end of the finals.
+	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals}
 	if q.Last && s.purpose == evaluator.ForTiming {
 		q.Latencies = latencies
 	}
@@ -436,7 +441,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	}
 	s.shape, s.batch = nil, r.Batch
 	rounds := time.Duration(r.Rounds + 1)
-	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d])
+	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
 	err = s.w.call(ctx, limit, wire.Time, q, &a)
 	var late *timeoutError
 	switch {
@@ -468,6 +473,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		return a, true, nil
 	}
 	if why := spoiled(a.Contenders[0]); r.Last && why != "" {
+		s.w.dead = true
 		return a, false, fmt.Errorf("the baseline at shape %s, after timing: %s", d.shape.Name, why)
 	}
 	s.shape = d
@@ -483,8 +489,8 @@ func spoiled(t wire.Timed) string {
 		}
 	}
 	switch {
-	case t.InputChanged != "" || t.Guard != "":
-		return "it wrote where it must not, to " + t.InputChanged + t.Guard
+	case t.InputChanged+t.Guard+t.Early != "":
+		return "it wrote where it must not, to " + t.InputChanged + t.Guard + t.Early
 	case len(t.After) == 0:
 		return "no output was compared"
 	}
@@ -522,9 +528,11 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: true}
 		h.race(&alone, d, seed, batch, []*candidate{b})
 		var a wire.TimeAnswer
+		begin := time.Now()
 		if err := w.call(ctx, prepareTimeout, wire.Time, alone, &a); err != nil {
 			return err
 		}
+		w.settles[d] = time.Since(begin)
 		if len(a.Contenders) != 1 {
 			return fmt.Errorf("the worker answered for %d contenders", len(a.Contenders))
 		}
@@ -534,6 +542,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 			return errors.New(faultText(t.Fault))
 		}
 		if why := spoiled(t); why != "" {
+			w.dead = true
 			return fmt.Errorf("the baseline at shape %s: %s", d.shape.Name, why)
 		}
 		for _, ns := range t.WallNS {
@@ -555,6 +564,9 @@ func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
 		out.Series[i] = evaluator.Series{
 			Readings: readings(t), Baseline: readings(base), Batch: t.Batch, BaselineBatch: base.Batch, Sets: t.Sets,
 			After: seen(t.After, t.Guard, t.GuardOffset, t.InputChanged), LatencyNS: t.LatencyNS,
+		}
+		if after := &out.Series[i].After; t.Early != "" && after.Guard == "" {
+			after.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", t.Early)
 		}
 	}
 	return out

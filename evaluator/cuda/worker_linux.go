@@ -83,7 +83,8 @@ type worker struct {
 	// prepared holds the shapes and seeds whose inputs and reference it has, and
 	// batches how long the baseline's take.
 	prepared map[string]bool
-	batches  map[*shapeData]time.Duration
+	// settles how long one comparison with the reference, at most.
+	batches, settles map[*shapeData]time.Duration
 	// loaded counts the candidates that it has had.
 	loaded int
 	// faults is where a tool of compute-sanitizer writes what it finds.
@@ -160,7 +161,7 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	w := &worker{
 		pid: cmd.Process.Pid, in: pipes[0][1], outEnd: pipes[1][0], out: bufio.NewReaderSize(pipes[1][0], 64<<10),
 		stderr: process.NewLog(pipes[2][0], stderrLimit), exited: make(chan struct{}), gone: make(chan struct{}),
-		prepared: map[string]bool{}, batches: map[*shapeData]time.Duration{}, startup: spec.startup,
+		prepared: map[string]bool{}, batches: map[*shapeData]time.Duration{}, settles: map[*shapeData]time.Duration{}, startup: spec.startup,
 	}
 	go func() {
 		// The exit status is in the state; an error of Wait adds nothing to it.

@@ -363,6 +363,9 @@ type Timed struct {
 	InputChanged string `json:"input_changed,omitempty"`
 	Guard        string `json:"guard,omitempty"`
 	GuardOffset  int64  `json:"guard_offset,omitempty"`
+	// Early names a buffer that was changed although the launch to which it belongs
+	// had not begun: now and then only the first launches of a pass are made.
+	Early string `json:"early,omitempty"`
 	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
 }
