@@ -217,7 +217,7 @@ func (h *lab) describe() {
 	h.desc = d
 	parts := []string{
 		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource),
+		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource, openMPSource),
 	}
 	for _, s := range h.problem.shapes() {
 		parts = append(parts, s.shape.Name, fmt.Sprint(s.dims))

@@ -60,7 +60,19 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 		found.Elapsed = time.Since(begin)
 		return found, err
 	}
-	object, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
+	unit := f.compilation(&c.src, c.glue)
+	if tool == tsanName {
+		used, unknown, err := openMP(c.clean.Object)
+		switch {
+		case err != nil:
+			return found, fmt.Errorf("reading the compiler's output: %w", err)
+		case unknown != "":
+			return evaluator.Findings{NotRun: "OpenMP's library is not built for it, and it cannot be told what " + unknown + " orders"}, nil
+		case used:
+			unit.annotateOpenMP()
+		}
+	}
+	object, err := h.tool.compile(ctx, unit)
 	var refused *errCompile
 	switch {
 	case errors.As(err, &refused) && tool == memcheckName:

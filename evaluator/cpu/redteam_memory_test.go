@@ -119,3 +119,31 @@ func redKernel(tb testing.TB, space *genome.Space, kernel string, salt int) geno
 	}
 	return g
 }
+
+// TestHonestThroughTools: honest kernels that a tool cannot handle are not refused.
+func TestHonestThroughTools(t *testing.T) {
+	longtest.Skip(t, "judges candidates with every tool")
+	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := opener(t, zooPlan(t, def), zooOptions(t))(t)
+	defer func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, kernel := range []string{"honest-openmp", "honest-large-frame"} {
+		r, err := ev.Evaluate(t.Context(), redKernel(t, zooSpace(t, def), kernel, 0), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, _ := r.Step(evaluator.StageSanitize)
+		for _, e := range step.Evidence {
+			t.Logf("%s: %s %s %s", kernel, e.Check, e.Outcome, e.Detail)
+		}
+		if r.Stage != evaluator.StageBenchmark || r.Verdict != evaluator.Correct && r.Verdict != evaluator.Infrastructure {
+			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+}
