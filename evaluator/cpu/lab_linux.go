@@ -44,11 +44,13 @@ type lab struct {
 	tools    []evaluator.Tool
 	flavours []flavour // the sanitizers at work
 	harness  map[string]string
-	objdump  string
-	jobs     *semaphore.Weighted
-	desc     evaluator.Description
-	base     string // the part of every key that is the lab's
-	sandbox  bool
+	// reachless says why Profile does not work here.
+	reachless error
+	objdump   string
+	jobs      *semaphore.Weighted
+	desc      evaluator.Description
+	base      string // the part of every key that is the lab's
+	sandbox   bool
 
 	// baselineSource is what candidates are compared with, at every shape;
 	// baseline is what the compiler made of it.
