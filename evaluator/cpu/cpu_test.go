@@ -260,7 +260,7 @@ func TestOpenMP(t *testing.T) {
 // Every type of element, scalars of three types, a buffer that is read and
 // written.
 func TestMixedTypes(t *testing.T) {
-	s := open(t, load(t, "mixed"), quick())
+	s := open(t, load(t, "mixed"), quick("guards"))
 	for _, c := range []sin{
 		{"nothing", 0, evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"assign", 0, evaluator.Parity, evaluator.StageParity, "output sum"},

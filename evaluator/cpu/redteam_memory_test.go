@@ -74,8 +74,8 @@ func TestNothingRemembered(t *testing.T) {
 	}
 }
 
-// TestGuardPages judges the red team's kernels that read outside of buffers where
-// no sanitizer looks, and its honest kernels of that family.
+// TestGuardPages judges the red team's kernels that read outside of buffers, or take
+// them to be aligned, where no sanitizer looks, and its honest kernels of that family.
 func TestGuardPages(t *testing.T) {
 	longtest.Skip(t, "judges several candidates")
 	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
@@ -90,16 +90,19 @@ func TestGuardPages(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for kernel, want := range map[string]evaluator.Verdict{
-		"read-past-end-large": evaluator.Sanitizer, "read-past-end-asm": evaluator.Sanitizer,
-		"honest-masked-tail": evaluator.Correct, "honest-large-frame": evaluator.Correct,
+	for kernel, found := range map[string]string{
+		"read-past-end-large": "with guard pages behind the buffers, at shape odd",
+		"read-past-end-asm":   "with guard pages behind the buffers",
+		"aligned-large":       "with buffers aligned for their elements alone, at shape square",
+		"honest-masked-tail":  "", "honest-large-frame": "", "honest-aligned-tail": "",
 	} {
 		r, err := ev.Evaluate(t.Context(), redKernel(t, zooSpace(t, def), kernel, 0), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Verdict != want || want == evaluator.Sanitizer && !strings.Contains(r.Reason, "guard pages") {
-			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
+		refused := r.Verdict == evaluator.Sanitizer
+		if refused != (found != "") || !strings.Contains(r.Reason, found) || !refused && r.Stage != evaluator.StageBenchmark {
+			t.Errorf("%s: %s at %s: %s; want %q", kernel, r.Verdict, r.Stage, r.Reason, found)
 		}
 	}
 }
