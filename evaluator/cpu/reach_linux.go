@@ -132,6 +132,9 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 		return e, err
 	}
 	small := h.problem.sanitize.shape.Name
+	if len(seen) == 0 {
+		return e, errors.New("the build does not tell which of its blocks run")
+	}
 	if len(unseen) == 0 {
 		e.Outcome, e.Detail = evaluator.Passed, fmt.Sprintf("whatever of its %d blocks runs at another shape runs at shape %s", len(seen), small)
 		return e, nil
