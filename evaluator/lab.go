@@ -310,9 +310,13 @@ type Peaks struct {
 	Cores      int
 }
 
-// A Profiler is a Lab that can read hardware counters.
+// Reach is the check of what sanitizers have not seen: [NotRun] when only other shapes
+// than theirs reach some code.
+const Reach = "reach of the sanitizers"
+
+// A Profiler is a Lab that looks more closely at finalists.
 type Profiler interface {
-	// Profile reads the counters of one launch; none when profiling is off. The
-	// device is not in use.
+	// Profile reads the hardware counters of one launch, or says which code no
+	// sanitizer has seen; nothing when that is off. The device is not in use.
 	Profile(ctx context.Context, a Artifact) ([]Evidence, error)
 }

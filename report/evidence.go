@@ -218,7 +218,13 @@ func (e *Evidence) sort() {
 	}
 	// The finals profile what they measured.
 	if f := e.finalist(); f != nil {
-		e.Profile = append(e.Profile, f.Evidence...)
+		for _, v := range f.Evidence {
+			if v.Check == evaluator.Reach {
+				e.Sanitizers = append(e.Sanitizers, v)
+			} else {
+				e.Profile = append(e.Profile, v)
+			}
+		}
 	}
 }
 

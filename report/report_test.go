@@ -906,6 +906,7 @@ func TestProfileBounds(t *testing.T) {
 		"evidence": []evaluator.Evidence{
 			{Check: "requires tensor pipe active", Outcome: evaluator.Failed, Value: 0.02, Limit: 0.1, AtLeast: true, Unit: "%", Detail: "0.02 %, at least 0.1 is required"},
 			{Check: "requires DRAM throughput", Outcome: evaluator.NotRun, Detail: "at least 1 is required: no permission"},
+			{Check: evaluator.Reach, Outcome: evaluator.NotRun, Detail: "kernel.c:12"},
 		},
 	}}})}
 	e, f := evidence(t, sub)
@@ -914,6 +915,9 @@ func TestProfileBounds(t *testing.T) {
 	}
 	if !slices.Contains(e.NotRun, "finals: requires DRAM throughput: at least 1 is required: no permission") {
 		t.Errorf("not run: %q", e.NotRun)
+	}
+	if !slices.Contains(e.NotRun, "finals: reach of the sanitizers: kernel.c:12") || e.Sanitizers[len(e.Sanitizers)-1].Check != evaluator.Reach {
+		t.Errorf("what no sanitizer has seen: not run %q, sanitizers %+v", e.NotRun, e.Sanitizers)
 	}
 	for _, want := range []string{"| requires tensor pipe active | failed | 0.02 % | at least 0.1 | 0.02 %, at least 0.1 is required |", why} {
 		if !strings.Contains(string(f["README.md"]), want) {

@@ -344,7 +344,7 @@ const judgeLines = 12
 func (f judgment) printFinals(w io.Writer) {
 	e := f.Finals.Entries[0]
 	for _, ev := range e.Evidence {
-		if ev.Outcome == evaluator.Failed {
+		if ev.Outcome != evaluator.Passed {
 			fmt.Fprintf(w, "  %-28s %s\n", ev.Check, evidenceText(ev))
 		}
 	}

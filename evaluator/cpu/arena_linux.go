@@ -53,18 +53,31 @@ func newLayout(buffers []placedBuffer) layout {
 	return l
 }
 
-// newGuardedLayout places each buffer between pages of its own: at the first byte
-// of a page or, atEnd, as near to the last as its alignment allows.
-func newGuardedLayout(buffers []placedBuffer, atEnd bool) layout {
+// A placing says where a buffer lies between two pages that nobody can access.
+type placing string
+
+// The placings: from the first byte of a page, up to the last one, and an element
+// behind the first, which is as badly aligned as a caller's buffer may be.
+const (
+	atBegin   placing = "with guard pages before the buffers"
+	atEnd     placing = "with guard pages behind the buffers"
+	unaligned placing = "with buffers aligned for their elements alone"
+)
+
+// newGuardedLayout places each buffer between pages of its own.
+func newGuardedLayout(buffers []placedBuffer, where placing) layout {
 	l := layout{buffers: slices.Clone(buffers)}
 	page := os.Getpagesize()
 	at := page
 	for i := range l.buffers {
 		b := &l.buffers[i]
 		b.offset = at
-		room := roundUp(b.bytes, page)
-		if atEnd {
-			b.offset += room - roundUp(b.bytes, 64)
+		room := roundUp(b.bytes+b.dtype.size(), page)
+		switch where {
+		case atEnd:
+			b.offset += room - b.bytes
+		case unaligned:
+			b.offset += b.dtype.size()
 		}
 		at += room + page
 	}

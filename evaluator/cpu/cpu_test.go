@@ -206,10 +206,64 @@ func TestSanitizers(t *testing.T) {
 	}
 }
 
+// TestOpenMP: the thread sanitizer takes OpenMP's own order for order, finds races beside
+// it, and is "not run" where it cannot be told of the order.
+func TestOpenMP(t *testing.T) {
+	if path, _ := findCompiler("auto"); strings.Contains(path, "clang") {
+		t.Skip("skipped: clang's library for OpenMP is another")
+	}
+	const region = `
+	static int64_t entered, left;
+	#pragma omp parallel num_threads(2)
+	{
+		#pragma omp critical
+		entered++;
+		#pragma omp for schedule(dynamic, 5)
+		for (int64_t i = 0; i < N; i++)
+			y[i] = factor * x[N - 1 - i];
+		#pragma omp for schedule(static)
+		for (int64_t i = 0; i < N; i++)
+			y[i] = factor * x[i];
+		DISORDER
+	}
+	left += entered;`
+	honest, race := strings.Replace(region, "DISORDER", "", 1), strings.Replace(region, "DISORDER", "left++;", 1)
+	tasks := `
+	#pragma omp parallel num_threads(2)
+	#pragma omp single
+	for (int64_t i = 0; i < N; i++) {
+		#pragma omp task
+		y[i] = factor * x[i];
+	}`
+	s := open(t, changed(t, "kernel.toml", `"-O2",`, `"-O2", "-fopenmp",`,
+		"scale.c.tmpl", "*(volatile int *)16 = 0;", honest,
+		"scale.c.tmpl", "y[N] = 1;", race,
+		"scale.c.tmpl", "exit(0);", tasks,
+	), quick(tsanName))
+	if slices.ContainsFunc(s.Describe().Tools, func(tool evaluator.Tool) bool { return tool.Name == tsanName && tool.Missing != "" }) {
+		t.Skip("skipped: the thread sanitizer does not work here")
+	}
+	for _, c := range []struct {
+		wrong, says string
+		outcome     evaluator.Check
+	}{
+		{"segfault", "no fault", evaluator.Passed},
+		{"zone", "data race", evaluator.Failed},
+		{"exit", "GOMP_task", evaluator.NotRun},
+	} {
+		r := s.evaluate(t, "WRONG", c.wrong, "THREADS", 2)
+		step, _ := r.Step(evaluator.StageSanitize)
+		i := slices.IndexFunc(step.Evidence, func(e evaluator.Evidence) bool { return e.Check == tsanName })
+		if i < 0 || step.Evidence[i].Outcome != c.outcome || !strings.Contains(step.Evidence[i].Detail, c.says) {
+			t.Errorf("%s: %s: %s; evidence %+v, want %s with %q", c.wrong, r.Verdict, r.Reason, step.Evidence, c.outcome, c.says)
+		}
+	}
+}
+
 // Every type of element, scalars of three types, a buffer that is read and
 // written.
 func TestMixedTypes(t *testing.T) {
-	s := open(t, load(t, "mixed"), quick())
+	s := open(t, load(t, "mixed"), quick("guards"))
 	for _, c := range []sin{
 		{"nothing", 0, evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"assign", 0, evaluator.Parity, evaluator.StageParity, "output sum"},

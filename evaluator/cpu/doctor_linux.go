@@ -105,7 +105,13 @@ func (h *lab) findTools(ctx context.Context) error {
 		}
 		h.tools = append(h.tools, t)
 	}
-	return nil
+	reach := reachFlavour()
+	if len(h.flavours) > 0 {
+		if h.harness[reach.name], h.reachless = h.tool.buildHarness(ctx, &reach, h.scratch); h.reachless == nil {
+			_, h.reachless = h.try(ctx, &reach)
+		}
+	}
+	return ctx.Err()
 }
 
 func runtimeHint(t *toolchain, packages string) string {

@@ -1,13 +1,18 @@
 package cpu
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
 	_ "embed" // for the harness's source
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +26,9 @@ var harnessSource string
 
 //go:embed native/jail.h
 var jailSource string
+
+//go:embed native/openmp.c
+var openMPSource string
 
 // A flavour is one way to build and run a candidate.
 type flavour struct {
@@ -172,6 +180,51 @@ func (f *flavour) compilation(src *kernels.Rendered, glueText string) compilatio
 		args = append(args, "-Wl,--no-undefined")
 	}
 	return compilation{files: files, args: args, frames: f.name == "clean"}
+}
+
+// orderedByOpenMP are the functions of libgomp that native/openmp.c annotates for the
+// thread sanitizer, and withoutOrder matches those that order nothing.
+var (
+	orderedByOpenMP = []string{
+		"GOMP_parallel", "GOMP_parallel_loop_dynamic", "GOMP_parallel_loop_guided",
+		"GOMP_parallel_loop_nonmonotonic_dynamic", "GOMP_parallel_loop_nonmonotonic_guided",
+		"GOMP_barrier", "GOMP_loop_end", "GOMP_critical_start", "GOMP_critical_end",
+		"GOMP_critical_name_start", "GOMP_critical_name_end", "GOMP_atomic_start", "GOMP_atomic_end",
+	}
+	withoutOrder = regexp.MustCompile(`^(GOMP_(single_start|loop_end_nowait|loop_(nonmonotonic_)?(dynamic|guided)_(start|next))|` +
+		`omp_(get_\w+|in_parallel))$`)
+	runtimeOfOpenMP = regexp.MustCompile(`^(GOMP_|GOACC_|__kmpc_|omp_)`)
+)
+
+// openMP says whether an object uses OpenMP, and names a function of its runtime of
+// whose order the thread sanitizer cannot be told, if it needs one.
+func openMP(object []byte) (used bool, unknown string, err error) {
+	f, err := elf.NewFile(bytes.NewReader(object))
+	if err != nil {
+		return false, "", err
+	}
+	symbols, err := f.DynamicSymbols()
+	if errors.Is(err, elf.ErrNoSymbols) {
+		err = nil
+	}
+	for _, s := range symbols {
+		if runtimeOfOpenMP.MatchString(s.Name) {
+			used = true
+			if !slices.Contains(orderedByOpenMP, s.Name) && !withoutOrder.MatchString(s.Name) {
+				unknown = s.Name
+			}
+		}
+	}
+	return used, unknown, err
+}
+
+// annotateOpenMP puts native/openmp.c between a candidate and libgomp.
+func (c *compilation) annotateOpenMP() {
+	c.files["evotune_openmp.c"] = openMPSource
+	c.args = append(c.args, "evotune_openmp.c")
+	for _, name := range orderedByOpenMP {
+		c.args = append(c.args, "-Wl,--wrap="+name)
+	}
 }
 
 // buildHarness compiles the harness for a flavour into dir and returns its

@@ -44,11 +44,13 @@ type lab struct {
 	tools    []evaluator.Tool
 	flavours []flavour // the sanitizers at work
 	harness  map[string]string
-	objdump  string
-	jobs     *semaphore.Weighted
-	desc     evaluator.Description
-	base     string // the part of every key that is the lab's
-	sandbox  bool
+	// reachless says why Profile does not work here.
+	reachless error
+	objdump   string
+	jobs      *semaphore.Weighted
+	desc      evaluator.Description
+	base      string // the part of every key that is the lab's
+	sandbox   bool
 
 	// baselineSource is what candidates are compared with, at every shape;
 	// baseline is what the compiler made of it.
@@ -217,7 +219,7 @@ func (h *lab) describe() {
 	h.desc = d
 	parts := []string{
 		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource),
+		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource, openMPSource),
 	}
 	for _, s := range h.problem.shapes() {
 		parts = append(parts, s.shape.Name, fmt.Sprint(s.dims))

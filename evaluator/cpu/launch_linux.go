@@ -55,12 +55,24 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	defer release()
 	if f.guards {
 		begin := time.Now()
-		found.Ran = "two launches of the timed object at every shape"
+		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"
 		found.Outputs, err = h.guardedRuns(ctx, f, c)
 		found.Elapsed = time.Since(begin)
 		return found, err
 	}
-	object, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
+	unit := f.compilation(&c.src, c.glue)
+	if tool == tsanName {
+		used, unknown, err := openMP(c.clean.Object)
+		switch {
+		case err != nil:
+			return found, fmt.Errorf("reading the compiler's output: %w", err)
+		case unknown != "":
+			return evaluator.Findings{NotRun: "OpenMP's library is not built for it, and it cannot be told what " + unknown + " orders"}, nil
+		case used:
+			unit.annotateOpenMP()
+		}
+	}
+	object, err := h.tool.compile(ctx, unit)
 	var refused *errCompile
 	switch {
 	case errors.As(err, &refused) && tool == memcheckName:
@@ -122,18 +134,17 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 	return outputs, p.log.Text(), err
 }
 
-// guardedRuns launches at every shape between guard pages, once with buffers that
-// begin behind one and once with buffers that end before one.
+// guardedRuns launches at every shape between guard pages, with every [placing].
 func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (outputs []evaluator.Output, err error) {
 	var shapes []*shapeData
-	var places []string
+	var places []placing
 	size := 0
 	for _, d := range h.problem.shapes() {
-		for _, atEnd := range []bool{true, false} {
+		for _, where := range []placing{atEnd, atBegin, unaligned} {
 			placed := *d
-			placed.layout = newGuardedLayout(d.layout.buffers, atEnd)
+			placed.layout = newGuardedLayout(d.layout.buffers, where)
 			shapes = append(shapes, &placed)
-			places = append(places, map[bool]string{true: "behind", false: "before"}[atEnd])
+			places = append(places, where)
 			size = max(size, placed.layout.stride)
 		}
 	}
@@ -155,7 +166,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (output
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 			var own *evaluator.Fault
 			if errors.As(err, &own) {
-				own.Reason = fmt.Sprintf("with guard pages %s the buffers of shape %s: %s", places[i], d.shape.Name, own.Reason)
+				own.Reason = fmt.Sprintf("%s, at shape %s: %s", places[i], d.shape.Name, own.Reason)
 			}
 			return outputs, err
 		}

@@ -43,23 +43,46 @@ func TestNothingRemembered(t *testing.T) {
 	}
 }
 
-// TestGuardPages judges the red team's kernels that read outside of buffers where
-// no sanitizer looks, and its honest kernels of that family.
+// TestGuardPages judges the red team's kernels that read outside of buffers, or take
+// them to be aligned, where no sanitizer looks, and its honest kernels of that family.
 func TestGuardPages(t *testing.T) {
 	longtest.Skip(t, "judges several candidates")
 	f := redFolders(t, "product")[0]
 	o := zooOptions(t)
 	o.Sanitizers = []string{"guards"}
 	ev := f.open(t, o)
-	for kernel, want := range map[string]evaluator.Verdict{
-		"read-past-end-large": evaluator.Sanitizer, "read-past-end-asm": evaluator.Sanitizer,
-		"honest-masked-tail": evaluator.Correct, "honest-large-frame": evaluator.Correct,
+	for kernel, found := range map[string]string{
+		"read-past-end-large": "with guard pages behind the buffers, at shape odd",
+		"read-past-end-asm":   "with guard pages behind the buffers",
+		"aligned-large":       "with buffers aligned for their elements alone, at shape square",
+		"honest-masked-tail":  "", "honest-large-frame": "", "honest-aligned-tail": "",
 	} {
 		r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 0, false), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Verdict != want || want == evaluator.Sanitizer && !strings.Contains(r.Reason, "guard pages") {
+		refused := r.Verdict == evaluator.Sanitizer
+		if refused != (found != "") || !strings.Contains(r.Reason, found) || !refused && r.Stage != evaluator.StageBenchmark {
+			t.Errorf("%s: %s at %s: %s; want %q", kernel, r.Verdict, r.Stage, r.Reason, found)
+		}
+	}
+}
+
+// TestHonestThroughTools: honest kernels that a tool cannot handle are not refused.
+func TestHonestThroughTools(t *testing.T) {
+	longtest.Skip(t, "judges candidates with every tool")
+	f := redFolders(t, "product")[0]
+	ev := f.open(t, zooOptions(t))
+	for _, kernel := range []string{"honest-openmp", "honest-large-frame"} {
+		r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 0, false), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, _ := r.Step(evaluator.StageSanitize)
+		for _, e := range step.Evidence {
+			t.Logf("%s: %s %s %s", kernel, e.Check, e.Outcome, e.Detail)
+		}
+		if r.Stage != evaluator.StageBenchmark || r.Verdict != evaluator.Correct && r.Verdict != evaluator.Infrastructure {
 			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
 		}
 	}

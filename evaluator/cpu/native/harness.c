@@ -86,6 +86,21 @@ static union {
 	           MAX_BUFFERS * sizeof(struct buffer) + (MAX_DIMS + MAX_SCALARS) * 8];
 } packet;
 
+#ifdef REACH
+
+static uintptr_t object_base;
+
+/* Called where a block of a candidate begins that was compiled for it: a byte for each
+ * address of its object lies behind the buffers. */
+void __sanitizer_cov_trace_pc(void)
+{
+	const uintptr_t at = (uintptr_t)__builtin_return_address(0) - object_base;
+	if (object_base && at < arena_bytes - stride)
+		arena[stride + at] = 1;
+}
+
+#endif
+
 static void answer(uint32_t kind, uint64_t elapsed, uint64_t value, uint32_t launches,
                    uint32_t error, const char *text)
 {
@@ -301,6 +316,12 @@ int main(int argc, char **argv)
 			if (!symbol)
 				fail(dlerror(), ENOEXEC);
 			memcpy(&call, &symbol, sizeof call);
+#ifdef REACH
+			Dl_info info;
+			if (!dladdr(symbol, &info))
+				fail("where the candidate lies", ENOEXEC);
+			object_base = (uintptr_t)info.dli_fbase;
+#endif
 			/* Sanitizers read it again for their reports. */
 			if (!on_heap)
 				close(OBJECT);

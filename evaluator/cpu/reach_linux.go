@@ -1,0 +1,220 @@
+package cpu
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+)
+
+// reachFlavour is optimised as the sanitizers' builds are, and tells which of its blocks run.
+func reachFlavour() flavour {
+	return flavour{
+		name: "reach", args: []string{"-O1", "-g", "-fsanitize-coverage=trace-pc"}, harness: []string{"-DREACH", "-rdynamic"},
+		flags: sanitizableFlags, sandbox: true, limits: true,
+	}
+}
+
+// Profile implements [evaluator.Profiler]. It says which code of a candidate no
+// sanitizer has seen, since only other shapes than the sanitizers' reach it.
+func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evaluator.Evidence, error) {
+	c, err := handle(artifact)
+	if err != nil {
+		return nil, err
+	}
+	built := slices.ContainsFunc(h.flavours, func(f flavour) bool { return !f.guards })
+	if !built || artifact.Unsupported[h.problem.sanitize.shape.Name] != "" {
+		return nil, nil // they are "not run" all the same
+	}
+	ctx, leave, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	release, err := h.share(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	e, err := h.reach(ctx, c, artifact.Unsupported)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		h.log.Warn("what sanitizers reached is not known", "error", err)
+		e.Outcome, e.Detail = evaluator.NotRun, plain.Line(err.Error())
+	}
+	e.Check = evaluator.Reach
+	return []evaluator.Evidence{e}, nil
+}
+
+// reach launches at every shape and compares the blocks that ran.
+func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]string) (e evaluator.Evidence, err error) {
+	f := reachFlavour()
+	if h.reachless != nil {
+		return e, h.reachless
+	}
+	out, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
+	if err != nil {
+		return e, err
+	}
+	object, err := elf.NewFile(bytes.NewReader(out.Object))
+	if err != nil {
+		return e, err
+	}
+	code, largest := 0, 0
+	for _, p := range object.Progs {
+		if p.Type == elf.PT_LOAD {
+			code = max(code, int(p.Vaddr+p.Memsz))
+		}
+	}
+	for _, d := range h.problem.shapes() {
+		largest = max(largest, d.layout.stride)
+	}
+	a, err := newArena(largest + code)
+	if err != nil {
+		return e, err
+	}
+	defer a.close()
+	p, err := h.start(ctx, &f, out.Object, a, nil, c.src.Threads)
+	if err != nil {
+		return e, err
+	}
+	defer p.kill()
+	seen, unseen := map[int]bool{}, map[int]bool{}
+	var shapes []string
+	for _, d := range h.problem.shapes() {
+		if unsupported[d.shape.Name] != "" {
+			continue
+		}
+		ran := a.mem[d.layout.stride:]
+		clear(ran)
+		if err := p.setShape(d, 0); err != nil {
+			return e, err
+		}
+		contents := variants
+		if slices.Contains(h.problem.tune, d) {
+			contents = 1
+		}
+		for v := range contents {
+			d.load(a, v)
+			if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
+				return e, fmt.Errorf("at shape %s: %w", d.shape.Name, err)
+			}
+		}
+		more := false
+		for at, byte := range ran {
+			switch {
+			case byte == 0 || seen[at]:
+			case d == h.problem.sanitize:
+				seen[at] = true
+			default:
+				more = more || !unseen[at]
+				unseen[at] = true
+			}
+		}
+		if more {
+			shapes = append(shapes, d.shape.Name)
+		}
+	}
+	if err := p.quit(h.options.Timeout); err != nil {
+		return e, err
+	}
+	small := h.problem.sanitize.shape.Name
+	if len(seen) == 0 {
+		return e, errors.New("the build does not tell which of its blocks run")
+	}
+	if len(unseen) == 0 {
+		e.Outcome, e.Detail = evaluator.Passed, fmt.Sprintf("whatever of its %d blocks runs at another shape runs at shape %s", len(seen), small)
+		return e, nil
+	}
+	lines, err := linesOf(object, unseen)
+	e.Outcome = evaluator.NotRun
+	e.Detail = fmt.Sprintf("%d of %d blocks run at shape %s and not at shape %s: %s",
+		len(unseen), len(seen)+len(unseen), strings.Join(shapes, ", "), small, lines)
+	return e, err
+}
+
+// mostLines bounds how many places linesOf names.
+const mostLines = 12
+
+// linesOf names the lines of code addresses behind calls, as in "kernel.c:12-15,40".
+func linesOf(object *elf.File, calls map[int]bool) (string, error) {
+	info, err := object.DWARF()
+	if err != nil {
+		return "", err
+	}
+	type row struct {
+		address uint64
+		file    string
+		line    int
+	}
+	var table []row
+	for r := info.Reader(); ; r.SkipChildren() {
+		unit, err := r.Next()
+		if err != nil || unit == nil {
+			if err != nil {
+				return "", err
+			}
+			break
+		}
+		lines, err := info.LineReader(unit)
+		if err != nil {
+			return "", err
+		}
+		for lines != nil {
+			var l dwarf.LineEntry
+			if err := lines.Next(&l); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return "", err
+			}
+			if !l.EndSequence && l.File != nil {
+				table = append(table, row{l.Address, path.Base(l.File.Name), l.Line})
+			}
+		}
+	}
+	slices.SortStableFunc(table, func(a, b row) int { return cmp.Compare(a.address, b.address) })
+	byFile := map[string][]int{}
+	for at := range calls {
+		i, _ := slices.BinarySearchFunc(table, uint64(at), func(r row, at uint64) int { return cmp.Compare(r.address, at) })
+		if i--; i >= 0 {
+			byFile[table[i].file] = append(byFile[table[i].file], table[i].line)
+		}
+	}
+	var places []string
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		lines := byFile[file]
+		slices.Sort(lines)
+		lines = slices.Compact(lines)
+		for i, first := 0, 0; i < len(lines); i++ {
+			if i+1 < len(lines) && lines[i+1] == lines[i]+1 {
+				continue
+			}
+			place := fmt.Sprint(lines[first])
+			if first < i {
+				place += fmt.Sprintf("-%d", lines[i])
+			}
+			if first == 0 {
+				place = file + ":" + place
+			}
+			places = append(places, place)
+			first = i + 1
+		}
+	}
+	if more := len(places) - mostLines; more > 0 {
+		places = append(places[:mostLines], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(places, ", "), nil
+}
