@@ -160,6 +160,7 @@ func TestVerdicts(t *testing.T) {
 		{"threads", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Threads = 2 }) }, StageParity, Launch, odd + "left threads running: 2 where its definition declares 1", "parity odd seed 2"},
 		{"crash", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Reason: "SIGSEGV"}) }, StageParity, Launch, tuned + "SIGSEGV", "parity main seed 1"},
 		{"hang", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Hang: true, Reason: "no answer"}) }, StageParity, Timeout, tuned + "no answer", "parity main seed 1"},
+		{"write to an input", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Wrote: true, Reason: "wrote to x"}) }, StageParity, Parity, tuned + "wrote to x", "parity main seed 1"},
 		{"lost, always", func(_ *scriptedLab, a *actor) { a.compare = comparing(lost) }, StageParity, Launch, tuned + "the process that ran it died, twice: killed", "parity main seed 1"},
 		{"load", func(_ *scriptedLab, a *actor) {
 			a.open = func(Purpose) error { return &Fault{Reason: "undefined symbol"} }
@@ -204,6 +205,9 @@ func TestVerdicts(t *testing.T) {
 		{"crash while timed", func(_ *scriptedLab, a *actor) {
 			a.fault = func(Purpose, SampleRequest) error { return &Fault{Reason: "SIGBUS"} }
 		}, StageBenchmark, Launch, "benchmark main: SIGBUS", "benchmark main"},
+		{"write to an input while timed", func(_ *scriptedLab, a *actor) {
+			a.fault = func(Purpose, SampleRequest) error { return &Fault{Wrote: true, Reason: "wrote to x"} }
+		}, StageBenchmark, Parity, "benchmark main: wrote to x", "benchmark main"},
 		{"hang while timed", func(_ *scriptedLab, a *actor) {
 			a.fault = func(_ Purpose, r SampleRequest) error {
 				if r.Last {

@@ -141,6 +141,9 @@ type Fault struct {
 	// Hang says that it did not answer in time; else it crashed, exited, was
 	// killed by a limit, or did what is refused to candidates.
 	Hang bool
+	// Wrote says that it wrote to an input, or beside one, where it may only read:
+	// as wrong as a wrong answer.
+	Wrote bool
 	// Reason is one line; Log is what it wrote.
 	Reason string
 	Log    string

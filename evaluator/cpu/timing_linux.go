@@ -39,10 +39,11 @@ type timingState struct {
 
 // A placement is where the sets of a shape lie in an arena, and what they hold.
 type placement struct {
-	base, sets int
-	next       int      // the set whose turn it is
-	seeds      []uint64 // of each set's contents
-	used       []uint32 // the sets whose contents a candidate has seen
+	base  span
+	sets  int
+	next  int      // the set whose turn it is
+	seeds []uint64 // of each set's contents
+	used  []uint32 // the sets whose contents a candidate has seen
 }
 
 // turn gives the next n sets, and use says that so many of them were used.
@@ -67,7 +68,7 @@ func rotation(d *shapeData, shapes int) int {
 		bytes = d.outBytes
 	}
 	want := int(math.Ceil(2.5 * float64(lastLevelBytes()) / float64(bytes)))
-	room := rotationBudget / shapes / d.layout.stride
+	room := rotationBudget / shapes / (d.layout.stride[writable] + d.layout.stride[readOnly])
 	return min(max(min(want, room), variants), maxLaunches)
 }
 
@@ -80,11 +81,13 @@ func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
 		}
 		t.tables = append(t.tables, newTable(q.data[b], q.dtypes[b]))
 	}
-	at := 0
+	var at span
 	for _, d := range shapes {
 		sets := rotation(d, len(shapes))
 		t.places[d] = &placement{base: at, sets: sets, next: rand.IntN(sets), seeds: make([]uint64, sets)}
-		at += roundUp(sets*d.layout.stride, 4096)
+		for z := range at {
+			at[z] += roundUp(sets*d.layout.stride[z], 4096)
+		}
 	}
 	var err error
 	if t.ours, err = newArena(at); err != nil {
@@ -145,9 +148,11 @@ func (t *timingState) dropBaseline() {
 // before is in a cache any more.
 func (t *timingState) flush() {
 	sum := byte(0)
-	n := min(len(t.theirs.mem), int(3*lastLevelBytes()))
-	for i := 0; i < n; i += 64 {
-		sum += t.theirs.mem[i]
+	for _, mem := range t.theirs.mem {
+		n := min(len(mem), int(3*lastLevelBytes()))
+		for i := 0; i < n; i += 64 {
+			sum += mem[i]
+		}
 	}
 	runtime.KeepAlive(sum) // the reads must not be left out
 }
@@ -249,18 +254,6 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 	return nil
 }
 
-// lookAtInputs says whether inputs of these sets still hold what they were given,
-// which is what the baseline's hold.
-func (c *contender) lookAtInputs(left *evaluator.Observation, sets []uint32) {
-	for _, s := range sets {
-		if left.InputChanged == "" {
-			left.InputChanged = c.d.inputChanged(c.a, c.place.base, int(s), func(b int) []byte {
-				return c.t.theirs.buffer(&c.d.layout, c.place.base, int(s), b)
-			})
-		}
-	}
-}
-
 // lookAtAll looks at everything that the candidate could have changed at this
 // shape.
 func (c *contender) lookAtAll(base *contender, left *evaluator.Observation) error {
@@ -269,15 +262,13 @@ func (c *contender) lookAtAll(base *contender, left *evaluator.Observation) erro
 	return err
 }
 
-// lookAround looks at the guards and the inputs of all sets.
+// lookAround looks at the guards of all sets.
 func (c *contender) lookAround(left *evaluator.Observation) {
-	sets := c.place.turn(c.place.sets)
-	for _, s := range sets {
+	for s := range c.place.sets {
 		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, int(s))
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
 		}
 	}
-	c.lookAtInputs(left, sets)
 }
 
 // calibrate chooses the size of the batches. It ends with a warm-up.
@@ -337,7 +328,7 @@ func (c *contender) want(ns float64) int {
 func (c *contender) spoilt() bool {
 	var left evaluator.Observation
 	c.lookAround(&left)
-	return left.Guard != "" || left.InputChanged != ""
+	return left.Guard != ""
 }
 
 // calibrations is how often the size of a batch is tried at most.
