@@ -73,6 +73,9 @@ func TestEvidence(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if pools := r.Timings[0].Pools; !slices.Equal(pools, []string{"pool 1"}) {
+		t.Errorf("timed on contents of %q", pools)
+	}
 	if l.open != 0 {
 		t.Errorf("%d sessions are still open", l.open)
 	}

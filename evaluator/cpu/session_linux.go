@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type session struct {
 	at      *shapeData   // what the processes know of
 	base    *contender
 	seen    *usage
+	pool    string // of the contents that are launched on
 
 	ctx    context.Context // the life of the processes
 	cancel context.CancelFunc
@@ -311,6 +313,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	if err := s.prepare(r); err != nil {
 		return out, err
 	}
+	out.Pool = s.pool
 	out.Series = make([]evaluator.Series, len(s.entries))
 	several := len(s.entries) > 1
 	for _, e := range s.entries {
@@ -387,6 +390,10 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 		return nil
 	}
 	s.at = nil
+	if s.pool == "" {
+		s.pool = cmp.Or(r.Pool, newPool())
+		s.state.draw(s.pool)
+	}
 	if s.base, err = s.h.contendBaseline(s.state, d, r); err != nil {
 		return err
 	}

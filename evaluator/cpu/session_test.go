@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +264,70 @@ func TestSampleSession(t *testing.T) {
 		}
 		if b.timing.dirty {
 			t.Error("all memory was looked at, and is filled again")
+		}
+	}
+}
+
+// Contents come in one order, which the pool alone decides, however many launches a
+// batch has; and every session has a pool of its own, unless one is asked for.
+func TestPools(t *testing.T) {
+	b := openBare(t)
+	state, err := newTimingState(b.problem, b.problem.tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.close()
+	d := state.shapes[0]
+	p := state.places[d]
+	launched := func(pool string, batch int) (all []byte) {
+		state.draw(pool)
+		for len(all) < 2*p.sets*8 { // each set has its turn twice
+			state.refresh(d)
+			for _, set := range p.turn(batch) {
+				for _, a := range []*arena{state.ours, state.theirs} {
+					all = append(all, a.buffer(&d.layout, p.base, int(set), 0)[:4]...)
+				}
+			}
+			p.use(batch)
+		}
+		return all[:2*p.sets*8]
+	}
+	first := launched("a", 1)
+	if !bytes.Equal(launched("a", 7), first) {
+		t.Error("the same pool gives other contents")
+	}
+	if bytes.Equal(launched("b", 1), first) {
+		t.Error("another pool gives the same contents")
+	}
+
+	a := b.build("nothing", 1)
+	seen := map[string]bool{}
+	for _, pool := range []string{"", "", "asked for"} {
+		s := b.open(evaluator.ForTiming, a)
+		r := b.request(2, false)
+		r.Pool = pool
+		got, err := s.Sample(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[got.Pool] || len(got.Pool) < 9 || pool != "" && got.Pool != pool {
+			t.Errorf("asked for pool %q, got %q after %v", pool, got.Pool, seen)
+		}
+		seen[got.Pool] = true
+		held := slices.Clone(b.timing.places[b.timing.shapes[0]].seeds)
+		b.timing.draw(got.Pool)
+		var known []uint64
+		for range 100 * len(held) {
+			known = append(known, b.timing.places[b.timing.shapes[0]].pool.Uint64())
+		}
+		for set, seed := range held {
+			if !slices.Contains(known, seed) {
+				t.Errorf("pool %q: set %d has contents of elsewhere", pool, set)
+				break
+			}
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	crypto "crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -22,6 +24,7 @@ const (
 
 // A timingState is memory that is timed in, and the process of the baseline.
 type timingState struct {
+	q      *problem
 	shapes []*shapeData
 	places map[*shapeData]*placement
 	tables []table     // by buffer, where contents come from
@@ -41,9 +44,10 @@ type timingState struct {
 type placement struct {
 	base  span
 	sets  int
-	next  int      // the set whose turn it is
-	seeds []uint64 // of each set's contents
-	used  []uint32 // the sets whose contents a candidate has seen
+	next  int           // the set whose turn it is
+	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
+	seeds []uint64      // of each set's contents
+	used  []uint32      // the sets whose contents a candidate has seen
 }
 
 // turn gives the next n sets, and use says that so many of them were used.
@@ -72,14 +76,11 @@ func rotation(d *shapeData, shapes int) int {
 	return min(max(min(want, room), variants), maxLaunches)
 }
 
+// newTimingState makes memory for shapes. It has contents when they were drawn.
 func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
-	t := &timingState{shapes: shapes, places: map[*shapeData]*placement{}, values: make([][]float64, len(q.roles))}
-	for b, role := range q.roles {
-		if role == roleOut {
-			t.tables = append(t.tables, table{})
-			continue
-		}
-		t.tables = append(t.tables, newTable(q.data[b], q.dtypes[b]))
+	t := &timingState{
+		q: q, shapes: shapes, places: map[*shapeData]*placement{},
+		tables: make([]table, len(q.roles)), values: make([][]float64, len(q.roles)),
 	}
 	var at span
 	for _, d := range shapes {
@@ -100,6 +101,26 @@ func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
 	t.fill(t.ours)
 	t.fill(t.theirs)
 	return t, nil
+}
+
+// newPool draws the seed of a pool of contents, which nobody can foresee.
+func newPool() string { return crypto.Text() }
+
+// draw has all contents come from a pool from now on, from its beginning. Whoever
+// sees contents learns nothing of those that follow: the generator is a cryptographic
+// one.
+func (t *timingState) draw(pool string) {
+	from := func(of string) *rand.ChaCha8 { return rand.NewChaCha8(sha256.Sum256([]byte(pool + " " + of))) }
+	tables := from("tables")
+	for b, role := range t.q.roles {
+		if role != roleOut {
+			t.tables[b] = newTable(t.q.data[b], t.q.dtypes[b], tables.Uint64())
+		}
+	}
+	for _, d := range t.shapes {
+		p := t.places[d]
+		p.pool, p.used = from("shape "+d.shape.Name), p.turn(p.sets)
+	}
 }
 
 // fill puts guards around every set and, before they are used, contents into it.
