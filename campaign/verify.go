@@ -37,6 +37,16 @@ func (r Record) reference() (timings []evaluator.Timing, fitness, factor float64
 	return r.Result.Timings, r.Result.Fitness, 1
 }
 
+// Pools are the contents of the measurement to compare with, for [evaluator.Plan];
+// empty where they were not kept.
+func (r Record) Pools() []string {
+	timings, _, _ := r.reference()
+	if len(timings) == 0 {
+		return nil
+	}
+	return timings[0].Pools
+}
+
 // A Verification compares a stored result with one made again.
 type Verification struct {
 	Stored evaluator.Result `json:"stored"`
@@ -57,6 +67,8 @@ type Verification struct {
 	SameSource bool `json:"same_source"`
 	SameBinary bool `json:"same_binary"`
 	SameKey    bool `json:"same_key"`
+	// SameContents: the time was measured on the stored measurement's contents.
+	SameContents bool `json:"same_contents"`
 	// Change is (time again / time stored) - 1, each time relative to the
 	// baseline that was measured beside it, of the newest measurement; 0 unless both
 	// are correct.
@@ -135,6 +147,10 @@ func Verify(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, r Reco
 		now, then := alike(fresh.Timings, timings)
 		for i := range then {
 			then[i] *= factor
+		}
+		v.SameContents = len(fresh.Timings[0].Pools) > 0
+		for _, pool := range fresh.Timings[0].Pools {
+			v.SameContents = v.SameContents && slices.Contains(r.Pools(), pool)
 		}
 		test := evaluator.Compare(now, then)
 		v.Test = &test

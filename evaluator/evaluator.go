@@ -242,6 +242,9 @@ type Timing struct {
 	Discarded int `json:"discarded,omitempty"`
 	// Conditions is what else the machine did while this was measured.
 	Conditions *Conditions `json:"conditions,omitempty"`
+	// Pools are the seeds of the contents that were launched on, one for each set of
+	// processes. They are drawn in secret for each, and no part of a result's key.
+	Pools []string `json:"pools,omitempty"`
 }
 
 // Conditions is what a machine did besides the work that it was given. A field
@@ -337,6 +340,9 @@ type Plan struct {
 	Samples       int
 	SampleTime    time.Duration
 	FinalsSamples int
+	// Pools, as in Timing, has the timings launch on contents that were drawn before;
+	// empty draws new ones.
+	Pools []string
 	// Debug judges candidates, and not the baseline, in the debug flavour:
 	// compiled without optimisation, with debugging information and with their
 	// asserts alive. Nothing is asked of the binary, the sanitizers look at what

@@ -131,7 +131,7 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 		if len(alive) == 0 {
 			return nil
 		}
-		err := j.duelOnce(ctx, alive)
+		err := j.duelOnce(ctx, alive, n)
 		var gone *Lost
 		var own *Fault
 		switch {
@@ -163,7 +163,7 @@ func (j *judge) alone(ctx context.Context, c *contender) error {
 	kept := c.tallies
 	err := j.twice(ctx, func(time.Duration) error {
 		c.tallies = map[string]*tally{}
-		if err := j.duelOnce(ctx, []*contender{c}); !errors.Is(err, errAgain) {
+		if err := j.duelOnce(ctx, []*contender{c}, 0); !errors.Is(err, errAgain) {
 			return err
 		}
 		return nil
@@ -176,9 +176,9 @@ func (j *judge) alone(ctx context.Context, c *contender) error {
 	return err
 }
 
-// duelOnce plays one set of processes' part of the rounds. What a set that was
+// duelOnce plays the part of the rounds of one set of processes, number set. What a set that was
 // lost has measured does not count.
-func (j *judge) duelOnce(ctx context.Context, alive []*contender) (err error) {
+func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err error) {
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
 		artifacts[i] = c.Artifact
@@ -221,7 +221,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender) (err error) {
 		if !anybody {
 			continue
 		}
-		faults, err := j.playShape(ctx, s, shape, alive, tallies, rounds)
+		faults, err := j.playShape(ctx, s, shape, alive, tallies, rounds, set)
 		if err != nil {
 			fell = fell || faults > 0
 			return err
@@ -247,9 +247,9 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender) (err error) {
 
 // playShape plays the rounds at one shape and says how many contenders were
 // lost. A disturbed measurement takes more rounds, until enough pairs count.
-func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, alive []*contender, tallies []*tally, rounds int) (faults int, err error) {
+func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, alive []*contender, tallies []*tally, rounds, set int) (faults int, err error) {
 	take := func(n int, last bool) error {
-		got, err := s.Sample(ctx, j.request(shape, n, last))
+		got, err := s.Sample(ctx, j.request(shape, n, last, set))
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 				faults++
 				continue
 			}
-			t.add(series, got.Conditions)
+			t.add(series, got)
 			if o := j.judgeAfter(t); o.Verdict != "" {
 				alive[i].lose(o)
 			}

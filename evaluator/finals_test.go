@@ -65,6 +65,11 @@ func TestFinalsCalm(t *testing.T) {
 		t.Errorf("winner %d, against the baseline %+v, against the runner-up %+v", f.Winner, f.VsBaseline, f.VsRunnerUp)
 	}
 	for i, e := range f.Entries {
+		for _, tm := range slices.Concat(e.Timings, e.HeldOut) {
+			if want := []string{"pool 1", "pool 2", "pool 3"}; !slices.Equal(tm.Pools, want) {
+				t.Errorf("entry %d, %s: contents of %q, want %q", i, tm.Shape, tm.Pools, want)
+			}
+		}
 		if len(e.Timings) != 2 || len(e.HeldOut) != 1 || e.HeldOut[0].Shape != "odd" {
 			t.Errorf("entry %d has %d timings and %d at held-out shapes", i, len(e.Timings), len(e.HeldOut))
 		}
@@ -100,6 +105,18 @@ func TestFinalsCalm(t *testing.T) {
 }
 
 // Who fails is out, with its verdict, and the others go on.
+// Contents that are asked for are those of the sets of processes, in turn.
+func TestFinalsPools(t *testing.T) {
+	p := labPlan()
+	p.Pools = []string{"x", "y"}
+	f, _ := finals(t, contest(80e3, 60e3), p)
+	for i, e := range f.Entries {
+		if want := []string{"x", "y", "x"}; !slices.Equal(e.Timings[0].Pools, want) {
+			t.Errorf("entry %d: contents of %q, want %q", i, e.Timings[0].Pools, want)
+		}
+	}
+}
+
 func TestFinalsFaults(t *testing.T) {
 	in := func(n int, f func(n int) error) func(Purpose, SampleRequest) error {
 		calls := 0

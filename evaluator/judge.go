@@ -218,8 +218,11 @@ func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 		return Outcome{Evidence: evidence}, err
 	}
 	verdict := Launch
-	if f.Hang {
+	switch {
+	case f.Hang:
 		verdict = Timeout
+	case f.Wrote:
+		verdict = Parity
 	}
 	out := failed(verdict, check, f.Reason, evidence...)
 	if text := strings.TrimSpace(f.Log); text != "" {

@@ -73,6 +73,9 @@ func TestEvidence(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if pools := r.Timings[0].Pools; !slices.Equal(pools, []string{"pool 1"}) {
+		t.Errorf("timed on contents of %q", pools)
+	}
 	if l.open != 0 {
 		t.Errorf("%d sessions are still open", l.open)
 	}
@@ -160,6 +163,7 @@ func TestVerdicts(t *testing.T) {
 		{"threads", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Threads = 2 }) }, StageParity, Launch, odd + "left threads running: 2 where its definition declares 1", "parity odd seed 2"},
 		{"crash", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Reason: "SIGSEGV"}) }, StageParity, Launch, tuned + "SIGSEGV", "parity main seed 1"},
 		{"hang", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Hang: true, Reason: "no answer"}) }, StageParity, Timeout, tuned + "no answer", "parity main seed 1"},
+		{"write to an input", func(_ *scriptedLab, a *actor) { a.compare = comparing(&Fault{Wrote: true, Reason: "wrote to x"}) }, StageParity, Parity, tuned + "wrote to x", "parity main seed 1"},
 		{"lost, always", func(_ *scriptedLab, a *actor) { a.compare = comparing(lost) }, StageParity, Launch, tuned + "the process that ran it died, twice: killed", "parity main seed 1"},
 		{"load", func(_ *scriptedLab, a *actor) {
 			a.open = func(Purpose) error { return &Fault{Reason: "undefined symbol"} }
@@ -204,6 +208,9 @@ func TestVerdicts(t *testing.T) {
 		{"crash while timed", func(_ *scriptedLab, a *actor) {
 			a.fault = func(Purpose, SampleRequest) error { return &Fault{Reason: "SIGBUS"} }
 		}, StageBenchmark, Launch, "benchmark main: SIGBUS", "benchmark main"},
+		{"write to an input while timed", func(_ *scriptedLab, a *actor) {
+			a.fault = func(Purpose, SampleRequest) error { return &Fault{Wrote: true, Reason: "wrote to x"} }
+		}, StageBenchmark, Parity, "benchmark main: wrote to x", "benchmark main"},
 		{"hang while timed", func(_ *scriptedLab, a *actor) {
 			a.fault = func(_ Purpose, r SampleRequest) error {
 				if r.Last {

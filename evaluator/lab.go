@@ -103,6 +103,9 @@ type SampleRequest struct {
 	// Last asks for a comparison of all that the launches left behind. A lab
 	// that needs launches for it takes one round more than Rounds.
 	Last bool
+	// Pool asks for the contents of an earlier session, as in Sampled. It is the same
+	// in all requests of a session.
+	Pool string
 }
 
 // An Artifact is a compiled candidate or baseline.
@@ -141,6 +144,9 @@ type Fault struct {
 	// Hang says that it did not answer in time; else it crashed, exited, was
 	// killed by a limit, or did what is refused to candidates.
 	Hang bool
+	// Wrote says that it wrote to an input, or beside one, where it may only read:
+	// as wrong as a wrong answer.
+	Wrote bool
 	// Reason is one line; Log is what it wrote.
 	Reason string
 	Log    string
@@ -263,6 +269,10 @@ type Sampled struct {
 	Series []Series
 	// Conditions is what else happened meanwhile.
 	Conditions Conditions
+	// Pool is the seed of the contents that the session launches on: drawn in secret,
+	// and known to no candidate while it runs. Empty where the lab cannot draw them
+	// again.
+	Pool string
 }
 
 // A Series is one contender's readings. Entry i of Readings and of Baseline

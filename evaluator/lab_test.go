@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,6 +237,7 @@ type scriptedLab struct {
 	log        []string // the calls
 	asked      int      // rounds
 	open       int
+	drawn      int // pools of contents
 }
 
 func (l *scriptedLab) note(format string, args ...any) {
@@ -370,6 +372,7 @@ type scriptedSession struct {
 	purpose   Purpose
 	artifacts []Artifact
 	gone      map[int]bool
+	pool      string
 }
 
 func (s *scriptedSession) Compare(_ context.Context, r CompareRequest) (Observation, error) {
@@ -402,7 +405,11 @@ func (s *scriptedSession) Sample(_ context.Context, r SampleRequest) (Sampled, e
 	if b == nil {
 		b = l.baseline[""]
 	}
-	out := Sampled{Conditions: Conditions{Disturbed: l.weather.say}}
+	if s.pool == "" {
+		l.drawn++
+		s.pool = cmp.Or(r.Pool, fmt.Sprintf("pool %d", l.drawn))
+	}
+	out := Sampled{Conditions: Conditions{Disturbed: l.weather.say}, Pool: s.pool}
 	took := 0.0
 	for i, art := range s.artifacts {
 		a := art.Handle.(*actor)

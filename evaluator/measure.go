@@ -27,6 +27,7 @@ type tally struct {
 	after    Observation
 	latency  []float64
 	seen     Conditions
+	pools    []string
 }
 
 // A pair is a reading of the candidate and the one of the baseline beside it.
@@ -44,17 +45,21 @@ func (t *tally) merge(u *tally) {
 	t.seen.merge(u.seen)
 	t.seen.WaitedNS += u.seen.WaitedNS
 	t.seen.Preempted += u.seen.Preempted
+	t.pools = append(t.pools, u.pools...)
 }
 
-// add takes what a session has sampled.
-func (t *tally) add(s Series, c Conditions) {
+// add takes what a session has sampled of a contender.
+func (t *tally) add(s Series, of Sampled) {
+	if of.Pool != "" && !slices.Contains(t.pools, of.Pool) {
+		t.pools = append(t.pools, of.Pool)
+	}
 	for i := range min(len(s.Readings), len(s.Baseline)) {
 		t.pairs = append(t.pairs, pair{s.Readings[i], s.Baseline[i], max(s.Batch, 1), max(s.BaselineBatch, 1)})
 	}
 	t.sets = max(t.sets, s.Sets)
 	t.after.merge(s.After)
 	t.latency = append(t.latency, s.LatencyNS...)
-	t.seen.merge(c)
+	t.seen.merge(of.Conditions)
 	for i := range min(len(s.Readings), len(s.Baseline)) {
 		for _, r := range []Reading{s.Readings[i], s.Baseline[i]} {
 			t.seen.WaitedNS += r.WaitedNS
@@ -441,7 +446,7 @@ func (t *tally) timing(stopped string, floor float64) Timing {
 	out := NewTiming(t.shape.Name, c.samples, c.baseline, batch, base)
 	out.Stopped, out.FloorNS, out.Discarded = stopped, floor, c.dropped
 	seen := t.seen
-	out.Conditions = &seen
+	out.Conditions, out.Pools = &seen, t.pools
 	return out
 }
 
@@ -581,14 +586,18 @@ func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 	return &tally{rules: j.rules, patience: 1, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
 }
 
-// request asks for rounds at a shape.
-func (j *judge) request(shape kernels.Shape, rounds int, last bool) SampleRequest {
-	return SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last}
+// request asks for rounds at a shape of a set of processes: 0, 1, ...
+func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
+	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last}
+	if n := len(j.plan.Pools); n > 0 {
+		r.Pool = j.plan.Pools[set%n]
+	}
+	return r
 }
 
 // sample takes rounds of the only contender of a session.
 func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, last bool) error {
-	r := j.request(t.shape, rounds, last)
+	r := j.request(t.shape, rounds, last, 0)
 	r.Limit *= t.patience
 	got, err := s.Sample(ctx, r)
 	switch {
@@ -599,7 +608,7 @@ func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, las
 	case got.Series[0].Fault != nil:
 		return got.Series[0].Fault
 	}
-	t.add(got.Series[0], got.Conditions)
+	t.add(got.Series[0], got)
 	return nil
 }
 

@@ -36,6 +36,8 @@ type target struct {
 
 	// debug judges candidates in the debug flavour.
 	debug bool
+	// pools are the contents to time on; none draws new ones.
+	pools []string
 
 	// gpu says why the CUDA backend cannot be used; nil when it can, or when
 	// nobody can tell.
@@ -276,7 +278,7 @@ func (a *app) open(ctx context.Context, t target, seed int64) (campaign.Problem,
 	if err != nil {
 		return campaign.Problem{}, err
 	}
-	plan := evaluator.Plan{Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(seed), Debug: t.debug}
+	plan := evaluator.Plan{Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(seed), Debug: t.debug, Pools: t.pools}
 	isTuned := map[string]bool{}
 	for _, s := range tune {
 		isTuned[s.Name] = true

@@ -255,8 +255,16 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 		}
 		row(a.out, "finals", "%s", text)
 		showEvidence(a.out, f.Evidence)
+		showContents(a.out, f.Timings)
 	}
 	return nil
+}
+
+// showContents prints the seeds of what was timed on.
+func showContents(w io.Writer, timings []evaluator.Timing) {
+	if len(timings) > 0 && len(timings[0].Pools) > 0 {
+		row(w, "contents", "%s", strings.Join(timings[0].Pools, " "))
+	}
 }
 
 // elsewhere makes the words that say where a candidate of another campaign was
@@ -296,6 +304,7 @@ func showResult(w io.Writer, r evaluator.Result, again bool) {
 			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, plural(len(t.SamplesNS), "sample"),
 			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}
+	showContents(w, r.Timings)
 	row(w, "key", "%s", r.Key)
 	row(w, "source", "%s", r.Source)
 	row(w, "binary", "%s", r.Binary)

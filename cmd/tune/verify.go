@@ -20,7 +20,7 @@ import (
 
 func (a *app) verifyCommand() *cobra.Command {
 	var tolerance float64
-	var flavour string
+	var flavour, contents string
 	cmd := &cobra.Command{
 		Use:   "verify CANDIDATE",
 		Short: "Prove a stored candidate again and compare",
@@ -36,12 +36,17 @@ is expected to gain from the noise of the stored samples, and both are printed. 
 time that differs is measured once more, and is not reproduced only if it differs
 twice in the same direction, on a machine without other work.
 
+What it is timed on is drawn anew, in secret. --contents stored draws what the stored
+measurement was timed on once more, from the seeds that were stored with it; how much
+of it is launched on depends on how long launches take.
+
 --flavour debug tells why a candidate was refused: it is compiled without
 optimisation, with debugging information and with its asserts alive, and put
 through compile, inspect, parity and the sanitizers. Nothing is asked of its
 binary, and nothing is timed; the status is 4 when a check fails.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings, exitDisturbed),
 		Example: `  tune verify 1f2e3d
+  tune verify 1f2e3d --contents stored
   tune verify 1f2e3d --flavour debug`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,6 +55,10 @@ binary, and nothing is timed; the status is 4 when a check fails.
 				return badInputf("unknown flavour %q: there are %s and %s", flavour, flavourRelease, flavourDebug)
 			case flavour == flavourDebug && cmd.Flags().Changed("tolerance"):
 				return badInputf("nothing is timed in the debug flavour: leave out --tolerance")
+			case contents != contentsNew && contents != contentsStored:
+				return badInputf("unknown contents %q: there are %s and %s", contents, contentsNew, contentsStored)
+			case flavour == flavourDebug && contents == contentsStored:
+				return badInputf("nothing is timed in the debug flavour: leave out --contents")
 			}
 			var c store.Candidate
 			var of store.Campaign
@@ -66,11 +75,18 @@ binary, and nothing is timed; the status is 4 when a check fails.
 			}); err != nil {
 				return err
 			}
-			return a.verify(cmd, c, of, rec, flavour == flavourDebug, tolerance)
+			var pools []string
+			if contents == contentsStored {
+				if pools = rec.Pools(); len(pools) == 0 {
+					return badInputf("the contents that candidate %s was timed on are not stored: leave out --contents", c.ID)
+				}
+			}
+			return a.verify(cmd, c, of, rec, flavour == flavourDebug, pools, tolerance)
 		},
 	}
 	addSettings(cmd.Flags(), backendSettings)
 	cmd.Flags().StringVar(&flavour, "flavour", flavourRelease, "how it is compiled: release or debug")
+	cmd.Flags().StringVar(&contents, "contents", contentsNew, "what it is timed on: new or stored")
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 0.05, "relative change of time that is allowed")
 	return cmd
 }
@@ -79,6 +95,12 @@ binary, and nothing is timed; the status is 4 when a check fails.
 const (
 	flavourRelease = "release"
 	flavourDebug   = "debug"
+)
+
+// What a candidate is timed on.
+const (
+	contentsNew    = "new"
+	contentsStored = "stored"
 )
 
 // record gathers what a verification of a candidate is held against; untimed leaves
@@ -145,7 +167,7 @@ func readings(log *store.Store, c store.Candidate) (out []campaign.Reading, at i
 	return out, at, nil
 }
 
-func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, rec campaign.Record, debug bool, tolerance float64) error {
+func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, rec campaign.Record, debug bool, pools []string, tolerance float64) error {
 	cfg, t, err := a.recordedCampaign(of)
 	if err != nil {
 		return badInput(err)
@@ -153,6 +175,7 @@ func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, r
 	if t.debug = debug; debug && t.table != nil {
 		return badInputf("candidate %s comes from a recorded table, which has no source to compile for debugging", c.ID)
 	}
+	t.pools = pools
 	p, err := a.open(cmd.Context(), t, cfg.Seed)
 	if err != nil {
 		return err
@@ -320,6 +343,9 @@ func sameness(v campaign.Verification, device bool) string {
 		} else {
 			changed = append(changed, x.what)
 		}
+	}
+	if v.SameContents {
+		same = append(same, "contents")
 	}
 	s := orNone(strings.Join(same, ", "))
 	if len(changed) > 0 {

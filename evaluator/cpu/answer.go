@@ -17,7 +17,7 @@ const (
 	commandMagic = 0x43545645
 	answerMagic  = 0x41545645
 
-	commandBytes = 56
+	commandBytes = 48
 	answerBytes  = 128
 	textBytes    = 80
 
@@ -46,6 +46,7 @@ const (
 	answerDone
 	answerDenied
 	answerFailed
+	answerWrote
 )
 
 // An answer is what the harness says of a command. Anything in it may be
@@ -58,7 +59,8 @@ type answer struct {
 	// Elapsed is the time between the first launch's start and the last one's
 	// end.
 	Elapsed time.Duration
-	// Value is the number of the refused system call.
+	// Value is the number of the refused system call, or the place in the memory of
+	// the inputs that was written.
 	Value    uint64
 	Error    uint32
 	Launches uint32
@@ -88,7 +90,7 @@ func parseAnswer(p []byte) (answer, error) {
 		Error:    order.Uint32(p[40:]),
 		Launches: order.Uint32(p[44:]),
 	}
-	if a.Kind < answerReady || a.Kind > answerFailed {
+	if a.Kind < answerReady || a.Kind > answerWrote {
 		return answer{}, fmt.Errorf("%w: kind %d does not exist", errAnswer, a.Kind)
 	}
 	elapsed := order.Uint64(p[24:])
@@ -120,15 +122,15 @@ type command struct {
 	dims     []int64
 	scalars  []float64
 	buffers  []region
-	stride   uint64
 	launches []uint32 // the set of each launch
 	junk     int      // byte that fills the stack; negative leaves it
 }
 
-// A region is where a buffer lies in set 0.
+// A region is where a buffer lies in set 0 of its zone, and how far it is from
+// there to the next set.
 type region struct {
-	offset, bytes uint64
-	role          uint64 // 0 in, 1 out, 2 inout
+	offset, bytes, stride uint64
+	role                  uint64 // 0 in, 1 out, 2 inout
 }
 
 // append encodes the command after b.
@@ -142,7 +144,6 @@ func (c command) append(b []byte) []byte {
 	b = order.AppendUint32(b, uint32(len(c.scalars)))
 	b = order.AppendUint32(b, uint32(len(c.buffers)))
 	b = order.AppendUint32(b, uint32(len(c.launches)))
-	b = order.AppendUint64(b, c.stride)
 	flags, junk := uint32(0), uint32(0)
 	if c.kind == commandRun && c.junk >= 0 {
 		flags, junk = 1, uint32(c.junk)
@@ -158,6 +159,7 @@ func (c command) append(b []byte) []byte {
 	for _, r := range c.buffers {
 		b = order.AppendUint64(b, r.offset)
 		b = order.AppendUint64(b, r.bytes)
+		b = order.AppendUint64(b, r.stride)
 		b = order.AppendUint64(b, r.role)
 	}
 	for _, l := range c.launches {

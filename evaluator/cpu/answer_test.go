@@ -42,7 +42,7 @@ func TestParseAnswer(t *testing.T) {
 		"long":         append(append([]byte{}, good...), 0),
 		"other magic":  append([]byte{1}, good[1:]...),
 		"kind 0":       packet(0, 1, 1, 0, 0, 0, 0, ""),
-		"kind 7":       packet(7, 1, 1, 0, 0, 0, 0, ""),
+		"kind 8":       packet(8, 1, 1, 0, 0, 0, 0, ""),
 		"a long time":  packet(uint32(answerDone), 1, 1, 1<<63, 0, 0, 0, ""),
 		"many":         packet(uint32(answerDone), 1, 1, 1, 0, 0, maxLaunches+1, ""),
 		"time of none": packet(uint32(answerReady), 1, 1, 1, 0, 0, 0, ""),
@@ -70,7 +70,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			return
 		}
-		if a.Kind < answerReady || a.Kind > answerFailed || a.Elapsed < 0 || a.Elapsed > 24*time.Hour || a.Launches > maxLaunches {
+		if a.Kind < answerReady || a.Kind > answerWrote || a.Elapsed < 0 || a.Elapsed > 24*time.Hour || a.Launches > maxLaunches {
 			t.Fatalf("accepted %+v", a)
 		}
 		for _, r := range a.Text {
@@ -94,17 +94,17 @@ func FuzzAnswer(f *testing.F) {
 func TestCommandLayout(t *testing.T) {
 	c := command{
 		kind: commandRun, nonce: 1, seq: 2, dims: []int64{3}, scalars: []float64{4, 5},
-		buffers: []region{{6, 7, 1}}, launches: []uint32{8, 9}, stride: 10, junk: 0xff,
+		buffers: []region{{6, 7, 10, 1}}, launches: []uint32{8, 9}, junk: 0xff,
 	}
 	b := c.append(nil)
-	if want := commandBytes + 8 + 16 + 24 + 8; len(b) != want {
+	if want := commandBytes + 8 + 16 + 32 + 8; len(b) != want {
 		t.Errorf("%d bytes, want %d", len(b), want)
 	}
-	if got := binary.NativeEndian.Uint32(b[48:]); got != 1 {
+	if got := binary.NativeEndian.Uint32(b[40:]); got != 1 {
 		t.Errorf("flags %d", got)
 	}
 	c.junk = -1
-	if got := binary.NativeEndian.Uint32(c.append(nil)[48:]); got != 0 {
+	if got := binary.NativeEndian.Uint32(c.append(nil)[40:]); got != 0 {
 		t.Errorf("flags %d", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,14 +23,48 @@ type placedBuffer struct {
 	elements int
 	bytes    int
 	role     uint64 // as in region
-	offset   int    // from the start of a set
+	offset   int    // from the start of a set, in its zone
+}
+
+// A zone is memory that candidates map in one way.
+type zone int
+
+const (
+	writable zone = iota // outputs
+	readOnly             // inputs
+	zones
+)
+
+// zone is where a buffer lies.
+func (p *placedBuffer) zone() zone {
+	if p.role == roleIn {
+		return readOnly
+	}
+	return writable
+}
+
+// A span is a number of bytes in each zone.
+type span [zones]int
+
+func (s span) times(n int) span {
+	for z := range s {
+		s[z] *= n
+	}
+	return s
+}
+
+func (s span) max(t span) span {
+	for z := range s {
+		s[z] = max(s[z], t[z])
+	}
+	return s
 }
 
 // A layout places the buffers of one shape: each with a red zone on both
 // sides, of exactly its size, aligned to 64 bytes and no more.
 type layout struct {
 	buffers []placedBuffer
-	stride  int // bytes of a set
+	stride  span // bytes of a set
 }
 
 const (
@@ -42,14 +77,15 @@ const (
 // powers of two, lest all of them fall into the same lines of a cache.
 func newLayout(buffers []placedBuffer) layout {
 	l := layout{buffers: buffers}
-	at := 0
 	for i := range l.buffers {
 		b := &l.buffers[i]
-		at = roundUp(at+redZone+320*(i+1), 64)
-		b.offset = at
-		at += b.bytes + redZone
+		at := &l.stride[b.zone()]
+		b.offset = roundUp(*at+redZone+320*(i+1), 64)
+		*at = b.offset + b.bytes + redZone
 	}
-	l.stride = roundUp(at+64, 64)
+	for z := range l.stride {
+		l.stride[z] = roundUp(l.stride[z]+64, 64)
+	}
 	return l
 }
 
@@ -66,12 +102,12 @@ const (
 
 // newGuardedLayout places each buffer between pages of its own.
 func newGuardedLayout(buffers []placedBuffer, where placing) layout {
-	l := layout{buffers: slices.Clone(buffers)}
 	page := os.Getpagesize()
-	at := page
+	l := layout{buffers: slices.Clone(buffers), stride: span{page, page}}
 	for i := range l.buffers {
 		b := &l.buffers[i]
-		b.offset = at
+		at := &l.stride[b.zone()]
+		b.offset = *at
 		room := roundUp(b.bytes+b.dtype.size(), page)
 		switch where {
 		case atEnd:
@@ -79,47 +115,37 @@ func newGuardedLayout(buffers []placedBuffer, where placing) layout {
 		case unaligned:
 			b.offset += b.dtype.size()
 		}
-		at += room + page
+		*at += room + page
 	}
-	l.stride = at
 	return l
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// An arena is memory shared with a candidate: sets of buffers. The candidate
-// can write all of it, which is why nothing in it is believed.
+// An arena is memory shared with a candidate: sets of buffers. The candidate can
+// write all of the outputs' zone, which is why nothing in it is believed, and
+// nothing of the inputs': it has no descriptor for writing, so that the kernel
+// refuses a mapping that can be written, now and later.
 type arena struct {
-	file   *os.File
-	mem    []byte
-	canary []byte // what red zones hold
+	files  [zones]*os.File // what a candidate maps
+	mem    [zones][]byte   // the same, writable here
+	canary []byte          // what red zones hold
 }
 
-// newArena makes an arena of a fixed size. The seals keep a candidate from
-// cutting it off under evotune.
-func newArena(size int) (*arena, error) {
-	size = roundUp(max(size, 1), os.Getpagesize())
-	fd, err := unix.MemfdCreate("evotune-arena", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
+// newArena makes an arena of a fixed size.
+func newArena(size span) (_ *arena, err error) {
+	a := &arena{canary: make([]byte, redZone)}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	for z := range zones {
+		if a.files[z], a.mem[z], err = sharedMemory(size[z], z == readOnly); err != nil {
+			return nil, err
+		}
 	}
-	f := os.NewFile(uintptr(fd), "arena")
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		discard(f)
-		return nil, fmt.Errorf("shared memory of %d bytes: %w", size, err)
-	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
-		discard(f)
-		return nil, fmt.Errorf("sealing shared memory: %w", err)
-	}
-	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		discard(f)
-		return nil, fmt.Errorf("mapping %d bytes of shared memory: %w", size, err)
-	}
-	a := &arena{file: f, mem: mem, canary: make([]byte, redZone)}
 	if _, err := rand.Read(a.canary); err != nil {
-		a.close()
 		return nil, err
 	}
 	// Every word is a NaN in whatever floating-point type it is read, so that
@@ -131,63 +157,148 @@ func newArena(size int) (*arena, error) {
 	return a, nil
 }
 
-func (a *arena) size() int64 { return int64(len(a.mem)) }
-
-func (a *arena) close() {
-	if a.mem != nil {
-		_ = unix.Munmap(a.mem)
-		a.mem = nil
+// sharedMemory makes memory and a descriptor with which others can map it. The
+// seals keep a candidate from cutting it off under evotune.
+func sharedMemory(size int, readOnly bool) (*os.File, []byte, error) {
+	size = roundUp(max(size, 1), os.Getpagesize())
+	fd, err := unix.MemfdCreate("evotune-arena", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, nil, fmt.Errorf("memfd_create: %w", err)
 	}
-	discard(a.file)
+	f := os.NewFile(uintptr(fd), "arena")
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		discard(f)
+		return nil, nil, fmt.Errorf("shared memory of %d bytes: %w", size, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		discard(f)
+		return nil, nil, fmt.Errorf("sealing shared memory: %w", err)
+	}
+	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		discard(f)
+		return nil, nil, fmt.Errorf("mapping %d bytes of shared memory: %w", size, err)
+	}
+	if !readOnly {
+		return f, mem, nil
+	}
+	r, err := forReading(f)
+	if err != nil {
+		_ = unix.Munmap(mem)
+		return nil, nil, err
+	}
+	return r, mem, nil
 }
 
-// buffer is the memory of buffer b in a set that starts at base.
-func (a *arena) buffer(l *layout, base, set, b int) []byte {
+// forReading closes a file and opens it anew, for reading.
+func forReading(f *os.File) (*os.File, error) {
+	defer discard(f)
+	r, err := os.Open("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
+	if err != nil {
+		return nil, fmt.Errorf("opening shared memory for reading: %w", err)
+	}
+	return r, nil
+}
+
+func (a *arena) close() {
+	for z := range zones {
+		if a.mem[z] != nil {
+			_ = unix.Munmap(a.mem[z])
+			a.mem[z] = nil
+			discard(a.files[z])
+		}
+	}
+}
+
+// buffer is the memory of buffer b in a set of those that start at base.
+func (a *arena) buffer(l *layout, base span, set, b int) []byte {
+	_, buffer, _ := a.around(l, base, set, b)
+	return buffer
+}
+
+// around is buffer b in a set, with its red zones.
+func (a *arena) around(l *layout, base span, set, b int) (before, buffer, behind []byte) {
 	p := &l.buffers[b]
-	at := base + set*l.stride + p.offset
-	return a.mem[at : at+p.bytes : at+p.bytes]
+	z := p.zone()
+	mem := a.mem[z]
+	at := base[z] + set*l.stride[z] + p.offset
+	end := at + p.bytes
+	return mem[max(at-redZone, 0):at], mem[at:end:end], mem[end:min(end+redZone, len(mem))]
 }
 
 // fence fills the red zones of a set.
-func (a *arena) fence(l *layout, base, set int) {
+func (a *arena) fence(l *layout, base span, set int) {
 	for b := range l.buffers {
-		at := base + set*l.stride + l.buffers[b].offset
-		copy(a.mem[at-redZone:at], a.canary)
-		end := at + l.buffers[b].bytes
-		copy(a.mem[end:end+redZone], a.canary)
+		before, _, behind := a.around(l, base, set, b)
+		copy(before, a.canary)
+		copy(behind, a.canary)
 	}
 }
 
 // checkFence says which red zone of a set was written, or nothing.
-func (a *arena) checkFence(l *layout, base, set int) string {
+func (a *arena) checkFence(l *layout, base span, set int) string {
 	for b := range l.buffers {
 		p := &l.buffers[b]
-		at := base + set*l.stride + p.offset
-		if got := a.mem[at-redZone : at]; !bytes.Equal(got, a.canary) {
+		if p.zone() == readOnly {
+			continue
+		}
+		before, _, behind := a.around(l, base, set, b)
+		if !bytes.Equal(before, a.canary) {
 			last := redZone - 1
-			for got[last] == a.canary[last] {
+			for before[last] == a.canary[last] {
 				last--
 			}
-			return fmt.Sprintf("red zone: wrote byte %d before the start of %s", redZone-last, p.name)
+			return wroteBefore(redZone-last, p.name)
 		}
-		end := at + p.bytes
-		if got := a.mem[end : end+redZone]; !bytes.Equal(got, a.canary) {
+		if !bytes.Equal(behind, a.canary) {
 			first := 0
-			for got[first] == a.canary[first] {
+			for behind[first] == a.canary[first] {
 				first++
 			}
-			return fmt.Sprintf("red zone: wrote byte %d behind the end of %s", first, p.name)
+			return wroteBehind(first, p.name)
 		}
 	}
 	return ""
 }
 
+func wroteBefore(n int, buffer string) string {
+	return fmt.Sprintf("red zone: wrote byte %d before the start of %s", n, buffer)
+}
+
+func wroteBehind(n int, buffer string) string {
+	return fmt.Sprintf("red zone: wrote byte %d behind the end of %s", n, buffer)
+}
+
+// written says what lies at a place in the memory that is only read, to which a
+// candidate wrote.
+func (l *layout) written(base span, at uint64) string {
+	if from := uint64(base[readOnly]); at >= from && l.stride[readOnly] > 0 {
+		at := int((at - from) % uint64(l.stride[readOnly]))
+		for i := range l.buffers {
+			p := &l.buffers[i]
+			if p.zone() != readOnly {
+				continue
+			}
+			switch n := at - p.offset; {
+			case n >= -redZone && n < 0:
+				return wroteBefore(-n, p.name)
+			case n >= 0 && n < p.bytes:
+				return fmt.Sprintf("wrote to input %s at element %d", p.name, n/p.dtype.size())
+			case n >= p.bytes && n < p.bytes+redZone:
+				return wroteBehind(n-p.bytes, p.name)
+			}
+		}
+	}
+	return "wrote to memory that it may only read"
+}
+
 // regions is the layout in the form that the harness is told.
-func (l *layout) regions(base int) []region {
+func (l *layout) regions(base span) []region {
 	r := make([]region, len(l.buffers))
 	for i := range l.buffers {
 		b := &l.buffers[i]
-		r[i] = region{offset: uint64(base + b.offset), bytes: uint64(b.bytes), role: b.role}
+		z := b.zone()
+		r[i] = region{offset: uint64(base[z] + b.offset), bytes: uint64(b.bytes), stride: uint64(l.stride[z]), role: b.role}
 	}
 	return r
 }

@@ -63,7 +63,7 @@ func TestVerdicts(t *testing.T) {
 		{"constructor", 1, evaluator.Launch, evaluator.StageParity, "load: called exit (status 0)"},
 		{"late", 1, evaluator.Launch, evaluator.StageParity, "SIGABRT (while it ended)"},
 		{"descriptors", 1, evaluator.Launch, evaluator.StageParity, "closed the harness's descriptors"},
-		{"input", 1, evaluator.Parity, evaluator.StageParity, "input x was changed at element 33"},
+		{"input", 1, evaluator.Parity, evaluator.StageParity, "wrote to input x at element 33"},
 		{"zone", 1, evaluator.Parity, evaluator.StageParity, "red zone: wrote byte 0 behind the end of y"},
 	} {
 		c.check(t, s.evaluate(t, "WRONG", c.wrong, "THREADS", c.threads))

@@ -157,13 +157,13 @@ func (h *lab) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
 		return false, describeFailure(err)
 	}
 	defer p.kill()
-	if err := p.setShape(d, 0); err != nil {
+	if err := p.setShape(d, span{}); err != nil {
 		return false, describeFailure(err)
 	}
 	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 		return false, describeFailure(err)
 	}
-	if got := f32.get(a.buffer(&d.layout, 0, 0, 0), 0); got != 1 {
+	if got := f32.get(a.buffer(&d.layout, span{}, 0, 0), 0); got != 1 {
 		return false, fmt.Errorf("the trial wrote %v instead of 1", got)
 	}
 	return p.sandboxed, describeFailure(p.quit(h.options.Timeout))

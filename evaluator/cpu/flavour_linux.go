@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -260,14 +259,9 @@ func objectFile(object []byte) (*os.File, error) {
 		discard(f)
 		return nil, fmt.Errorf("sealing a binary: %w", err)
 	}
-	// A descriptor for reading: an attempt to write to it is refused, and not
+	// With a descriptor for reading an attempt to write to it is refused, and not
 	// punished by the limit on files.
-	defer discard(f)
-	r, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
-	if err != nil {
-		return nil, fmt.Errorf("opening a binary: %w", err)
-	}
-	return r, nil
+	return forReading(f)
 }
 
 // lookTool finds a program.

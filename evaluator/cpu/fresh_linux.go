@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"unsafe"
 )
@@ -11,16 +10,16 @@ import (
 // core's own cache.
 const tableBits = 16
 
-// A table holds elements of one buffer's distribution, drawn in secret. Contents
+// A table holds elements of one buffer's distribution, drawn from a secret. Contents
 // that nobody has seen before are made by choosing among them.
 type table struct {
 	dtype dtype
 	raw   []byte
 }
 
-func newTable(d distribution, t dtype) table {
+func newTable(d distribution, t dtype, seed uint64) table {
 	tb := table{dtype: t, raw: make([]byte, t.size()<<tableBits)}
-	s := stream(rand.Uint64())
+	s := stream(seed)
 	d.fill(tb.raw, t, &s)
 	return tb
 }
@@ -63,7 +62,7 @@ func choose[T uint8 | uint16 | uint32 | uint64](b, raw []byte, s *stream) {
 func (t *timingState) refresh(d *shapeData) {
 	p := t.places[d]
 	for _, set := range p.used {
-		p.seeds[set] = rand.Uint64()
+		p.seeds[set] = p.pool.Uint64()
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
 				made := t.theirs.buffer(&d.layout, p.base, int(set), b)

@@ -181,11 +181,11 @@ func TestJailedCandidates(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { p.kill() }()
-			if err := p.setShape(d, 0); err != nil {
+			if err := p.setShape(d, span{}); err != nil {
 				t.Fatal(err)
 			}
 			try := func(act int) (float64, error) {
-				x := a.buffer(&d.layout, 0, 0, 0)
+				x := a.buffer(&d.layout, span{}, 0, 0)
 				f32.put(x, 0, float64(act))
 				_, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, 20*time.Second)
 				return f32.get(x, 0), err
@@ -208,7 +208,7 @@ func TestJailedCandidates(t *testing.T) {
 				if p, err = h.start(t.Context(), &f, object.Object, a, nil, 2); err != nil {
 					t.Fatal(err)
 				}
-				if err := p.setShape(d, 0); err != nil {
+				if err := p.setShape(d, span{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -448,10 +448,11 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 }
 
 // setShape tells the harness about a shape.
-func (p *process) setShape(d *shapeData, base int) error {
+func (p *process) setShape(d *shapeData, base span) error {
+	p.shape, p.base = d, base
 	_, err := p.ask(command{
 		kind: commandShape, dims: d.dims, scalars: d.scalars,
-		buffers: d.layout.regions(base), stride: uint64(d.layout.stride), junk: -1,
+		buffers: d.layout.regions(base), junk: -1,
 	}, answerShaped, 10*time.Second)
 	return err
 }

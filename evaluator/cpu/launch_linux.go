@@ -116,7 +116,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 		return nil, "", err
 	}
 	defer p.kill()
-	if err := p.setShape(d, 0); err != nil {
+	if err := p.setShape(d, span{}); err != nil {
 		return nil, "", err
 	}
 	contents := variants
@@ -128,7 +128,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
 			return outputs, "", err
 		}
-		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, d.expected[v]))
+		outputs = worse(outputs, h.problem.outputs(d, a, span{}, 0, d.expected[v]))
 	}
 	err = p.quit(h.options.Timeout)
 	return outputs, p.log.Text(), err
@@ -138,14 +138,14 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (outputs []evaluator.Output, err error) {
 	var shapes []*shapeData
 	var places []placing
-	size := 0
+	var size span
 	for _, d := range h.problem.shapes() {
 		for _, where := range []placing{atEnd, atBegin, unaligned} {
 			placed := *d
 			placed.layout = newGuardedLayout(d.layout.buffers, where)
 			shapes = append(shapes, &placed)
 			places = append(places, where)
-			size = max(size, placed.layout.stride)
+			size = size.max(placed.layout.stride)
 		}
 	}
 	a, err := newArena(size)
@@ -160,7 +160,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (output
 	defer p.kill()
 	for i, d := range shapes {
 		d.load(a, 0)
-		if err := p.setShape(d, 0); err != nil {
+		if err := p.setShape(d, span{}); err != nil {
 			return outputs, err
 		}
 		if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, h.options.Timeout); err != nil {
@@ -170,7 +170,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (output
 			}
 			return outputs, err
 		}
-		outputs = worse(outputs, h.problem.outputs(d, a, 0, 0, d.expected[0]))
+		outputs = worse(outputs, h.problem.outputs(d, a, span{}, 0, d.expected[0]))
 	}
 	return outputs, p.quit(h.options.Timeout)
 }

@@ -61,20 +61,20 @@ func TestArena(t *testing.T) {
 		{name: "a", dtype: f32, elements: 3, bytes: 12},
 		{name: "b", dtype: i8, elements: 5, bytes: 5, role: roleOut},
 	})
-	a, err := newArena(3 * l.stride)
+	a, err := newArena(l.stride.times(3))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.close()
 	for s := range 3 {
-		a.fence(&l, 0, s)
+		a.fence(&l, span{}, s)
 	}
 	for b := range l.buffers {
 		if l.buffers[b].offset%64 != 0 {
 			t.Errorf("buffer %d begins at %d", b, l.buffers[b].offset)
 		}
 		for s := range 3 {
-			mem := a.buffer(&l, 0, s, b)
+			mem := a.buffer(&l, span{}, s, b)
 			if len(mem) != l.buffers[b].bytes {
 				t.Errorf("buffer %d has %d bytes", b, len(mem))
 			}
@@ -84,11 +84,11 @@ func TestArena(t *testing.T) {
 		}
 	}
 	for s := range 3 {
-		if reason := a.checkFence(&l, 0, s); reason != "" {
+		if reason := a.checkFence(&l, span{}, s); reason != "" {
 			t.Errorf("set %d: %s", s, reason)
 		}
 	}
-	at := l.stride + l.buffers[1].offset
+	at := l.stride[writable] + l.buffers[1].offset
 	for _, c := range []struct {
 		byte int
 		want string
@@ -97,14 +97,14 @@ func TestArena(t *testing.T) {
 		{at + 5 + redZone - 1, "red zone: wrote byte 4095 behind the end of b"},
 		{at - 1, "red zone: wrote byte 1 before the start of b"},
 	} {
-		a.mem[c.byte] ^= 0x10
-		if reason := a.checkFence(&l, 0, 1); reason != c.want {
+		a.mem[writable][c.byte] ^= 0x10
+		if reason := a.checkFence(&l, span{}, 1); reason != c.want {
 			t.Errorf("%q, want %q", reason, c.want)
 		}
-		if reason := a.checkFence(&l, 0, 0); reason != "" {
+		if reason := a.checkFence(&l, span{}, 0); reason != "" {
 			t.Errorf("the set beside: %s", reason)
 		}
-		a.mem[c.byte] ^= 0x10
+		a.mem[writable][c.byte] ^= 0x10
 	}
 }
 

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -175,36 +174,15 @@ func (q *problem) makeInputs(d *shapeData) {
 func (d *shapeData) load(a *arena, variant int) {
 	for b := range d.layout.buffers {
 		if in := d.inputs[variant][b]; in != nil {
-			copy(a.buffer(&d.layout, 0, 0, b), in)
+			copy(a.buffer(&d.layout, span{}, 0, b), in)
 		} else {
-			copy(a.buffer(&d.layout, 0, 0, b), d.poison[b])
+			copy(a.buffer(&d.layout, span{}, 0, b), d.poison[b])
 		}
 	}
-}
-
-// inputChanged names an input of the set that no longer holds what it was
-// given, by buffer; empty when all do.
-func (d *shapeData) inputChanged(a *arena, base, set int, given func(buffer int) []byte) string {
-	for b := range d.layout.buffers {
-		p := &d.layout.buffers[b]
-		if p.role != roleIn {
-			continue
-		}
-		got, want := a.buffer(&d.layout, base, set, b), given(b)
-		if bytes.Equal(got, want) {
-			continue
-		}
-		i := 0
-		for got[i] == want[i] {
-			i++
-		}
-		return fmt.Sprintf("input %s was changed at element %d", p.name, i/p.dtype.size())
-	}
-	return ""
 }
 
 // outputs compares the outputs of a set with what is expected of each buffer.
-func (q *problem) outputs(d *shapeData, a *arena, base, set int, want []expected) []evaluator.Output {
+func (q *problem) outputs(d *shapeData, a *arena, base span, set int, want []expected) []evaluator.Output {
 	var list []evaluator.Output
 	for b := range d.layout.buffers {
 		p := &d.layout.buffers[b]

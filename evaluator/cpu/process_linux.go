@@ -60,6 +60,9 @@ type process struct {
 	nonce     uint64
 	seq       uint64
 	sandboxed bool
+	// shape is the one that it knows, with buffers at base.
+	shape *shapeData
+	base  span
 	// noise counts packets that were no answers: the candidate wrote them.
 	noise int
 	// sent is when the last command was sent.
@@ -127,7 +130,8 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	}
 	args := append(append([]string{}, spec.wrapper...), spec.harness,
 		strconv.FormatUint(p.nonce, 16),
-		strconv.FormatInt(spec.arena.size(), 10),
+		strconv.Itoa(len(spec.arena.mem[writable])),
+		strconv.Itoa(len(spec.arena.mem[readOnly])),
 		strconv.FormatInt(spec.memory, 10),
 		strconv.FormatInt(int64(spec.cpu/time.Second)+1, 10),
 		options+".")
@@ -140,7 +144,7 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", runVariable + "=" + p.token,
 		"TMPDIR=" + spec.scratch,
 	}, spec.env...)
-	cmd.ExtraFiles = []*os.File{theirs, spec.arena.file, spec.object}
+	cmd.ExtraFiles = []*os.File{theirs, spec.arena.files[writable], spec.arena.files[readOnly], spec.object}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -236,6 +240,14 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 			return answer{}, p.fail(false, deniedReason(a.Value))
 		case answerFailed:
 			return answer{}, p.fail(false, failedReason(a))
+		case answerWrote:
+			reason := "wrote to memory that it may only read"
+			if p.shape != nil {
+				reason = p.shape.layout.written(p.base, a.Value)
+			}
+			own := p.fail(false, reason)
+			own.Wrote = true
+			return answer{}, own
 		default:
 			p.noise++
 		}

@@ -73,16 +73,17 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 	if err != nil {
 		return e, err
 	}
-	code, largest := 0, 0
+	code, size := 0, span{}
 	for _, p := range object.Progs {
 		if p.Type == elf.PT_LOAD {
 			code = max(code, int(p.Vaddr+p.Memsz))
 		}
 	}
 	for _, d := range h.problem.shapes() {
-		largest = max(largest, d.layout.stride)
+		size = size.max(d.layout.stride)
 	}
-	a, err := newArena(largest + code)
+	size[writable] += code
+	a, err := newArena(size)
 	if err != nil {
 		return e, err
 	}
@@ -98,9 +99,9 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 		if unsupported[d.shape.Name] != "" {
 			continue
 		}
-		ran := a.mem[d.layout.stride:]
+		ran := a.mem[writable][len(a.mem[writable])-code:] // the last byte is for address 0
 		clear(ran)
-		if err := p.setShape(d, 0); err != nil {
+		if err := p.setShape(d, span{}); err != nil {
 			return e, err
 		}
 		contents := variants
@@ -114,7 +115,8 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 			}
 		}
 		more := false
-		for at, byte := range ran {
+		for i, byte := range ran {
+			at := code - 1 - i
 			switch {
 			case byte == 0 || seen[at]:
 			case d == h.problem.sanitize:

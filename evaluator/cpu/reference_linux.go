@@ -106,7 +106,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 		wide[b] = p
 	}
 	l := newLayout(wide)
-	a, err := newArena(l.stride * len(contents))
+	a, err := newArena(l.stride.times(len(contents)))
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,9 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	launches := make([]uint32, len(contents))
 	for set, inputs := range contents {
 		launches[set] = uint32(set)
-		a.fence(&l, 0, set)
+		a.fence(&l, span{}, set)
 		for b := range l.buffers {
-			to := a.buffer(&l, 0, set, b)
+			to := a.buffer(&l, span{}, set, b)
 			if inputs[b] == nil {
 				copy(to, poisonBytes(f64, len(to)))
 				continue
@@ -133,7 +133,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	p, err := r.h.start(ctx, &f, r.object, a, nil, 1)
 	if err == nil {
 		defer p.kill()
-		err = p.setShape(&shapeData{dims: d.dims, scalars: d.scalars, layout: l}, 0)
+		err = p.setShape(&shapeData{dims: d.dims, scalars: d.scalars, layout: l}, span{})
 	}
 	if err == nil {
 		_, err = p.ask(command{kind: commandRun, launches: launches, junk: 0xff}, answerDone, referenceDeadline)
@@ -147,7 +147,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	}
 	out := make([][][]float64, len(contents))
 	for set := range contents {
-		if fence := a.checkFence(&l, 0, set); fence != "" {
+		if fence := a.checkFence(&l, span{}, set); fence != "" {
 			return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, fence)
 		}
 		out[set] = make([][]float64, len(l.buffers))
@@ -155,7 +155,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 			if l.buffers[b].role == roleIn {
 				continue
 			}
-			mem := a.buffer(&l, 0, set, b)
+			mem := a.buffer(&l, span{}, set, b)
 			out[set][b] = make([]float64, l.buffers[b].elements)
 			for i := range out[set][b] {
 				out[set][b][i] = f64.get(mem, i)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type session struct {
 	at      *shapeData   // what the processes know of
 	base    *contender
 	seen    *usage
+	pool    string // of the contents that are launched on
 
 	ctx    context.Context // the life of the processes
 	cancel context.CancelFunc
@@ -75,9 +77,9 @@ func (s *session) openParity(ctx context.Context) error {
 		return err
 	}
 	s.end = append(s.end, release)
-	size := 0
+	var size span
 	for _, d := range s.h.problem.shapes() {
-		size = max(size, d.layout.stride)
+		size = size.max(d.layout.stride)
 	}
 	if s.arena, err = newArena(size); err != nil {
 		return err
@@ -227,40 +229,40 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 	}
 	if s.at != d {
 		s.at = nil
-		if err := e.p.setShape(d, 0); err != nil {
+		if err := e.p.setShape(d, span{}); err != nil {
 			return o, err
 		}
 		s.at = d
 	}
 	d.load(a, contents)
-	a.fence(&d.layout, 0, 0)
-	if o.Elapsed, err = s.launch(&o, r, contents, 0xff); err != nil {
+	a.fence(&d.layout, span{}, 0)
+	if o.Elapsed, err = s.launch(&o, r, 0xff); err != nil {
 		return o, err
 	}
-	o.Outputs = q.outputs(d, a, 0, 0, d.expected[contents])
-	if r.Further != "" || o.Guard != "" || o.InputChanged != "" || o.Threads > max(e.c.src.Threads, 1) {
+	o.Outputs = q.outputs(d, a, span{}, 0, d.expected[contents])
+	if r.Further != "" || o.Guard != "" || o.Threads > max(e.c.src.Threads, 1) {
 		return o, nil
 	}
 	first := make([][]byte, len(d.layout.buffers))
 	for b := range d.layout.buffers {
 		if d.layout.buffers[b].role != roleIn {
-			first[b] = bytes.Clone(a.buffer(&d.layout, 0, 0, b))
+			first[b] = bytes.Clone(a.buffer(&d.layout, span{}, 0, b))
 		}
 	}
 	d.load(a, contents)
 	for b := range d.layout.buffers {
 		if p := &d.layout.buffers[b]; p.role == roleOut {
 			stale := staleBytes(p.dtype, p.bytes, scaleOf(d.expected[contents][b]), newStream(q.seed, contents+variants, b))
-			copy(a.buffer(&d.layout, 0, 0, b), stale)
+			copy(a.buffer(&d.layout, span{}, 0, b), stale)
 		}
 	}
-	again, err := s.launch(&o, r, contents, 0x3f)
+	again, err := s.launch(&o, r, 0x3f)
 	if err != nil {
 		return o, err
 	}
 	o.Elapsed = min(o.Elapsed, again)
 	for b := range first {
-		got := a.buffer(&d.layout, 0, 0, b)
+		got := a.buffer(&d.layout, span{}, 0, b)
 		if first[b] == nil || bytes.Equal(first[b], got) {
 			continue
 		}
@@ -279,7 +281,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 
 // launch makes one launch on set 0, freezes the process, so that what is looked
 // at is what was there when the kernel returned, and looks around.
-func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, contents, junk int) (time.Duration, error) {
+func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
 	e, d := s.entries[0], s.at
 	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
 	if err != nil {
@@ -291,8 +293,7 @@ func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, c
 	if err := e.p.freeze(); err != nil {
 		return 0, err
 	}
-	o.Guard = s.arena.checkFence(&d.layout, 0, 0)
-	o.InputChanged = d.inputChanged(s.arena, 0, 0, func(b int) []byte { return d.inputs[contents][b] })
+	o.Guard = s.arena.checkFence(&d.layout, span{}, 0)
 	n, err := e.p.threads(e.c.src.Threads)
 	o.Threads = max(o.Threads, n)
 	return ans.Elapsed, err
@@ -312,6 +313,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	if err := s.prepare(r); err != nil {
 		return out, err
 	}
+	out.Pool = s.pool
 	out.Series = make([]evaluator.Series, len(s.entries))
 	several := len(s.entries) > 1
 	for _, e := range s.entries {
@@ -357,7 +359,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 				if err := e.now.lookAtAll(s.base, &series.After); err != nil {
 					return out, err
 				}
-				if series.After.Guard == "" && series.After.InputChanged == "" {
+				if series.After.Guard == "" {
 					e.intact[s.at] = true
 				}
 			}
@@ -388,6 +390,10 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 		return nil
 	}
 	s.at = nil
+	if s.pool == "" {
+		s.pool = cmp.Or(r.Pool, newPool())
+		s.state.draw(s.pool)
+	}
 	if s.base, err = s.h.contendBaseline(s.state, d, r); err != nil {
 		return err
 	}
@@ -420,8 +426,7 @@ func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bo
 			return err
 		}
 	}
-	c.lookAtInputs(left, c.last)
-	if left.Guard != "" || left.InputChanged != "" {
+	if left.Guard != "" {
 		s.state.fillShape(s.state.ours, s.at)
 	}
 	return nil

@@ -3,9 +3,11 @@
 package cpu
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,18 +80,17 @@ func (b bare) request(rounds int, last bool) evaluator.SampleRequest {
 // candidate did at its end.
 func TestCompareSession(t *testing.T) {
 	b := openBare(t)
-	for _, c := range []struct{ wrong, guard, input, end string }{
-		{"nothing", "", "", ""},
-		{"zone", "wrote byte 0 behind the end of y", "", ""},
-		{"input", "", "input x was changed at element 33", ""},
-		{"late", "", "", "SIGABRT (while it ended)"},
+	for _, c := range []struct{ wrong, guard, end string }{
+		{"nothing", "", ""},
+		{"zone", "wrote byte 0 behind the end of y", ""},
+		{"late", "", "SIGABRT (while it ended)"},
 	} {
 		s := b.open(evaluator.ForParity, b.build(c.wrong, 1))
 		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Contents: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", c.wrong, err)
 		}
-		if !strings.Contains(o.Guard, c.guard) || (o.Guard == "") != (c.guard == "") || o.InputChanged != c.input || o.Different != "" ||
+		if !strings.Contains(o.Guard, c.guard) || (o.Guard == "") != (c.guard == "") || o.Different != "" ||
 			o.Threads != 1 || o.Elapsed <= 0 || len(o.Outputs) != 1 || o.Outputs[0].Name != "y" || o.Outputs[0].Elements != 67 || o.Outputs[0].Error > 1e-6 {
 			t.Errorf("%s: %+v", c.wrong, o)
 		}
@@ -119,6 +120,105 @@ func TestFaults(t *testing.T) {
 	}
 	if _, err := s.Close(); err != nil {
 		t.Errorf("what is known already is said again: %v", err)
+	}
+	s = b.open(evaluator.ForParity, b.build("input", 1))
+	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize})
+	if !errors.As(err, &own) || !own.Wrote || own.Reason != "wrote to input x at element 33" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Errorf("what is known already is said again: %v", err)
+	}
+}
+
+// inputsSource has x, of 67 elements, for an input, and does with it what dims[0] says.
+const inputsSource = `
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+static void *put(void *x) { *(volatile float *)x += 1; return 0; }
+
+void evotune_call(const int64_t *dims, void *const *buffers, const double *scalars)
+{
+	float *x = buffers[0], *y = buffers[1];
+	void *page = (void *)((uintptr_t)x & ~(uintptr_t)4095);
+	pthread_t other;
+	(void)scalars;
+	y[0] = x[66];
+	switch (dims[0]) {
+	case 1: { float old = x[33]; put(x + 33); *(volatile float *)(x + 33) = old; break; }
+	case 2: put(x - 1); break;
+	case 3: put(x + 67); break;
+	case 4: if (!pthread_create(&other, 0, put, x)) pthread_join(other, 0); break;
+	case 5: y[0] = mprotect(page, 4096, PROT_READ | PROT_WRITE) ? -errno : 1; break;
+	case 6: put(mremap(page, 0, 8192, MREMAP_MAYMOVE)); break;
+	case 7: put(0); break;
+	case 8: raise(SIGSEGV); break;
+	case 9: mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0); put(x); break;
+	}
+}
+`
+
+// Nothing that a candidate does changes an input; that it tried is told.
+func TestInputsAreReadOnly(t *testing.T) {
+	b := openBare(t)
+	object, err := b.tool.compile(t.Context(), compilation{
+		files: map[string]string{"inputs.c": inputsSource}, args: []string{"-O1", "-shared", "-fPIC", "inputs.c", "-pthread"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLayout([]placedBuffer{
+		{name: "x", dtype: f32, elements: 67, bytes: 268, role: roleIn}, {name: "y", dtype: f32, elements: 1, bytes: 4, role: roleOut},
+	})
+	a, err := newArena(l.stride.times(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	x, y := a.buffer(&l, l.stride, 0, 0), a.buffer(&l, l.stride, 0, 1)
+	f32.put(x, 66, 7)
+	before := bytes.Clone(a.mem[readOnly])
+	for act, c := range []struct {
+		reason string // of a fault, if there is one
+		wrote  bool
+		y      float64
+	}{
+		{y: 7},
+		{reason: "wrote to input x at element 33", wrote: true},
+		{reason: "red zone: wrote byte 4 before the start of x", wrote: true},
+		{reason: "red zone: wrote byte 0 behind the end of x", wrote: true},
+		{reason: "wrote to input x at element 0", wrote: true},
+		{y: -13},
+		{reason: "SIGSEGV"},
+		{reason: "SIGSEGV"},
+		{reason: "SIGSEGV"},
+		{y: 7},
+	} {
+		f := cleanFlavour()
+		p, err := b.start(t.Context(), &f, object.Object, a, nil, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.setShape(&shapeData{dims: []int64{int64(act)}, layout: l}, l.stride); err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, 20*time.Second)
+		var own *evaluator.Fault
+		switch errors.As(err, &own); {
+		case c.reason == "" && (err != nil || f32.get(y, 0) != c.y):
+			t.Errorf("act %d: error %v, wrote %v", act, err, f32.get(y, 0))
+		case c.reason != "" && (own == nil || own.Wrote != c.wrote || !strings.Contains(own.Reason, c.reason)):
+			t.Errorf("act %d: error %v", act, err)
+		}
+		p.kill()
+		if !bytes.Equal(a.mem[readOnly], before) {
+			t.Fatalf("act %d changed an input", act)
+		}
 	}
 }
 
@@ -168,11 +268,75 @@ func TestSampleSession(t *testing.T) {
 	}
 }
 
-// In the finals who crashes is out, the others go on, and what one spoils is
-// held against nobody else.
+// Contents come in one order, which the pool alone decides, however many launches a
+// batch has; and every session has a pool of its own, unless one is asked for.
+func TestPools(t *testing.T) {
+	b := openBare(t)
+	state, err := newTimingState(b.problem, b.problem.tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.close()
+	d := state.shapes[0]
+	p := state.places[d]
+	launched := func(pool string, batch int) (all []byte) {
+		state.draw(pool)
+		for len(all) < 2*p.sets*8 { // each set has its turn twice
+			state.refresh(d)
+			for _, set := range p.turn(batch) {
+				for _, a := range []*arena{state.ours, state.theirs} {
+					all = append(all, a.buffer(&d.layout, p.base, int(set), 0)[:4]...)
+				}
+			}
+			p.use(batch)
+		}
+		return all[:2*p.sets*8]
+	}
+	first := launched("a", 1)
+	if !bytes.Equal(launched("a", 7), first) {
+		t.Error("the same pool gives other contents")
+	}
+	if bytes.Equal(launched("b", 1), first) {
+		t.Error("another pool gives the same contents")
+	}
+
+	a := b.build("nothing", 1)
+	seen := map[string]bool{}
+	for _, pool := range []string{"", "", "asked for"} {
+		s := b.open(evaluator.ForTiming, a)
+		r := b.request(2, false)
+		r.Pool = pool
+		got, err := s.Sample(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[got.Pool] || len(got.Pool) < 9 || pool != "" && got.Pool != pool {
+			t.Errorf("asked for pool %q, got %q after %v", pool, got.Pool, seen)
+		}
+		seen[got.Pool] = true
+		held := slices.Clone(b.timing.places[b.timing.shapes[0]].seeds)
+		b.timing.draw(got.Pool)
+		var known []uint64
+		for range 100 * len(held) {
+			known = append(known, b.timing.places[b.timing.shapes[0]].pool.Uint64())
+		}
+		for set, seed := range held {
+			if !slices.Contains(known, seed) {
+				t.Errorf("pool %q: set %d has contents of elsewhere", pool, set)
+				break
+			}
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// In the finals who crashes, or writes to an input, is out, and the others go on;
+// what one spoils is held against nobody else.
 func TestFinalsSession(t *testing.T) {
 	b := openBare(t)
-	s := b.open(evaluator.ForFinals, b.build("nothing", 1), b.build("segfault", 1), b.build("constructor", 1), b.build("input", 1))
+	s := b.open(evaluator.ForFinals, b.build("nothing", 1), b.build("segfault", 1), b.build("constructor", 1), b.build("input", 1), b.build("zone", 1))
 	for _, shape := range []kernels.Shape{b.plan.Tune[0], b.plan.Verify[0]} {
 		for _, rounds := range []int{2, 0} {
 			r := b.request(rounds, rounds == 0)
@@ -181,7 +345,7 @@ func TestFinalsSession(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, want := range []string{"", "SIGSEGV", "exit (status 0)", ""} {
+			for i, want := range []string{"", "SIGSEGV", "exit (status 0)", "wrote to input x at element", ""} {
 				series := got.Series[i]
 				if want != "" {
 					if series.Fault == nil || !strings.Contains(series.Fault.Reason, want) || len(series.Readings) != 0 {
@@ -189,11 +353,11 @@ func TestFinalsSession(t *testing.T) {
 					}
 					continue
 				}
+				if spoilt := i == 4; (series.After.Guard != "") != spoilt {
+					t.Errorf("contender %d: guard %q", i, series.After.Guard)
+				}
 				if series.Fault != nil || len(series.Readings) != rounds || len(series.Baseline) != rounds || len(series.After.Outputs) != 1 {
 					t.Errorf("contender %d: %+v", i, series)
-				}
-				if changed := i == 3; (series.After.InputChanged != "") != changed {
-					t.Errorf("contender %d: input %q", i, series.After.InputChanged)
 				}
 			}
 		}

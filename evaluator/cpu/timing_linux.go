@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	crypto "crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -22,6 +24,7 @@ const (
 
 // A timingState is memory that is timed in, and the process of the baseline.
 type timingState struct {
+	q      *problem
 	shapes []*shapeData
 	places map[*shapeData]*placement
 	tables []table     // by buffer, where contents come from
@@ -39,10 +42,12 @@ type timingState struct {
 
 // A placement is where the sets of a shape lie in an arena, and what they hold.
 type placement struct {
-	base, sets int
-	next       int      // the set whose turn it is
-	seeds      []uint64 // of each set's contents
-	used       []uint32 // the sets whose contents a candidate has seen
+	base  span
+	sets  int
+	next  int           // the set whose turn it is
+	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
+	seeds []uint64      // of each set's contents
+	used  []uint32      // the sets whose contents a candidate has seen
 }
 
 // turn gives the next n sets, and use says that so many of them were used.
@@ -67,24 +72,23 @@ func rotation(d *shapeData, shapes int) int {
 		bytes = d.outBytes
 	}
 	want := int(math.Ceil(2.5 * float64(lastLevelBytes()) / float64(bytes)))
-	room := rotationBudget / shapes / d.layout.stride
+	room := rotationBudget / shapes / (d.layout.stride[writable] + d.layout.stride[readOnly])
 	return min(max(min(want, room), variants), maxLaunches)
 }
 
+// newTimingState makes memory for shapes. It has contents when they were drawn.
 func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
-	t := &timingState{shapes: shapes, places: map[*shapeData]*placement{}, values: make([][]float64, len(q.roles))}
-	for b, role := range q.roles {
-		if role == roleOut {
-			t.tables = append(t.tables, table{})
-			continue
-		}
-		t.tables = append(t.tables, newTable(q.data[b], q.dtypes[b]))
+	t := &timingState{
+		q: q, shapes: shapes, places: map[*shapeData]*placement{},
+		tables: make([]table, len(q.roles)), values: make([][]float64, len(q.roles)),
 	}
-	at := 0
+	var at span
 	for _, d := range shapes {
 		sets := rotation(d, len(shapes))
 		t.places[d] = &placement{base: at, sets: sets, next: rand.IntN(sets), seeds: make([]uint64, sets)}
-		at += roundUp(sets*d.layout.stride, 4096)
+		for z := range at {
+			at[z] += roundUp(sets*d.layout.stride[z], 4096)
+		}
 	}
 	var err error
 	if t.ours, err = newArena(at); err != nil {
@@ -97,6 +101,26 @@ func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
 	t.fill(t.ours)
 	t.fill(t.theirs)
 	return t, nil
+}
+
+// newPool draws the seed of a pool of contents, which nobody can foresee.
+func newPool() string { return crypto.Text() }
+
+// draw has all contents come from a pool from now on, from its beginning. Whoever
+// sees contents learns nothing of those that follow: the generator is a cryptographic
+// one.
+func (t *timingState) draw(pool string) {
+	from := func(of string) *rand.ChaCha8 { return rand.NewChaCha8(sha256.Sum256([]byte(pool + " " + of))) }
+	tables := from("tables")
+	for b, role := range t.q.roles {
+		if role != roleOut {
+			t.tables[b] = newTable(t.q.data[b], t.q.dtypes[b], tables.Uint64())
+		}
+	}
+	for _, d := range t.shapes {
+		p := t.places[d]
+		p.pool, p.used = from("shape "+d.shape.Name), p.turn(p.sets)
+	}
 }
 
 // fill puts guards around every set and, before they are used, contents into it.
@@ -145,9 +169,11 @@ func (t *timingState) dropBaseline() {
 // before is in a cache any more.
 func (t *timingState) flush() {
 	sum := byte(0)
-	n := min(len(t.theirs.mem), int(3*lastLevelBytes()))
-	for i := 0; i < n; i += 64 {
-		sum += t.theirs.mem[i]
+	for _, mem := range t.theirs.mem {
+		n := min(len(mem), int(3*lastLevelBytes()))
+		for i := 0; i < n; i += 64 {
+			sum += mem[i]
+		}
 	}
 	runtime.KeepAlive(sum) // the reads must not be left out
 }
@@ -249,18 +275,6 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 	return nil
 }
 
-// lookAtInputs says whether inputs of these sets still hold what they were given,
-// which is what the baseline's hold.
-func (c *contender) lookAtInputs(left *evaluator.Observation, sets []uint32) {
-	for _, s := range sets {
-		if left.InputChanged == "" {
-			left.InputChanged = c.d.inputChanged(c.a, c.place.base, int(s), func(b int) []byte {
-				return c.t.theirs.buffer(&c.d.layout, c.place.base, int(s), b)
-			})
-		}
-	}
-}
-
 // lookAtAll looks at everything that the candidate could have changed at this
 // shape.
 func (c *contender) lookAtAll(base *contender, left *evaluator.Observation) error {
@@ -269,15 +283,13 @@ func (c *contender) lookAtAll(base *contender, left *evaluator.Observation) erro
 	return err
 }
 
-// lookAround looks at the guards and the inputs of all sets.
+// lookAround looks at the guards of all sets.
 func (c *contender) lookAround(left *evaluator.Observation) {
-	sets := c.place.turn(c.place.sets)
-	for _, s := range sets {
+	for s := range c.place.sets {
 		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, int(s))
+			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
 		}
 	}
-	c.lookAtInputs(left, sets)
 }
 
 // calibrate chooses the size of the batches. It ends with a warm-up.
@@ -337,7 +349,7 @@ func (c *contender) want(ns float64) int {
 func (c *contender) spoilt() bool {
 	var left evaluator.Observation
 	c.lookAround(&left)
-	return left.Guard != "" || left.InputChanged != ""
+	return left.Guard != ""
 }
 
 // calibrations is how often the size of a batch is tried at most.

@@ -6,9 +6,10 @@
  * buffers, and times are held against the processor time that the kernel
  * accounted to this process.
  *
- * Usage: harness NONCE ARENA_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS [PATHS]
+ * Usage: harness NONCE ARENA_BYTES INPUTS_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS [PATHS]
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
- * 4 the shared buffers, 5 the shared object to load.
+ * 4 the shared outputs, 5 the shared inputs, which cannot be written through it,
+ * 6 the shared object to load.
  * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
  * the heap, for a sanitizer, g = no access to pages without a buffer, and those of
  * filter_calls. PATHS, where Landlock works, is the list of lock_paths. A tool
@@ -37,11 +38,11 @@
 
 #include "jail.h"
 
-enum { CONTROL = 3, ARENA = 4, OBJECT = 5 };
+enum { CONTROL = 3, ARENA = 4, INPUTS = 5, OBJECT = 6 };
 enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 4096 };
 enum { COMMAND_MAGIC = 0x43545645, ANSWER_MAGIC = 0x41545645 };
 enum { LOAD = 1, SHAPE, RUN, QUIT };
-enum { READY = 1, LOADED, SHAPED, DONE, DENIED, FAILED };
+enum { READY = 1, LOADED, SHAPED, DONE, DENIED, FAILED, WROTE };
 enum { ROLE_IN = 0, ROLE_OUT = 1, ROLE_INOUT = 2 };
 enum { FLAG_JUNK = 1 };
 
@@ -49,12 +50,11 @@ struct command {
 	uint32_t magic, kind;
 	uint64_t nonce, seq;
 	uint32_t dims, scalars, buffers, launches;
-	uint64_t stride;
 	uint32_t flags, junk;
 };
 
 struct buffer {
-	uint64_t offset, bytes;
+	uint64_t offset, bytes, stride; /* from one set to the next */
 	uint64_t role;
 };
 
@@ -69,15 +69,14 @@ typedef void call_function(const int64_t *dims, void *const *buffers, const doub
 
 static uint64_t nonce;
 static uint64_t sequence;
-static char *arena;
-static size_t arena_bytes;
+static char *arena, *inputs;
+static size_t arena_bytes, inputs_bytes;
 static int on_heap, guarded;
 
 static int64_t dims[MAX_DIMS];
 static double scalars[MAX_SCALARS];
 static struct buffer buffers[MAX_BUFFERS];
 static uint32_t buffer_count;
-static uint64_t stride;
 static void *pointers[MAX_LAUNCHES * MAX_BUFFERS]; /* of each launch, one after the other */
 
 static union {
@@ -91,12 +90,12 @@ static union {
 static uintptr_t object_base;
 
 /* Called where a block of a candidate begins that was compiled for it: a byte for each
- * address of its object lies behind the buffers. */
+ * address of its object lies behind the buffers, the first last. */
 void __sanitizer_cov_trace_pc(void)
 {
 	const uintptr_t at = (uintptr_t)__builtin_return_address(0) - object_base;
-	if (object_base && at < arena_bytes - stride)
-		arena[stride + at] = 1;
+	if (object_base && at < arena_bytes)
+		arena[arena_bytes - 1 - at] = 1;
 }
 
 #endif
@@ -139,6 +138,23 @@ static void refused(int signal, siginfo_t *info, void *context)
 
 #endif
 
+/* Says where a candidate wrote to inputs. Other faults end it as if there were no
+ * handler. */
+static void faulted(int signal, siginfo_t *info, void *context)
+{
+	(void)context;
+	const uintptr_t at = (uintptr_t)info->si_addr - (uintptr_t)inputs;
+	if (info->si_code == SEGV_ACCERR && at < inputs_bytes) {
+		answer(WROTE, 0, at, 0, 0, 0);
+		_exit(75);
+	}
+	struct sigaction none;
+	memset(&none, 0, sizeof none);
+	none.sa_handler = SIG_DFL;
+	sigaction(signal, &none, 0);
+	raise(signal);
+}
+
 static void limit(int resource, uint64_t value, const char *what)
 {
 	struct rlimit now, want = {value, value};
@@ -166,16 +182,27 @@ static void __attribute__((noinline)) junk_stack(int byte)
 	__asm__ volatile("" : : "r"(area) : "memory");
 }
 
+/* Where a buffer lies in a set, or null where there is no memory for it. */
+static char *place(const struct buffer *b, uint32_t set)
+{
+	const size_t bytes = b->role == ROLE_IN ? inputs_bytes : arena_bytes;
+	const uint64_t at = b->offset + set * b->stride;
+	if (at > bytes || b->bytes > bytes - at)
+		return 0;
+	return (b->role == ROLE_IN ? inputs : arena) + at;
+}
+
 /* Takes away the access to all pages without a part of a buffer of the first set. */
 static void guard(void)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	if (mprotect(arena, arena_bytes, PROT_NONE))
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	if (mprotect(arena, arena_bytes, PROT_NONE) || mprotect(inputs, inputs_bytes, PROT_NONE))
 		fail("guarding the buffers", errno);
 	for (uint32_t b = 0; b < buffer_count; b++) {
-		const uint64_t from = buffers[b].offset / page * page;
-		const uint64_t to = (buffers[b].offset + buffers[b].bytes + page - 1) / page * page;
-		if (to > arena_bytes || mprotect(arena + from, to - from, PROT_READ | PROT_WRITE))
+		const uintptr_t at = (uintptr_t)place(&buffers[b], 0);
+		const uintptr_t from = at / page * page, to = (at + buffers[b].bytes + page - 1) / page * page;
+		const int access = buffers[b].role == ROLE_IN ? PROT_READ : PROT_READ | PROT_WRITE;
+		if (!at || mprotect((void *)from, to - from, access))
 			fail("guarding the buffers", errno);
 	}
 }
@@ -191,7 +218,6 @@ static void shape(const struct command *c, const char *payload, size_t size)
 	payload += c->scalars * 8;
 	memcpy(buffers, payload, c->buffers * sizeof(struct buffer));
 	buffer_count = c->buffers;
-	stride = c->stride;
 	if (guarded)
 		guard();
 	answer(SHAPED, 0, 0, 0, 0, 0);
@@ -203,16 +229,16 @@ static void launch_on_heap(call_function *call, uint32_t set)
 {
 	void *copies[MAX_BUFFERS];
 	for (uint32_t b = 0; b < buffer_count; b++) {
-		const char *from = arena + buffers[b].offset + set * stride;
 		if (posix_memalign(&copies[b], 64, buffers[b].bytes))
 			fail("no memory for a buffer", ENOMEM);
 		/* An output stays uninitialised: reading it is a fault. */
 		if (buffers[b].role != ROLE_OUT)
-			memcpy(copies[b], from, buffers[b].bytes);
+			memcpy(copies[b], place(&buffers[b], set), buffers[b].bytes);
 	}
 	call(dims, copies, scalars);
 	for (uint32_t b = 0; b < buffer_count; b++) {
-		memcpy(arena + buffers[b].offset + set * stride, copies[b], buffers[b].bytes);
+		if (buffers[b].role != ROLE_IN)
+			memcpy(place(&buffers[b], set), copies[b], buffers[b].bytes);
 		free(copies[b]);
 	}
 }
@@ -226,10 +252,10 @@ static void run(call_function *call, const struct command *c, const char *payloa
 	const uint32_t launches = c->launches;
 	for (uint32_t n = 0; n < launches; n++)
 		for (uint32_t b = 0; b < buffer_count; b++) {
-			const uint64_t at = buffers[b].offset + sets[n] * stride;
-			if (at > arena_bytes || buffers[b].bytes > arena_bytes - at)
+			char *at = place(&buffers[b], sets[n]);
+			if (!at)
 				fail("a buffer outside the arena", EPROTO);
-			pointers[n * buffer_count + b] = arena + at;
+			pointers[n * buffer_count + b] = at;
 		}
 	if (on_heap) {
 		for (uint32_t n = 0; n < launches; n++)
@@ -256,30 +282,42 @@ int main(int argc, char **argv)
 		perror(argv[3]);
 		return 74;
 	}
-	if (argc != 6 && argc != 7)
+	if (argc != 7 && argc != 8)
 		return 64;
 	nonce = strtoull(argv[1], 0, 16);
 	arena_bytes = strtoull(argv[2], 0, 10);
-	const uint64_t memory = strtoull(argv[3], 0, 10);
-	const uint64_t seconds = strtoull(argv[4], 0, 10);
-	const char *options = argv[5];
+	inputs_bytes = strtoull(argv[3], 0, 10);
+	const uint64_t memory = strtoull(argv[4], 0, 10);
+	const uint64_t seconds = strtoull(argv[5], 0, 10);
+	const char *options = argv[6];
 	on_heap = strchr(options, 'h') != 0;
 	guarded = strchr(options, 'g') != 0;
 
 	arena = mmap(0, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ARENA, 0);
-	if (arena == MAP_FAILED)
+	inputs = mmap(0, inputs_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, INPUTS, 0);
+	if (arena == MAP_FAILED || inputs == MAP_FAILED)
 		fail("mapping the buffers", errno);
 	close(ARENA);
+	close(INPUTS);
+	/* Sanitizers have handlers of their own; between guard pages a read faults too. */
+	if (!on_heap && !guarded) {
+		struct sigaction action;
+		memset(&action, 0, sizeof action);
+		action.sa_sigaction = faulted;
+		action.sa_flags = SA_SIGINFO;
+		if (sigaction(SIGSEGV, &action, 0))
+			fail("watching the inputs", errno);
+	}
 	limit(RLIMIT_CORE, 0, "limiting core dumps");
 	limit(RLIMIT_FSIZE, 0, "limiting files");
 	limit(RLIMIT_CPU, seconds, "limiting processor time");
 	if (strchr(options, 'l')) {
-		limit(RLIMIT_AS, arena_bytes + memory, "limiting memory");
+		limit(RLIMIT_AS, arena_bytes + inputs_bytes + memory, "limiting memory");
 		limit(RLIMIT_STACK, 8 << 20, "limiting the stack");
 		limit(RLIMIT_NOFILE, 64, "limiting descriptors");
 		limit(RLIMIT_MEMLOCK, 0, "limiting locked memory");
 	}
-	int locked = argc == 7 ? lock_paths(argv[6]) : 0;
+	int locked = argc == 8 ? lock_paths(argv[7]) : 0;
 	if (locked)
 		fail("locking paths", locked);
 	locked = ENOSYS;

@@ -1,7 +1,7 @@
 /* Right, but changes A afterwards, so that a reference computed later from the
  * same memory would agree with anything. Class: the judge's evidence is
- * changed. Stopped by: inputs are compared after each run, and the reference
- * never sees the candidate's buffers. */
+ * changed. Stopped by: inputs are mapped read-only, and the reference never sees
+ * the candidate's buffers. */
 #include "product.h"
 
 void product(PRODUCT_PARAMETERS)
