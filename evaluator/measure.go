@@ -398,10 +398,10 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	switch {
 	case chance < guilt:
 		return stopClock
-	case chance < doubt && late, n < 3 && over,
+	case chance < doubt && late, n < 3 && over, c.early() && over,
 		len(t.seen.Others) > 0 && spent >= hopeless && c.taken >= suspiciousRounds && float64(n) < hopelessShare*float64(c.taken):
 		return stopUnsettled
-	case chance < doubt, n < 3, c.early() && !over:
+	case chance < doubt, n < 3, c.early():
 		return ""
 	}
 	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()

@@ -29,12 +29,13 @@ func (h *lab) workerJail(ctx context.Context) *process.Jail {
 	// Libraries of the toolkit and the driver load others of theirs.
 	libraries := append(linkerLibraries(ctx, h.launcher, `lib(?:cu|nv).*`), h.toolkit.libraries...)
 	read := slices.Concat(
-		[]string{h.workerPath, "/proc", "/sys", "/etc/nvidia", "/usr/share/nvidia", "/opt/nvidia", "/dev/zero", "/dev/urandom"},
+		[]string{h.workerPath, "/sys", "/etc/nvidia", "/usr/share/nvidia", "/opt/nvidia", "/dev/zero", "/dev/urandom"},
 		toolkitRoots(h.options), tools, rootsOf(tools), foldersOf(libraries), filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
 	)
 	read = slices.DeleteFunc(read, func(path string) bool { return path == "/usr" || !filepath.IsAbs(path) })
 	devices, _ := filepath.Glob("/dev/nvidia*")
-	return process.NewJail(read...).With(nil, slices.Concat(devices, []string{"/dev/shm"}, h.options.workerWrites))
+	// The driver names its threads in /proc; without that it does not start.
+	return process.NewJail(read...).With(nil, slices.Concat(devices, []string{"/dev/shm", "/proc"}, h.options.workerWrites))
 }
 
 // lockIn has workers run in a jail where one in it works as one outside does.
