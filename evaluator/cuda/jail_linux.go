@@ -67,7 +67,7 @@ func (h *lab) tryWorker(ctx context.Context) error {
 	open, _ := h.trialProblem()
 	if len(h.problem.open.Buffers) > 0 { // libraries compute certain problems alone
 		open = h.problem.open
-		open.ReferenceEntry = ""
+		open.Reference, open.ReferenceEntry = "", ""
 	}
 	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, nil, open)
 	if err != nil {
