@@ -34,7 +34,7 @@ func (h *lab) workerJail(ctx context.Context) *process.Jail {
 	)
 	read = slices.DeleteFunc(read, func(path string) bool { return path == "/usr" || !filepath.IsAbs(path) })
 	devices, _ := filepath.Glob("/dev/nvidia*")
-	// The driver names its threads in /proc; without that it does not start.
+	// cuInit gives CUDA_ERROR_OPERATING_SYSTEM where the driver cannot write to /proc.
 	return process.NewJail(read...).With(nil, slices.Concat(devices, []string{"/dev/shm", "/proc"}, h.options.workerWrites))
 }
 
