@@ -56,22 +56,23 @@ func choose[T uint8 | uint16 | uint32 | uint64](b, raw []byte, s *stream) {
 	}
 }
 
-// refresh gives the sets that were used since it was last called contents that no
-// candidate has seen, the same ones in both arenas. It does so before others are
-// used, so that a set has left the caches again when its turn comes.
-func (t *timingState) refresh(d *shapeData) {
+// refresh gives the next n sets contents that no candidate has seen, the same ones in
+// both arenas, and takes them out of the caches again. It does so right before they are
+// used: contents whose turn is yet to come are nowhere that a candidate can read.
+func (t *timingState) refresh(d *shapeData, n int) {
 	p := t.places[d]
-	for _, set := range p.used {
+	for _, set := range p.turn(n) {
 		p.seeds[set] = p.pool.Uint64()
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
-				made := t.theirs.buffer(&d.layout, p.base, int(set), b)
-				t.tables[b].fill(made, p.seeds[set]+uint64(b))
-				copy(t.ours.buffer(&d.layout, p.base, int(set), b), made)
+				theirs, ours := t.theirs.buffer(&d.layout, p.base, int(set), b), t.ours.buffer(&d.layout, p.base, int(set), b)
+				t.tables[b].fill(theirs, p.seeds[set]+uint64(b))
+				copy(ours, theirs)
+				evict(theirs)
+				evict(ours)
 			}
 		}
 	}
-	p.used = p.used[:0]
 }
 
 // prime puts into outputs what a launch must find there: poison or, where an

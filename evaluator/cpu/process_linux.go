@@ -372,11 +372,14 @@ func (p *process) ask(c command, want answerKind, deadline time.Duration) (answe
 	return p.receive(want, deadline)
 }
 
-// freeze stops every thread of the process and returns when they have stopped.
+// freeze stops every thread of the process and returns when they have stopped. One
+// that does not let itself be stopped is killed.
 func (p *process) freeze() error {
 	if p.stopped {
 		return nil
 	}
+	late := time.AfterFunc(stopLimit, func() { programs.KillGroup(p.pid) })
+	defer late.Stop()
 	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
 		return p.died("")
 	}
@@ -387,8 +390,11 @@ func (p *process) freeze() error {
 			continue
 		}
 		if err != nil {
-			if p.ctx.Err() != nil {
+			switch {
+			case p.ctx.Err() != nil:
 				return p.ctx.Err()
+			case !late.Stop():
+				return p.fail(true, "it does not let itself be stopped")
 			}
 			return p.died("")
 		}
@@ -396,6 +402,10 @@ func (p *process) freeze() error {
 		return nil
 	}
 }
+
+// stopLimit is how long a process may take to stop: far longer than one on a busy
+// machine needs.
+const stopLimit = 10 * time.Second
 
 // thaw lets it go on.
 func (p *process) thaw() error {

@@ -279,10 +279,20 @@ func TestPools(t *testing.T) {
 	defer state.close()
 	d := state.shapes[0]
 	p := state.places[d]
+	// What a set will hold when its turn comes is nowhere before.
+	state.draw("a")
+	state.refresh(d, 1)
+	for i, set := range p.turn(2) {
+		if ahead := slices.Max(state.ours.buffer(&d.layout, p.base, int(set), 0)) != 0; ahead != (i == 0) {
+			t.Errorf("turn %d: has contents %t", i, ahead)
+		}
+	}
+	p.next = 0
+
 	launched := func(pool string, batch int) (all []byte) {
 		state.draw(pool)
 		for len(all) < 2*p.sets*8 { // each set has its turn twice
-			state.refresh(d)
+			state.refresh(d, batch)
 			for _, set := range p.turn(batch) {
 				for _, a := range []*arena{state.ours, state.theirs} {
 					all = append(all, a.buffer(&d.layout, p.base, int(set), 0)[:4]...)
@@ -302,6 +312,7 @@ func TestPools(t *testing.T) {
 
 	a := b.build("nothing", 1)
 	seen := map[string]bool{}
+	var before []uint64
 	for _, pool := range []string{"", "", "asked for"} {
 		s := b.open(evaluator.ForTiming, a)
 		r := b.request(2, false)
@@ -320,11 +331,17 @@ func TestPools(t *testing.T) {
 		for range 100 * len(held) {
 			known = append(known, b.timing.places[b.timing.shapes[0]].pool.Uint64())
 		}
+		turns := 0
 		for set, seed := range held {
-			if !slices.Contains(known, seed) {
-				t.Errorf("pool %q: set %d has contents of elsewhere", pool, set)
-				break
+			if before != nil && seed == before[set] || seed == 0 {
+				continue // its turn did not come
 			}
+			if turns++; !slices.Contains(known, seed) {
+				t.Errorf("pool %q: set %d has contents of elsewhere", pool, set)
+			}
+		}
+		if before = held; turns == 0 {
+			t.Errorf("pool %q: no set had new contents", pool)
 		}
 		if _, err := s.Close(); err != nil {
 			t.Error(err)

@@ -47,7 +47,6 @@ type placement struct {
 	next  int           // the set whose turn it is
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
 	seeds []uint64      // of each set's contents
-	used  []uint32      // the sets whose contents a candidate has seen
 }
 
 // turn gives the next n sets, and use says that so many of them were used.
@@ -59,10 +58,7 @@ func (p *placement) turn(n int) []uint32 {
 	return sets
 }
 
-func (p *placement) use(n int) {
-	p.used = append(p.used, p.turn(n)...)
-	p.next = (p.next + n) % p.sets
-}
+func (p *placement) use(n int) { p.next = (p.next + n) % p.sets }
 
 // rotation is how many sets a shape needs for its inputs to leave the last
 // cache before they come round again.
@@ -118,8 +114,7 @@ func (t *timingState) draw(pool string) {
 		}
 	}
 	for _, d := range t.shapes {
-		p := t.places[d]
-		p.pool, p.used = from("shape "+d.shape.Name), p.turn(p.sets)
+		t.places[d].pool = from("shape " + d.shape.Name)
 	}
 }
 
@@ -135,7 +130,6 @@ func (t *timingState) fillShape(a *arena, d *shapeData) {
 	for s := range p.sets {
 		a.fence(&d.layout, p.base, s)
 	}
-	p.used = p.turn(p.sets)
 }
 
 // at finds a shape that has a place.
@@ -232,8 +226,8 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 const otherLaunches = "the harness's answer is about other launches"
 
 // look compares outputs of the last batch with the baseline's answers to the same
-// contents: those of the last launch always, others as far as there is time, all
-// of them when asked. Which these are is drawn now. Where the baseline's own batch
+// contents: those of one launch always, others as far as there is time, all of them
+// when asked. Which these are is drawn now. Where the baseline's own batch
 // was shorter it is launched for them.
 func (c *contender) look(base *contender, left *evaluator.Observation, all bool) error {
 	elements := 0
@@ -242,9 +236,9 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 			elements += b.elements
 		}
 	}
-	chosen := []uint32{c.last[len(c.last)-1]}
-	for _, at := range c.rng.Perm(len(c.last) - 1) {
-		if !all && (len(chosen)+1)*elements > checkBudget {
+	var chosen []uint32
+	for _, at := range c.rng.Perm(len(c.last)) {
+		if !all && len(chosen) > 0 && (len(chosen)+1)*elements > checkBudget {
 			break
 		}
 		chosen = append(chosen, c.last[at])
@@ -323,7 +317,7 @@ func (c *contender) calibrate() error {
 // try runs a batch that does not count. What a candidate has seen in it is
 // replaced; the baseline may know it.
 func (c *contender) try() (evaluator.Reading, error) {
-	c.t.refresh(c.d)
+	c.t.refresh(c.d, c.batch)
 	r, err := c.run(c.place.turn(c.batch))
 	if c.a == c.t.ours {
 		c.place.use(c.batch)
@@ -414,8 +408,9 @@ func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint
 // pair takes one reading of both in random order, on the same contents, which
 // neither has seen, and looks at what the candidate's launches left.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
-	t.refresh(c.d)
-	defer func() { c.place.use(max(c.batch, base.batch)) }()
+	n := max(c.batch, base.batch)
+	t.refresh(c.d, n)
+	defer c.place.use(n)
 	first := c.rng.IntN(2) == 0
 	for _, baseline := range []bool{first, !first} {
 		if !baseline {

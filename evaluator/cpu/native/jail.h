@@ -149,7 +149,9 @@ static int filter_calls(int control, const char *letters)
 		IF(SYS_mmap, 0, 7), LOAD_WORD(ARG(2)), IF_BITS(4 /* PROT_EXEC */, 0, 4), IF_BITS(2 /* PROT_WRITE */, 2, 0),
 		LOAD_WORD(ARG(3)), IF_BITS(0x20 /* MAP_ANONYMOUS */, 0, 1), RETURN(code), ALLOW,
 		IF(SYS_mprotect, 0, 4), LOAD_WORD(ARG(2)), IF_BITS(4, 0, 1), RETURN(code), ALLOW,
-		PASS(SYS_munmap), PASS(SYS_mremap), PASS(SYS_madvise), PASS(SYS_brk), PASS(SYS_mincore),
+		PASS(SYS_munmap), PASS(SYS_mremap), PASS(SYS_brk), PASS(SYS_mincore),
+		/* Advice by which memory is taken from all who share it, or moved: REMOVE, COLD, PAGEOUT, COLLAPSE. */
+		IF(SYS_madvise, 0, 7), LOAD_WORD(ARG(2)), IF(9, 4, 0), IF(20, 3, 0), IF(21, 2, 0), IF(25, 1, 0), ALLOW, REFUSE(EINVAL),
 		/* Threads. */
 		IF(SYS_clone3, 0, 1), REFUSE(ENOSYS), /* its flags lie in memory, where no filter sees them */
 		IF(SYS_clone, 0, 4), LOAD_WORD(ARG(0)), IF_BITS(THREAD, 1, 0), TRAP, ALLOW,
