@@ -10,8 +10,8 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// variants is how many different contents every input has. Parity sees all of
-// them at the small shapes; timing rotates through them.
+// variants is how many different contents every input has in parity; at tuned shapes
+// one is compared.
 const variants = 3
 
 // A shapeData is one shape with everything that a run at it needs.
