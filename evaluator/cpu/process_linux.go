@@ -323,6 +323,11 @@ func (p *process) died(hint string) error {
 	if p.state != nil {
 		s, ok := p.state.Sys().(syscall.WaitStatus)
 		hang = ok && s.Signaled() && s.Signal() == syscall.SIGXCPU
+		if ok && s.Signaled() && s.Signal() == syscall.SIGKILL {
+			// It may have done so itself, or the system, which had no memory left.
+			f := p.fail(false, reason)
+			return &evaluator.Lost{Reason: f.Reason, Log: f.Log}
+		}
 	}
 	return p.fail(hang, reason)
 }

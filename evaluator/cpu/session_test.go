@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
 )
@@ -230,6 +232,29 @@ func checkReading(t *testing.T, r evaluator.Reading, batch int) {
 	if !(r.NS > 0) || r.WallNS < claimed || !(r.CPUNS > 0) || r.WaitedNS < 0 {
 		t.Errorf("%+v, batch %d", r, batch)
 	}
+}
+
+// Who was killed may have been chosen by the system: that is for the judge to look at
+// twice. A baseline that was killed is no candidate's fault.
+func TestKilled(t *testing.T) {
+	b := openBare(t)
+	a := b.build("nothing", 1)
+	var lost *evaluator.Lost
+	s := b.open(evaluator.ForParity, a)
+	_ = unix.Kill(s.(*session).entries[0].p.pid, unix.SIGKILL)
+	if _, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.problem.sanitize.shape}); !errors.As(err, &lost) {
+		t.Errorf("parity: %v", err)
+	}
+	_, _ = s.Close()
+	s = b.open(evaluator.ForTiming, a)
+	if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Kill(s.(*session).state.baseline.pid, unix.SIGKILL)
+	if _, err := s.Sample(t.Context(), b.request(1, false)); err == nil || errors.As(err, &lost) {
+		t.Errorf("the baseline: %v", err)
+	}
+	_, _ = s.Close()
 }
 
 // A timing session gives pairs, looks at what is left, and leaves the memory

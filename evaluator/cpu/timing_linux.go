@@ -395,8 +395,12 @@ func (h *lab) contendBaseline(t *timingState, d *shapeData, r evaluator.SampleRe
 // notOurs makes an error of the machine out of a fault that is the baseline's.
 func notOurs(err error) error {
 	var f *evaluator.Fault
-	if errors.As(err, &f) {
+	var lost *evaluator.Lost
+	switch {
+	case errors.As(err, &f):
 		return fmt.Errorf("the baseline: %w: %s", errProcess, f.Reason)
+	case errors.As(err, &lost):
+		return fmt.Errorf("the baseline: %w: %s", errProcess, lost.Reason)
 	}
 	return fmt.Errorf("the baseline: %w", err)
 }
