@@ -314,11 +314,15 @@ func (c *contender) calibrate() error {
 	return err
 }
 
-// try runs a batch that does not count. What a candidate has seen in it is
-// replaced; the baseline may know it.
+// try runs a batch that does not count. A candidate gets new contents for it; the
+// baseline may have any.
 func (c *contender) try() (evaluator.Reading, error) {
-	c.t.refresh(c.d, c.batch)
-	r, err := c.run(c.place.turn(c.batch))
+	sets := c.place.turn(c.batch)
+	empty := func(set uint32) bool { return c.place.seeds[set] == 0 }
+	if c.a == c.t.ours || slices.ContainsFunc(sets, empty) {
+		c.t.refresh(c.d, c.batch)
+	}
+	r, err := c.run(sets)
 	if c.a == c.t.ours {
 		c.place.use(c.batch)
 	}
