@@ -1,6 +1,9 @@
 package evaluator
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // rules are the constants of judging that differ from one kind of device to
 // another, each with its reason. What is the same everywhere stands beside the
@@ -146,3 +149,14 @@ const (
 	// may be.
 	floorDoubt = 1.5
 )
+
+// Unseen says whether a check tells what no sanitizer sees, which no tool that is
+// installed would change.
+func Unseen(check string) bool {
+	for _, r := range rulesByKind {
+		if slices.ContainsFunc(r.unseen, func(e Evidence) bool { return e.Check == check }) {
+			return true
+		}
+	}
+	return check == Reach
+}

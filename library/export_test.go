@@ -123,7 +123,7 @@ func TestExportRefuses(t *testing.T) {
 		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "memcheck", Outcome: evaluator.NotRun, Detail: "valgrind was not found\nmore"})
 	}
 	alone := func(x *Winner) { // a program of one thread has no races to look for
-		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"})
+		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: evaluator.Reach, Outcome: evaluator.NotRun, Detail: "line 3"})
 	}
 	wrong := func(x *Winner) { x.Evidence.Summary.Verdict = string(evaluator.Parity) }
 	for _, c := range []struct {
