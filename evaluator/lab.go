@@ -270,8 +270,7 @@ type Sampled struct {
 	// Conditions is what else happened meanwhile.
 	Conditions Conditions
 	// Pool is the seed of the contents that the session launches on: drawn in secret,
-	// and known to no candidate while it runs. Empty where the lab cannot draw them
-	// again.
+	// and known to no candidate while it runs.
 	Pool string
 }
 

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"unsafe"
 
@@ -95,9 +97,20 @@ func (q *rotation) free() {
 	q.guards.free()
 }
 
+// contentsOf gives what decides the contents of a contender's reading. The baseline's
+// differ from those of a candidate with the same binary, which would otherwise find
+// the answers in memory.
+func (q *race) contentsOf(r *runner) *rand.Rand {
+	if q.r.Pool == "" {
+		return q.dice
+	}
+	text := fmt.Sprintf("%s\n%s %t %d", q.r.Pool, r.Binary, r == q.runners[0], r.readings)
+	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(text))))
+}
+
 // newPools makes the elements anew of which contents are made.
-func (q *race) newPools() error {
-	q.poolSeed = q.dice.Uint64()
+func (q *race) newPools(from *rand.Rand) error {
+	q.poolSeed = from.Uint64()
 	return q.samePools()
 }
 
@@ -118,10 +131,10 @@ func (q *race) samePools() error {
 }
 
 // secrets draws two words for each pass.
-func (q *race) secrets(passes int) []uint64 {
+func secrets(from *rand.Rand, passes int) []uint64 {
 	s := make([]uint64, 2*passes)
 	for i := range s {
-		s[i] = q.dice.Uint64()
+		s[i] = from.Uint64()
 	}
 	return s
 }
@@ -162,8 +175,8 @@ func (q *race) renew(k int) error {
 
 // passes goes through the contender's sets so often, each time with new contents,
 // of which the last are still there afterwards.
-func (q *race) passes(r *runner, n int) (ran, error) {
-	s := q.secrets(n)
+func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
+	s := secrets(from, n)
 	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
 	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
 	q.spent += took.event
@@ -205,7 +218,7 @@ func (q *race) partial(r *runner) error {
 	if err != nil {
 		return err
 	}
-	s := q.secrets(1)
+	s := secrets(q.dice, 1)
 	took, err := g.run(q.stream, q.events, s, q.fresh)
 	q.contents = [2]uint64{s[0], s[1]}
 	q.spent += took.event

@@ -39,13 +39,14 @@ type runner struct {
 	*wire.Timed // of this request
 	*binary
 	wire.Contender
-	calls  []*call // one for each set
-	check  *call   // on the spare set; the baseline's alone
-	graph  graph   // launches once on each of the sets that are used
-	used   int
-	passes int     // in a reading
-	launch float64 // nanoseconds, by which used and passes were chosen
-	seen   float64 // nanoseconds, in the last reading
+	calls    []*call // one for each set
+	check    *call   // on the spare set; the baseline's alone
+	graph    graph   // launches once on each of the sets that are used
+	used     int
+	passes   int     // in a reading
+	launch   float64 // nanoseconds, by which used and passes were chosen
+	seen     float64 // nanoseconds, in the last reading
+	readings int     // taken in this race
 	// compared is the worst of what was compared since the race began; wrong says
 	// that it is outside of its tolerance, and that nothing more has to be compared.
 	compared []wire.Output
@@ -235,13 +236,13 @@ func (q *race) makeSets() error {
 	if err := q.passEvents(); err != nil {
 		return err
 	}
-	if err := q.newPools(); err != nil {
+	if err := q.newPools(q.dice); err != nil {
 		return err
 	}
 	q.fresh = q.refresher()
 	usual := math.Inf(1)
 	for range 2 {
-		took, err := q.fresh.alone(q.stream, q.events, q.secrets(1))
+		took, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1))
 		if err != nil {
 			return err
 		}
@@ -270,7 +271,7 @@ func (q *race) ready(r *runner) error {
 			return err
 		}
 	}
-	if _, err := q.fresh.alone(q.stream, q.events, q.secrets(1)); err != nil {
+	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
 		return err
 	}
 	launch := math.Inf(1)
@@ -296,7 +297,7 @@ func (q *race) ready(r *runner) error {
 	if r.launch*float64(r.used) < float64(q.r.BatchNS) {
 		n = 3
 	}
-	took, err := q.passes(r, n)
+	took, err := q.passes(r, q.dice, n)
 	if err != nil {
 		return err
 	}
@@ -357,7 +358,9 @@ const maxGraphs = 16
 // often it has been done: who notices a stop knows nothing of the next. In the last
 // round there is one at which all is looked at.
 func (q *race) reading(r *runner, last bool) error {
-	if err := q.newPools(); err != nil {
+	from := q.contentsOf(r)
+	r.readings++
+	if err := q.newPools(from); err != nil {
 		return &ownError{err}
 	}
 	all, partial := -1, -1
@@ -371,7 +374,7 @@ func (q *race) reading(r *runner, last bool) error {
 	var sum ran
 	since := 0 // passes that have yet to be run
 	add := func() error {
-		took, err := q.passes(r, since)
+		took, err := q.passes(r, from, since)
 		sum.event, sum.wall, sum.waited, since = sum.event+took.event, sum.wall+took.wall, sum.waited+took.waited, 0
 		return err
 	}
@@ -417,7 +420,7 @@ func (q *race) latencies(n int) error {
 	for k := range n {
 		for _, i := range order(^q.r.Seed, k, len(q.runners)) {
 			r := q.runners[i]
-			if _, err := q.fresh.alone(q.stream, q.events, q.secrets(1)); err != nil {
+			if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
 				return &ownError{err}
 			}
 			ns, err := r.calls[k%r.used].alone(q.stream)

@@ -102,11 +102,12 @@ type fake struct {
 	entries    map[string]string
 	candidates int
 	race       *wire.TimeRequest // that began it
+	pools      map[string]bool   // that races had
 	fast, told bool
 }
 
 func fakeWorker() int {
-	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}}
+	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}, pools: map[string]bool{}}
 	f.report("========= COMPUTE-SANITIZER")
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -429,7 +430,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/4 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/5 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}
@@ -494,6 +495,10 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 	}
 	if !r.Continue {
 		f.race = &r
+		if len(r.Contenders) > 1 && (r.Pool == "" || f.pools[r.Pool]) {
+			return wire.Failure{Error: fmt.Sprintf("pool %q is none, or was used", r.Pool)}, false
+		}
+		f.pools[r.Pool] = true
 	}
 	// Twice the work takes twice the time.
 	a := wire.TimeAnswer{

@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
+	crypto "crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,6 +48,10 @@ type session struct {
 	// What the worker's race is, so that a request can go on with it.
 	shape *shapeData
 	batch time.Duration
+	// contents is the seed of all that is timed on, races counts the worker's races at
+	// a shape: no contents come twice in a session.
+	contents string
+	races    map[*shapeData]int
 	// releases give back what was taken, the last first.
 	releases []func()
 }
@@ -71,7 +77,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	if len(artifacts) == 0 || len(artifacts) > 1 && p != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts", len(artifacts))
 	}
-	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants)}
+	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants), races: map[*shapeData]int{}}
 	for _, a := range artifacts {
 		c, err := handle(a)
 		if err != nil {
@@ -438,6 +444,9 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 			contenders = append(contenders, s.all[i])
 		}
 		h.race(&q, d, s.seed, r.Batch, contenders)
+		s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
+		q.Pool = fmt.Sprintf("%s %s %d", s.contents, d.shape.Name, s.races[d])
+		s.races[d]++
 	}
 	s.shape, s.batch = nil, r.Batch
 	rounds := time.Duration(r.Rounds + 1)
@@ -555,7 +564,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 // sampled tells of an answer about the candidates that are here, and of those
 // that have faulted.
 func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
-	out := evaluator.Sampled{Series: make([]evaluator.Series, len(s.all)), Conditions: conditions(a.Before, a.After)}
+	out := evaluator.Sampled{Series: make([]evaluator.Series, len(s.all)), Conditions: conditions(a.Before, a.After), Pool: s.contents}
 	for i, f := range s.faults {
 		out.Series[i].Fault = f
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/kernels"
 )
 
 // openLab opens a lab without a judge.
@@ -88,6 +89,34 @@ func TestSample(t *testing.T) {
 		if got, err := sample(t, s, h, 1, false); err != nil || len(got.Series[0].Readings) != 1 {
 			t.Errorf("at the first shape again: %+v %v", got, err)
 		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSamplePool: a session draws its contents, or takes those that are asked for; the
+// fake refuses a race on contents that it has seen.
+func TestSamplePool(t *testing.T) {
+	h := openLab(t)
+	seen := map[string]bool{}
+	for _, asked := range []string{"", "", "asked for"} {
+		s, err := openSession(t, h, evaluator.ForFinals, "nothing")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := ""
+		for _, shape := range []kernels.Shape{h.plan.Tune[0], h.plan.Verify[0], h.plan.Tune[0]} {
+			got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: shape, Rounds: 1, Pool: asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Pool) < 9 || asked != "" && got.Pool != asked || pool != "" && got.Pool != pool || seen[got.Pool] {
+				t.Errorf("asked for %q, got %q after %q, %v", asked, got.Pool, pool, seen)
+			}
+			pool = got.Pool
+		}
+		seen[pool] = true
 		if _, err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -670,6 +670,30 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
+// TestPool: a pool decides the contents of what is timed, and nothing else does.
+func TestPool(t *testing.T) {
+	c := opened(t, axpy(), nil)
+	c.load(t, "good")
+	c.load(t, "tallies")
+	positive := func(pool string) int64 {
+		var a wire.TimeAnswer
+		must(t, c.ask(wire.Time, wire.TimeRequest{
+			Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "tallies", Geometry: line(64)}},
+			Shape:      axpyShape(1 << 20), Seed: 2, Pool: pool, BatchNS: 500_000, Last: true,
+		}, &a, time.Minute))
+		x := a.Contenders[1]
+		if x.Sets != 1 || len(x.After) != 1 {
+			t.Fatalf("%+v", x)
+		}
+		return x.After[0].NotFinite
+	}
+	first, again, other, drawn := positive("a"), positive("a"), positive("b"), positive("")
+	note(t, "positive: %d, again %d; other pools %d, %d", first, again, other, drawn)
+	if first != again || first == other || first == drawn || first == 0 {
+		t.Errorf("pools a, a, b and a new one: %d, %d, %d, %d", first, again, other, drawn)
+	}
+}
+
 // TestBaselineIsHeld: a baseline is compared with the reference where that is asked for.
 func TestBaselineIsHeld(t *testing.T) {
 	for entry, right := range map[string]bool{"good": true, "wrong": false} {

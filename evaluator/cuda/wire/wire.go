@@ -2,15 +2,16 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/4 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/5 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
 
 // Version is the version of the protocol; both sides refuse another. Version 3
 // takes inputs from files as well. Version 4 times launches on contents that come
-// once, drawn by the worker, and compares some of every reading.
-const Version = 4
+// once, and compares some of every reading. Version 5 draws them from a pool that
+// evotune names.
+const Version = 5
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -297,6 +298,10 @@ type TimeRequest struct {
 	Contenders []Contender `json:"contenders,omitempty"`
 	Shape      Shape       `json:"shape"`
 	Seed       uint64      `json:"seed,omitempty"`
+	// Pool decides the contents of the inputs in timed launches: reading n of a binary
+	// goes through the same ones in every race with this pool. No candidate may know it
+	// before it runs; empty draws one.
+	Pool string `json:"pool,omitempty"`
 	// Cold asks for so many sets of buffers that they drive each other out of the
 	// last-level cache; else they stay in it where two do.
 	Cold bool `json:"cold,omitempty"`

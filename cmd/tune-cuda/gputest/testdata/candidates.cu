@@ -33,6 +33,14 @@ CANDIDATE(before_start)
 	if (FIRST)
 		o[-2] = 1;
 }
+// Takes so long that a pass has one launch, and tells how many of x are positive.
+CANDIDATE(tallies)
+{
+	long long begun = clock64();
+	EACH o[i] = x[i] > 0 ? 1.0f / 0.0f : a * x[i] + y[i];
+	while (clock64() - begun < 200000000)
+		;
+}
 CANDIDATE(partial)
 {
 	EACH if (i % 97 != 5)
