@@ -250,6 +250,8 @@ type Timing struct {
 // Conditions is what a machine did besides the work that it was given. A field
 // that could not be read is zero.
 type Conditions struct {
+	// Cores is how many cores a candidate may use at once; zero where that is not known.
+	Cores int `json:"cores,omitempty"`
 	// Steal is the share of the cores' time that the hypervisor gave to others.
 	Steal float64 `json:"steal,omitempty"`
 	// Busy is the share of the cores' time that other processes used, Pressure

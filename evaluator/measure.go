@@ -100,6 +100,7 @@ func (o Output) badness() float64 {
 
 // merge adds what was seen later.
 func (c *Conditions) merge(d Conditions) {
+	c.Cores = max(c.Cores, d.Cores)
 	c.Steal, c.Busy, c.Pressure = max(c.Steal, d.Steal), max(c.Busy, d.Busy), max(c.Pressure, d.Pressure)
 	c.OthersShare = max(c.OthersShare, d.OthersShare)
 	if d.ClockMHz > 0 {
@@ -131,11 +132,12 @@ func (r Reading) elsewhere() bool { return !(r.CPUNS > 0) }
 // forge, with what it takes to start it and to learn of its end. When exact,
 // waiting for a core is taken off, and so it is of a device's: such a wait may
 // have gone by while the device worked, so that what is left is a lower bound.
-func (r Reading) passed(threads int, exact bool) float64 {
+// Parallel is how many threads can have worked at once.
+func (r Reading) passed(parallel int, exact bool) float64 {
 	if exact || r.elsewhere() {
 		return math.Max(r.WallNS-r.WaitedNS, r.CPUNS)
 	}
-	return math.Max(r.WallNS, r.CPUNS/float64(max(threads, 1)))
+	return math.Max(r.WallNS, r.CPUNS/float64(parallel))
 }
 
 // waited says whether the process of a reading waited for a core within the
@@ -162,6 +164,14 @@ const (
 	long
 )
 
+// parallel is how many of so many declared threads can work at once.
+func (t *tally) parallel(threads int) int {
+	if t.seen.Cores > 0 {
+		threads = min(threads, t.seen.Cores)
+	}
+	return max(threads, 1)
+}
+
 // usual is what the baseline, which is evotune's own, tells of the machine in
 // this measurement: how much of what passed an honest reading leaves unclaimed,
 // and in which share of its readings it waited for a core.
@@ -178,7 +188,7 @@ func (t *tally) usual() (open, taken float64) {
 			// What it waited for a core before the timed region is in most of them.
 			at, most = 0.1, mostOpen
 		}
-		left = append(left, p.baseline.passed(t.base, exact)-p.baseline.NS*float64(p.baseBatch))
+		left = append(left, p.baseline.passed(t.parallel(t.base), exact)-p.baseline.NS*float64(p.baseBatch))
 	}
 	if len(left) < 3 {
 		return 0, taken // one that the hypervisor disturbed may be among two
@@ -192,7 +202,7 @@ func (t *tally) usual() (open, taken float64) {
 // the baseline's batch does not have.
 func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float64) (claim, float64) {
 	claimed := r.NS * float64(batch)
-	seen := r.passed(threads, exact) - open
+	seen := r.passed(t.parallel(threads), exact) - open
 	allowed := t.rules.clockShare*claimed + float64(t.rules.clockSlack) + float64(t.rules.launchSlack)*float64(max(0, more))
 	switch {
 	case !(seen-claimed <= allowed) || !(r.WallNS > 0):
@@ -690,7 +700,7 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 	var open []float64
 	for _, p := range t.pairs {
 		r := p.candidate
-		open = append(open, r.passed(t.threads, r.exact(t.threads))-r.NS*float64(p.batch))
+		open = append(open, r.passed(t.parallel(t.threads), r.exact(t.threads))-r.NS*float64(p.batch))
 	}
 	note(Evidence{
 		Check: "clock " + shape, Outcome: Passed, Value: Median(open), Unit: "ns",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -156,6 +157,7 @@ func (s *session) conditions(last bool) (c evaluator.Conditions) {
 		c = now.since(s.seen)
 		s.seen = now
 	}
+	c.Cores = runtime.NumCPU()
 	if last {
 		c.ClockMHz = clockMHz()
 	}

@@ -63,7 +63,7 @@ func (d distribution) draw(s *stream) float64 {
 func (d distribution) fill(b []byte, t dtype, s *stream) {
 	n := len(b) / t.size()
 	if t == f32 && len(b) > 0 { // the common case, made fast
-		out := floats32(b)
+		out := view[float32](b)
 		for i := range out {
 			out[i] = float32(d.draw(s))
 		}
@@ -74,12 +74,13 @@ func (d distribution) fill(b []byte, t dtype, s *stream) {
 	}
 }
 
-// floats32 views bytes that are aligned to four as float32.
-func floats32(b []byte) []float32 {
-	if len(b) == 0 {
-		return nil
+// view sees bytes that are aligned as numbers.
+func view[T any](b []byte) []T {
+	var one T
+	if n := len(b) / int(unsafe.Sizeof(one)); n > 0 {
+		return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+	return nil
 }
 
 // poison is what an output holds before a launch: NaN for floating-point
@@ -174,7 +175,7 @@ func (e expected) compare(got []byte, t dtype, poison []byte) evaluator.Output {
 	}
 	worst, at, strange := 0.0, 0, false
 	if t == f32 { // the common case, made fast
-		for i, v := range floats32(got) {
+		for i, v := range view[float32](got) {
 			d := math.Abs(float64(v) - e.values[i])
 			if !(d <= worst) { // true for NaN as well
 				if math.IsNaN(d) || math.IsInf(d, 0) {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -15,13 +16,46 @@ const tableBits = 16
 type table struct {
 	dtype dtype
 	raw   []byte
+	// noise is the bits of an element that are drawn anew each time, 16 at most: a
+	// candidate could learn the answers to all elements of a table. They change an
+	// element by 2^-15 of itself at most.
+	noise uint64
 }
 
 func newTable(d distribution, t dtype, seed uint64) table {
 	tb := table{dtype: t, raw: make([]byte, t.size()<<tableBits)}
 	s := stream(seed)
 	d.fill(tb.raw, t, &s)
+	switch {
+	case d.kind != "uniform" && d.kind != "normal":
+	case t == f32:
+		tb.noise = 1<<8 - 1
+		quiet[float32](d, tb.raw, uint32(tb.noise), &s)
+	case t == f64:
+		tb.noise = 1<<16 - 1
+		quiet[float64](d, tb.raw, tb.noise, &s)
+	}
 	return tb
+}
+
+// quiet draws elements again that noise could take past the ends of their
+// distribution, as long as there are others.
+func quiet[F float32 | float64, T uint32 | uint64](d distribution, raw []byte, noise T, s *stream) {
+	if d.kind != "uniform" {
+		return
+	}
+	values, bits := view[F](raw), view[T](raw)
+	ends := [2]F{F(d.a), F(d.b)}
+	for i := range values {
+		for range 64 {
+			low, high := bits[i]&^noise, bits[i]|noise
+			x, y := *(*F)(unsafe.Pointer(&low)), *(*F)(unsafe.Pointer(&high))
+			if min(x, y) >= ends[0] && max(x, y) <= ends[1] {
+				break
+			}
+			values[i] = F(d.draw(s))
+		}
+	}
 }
 
 // fill makes contents of b, which is aligned to its elements.
@@ -29,30 +63,28 @@ func (t table) fill(b []byte, seed uint64) {
 	s := stream(seed)
 	switch t.dtype.size() {
 	case 1:
-		choose[uint8](b, t.raw, &s)
+		choose(view[uint8](b), view[uint8](t.raw), 0, &s)
 	case 2:
-		choose[uint16](b, t.raw, &s)
+		choose(view[uint16](b), view[uint16](t.raw), 0, &s)
 	case 4:
-		choose[uint32](b, t.raw, &s)
+		choose(view[uint32](b), view[uint32](t.raw), uint32(t.noise), &s)
 	default:
-		choose[uint64](b, t.raw, &s)
+		choose(view[uint64](b), view[uint64](t.raw), t.noise, &s)
 	}
 }
 
-func choose[T uint8 | uint16 | uint32 | uint64](b, raw []byte, s *stream) {
-	var one T
-	size := int(unsafe.Sizeof(one))
-	if len(b) < size {
-		return
-	}
-	out := unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/size)
-	from := (*[1 << tableBits]T)(unsafe.Pointer(&raw[0]))
+func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stream) {
+	from := (*[1 << tableBits]T)(table)
 	for ; len(out) >= 4; out = out[4:] {
 		z := s.next()
 		out[0], out[1], out[2], out[3] = from[z&0xffff], from[z>>16&0xffff], from[z>>32&0xffff], from[z>>48]
+		if noise != 0 {
+			z = s.next()
+			out[0], out[1], out[2], out[3] = out[0]^T(z)&noise, out[1]^T(z>>16)&noise, out[2]^T(z>>32)&noise, out[3]^T(z>>48)&noise
+		}
 	}
 	for z := s.next(); len(out) > 0; out, z = out[1:], z>>16 {
-		out[0] = from[z&0xffff]
+		out[0] = from[z&0xffff] ^ T(s.next())&noise
 	}
 }
 
@@ -92,6 +124,26 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	}
 }
 
+// changed names a buffer of sets in which no launch has begun that is not as prime
+// left it; inputs cannot be written to.
+func (t *timingState) changed(a *arena, d *shapeData, sets []uint32) string {
+	p := t.places[d]
+	for b := range d.layout.buffers {
+		l := &d.layout.buffers[b]
+		want := d.poison[b]
+		for _, set := range sets {
+			if l.role == roleInOut {
+				want = append([]byte(nil), a.buffer(&d.layout, p.base, int(set), b)...)
+				t.tables[b].fill(want, p.seeds[set]+uint64(b))
+			}
+			if l.role != roleIn && !bytes.Equal(a.buffer(&d.layout, p.base, int(set), b), want) {
+				return l.name
+			}
+		}
+	}
+	return ""
+}
+
 // answer is what the baseline has computed in a set, as what a candidate's outputs
 // are compared with; by buffer, empty for inputs. It is valid until the next.
 func (t *timingState) answer(d *shapeData, set uint32) ([]expected, error) {
@@ -105,7 +157,7 @@ func (t *timingState) answer(d *shapeData, set uint32) ([]expected, error) {
 		t.values[b] = slices.Grow(t.values[b][:0], p.elements)[:p.elements]
 		values := t.values[b]
 		if p.dtype == f32 {
-			for i, v := range floats32(got) {
+			for i, v := range view[float32](got) {
 				values[i] = float64(v)
 			}
 		} else {

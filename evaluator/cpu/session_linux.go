@@ -354,15 +354,12 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	}
 	for i, e := range s.entries {
 		series := &out.Series[i]
-		if e.fault == nil {
-			if r.Last && !several {
-				if err := e.now.lookAtAll(s.base, &series.After); err != nil {
-					return out, err
-				}
-				if series.After.Guard == "" {
-					e.intact[s.at] = true
-				}
+		if e.fault == nil && r.Last {
+			if err := s.lookLast(e, &series.After); err != nil {
+				return out, err
 			}
+		}
+		if e.fault == nil {
 			if series.After.Threads, err = e.p.threads(e.c.src.Threads); err != nil {
 				if err := s.blame(e, err); err != nil {
 					return out, err
@@ -375,6 +372,28 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	}
 	out.Conditions = s.conditions(r.Last)
 	return out, nil
+}
+
+// lookLast ends what an entry does at a shape.
+func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
+	several := len(s.entries) > 1
+	if !several {
+		if err := e.now.look(s.base, left, true); err != nil {
+			return err
+		}
+	}
+	delete(e.intact, s.at)
+	if err := e.now.partial(s.base, left); err != nil {
+		return s.blame(e, err)
+	}
+	if several {
+		return s.lookTogether(e.now, left, false)
+	}
+	e.now.lookAround(left)
+	if left.Guard == "" {
+		e.intact[s.at] = true
+	}
+	return nil
 }
 
 // prepare makes everybody ready for a shape, once.

@@ -293,6 +293,79 @@ func TestSampleSession(t *testing.T) {
 	}
 }
 
+// Who works on a launch that has yet to begin is found out: it may never begin. What
+// it writes there is written again by that launch itself, so nothing else tells.
+func TestPartial(t *testing.T) {
+	b := openBare(t)
+	for wrong, want := range map[string]string{"nothing": "", "ahead": "buffer y of a launch that had not begun was changed"} {
+		s := b.open(evaluator.ForTiming, b.build(wrong, 1))
+		for range 8 { // one of them may come to where the sets begin again
+			r := b.request(0, true)
+			got, err := s.Sample(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := got.Series[0].After
+			if got.Series[0].Batch < 4 || len(after.Outputs) != 1 || after.Outputs[0].Error > 1e-6 {
+				t.Errorf("%s: batch of %d, %+v", wrong, got.Series[0].Batch, after)
+			}
+			if after.Guard != want && wrong == "nothing" {
+				t.Errorf("%s: %q", wrong, after.Guard)
+			}
+			if after.Guard == want {
+				want = ""
+			}
+		}
+		if want != "" {
+			t.Errorf("%s is not found out", wrong)
+		}
+		_, _ = s.Close()
+	}
+}
+
+// Elements of a table are drawn anew in their last bits, within their distribution.
+func TestTableNoise(t *testing.T) {
+	for _, c := range []struct {
+		d     distribution
+		dtype dtype
+		more  bool
+	}{
+		{distribution{"uniform", 1, 2}, f32, true},
+		{distribution{"uniform", -1, 1}, f64, true},
+		{distribution{"normal", 0, 1}, f32, true},
+		{distribution{"uniform", -1, 1}, f16, false},
+		{distribution{"integers", 0, 1e6}, f32, false},
+		{distribution{"constant", 3, 0}, f32, false},
+	} {
+		const n = 1 << 18
+		tb := newTable(c.d, c.dtype, 1)
+		raw := make([]byte, n*c.dtype.size())
+		tb.fill(raw, 2)
+		seen, sum, squares := map[float64]bool{}, 0.0, 0.0
+		for i := range n {
+			v := c.dtype.get(raw, i)
+			seen[v], sum, squares = true, sum+v, squares+v*v
+			if c.d.kind == "uniform" && (v < c.d.a || v > c.d.b) {
+				t.Fatalf("%v of %v: %g", c.dtype, c.d, v)
+			}
+		}
+		if more := len(seen) > 1<<tableBits; more != c.more {
+			t.Errorf("%v of %v: %d values", c.dtype, c.d, len(seen))
+		}
+		mean, width := sum/n, math.Sqrt(squares/n-sum/n*sum/n)
+		middle, spread := (c.d.a+c.d.b)/2, (c.d.b-c.d.a)/math.Sqrt(12)
+		switch c.d.kind {
+		case "normal":
+			middle, spread = c.d.a, c.d.b
+		case "constant":
+			middle, spread = c.d.a, 0
+		}
+		if scale := math.Max(spread, 1); math.Abs(mean-middle) > 0.01*scale || math.Abs(width-spread) > 0.01*scale {
+			t.Errorf("%v of %v: mean %g, deviation %g", c.dtype, c.d, mean, width)
+		}
+	}
+}
+
 // Contents come in one order, which the pool alone decides, however many launches a
 // batch has; and every session has a pool of its own, unless one is asked for.
 func TestPools(t *testing.T) {
