@@ -48,8 +48,8 @@ type Evolution struct {
 	litter         []child // what offspring returns
 }
 
-// parts are what evolution is made of. The ablation of docs/search.md changes
-// one at a time.
+// parts are what evolution is made of. The ablation of docs/evidence/search.md
+// changes one at a time.
 type parts struct {
 	// seeds is how many genomes begin; spread says that they keep away from
 	// each other.
@@ -71,7 +71,7 @@ type parts struct {
 }
 
 // standard is what users get. The numbers were chosen by leaving out one kernel
-// at a time; docs/search.md tells how and what others would give.
+// at a time; docs/evidence/search.md says how, and what others would give.
 var standard = parts{
 	seeds: 6, spread: true, patience: 150,
 	population: 20,
