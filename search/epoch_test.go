@@ -180,7 +180,7 @@ func TestStall(t *testing.T) {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for seed := range *stallsFlag {
 			group.Go(func() error {
-				// Another seed than the search's, or its first proposal is the first centre.
+				// Another seed than the search's, or its first proposal is the first center.
 				scape := kind.make(kind.space, rand.New(rand.NewSource(int64(1000+seed))))
 				outcome := func(g genome.Genome) search.Outcome {
 					return search.Outcome{OK: true, Fitness: math.Exp(scape(g))}
