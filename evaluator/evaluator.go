@@ -62,7 +62,7 @@ const (
 	StageParity    Stage = "parity"
 	StageSanitize  Stage = "sanitize"
 	StageBenchmark Stage = "benchmark"
-	// StageFinals is none of them: what the finals are to whoever follows what runs.
+	// StageFinals is not a stage of a candidate: it reports progress in the finals.
 	StageFinals Stage = "finals"
 )
 
@@ -75,7 +75,7 @@ func Stages() []Stage {
 // an error means that evotune or the machine failed, or that ctx ended.
 // Evaluate is safe for concurrent use.
 type Evaluator interface {
-	// Describe tells what the results depend on. It does not change during the
+	// Describe says what the results depend on. It does not change during the
 	// life of the evaluator.
 	Describe() Description
 	// Evaluate runs the ordeal. incumbent is the best fitness known so far, or
@@ -247,8 +247,8 @@ type Timing struct {
 	Pools []string `json:"pools,omitempty"`
 }
 
-// Conditions is what a machine did besides the work that it was given. A field
-// that could not be read is zero.
+// Conditions is what else a machine did during a measurement. A field that could
+// not be read is zero.
 type Conditions struct {
 	// Cores is how many cores a candidate may use at once; zero where that is not known.
 	Cores int `json:"cores,omitempty"`
@@ -263,7 +263,7 @@ type Conditions struct {
 	WaitedNS  float64 `json:"waited_ns,omitempty"`
 	Preempted int     `json:"preempted,omitempty"`
 	// ClockMHz and MemoryClockMHz are the device's clocks, PowerWatts and
-	// Celsius what else it tells; Throttle names why its clocks were lowered.
+	// Celsius its power and temperature; Throttle names why its clocks were lowered.
 	ClockMHz       int      `json:"clock_mhz,omitempty"`
 	MemoryClockMHz int      `json:"memory_clock_mhz,omitempty"`
 	PowerWatts     float64  `json:"power_watts,omitempty"`
@@ -308,7 +308,7 @@ type Finalist struct {
 
 // A Comparison tests whether two sets of paired ratios differ.
 type Comparison struct {
-	// Ratio is the centre of (first time / second time); below 1 the first is
+	// Ratio is the center of (first time / second time); below 1 the first is
 	// faster.
 	Ratio float64 `json:"ratio"`
 	// P is the p-value of the test; Alpha the threshold it was held against.
@@ -346,7 +346,7 @@ type Plan struct {
 	// empty draws new ones.
 	Pools []string
 	// Debug judges candidates, and not the baseline, in the debug flavour:
-	// compiled without optimisation, with debugging information and with their
+	// compiled without optimization, with debugging information and with their
 	// asserts alive. Nothing is asked of the binary, the sanitizers look at what
 	// failed parity as well, and nothing is timed.
 	Debug bool

@@ -26,10 +26,10 @@ func (c *contender) lose(o Outcome) {
 	}
 }
 
-// Duel implements stages: several sets of fresh processes, one after the other;
-// in each set everybody at every shape, and in each round everybody once, in
-// random order, each beside the baseline. Who seems impossible, or was
-// disturbed so much that nothing can be said, is looked at once more alone.
+// Duel implements stages. It uses several sets of fresh processes, one after the
+// other. In each set every contender is timed at every shape, and in each round
+// once, in random order, beside the baseline. A contender that seems impossible,
+// or was disturbed so much that its time is unknown, is timed once more alone.
 func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) {
 	entries := make([]DuelEntry, len(bins))
 	all := make([]*contender, len(bins))
@@ -77,8 +77,8 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) 
 }
 
 // settle judges the readings of a contender and makes its timings. The outcome
-// has a verdict when one of them is not to be believed. Again says that this is
-// the second look.
+// has a verdict when one of them is not credible. Again says that this is the
+// second measurement.
 func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, error) {
 	c.entry.Timings, c.entry.HeldOut = nil, nil
 	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
@@ -115,10 +115,10 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 	return Outcome{}, nil
 }
 
-// errAgain says that a set of processes was lost to a contender who is out now.
+// errAgain says that a set of processes was lost to a contender that is out now.
 var errAgain = errors.New("a process of the finals was lost")
 
-// duel plays all sets of processes. Who crashes is out; the others go on.
+// duel runs all sets of processes. A contender that crashes is out; the others continue.
 func (j *judge) duel(ctx context.Context, all []*contender) error {
 	lost := 0
 	for n := 0; n < finalsProcesses; {
@@ -141,7 +141,7 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 			n++
 		case errors.Is(err, errAgain):
 		case errors.As(err, &gone) || errors.As(err, &own):
-			// One of them, or nobody: each is tried alone.
+			// One contender may have caused this: each is tried alone.
 			for _, c := range alive {
 				if err := j.alone(ctx, c); err != nil {
 					return err
@@ -157,7 +157,7 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 	return nil
 }
 
-// alone times one contender with the baseline, to see whether it is the one who
+// alone times one contender with the baseline, to see whether it is the one that
 // ends processes.
 func (j *judge) alone(ctx context.Context, c *contender) error {
 	kept := c.tallies
@@ -176,8 +176,8 @@ func (j *judge) alone(ctx context.Context, c *contender) error {
 	return err
 }
 
-// duelOnce plays the part of the rounds of one set of processes, number set. What a set that was
-// lost has measured does not count.
+// duelOnce runs the rounds of one set of processes, number set. What a lost set
+// has measured does not count.
 func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err error) {
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
@@ -245,7 +245,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 	return nil
 }
 
-// playShape plays the rounds at one shape and says how many contenders were
+// playShape runs the rounds at one shape and returns how many contenders were
 // lost. A disturbed measurement takes more rounds, until enough pairs count.
 func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, alive []*contender, tallies []*tally, rounds, set int) (faults int, err error) {
 	take := func(n int, last bool) error {
@@ -310,7 +310,7 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 }
 
 // tooShort says whether the baseline's batches at a held-out shape are too short
-// to tell anything.
+// to measure.
 func (j *judge) tooShort(tallies []*tally) bool {
 	for _, t := range tallies {
 		if t != nil && len(t.pairs) > 0 {
@@ -321,9 +321,9 @@ func (j *judge) tooShort(tallies []*tally) bool {
 	return false
 }
 
-// profile adds the counters of the device to the finalists that did well, and
-// ends the part of those that break a bound of their definition. That it does
-// not work is told in the evidence and is nobody's fault.
+// profile adds the counters of the device to the finalists that are still in, and
+// removes those that break a bound of their definition. A profiler that does not
+// work is noted in the evidence and fails no finalist.
 func (j *judge) profile(ctx context.Context, all []*contender) error {
 	p, ok := j.lab.(Profiler)
 	if !ok {
@@ -338,7 +338,7 @@ func (j *judge) profile(ctx context.Context, all []*contender) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // who was not looked at must not win
+			return context.Cause(ctx) // a finalist that was not profiled must not win
 		}
 		rows, reason := holdProfile(c.Source.Profile, readings)
 		c.entry.Evidence = append(c.entry.Evidence, append(readings, rows...)...)
@@ -349,9 +349,9 @@ func (j *judge) profile(ctx context.Context, all []*contender) error {
 	return nil
 }
 
-// holdProfile holds a finalist's readings against the bounds of its definition:
+// holdProfile compares a finalist's readings with the bounds of its definition:
 // a row for each, and the reason of the first that is broken; "" when none is.
-// What could not be read breaks no bound and is "not run".
+// A counter that could not be read breaks no bound and is "not run".
 func holdProfile(bounds []kernels.Bound, readings []Evidence) (rows []Evidence, reason string) {
 	for _, b := range bounds {
 		i := slices.IndexFunc(readings, func(e Evidence) bool { return e.Check == b.Counter })

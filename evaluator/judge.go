@@ -34,7 +34,7 @@ type judge struct {
 	spec  *kernels.Problem
 	// tolerance is by output.
 	tolerance limits
-	// besides is, by shape and output, the error that the baseline was seen to have.
+	// besides is, by shape and output, the error of the baseline in parity.
 	besides map[string]map[string]float64
 	tuned   map[string]bool // by shape
 
@@ -42,15 +42,15 @@ type judge struct {
 	// what one launch of it takes.
 	baseline map[string]Artifact
 	usual    map[string]time.Duration
-	// further are the contents that bite, and silent those checks with them that say
-	// nothing, with the reason: the baseline is too far from right there.
+	// further names the edge-case contents. silent has the checks with them that
+	// prove nothing, with the reason: the baseline's error is too large there.
 	further []string
 	silent  map[string]string
 }
 
-// newJudge proves what everything rests on, the tolerance and the baseline, and
-// returns the stages of the ordeal for one plan on a lab. The caller closes the
-// lab when there is an error; closing the judge closes it else.
+// newJudge tests what all verdicts depend on, the tolerance and the baseline, and
+// returns the stages of the ordeal for one plan on a lab. On an error the caller
+// closes the lab; otherwise closing the judge closes it.
 func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	d := lab.Describe()
 	j := &judge{
@@ -81,8 +81,8 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	return j, nil
 }
 
-// shapes lists every shape once, in the order in which parity sees them: those
-// that are cheap come first.
+// shapes lists every shape once, in the order in which parity sees them: cheap
+// shapes first.
 func (j *judge) shapes() []kernels.Shape {
 	return slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify, j.plan.Tune)
 }
@@ -93,12 +93,12 @@ func (j *judge) Describe() Description { return j.lab.Describe() }
 // Close implements stages.
 func (j *judge) Close() error { return j.lab.Close() }
 
-// sameAnswer is the relative error up to which a control is taken to be the
-// right answer in other words: the constant at a shape with one element, say.
+// sameAnswer is the relative error up to which a control counts as the right
+// answer, such as the constant at a shape with one element.
 const sameAnswer = 1e-12
 
-// proveControls proves the tolerance: what is wrong on purpose must fail it at
-// every shape where it is wrong at all, and be wrong at one at least.
+// proveControls tests the tolerance: every negative control must exceed it at
+// every shape where the control is wrong, and be wrong at one shape or more.
 func (j *judge) proveControls(ctx context.Context) error {
 	shapes := slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify)
 	if j.rules.controlsAtTuned {
@@ -138,8 +138,8 @@ func controlName(c kernels.Control) string {
 	return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
 }
 
-// proveBaseline puts the baseline through the ordeal's stages: what everything
-// is measured against must itself be right. A baseline may depend on the shape.
+// proveBaseline puts the baseline through the ordeal's stages: it must be correct
+// before anything is compared with it. A baseline may depend on the shape.
 func (j *judge) proveBaseline(ctx context.Context) error {
 	fail := func(verdict Verdict, reason string) error {
 		return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, j.plan.Definition.Name, j.lab.Describe().Baseline, verdict, reason)
@@ -210,8 +210,8 @@ func failed(verdict Verdict, check, reason string, evidence ...Evidence) Outcome
 	}
 }
 
-// fault turns the way in which a candidate ended its own run into an outcome;
-// other errors stay.
+// fault turns an error with which a candidate ended its own run into an outcome,
+// and returns other errors unchanged.
 func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 	var f *Fault
 	if !errors.As(err, &f) {
@@ -231,9 +231,9 @@ func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 	return out, nil
 }
 
-// twice does something again when the process that did it was lost, where a
-// second loss is the candidate's doing, and when it did not answer in time while
-// the machine was disturbed: then it has patience times as long.
+// twice calls a function again when its process was lost, where a second loss is
+// the candidate's fault, and when it did not answer in time while the machine was
+// disturbed: then it has patience times as long.
 func (j *judge) twice(ctx context.Context, do func(patience time.Duration) error) error {
 	err := do(1)
 	var lost *Lost
@@ -304,8 +304,8 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	return out
 }
 
-// doubts says what the definition leaves unproven: contents that bite which are silent,
-// and tolerances by which half of an output may be zero.
+// doubts lists what the definition leaves unproven: edge-case contents that are
+// silent, and tolerances within which half of an output may be zero.
 func (j *judge) doubts(ctx context.Context) (list []string, err error) {
 	for _, check := range slices.Sorted(maps.Keys(j.silent)) {
 		list = append(list, fmt.Sprintf("%s says nothing: %s: narrow the domain of an input, or correct the baseline", check, j.silent[check]))
@@ -325,7 +325,7 @@ func (j *judge) doubts(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// Inspect implements stages: what the definition asks of a binary.
+// Inspect implements stages: it checks what the definition requires of a binary.
 func (j *judge) Inspect(ctx context.Context, a Artifact) (Outcome, error) {
 	want := a.Source.Implementation.Binary
 	patterns := slices.Concat(a.Source.Require, want.Forbid)
@@ -397,8 +397,8 @@ func (j *judge) Inspect(ctx context.Context, a Artifact) (Outcome, error) {
 	return out, nil
 }
 
-// limit is how long a launch or a batch may take at a shape before it hangs: far
-// above what the baseline takes. Zero leaves it to the lab.
+// limit is how long a launch or a batch may take at a shape before it counts as
+// hanging: far longer than the baseline takes. Zero leaves it to the lab.
 func (j *judge) limit(s kernels.Shape) time.Duration {
 	t, ok := j.usual[s.Name]
 	if !ok {
@@ -421,8 +421,8 @@ type performance struct {
 	errors map[string]map[string]float64
 }
 
-// parity also returns what it has seen. Where it is the baseline that is wrong on
-// contents that bite, they are silent from then on.
+// parity also returns what it has seen. Edge-case contents on which the baseline
+// is wrong are silent from then on.
 func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outcome, p performance, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
@@ -448,7 +448,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 		}
 	}()
 	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
-	met := 0 // verify shapes with contents that bite
+	met := 0 // verify shapes with edge-case contents
 	for _, shape := range j.shapes() {
 		if why := a.Unsupported[shape.Name]; why != "" {
 			note(Evidence{Check: "parity " + shape.Name, Outcome: NotRun, Detail: why})
@@ -518,12 +518,12 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 	return err
 }
 
-// limits is how far each output may be from what is right.
+// limits is the largest error of each output that passes.
 type limits map[string]float64
 
-// limitsOf gives the limits for what launches left that were timed. Where that is
-// compared with the baseline's answer, the baseline's own error comes on top; on
-// other contents than parity's it may be somewhat larger than was seen there.
+// limitsOf returns the limits for the outputs of timed launches. Where they are
+// compared with the baseline's, the baseline's own error is added, since on
+// other contents than parity's it may be somewhat larger than it was there.
 func (j *judge) limitsOf(t *tally) limits {
 	if !t.after.AgainstBaseline {
 		return j.tolerance
@@ -535,7 +535,7 @@ func (j *judge) limitsOf(t *tally) limits {
 	return l
 }
 
-// wrong says what is wrong with what launches left; empty when all is well.
+// wrong says what is wrong with an observation of launches; empty when nothing is.
 func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 	switch {
 	case o.Guard != "":
@@ -572,7 +572,7 @@ func (l limits) wrongOutput(o Output) string {
 	return ""
 }
 
-// worst is the output that comes nearest to its limit, or goes farthest beyond.
+// worst is the output whose error is largest relative to its limit.
 func (l limits) worst(outputs []Output) Output {
 	var w Output
 	most := math.Inf(-1)
@@ -588,7 +588,7 @@ func (l limits) worst(outputs []Output) Output {
 	return w
 }
 
-// finite makes a value fit for JSON.
+// finite makes a value representable in JSON.
 func finite(x float64) float64 {
 	if x > 1e300 || x != x {
 		return 1e300

@@ -600,7 +600,7 @@ func TestBaselines(t *testing.T) {
 	}
 }
 
-// Contents that bite fail a candidate; where it is the baseline that they fail, or the
+// Edge-case contents fail a candidate; where it is the baseline that they fail, or the
 // reference has no answer, they are silent.
 func TestFurther(t *testing.T) {
 	wrong := func(name string) func(CompareRequest) (Observation, error) {
@@ -664,7 +664,7 @@ func TestFurther(t *testing.T) {
 	}
 }
 
-// A candidate meets contents that bite at the sanitize shape and at the first verify
+// A candidate meets edge-case contents at the sanitize shape and at the first verify
 // shape that it can compute, and the baseline, which answers for them, at all.
 func TestFurtherShapes(t *testing.T) {
 	l := newLab()

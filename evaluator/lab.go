@@ -67,7 +67,7 @@ const (
 type Session interface {
 	// Compare launches the only artifact twice on one contents of the inputs, once
 	// with poisoned outputs and once with outputs that hold other numbers. The
-	// outputs of the poisoned launch are compared; on contents that bite it is the
+	// outputs of the poisoned launch are compared; on edge-case contents it is the
 	// only one.
 	Compare(ctx context.Context, r CompareRequest) (Observation, error)
 	// Sample times every artifact of the session, and the baseline beside each,
@@ -84,7 +84,7 @@ type CompareRequest struct {
 	Shape kernels.Shape
 	// Contents numbers the declared contents of the inputs: 0, 1, ...
 	Contents int
-	// Further names contents that bite instead, of [kernels.Problem.Further]. Labs
+	// Further names edge-case contents instead, of [kernels.Problem.Further]. Labs
 	// have them at all shapes that are not timed.
 	Further string
 	// Limit bounds one launch. Zero leaves it to the lab's own timeout, which
@@ -167,7 +167,7 @@ func (l *Lost) Error() string { return l.Reason }
 type Output struct {
 	Name string
 	// Error is max|output - reference| / RMS(reference); Worst is where, with
-	// both values. On contents that bite it is what exceeds the slack: how far from
+	// both values. On edge-case contents it is what exceeds the slack: how far from
 	// the reference honest answers may lie, since the reference moves as far when every
 	// input moves by some thirty roundings of single precision (see
 	// [kernels.Buffer.Nearby]), and one rounding of the largest output more. There is
@@ -185,7 +185,7 @@ type Output struct {
 // An Observation is what was seen after launches.
 type Observation struct {
 	// NotCompared says why nothing was compared and nothing else is said: the
-	// reference has no finite answer to contents that bite.
+	// reference has no finite answer to edge-case contents.
 	NotCompared string
 	Outputs     []Output
 	// AgainstBaseline says that the outputs were compared with the baseline's answer,

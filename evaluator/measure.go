@@ -13,8 +13,8 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// A tally is what is known of one contender's time at one shape: every pair of
-// readings that was taken, and what was seen besides.
+// A tally is what is known about one contender's time at one shape: every pair of
+// readings that was taken, and what else was observed.
 type tally struct {
 	rules   *rules
 	shape   kernels.Shape
@@ -30,7 +30,7 @@ type tally struct {
 	pools    []string
 }
 
-// A pair is a reading of the candidate and the one of the baseline beside it.
+// A pair is a reading of the candidate and the reading of the baseline taken next to it.
 type pair struct {
 	candidate, baseline Reading
 	batch, baseBatch    int
@@ -90,7 +90,7 @@ func (o *Observation) merge(p Observation) {
 	o.AgainstBaseline = o.AgainstBaseline || p.AgainstBaseline
 }
 
-// badness orders what is known of one output.
+// badness orders observations of one output.
 func (o Output) badness() float64 {
 	if o.Unwritten > 0 || o.NotFinite > 0 || math.IsNaN(o.Error) {
 		return math.Inf(1)
@@ -118,20 +118,20 @@ func (c *Conditions) merge(d Conditions) {
 	}
 }
 
-// exact says whether the kernel's accounting alone tells how long a reading
-// took: it is one thread's processor time, and nothing that the thread does is
-// missing there. Of several threads that are declared only one may work, and
-// they can make each other wait; then evotune's clock is what counts.
+// exact says whether the kernel's accounting alone determines how long a reading
+// took: it is one thread's processor time, which contains everything that the
+// thread does. With several declared threads perhaps only one works, and they can
+// make each other wait; then evotune's clock counts.
 func (r Reading) exact(threads int) bool { return threads <= 1 && r.CPUNS > 0 }
 
-// elsewhere says that the candidate ran on another device than the clock that
-// evotune reads: whoever launched it may have waited for a core, it did not.
+// elsewhere says that the candidate ran on another device than evotune's clock:
+// the process that launched it may have waited for a core, the candidate did not.
 func (r Reading) elsewhere() bool { return !(r.CPUNS > 0) }
 
-// passed is how long a batch took, in nanoseconds, by what a candidate cannot
-// forge, with what it takes to start it and to learn of its end. When exact,
-// waiting for a core is taken off, and so it is of a device's: such a wait may
-// have gone by while the device worked, so that what is left is a lower bound.
+// passed is how long a batch took, in nanoseconds, by clocks that a candidate
+// cannot forge, including the time to start it and to learn of its end. When
+// exact, waits for a core are subtracted. So they are for a device, where the
+// wait may overlap with the device's work: the result is then a lower bound.
 // Parallel is how many threads can have worked at once.
 func (r Reading) passed(parallel int, exact bool) float64 {
 	if exact || r.elsewhere() {
@@ -141,8 +141,8 @@ func (r Reading) passed(parallel int, exact bool) float64 {
 }
 
 // waited says whether the process of a reading waited for a core within the
-// timed region, by more than a share of it. The wait that evotune's clock saw
-// before or after it is taken off.
+// timed region, for more than a share of it. Waits that evotune's clock saw
+// before or after the region are subtracted.
 func (r Reading) waited(batch, threads int) bool {
 	if r.elsewhere() {
 		return false
@@ -152,7 +152,7 @@ func (r Reading) waited(batch, threads int) bool {
 	return inside > preempted*claimed*float64(max(threads, 1))
 }
 
-// A claim is how what a reading claims compares with what passed.
+// A claim says how the time that a reading claims compares with the time that passed.
 type claim int
 
 const (
@@ -172,9 +172,9 @@ func (t *tally) parallel(threads int) int {
 	return max(threads, 1)
 }
 
-// usual is what the baseline, which is evotune's own, tells of the machine in
-// this measurement: how much of what passed an honest reading leaves unclaimed,
-// and in which share of its readings it waited for a core.
+// usual is what the baseline, which is evotune's own, shows about the machine in
+// this measurement: how much of the elapsed time an honest reading leaves
+// unclaimed, and in which share of its readings it waited for a core.
 func (t *tally) usual() (open, taken float64) {
 	var left []float64
 	at, most := 0.5, math.Inf(1)
@@ -197,9 +197,9 @@ func (t *tally) usual() (open, taken float64) {
 	return math.Min(math.Max(0, Quantile(left, at)), most), taken
 }
 
-// hold compares what a reading claims with what passed, less what the baseline
-// leaves unclaimed, and also gives that, by launch. More is the launches that
-// the baseline's batch does not have.
+// hold compares the time that a reading claims with the time that passed, less
+// what the baseline leaves unclaimed, and returns the latter per launch. More is
+// the number of launches that the baseline's batch does not have.
 func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float64) (claim, float64) {
 	claimed := r.NS * float64(batch)
 	seen := r.passed(t.parallel(threads), exact) - open
@@ -213,10 +213,9 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	return confirmed, seen / float64(batch)
 }
 
-// tells says whether a reading tells if its clock is right. Where waiting for a
-// core is taken off, who waited long may have done so within the timed region or
-// outside; only a claim of less than the processor time is wrong wherever that
-// was.
+// tells says whether a reading shows if its clock is right. Where waits for a core
+// are subtracted, a long wait may have been within the timed region or outside;
+// only a claim of less than the processor time is wrong in both cases.
 func (r Reading) tells(batch int, how claim, exact bool) bool {
 	if !exact && !r.elsewhere() {
 		return true
@@ -225,7 +224,7 @@ func (r Reading) tells(batch int, how claim, exact bool) bool {
 		how != long && r.WaitedNS < telling*r.NS*float64(batch)
 }
 
-// A count says what the pairs of a tally tell.
+// A count is what the pairs of a tally show.
 type count struct {
 	samples, baseline []float64 // of the pairs that count
 	// confirmed of told readings are confirmed, of those that can tell whether
@@ -240,17 +239,17 @@ type count struct {
 	taken, dropped, bent int
 }
 
-// count says what the pairs tell. A claim that is confirmed counts as it is.
+// count evaluates the pairs. A claim that is confirmed counts unchanged.
 //
 // Where the kernel's accounting is exact, every pair counts: a claim that is
 // too short or too long is replaced by what passed. Whatever a candidate does
-// to its readings, it cannot choose which of them are looked at.
+// to its readings, it cannot choose which of them count.
 //
-// Else a reading whose claim is too short may have waited for a core. As many
-// are dropped as the baseline has; the others count with all that passed, so that
-// a candidate does not lose its bad readings that way. Where the baseline waited
-// within the timed region, only pairs count that did not. Of a device only
-// readings count that tell whether their clock is right.
+// Otherwise a reading whose claim is too short may have waited for a core. As many
+// are dropped as the baseline has; the others count with the whole elapsed time, so
+// that a candidate cannot lose its bad readings this way. Where the baseline waited
+// within the timed region, only pairs that did not wait count. For a device only
+// readings count that show whether their clock is right.
 func (t *tally) count() count {
 	c := count{taken: len(t.pairs), longer: t.longer()}
 	open, baseWaited := t.usual()
@@ -277,9 +276,9 @@ func (t *tally) count() count {
 		}
 		baseShort += btoi(base == short)
 		if !tells && p.candidate.elsewhere() {
-			continue // nothing says that its clock is right
+			continue // nothing shows that its clock is right
 		}
-		still := true // whether nothing waited within the timed region that cannot be taken off
+		still := true // no wait within the timed region that cannot be subtracted
 		if baseExact {
 			if own, took := t.hold(p.baseline, p.baseBatch, 0, t.base, true, open); own == long {
 				s.baseline, s.bent = took, true
@@ -300,7 +299,7 @@ func (t *tally) count() count {
 			list = append(list, s)
 		}
 	}
-	// Of those that are not short as large a share counts.
+	// As large a share of the short ones counts as of the others.
 	most := math.Inf(-1) // the largest ratio of a short one that counts
 	if excess := len(shorts) - baseShort; excess > 0 {
 		slices.Sort(shorts)
@@ -327,8 +326,8 @@ func btoi(b bool) int {
 }
 
 // longer is how many times as long as the baseline's a reading lasts because the
-// candidate is slower. Launches alone can make a reading longer, and the
-// candidate may have a part in how many there are: they do not count.
+// candidate is slower. The number of launches, which the candidate can influence,
+// also makes a reading longer; it does not count.
 func (t *tally) longer() float64 {
 	var launch, reading []float64
 	for _, p := range t.pairs {
@@ -341,9 +340,9 @@ func (t *tally) longer() float64 {
 	return 1
 }
 
-// rate is how often an honest candidate's readings are confirmed at least: the
-// baseline's rate in the same measurement, less what happens in the time that a
-// reading is longer, and much reduced.
+// rate is the least share of an honest candidate's readings that are confirmed:
+// the baseline's rate in the same measurement, lower where readings are longer,
+// times leastConfirmed.
 func (c count) rate() float64 {
 	return leastConfirmed * math.Pow((float64(c.base)+1)/(float64(c.baseTold)+2), c.longer)
 }
@@ -351,8 +350,8 @@ func (c count) rate() float64 {
 // chance is how likely an honest candidate has so few confirmed readings.
 func (c count) chance() float64 { return binomialTail(c.confirmed, c.told, c.rate()) }
 
-// early says that of few readings so few are confirmed that more should be taken
-// before anything is concluded.
+// early says that too few of the first readings are confirmed to conclude anything
+// before more are taken.
 func (c count) early() bool {
 	return c.told < leastForDoubt && float64(c.confirmed) < c.rate()*float64(c.told)
 }
@@ -429,7 +428,7 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 		return stopSlower
 	case half <= precise:
 		return stopPrecise
-	// More samples of what cannot be would prove no more.
+	// More samples below the floor would prove nothing more.
 	case n >= least && slices.Min(c.samples) < floor:
 		return stopLimit
 	case n < least && over:
@@ -477,7 +476,7 @@ func (t *tally) lie() string {
 	return text + fmt.Sprintf("; the baseline leaves %s unclaimed", ns(open))
 }
 
-// ns writes nanoseconds for people.
+// ns formats nanoseconds for people.
 func ns(x float64) string {
 	d := time.Duration(x)
 	return d.Round(max(1, time.Duration(math.Pow(10, math.Floor(math.Log10(math.Max(x, 1)))-2)))).String()
@@ -507,7 +506,7 @@ func (t *tally) why() string {
 	return fmt.Sprintf("after %d pairs of samples the ratio to the baseline is still known to within %.0f%% only: %s", c.taken, 100*(hi-lo)/2/centre, reason)
 }
 
-// Benchmark implements stages. Nobody is called impossible on one measurement:
+// Benchmark implements stages. No candidate is implausible on one measurement:
 // the peaks may have been measured while something else was running, and a
 // machine may disturb one process more than another.
 func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {
@@ -542,7 +541,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 			if over == nil {
 				break
 			}
-			// Whoever looks whether the machine is calm must find the device free.
+			// The check whether the machine is calm needs the device free.
 			_, _ = s.Close() // nothing was asked of it
 			select {
 			case <-over:
@@ -623,7 +622,7 @@ func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, las
 }
 
 // timeShape samples one candidate at one shape until enough is known. Again says
-// that it is the second look at it.
+// that this is the second measurement.
 func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent float64, again bool) (Timing, Outcome, error) {
 	stopped, floor := "", 0.0
 	for begin := time.Now(); stopped == ""; {
@@ -651,7 +650,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 	return t.timing(stopped, floor), j.judgeTally(t, stopped, floor, again), nil
 }
 
-// judgeAfter judges what the launches left.
+// judgeAfter judges the outputs and the memory after timed launches.
 func (j *judge) judgeAfter(t *tally) Outcome {
 	check := "outputs after timing " + t.shape.Name
 	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" {
@@ -669,7 +668,7 @@ func (j *judge) judgeAfter(t *tally) Outcome {
 }
 
 // judgeTally judges a finished measurement. Again says that this is the second
-// look at the candidate.
+// measurement of the candidate.
 func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) Outcome {
 	shape := t.shape.Name
 	switch stopped {
@@ -724,14 +723,14 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 		sorted := slices.Sorted(slices.Values(t.latency))
 		note(Evidence{
 			Check: "latency " + shape, Outcome: Passed, Value: Median(t.latency), Unit: "ns",
-			Detail: fmt.Sprintf("one launch and its synchronisation by the wall clock: median of %d, 90th percentile %.4g us", n, Quantile(sorted, 0.9)/1e3),
+			Detail: fmt.Sprintf("one launch and its synchronization by the wall clock: median of %d, 90th percentile %.4g us", n, Quantile(sorted, 0.9)/1e3),
 		})
 	}
 	note(t.seen.evidence("conditions " + shape))
 	return out
 }
 
-// evidence tells of the conditions under which something was measured.
+// evidence describes the conditions under which something was measured.
 func (c Conditions) evidence(check string) Evidence {
 	var words []string
 	say := func(is bool, format string, args ...any) {
@@ -806,8 +805,8 @@ func (j *judge) inputBytes(s kernels.Shape) float64 {
 	return sum
 }
 
-// rate is what so many threads cannot exceed. On a CPU that is what all cores
-// reach, or so many times what one reaches alone, whichever is less.
+// rate is what a number of threads cannot exceed. On a CPU that is the rate of
+// all cores, or that many times the rate of one thread, whichever is less.
 func (p Peaks) rate(name string, threads int) float64 {
 	one, perThread := p.Rates[name+"/1"]
 	if !perThread {

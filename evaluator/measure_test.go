@@ -286,7 +286,7 @@ func TestEnough(t *testing.T) {
 }
 
 // Where almost every reading waited, the few that tell of the clock do not keep a
-// measurement going for ever.
+// measurement going forever.
 // Who has the device keeps it: a measurement of which little counts ends.
 func TestHopeless(t *testing.T) {
 	j := &judge{rules: rulesOf("cuda"), plan: labPlan()}

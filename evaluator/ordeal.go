@@ -75,7 +75,7 @@ func Open(ctx context.Context, b Backend, plan Plan) (*Ordeal, error) {
 	return NewOrdeal(ctx, lab, plan)
 }
 
-// NewOrdeal proves what every verdict rests on, the tolerance and the baseline of
+// NewOrdeal tests what every verdict depends on, the tolerance and the baseline of
 // a plan (see [ErrControl] and [ErrBaseline]), and returns the ordeal in that lab.
 // Closing the ordeal closes the lab, and so does an error.
 func NewOrdeal(ctx context.Context, lab Lab, plan Plan) (*Ordeal, error) {
@@ -164,8 +164,8 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 	return out.Verdict == "", nil
 }
 
-// plainEvidence strips what candidates and their tools have written: nothing in a
-// result commands the terminal that it is printed on.
+// plainEvidence removes control characters from the output of candidates and their
+// tools, so that nothing in a result controls the terminal it is printed on.
 func plainEvidence(list []Evidence) []Evidence {
 	for i := range list {
 		list[i].Detail = text.Text(list[i].Detail)
@@ -222,8 +222,8 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 			}
 			return r, nil
 		}
-		// Whoever went first met a failure that was not the binary's; now it is
-		// our turn, or that of another who waits.
+		// The first evaluation failed for a reason that is not the binary's; now it
+		// is our turn, or that of another waiting evaluation.
 	}
 }
 
@@ -251,8 +251,8 @@ func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	return src, Outcome{}, err
 }
 
-// unbound is a source of whose binary nothing is asked: code that is not
-// optimised spills, lacks instructions, and draws other diagnostics.
+// unbound is a source without requirements on its binary: unoptimized code
+// spills, lacks instructions, and gives other diagnostics.
 func unbound(src kernels.Rendered) kernels.Rendered {
 	im := *src.Implementation
 	im.Blocking, im.Binary = nil, kernels.Binary{}
@@ -283,7 +283,7 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Resu
 		{StageSanitize, sanitize},
 		{StageBenchmark, func() (out Outcome, err error) {
 			if o.plan.Debug {
-				return Outcome{Evidence: []Evidence{{Check: "time", Outcome: NotRun, Detail: "code that is not optimised is not timed"}}}, nil
+				return Outcome{Evidence: []Evidence{{Check: "time", Outcome: NotRun, Detail: "code that is not optimized is not timed"}}}, nil
 			}
 			r.Timings, out, err = o.judge.Benchmark(ctx, bin, incumbent)
 			return out, err
@@ -292,7 +292,7 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Resu
 	for _, s := range stages {
 		goOn, err := r.run(ctx, s.stage, s.do)
 		if err == nil && !goOn && o.plan.Debug && s.stage == StageParity {
-			// The sanitizers name the line of what parity saw the effect of.
+			// Parity saw the effect; the sanitizers name the line.
 			first := r
 			_, err = r.run(ctx, StageSanitize, sanitize)
 			r.Verdict, r.Stage, r.Reason = first.Verdict, first.Stage, first.Reason
@@ -335,7 +335,7 @@ func merge(r, rest Result) Result {
 	return r
 }
 
-// claim takes the evaluation of a binary, or says who has it.
+// claim takes the evaluation of a binary, or returns the one that has it.
 func (o *Ordeal) claim(hash string, g genome.Genome) (s *shared, mine bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -346,7 +346,7 @@ func (o *Ordeal) claim(hash string, g genome.Genome) (s *shared, mine bool) {
 	o.binaries[hash] = s
 	o.order = append(o.order, hash)
 	if len(o.order) > rememberedBinaries {
-		// One that is still under way stays reachable for those who wait.
+		// An evaluation in progress stays reachable for those that wait for it.
 		delete(o.binaries, o.order[0])
 		o.order = o.order[1:]
 	}
@@ -389,7 +389,7 @@ func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
 }
 
 // Doubts lists what the definition leaves unproven, each in one line that says what to
-// do: contents that bite on which the baseline is wrong or the reference has no
+// do: edge-case contents on which the baseline is wrong or the reference has no
 // answer, and a tolerance that hides half of an output.
 func (o *Ordeal) Doubts(ctx context.Context) ([]string, error) {
 	j, ok := o.judge.(*judge)
@@ -407,7 +407,7 @@ func UsageOf(ev Evaluator) (u Usage, ok bool) {
 	return u, false
 }
 
-// ConditionsOf says what an evaluator's machine does besides now, if it can tell.
+// ConditionsOf says what else an evaluator's machine is doing now, if it can tell.
 func ConditionsOf(ctx context.Context, ev Evaluator) (c Conditions, ok bool) {
 	if e, can := ev.(interface {
 		Conditions(ctx context.Context) (Conditions, bool)

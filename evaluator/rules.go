@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// rules are the constants of judging that differ from one kind of device to
-// another, each with its reason. What is the same everywhere stands beside the
-// code that uses it.
+// rules are the constants of judging that differ between kinds of devices, each
+// with its reason. Constants that are the same everywhere are next to the code
+// that uses them.
 type rules struct {
 	// batch is how long one reading lasts at least: far above the clock's
 	// resolution and the cost of starting a batch, which is waking a process on a
@@ -20,14 +20,14 @@ type rules struct {
 	// leastSlow how many where one takes longer than slowPair.
 	least, leastSlow int
 	slowPair         time.Duration
-	// samples, sampleTime and finals are what zero fields of a Plan stand for. A
-	// GPU is waited for by many candidates, and its readings spread less.
+	// samples, sampleTime and finals are the defaults for zero fields of a Plan.
+	// Many candidates wait for a GPU, and its readings vary less.
 	samples    int
 	sampleTime time.Duration
 	finals     int
 	// heldOut is how long a batch of the baseline must last at a held-out shape
-	// to be timed in the finals: where batches cannot be made longer than the
-	// shape has sets, shorter ones say nothing.
+	// to be timed in the finals. A batch cannot have more launches than the shape
+	// has sets, and shorter batches measure nothing.
 	heldOut time.Duration
 	// clockShare of what a reading claims, clockSlack and launchSlack for every
 	// launch that the baseline's batch does not have is how much more than the
@@ -37,19 +37,19 @@ type rules struct {
 	launchSlack time.Duration
 	// The measured peaks are what the device reached while it may have been
 	// disturbed. A candidate must be this much faster to be called impossible:
-	// more for a CPU's memory, whose caches are shared with neighbours.
+	// more for a CPU's memory, whose caches are shared with neighbors.
 	computeHeadroom, memoryHeadroom float64
-	// hangs is the least time that a launch or a batch may take before it hangs:
-	// a comparison on a GPU makes the reference first.
+	// hangs is the least time that a launch or a batch may take before it counts
+	// as hanging: a comparison on a GPU computes the reference first.
 	hangs time.Duration
-	// controlsAtTuned says that negative controls are looked at at tuned shapes
+	// controlsAtTuned says that negative controls are tested at tuned shapes
 	// too; on a CPU the reference would take seconds for each.
 	controlsAtTuned bool
-	// sanitizers names the tools that a missing one is told of, and blocking the
-	// diagnostics that reject whatever a definition says.
+	// sanitizers names the tools that are reported when missing, and blocking the
+	// diagnostics that always reject, whatever a definition says.
 	sanitizers []string
 	blocking   []string
-	// unseen is what no tool looks at, and why: "not run" in every result.
+	// unseen is what no tool checks, and why: "not run" in every result.
 	unseen []Evidence
 }
 
@@ -83,8 +83,8 @@ var rulesByKind = map[string]*rules{
 	},
 }
 
-// rulesOf gives the rules for a kind of device. A kind of its own is judged as
-// a CPU is.
+// rulesOf returns the rules for a kind of device. An unknown kind is judged like
+// a CPU.
 func rulesOf(kind string) *rules {
 	if r := rulesByKind[kind]; r != nil {
 		return r
@@ -94,10 +94,11 @@ func rulesOf(kind string) *rules {
 
 const (
 	// contents is how many contents of the inputs parity compares at a shape; at
-	// tuned shapes it is one, since the timing looks at others.
+	// tuned shapes it is one, since timing compares others.
 	contents = 3
-	// bitten is at how many verify shapes, besides the sanitize shape, a candidate meets
-	// contents that bite: at each, the dozen of them take as long as all else.
+	// bitten is at how many verify shapes, in addition to the sanitize shape, a
+	// candidate meets edge-case contents: at each, the dozen of them take as long as
+	// the rest of parity.
 	bitten = 1
 	// finalsProcesses is how many sets of fresh processes take part in the finals,
 	// one after the other: how a process came to lie in memory must not decide.
@@ -116,9 +117,9 @@ const (
 	// the one above which it says nothing once settleTime has passed.
 	settled, unsettled = 0.03, 0.10
 	settleTime         = 30 * time.Second
-	// hopeless is when a measurement ends of which less than hopelessShare of the
-	// pairs count while other processes are on the device: they have it, and keep
-	// it. One such measurement took 37 s of a GPU, and told no more.
+	// hopeless is when a measurement ends if less than hopelessShare of its pairs
+	// count while other processes use the device: they will keep it busy. One such
+	// measurement took 37 s of a GPU without a result.
 	hopeless      = 5 * time.Second
 	hopelessShare = 0.25
 	// disturbedShare is the share of pairs that do not count from which a
@@ -131,16 +132,17 @@ const (
 	// core.
 	preempted = 0.02
 	// leastConfirmed is the share of the baseline's rate of confirmed readings
-	// below which a candidate's rate is suspicious; it is judged by the chance
-	// that an honest candidate with that rate has so few: doubt ends nothing,
-	// guilt is what does not happen once in a million measurements.
-	// Of fewer than leastForDoubt readings a rate that low ends nothing either.
+	// below which a candidate's rate is suspicious. It is judged by the probability
+	// that an honest candidate with that rate has so few: below doubt sampling
+	// continues, and below guilt, once in a million measurements, the candidate is
+	// implausible. With fewer than leastForDoubt readings a low rate also means
+	// that sampling continues.
 	leastConfirmed   = 0.35
 	doubt, guilt     = 0.05, 1e-6
 	leastForDoubt    = 32
 	suspiciousRounds = 80
-	// telling is the share of what it claims that a reading may have waited in all
-	// for its clock to be judged.
+	// telling is the largest wait, as a share of the claimed time, with which a
+	// reading's clock can be judged.
 	telling = 0.25
 	// patience is how many times as long as usual a candidate has to answer when it
 	// did not in time on a disturbed machine.
@@ -150,8 +152,8 @@ const (
 	floorDoubt = 1.5
 )
 
-// Unseen says whether a check tells what no sanitizer sees, which no tool that is
-// installed would change.
+// Unseen says whether a check names what no sanitizer can see, whatever tools are
+// installed.
 func Unseen(check string) bool {
 	for _, r := range rulesByKind {
 		if slices.ContainsFunc(r.unseen, func(e Evidence) bool { return e.Check == check }) {

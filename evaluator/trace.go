@@ -14,7 +14,7 @@ func WithTrace(ctx context.Context, enter func(Stage)) context.Context {
 	return context.WithValue(ctx, traceKey{}, enter)
 }
 
-// Enter reports the start of a stage to whoever asked for it.
+// Enter reports the start of a stage to the observer, if there is one.
 func Enter(ctx context.Context, stage Stage) {
 	if enter, ok := ctx.Value(traceKey{}).(func(Stage)); ok {
 		enter(stage)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A branch is the space of one alternative; a space that is no union has one.
+// A branch is the space of one alternative; a space that is not a union has one.
 // Genes have local numbers in a branch, in the order of declaration.
 type branch struct {
 	limits

@@ -8,7 +8,7 @@
 // path is a valid genome and every valid genome is a path. So the number of
 // genomes is known, Random draws uniformly without rejecting anything, genomes
 // have ranks, and whatever an operator makes (Mutate, Crossover, Neighbours,
-// Repair) is valid. docs/spaces.md tells how, and what it costs.
+// Repair) is valid. docs/spaces.md says how, and what it costs.
 //
 // A Genome is an immutable value, comparable with ==, that belongs to its
 // space. Its canonical encoding (String) depends on names and values alone;
@@ -18,16 +18,16 @@
 // A gene with a condition (When) exists only where the condition holds. A
 // constraint applies where every gene that it names exists. An expression that
 // fails (a remainder by zero, a type that shows at run time only) makes the
-// genome invalid, be it a constraint or a condition; "and" and "or" look at
-// their right side only if they must, so "B != 0 and A % B == 0" never fails.
+// genome invalid, in a constraint and in a condition; "and" and "or" evaluate
+// their right side only if needed, so "B != 0 and A % B == 0" never fails.
 // Expr says what the language offers.
 //
 // # Caveats
 //
 // Constraints whose diagrams would be too large are deferred: draws are
 // rejected until they hold, sizes are estimated, ranks are not available. Size
-// tells how many genomes there are, Exact whether that is precise, and
-// Deferred which constraints are to blame.
+// says how many genomes there are, Exact whether that is precise, and
+// Deferred which constraints are deferred.
 //
 // Operators draw from the *rand.Rand they are given and from nothing else: the
 // same declaration, seed and calls give the same genomes. A change of this

@@ -94,8 +94,8 @@ func fields(s string) ([]field, error) {
 }
 
 // Decode reads an encoding without a space: the values by name, as they are
-// written. It serves to print genomes of spaces that no longer exist; whoever
-// has the space uses Space.Parse.
+// written. Use it to print genomes of spaces that no longer exist, and
+// Space.Parse if you have the space.
 func Decode(encoding string) (map[string]Value, error) {
 	fs, err := fields(encoding)
 	if err != nil {

@@ -157,7 +157,7 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 }
 
 // comment finds where a comment begins, outside of strings; -1 for none. To
-// expr-lang "A == B // C" is "A == B", which nobody means who writes it.
+// expr-lang "A == B // C" is "A == B", which its author cannot mean.
 func comment(src string) int {
 	quote := byte(0)
 	for i := 0; i < len(src); i++ {
@@ -306,7 +306,7 @@ func nearest(name string, candidates []string) string {
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of
-// neighbours that turn a into b.
+// neighbors that turn a into b.
 func editDistance(a, b string) int {
 	prev2 := make([]int, len(b)+1)
 	prev := make([]int, len(b)+1)

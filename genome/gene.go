@@ -11,7 +11,7 @@ type Gene struct {
 	// Values are the alleles in order, without repeats. All are of one kind;
 	// integers among floats become floats.
 	Values []Value
-	// Ordinal says that neighbouring values are alike (tile sizes), so that
+	// Ordinal says that neighboring values are alike (tile sizes), so that
 	// small steps mean something; false for enumerations.
 	Ordinal bool
 	// When is a condition over other genes and the constants; the gene exists

@@ -16,7 +16,7 @@ type Genome struct {
 	code  string // two bytes per gene of the space: 0 inactive, else index + 1
 }
 
-// IsZero tells whether g is no genome at all.
+// IsZero reports whether g is the zero value, which is not a genome.
 func (g Genome) IsZero() bool { return g.space == nil }
 
 // Space gives the space that g belongs to; nil for the zero Genome.

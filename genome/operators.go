@@ -388,7 +388,7 @@ func another(n, k int, rng *rand.Rand) int {
 	return m
 }
 
-// other draws a genome that is not g: a neighbour if there is one, any
+// other draws a genome that is not g: a neighbor if there is one, any
 // otherwise, g itself if it is alone in the space.
 func (s *Space) other(g Genome, rng *rand.Rand) Genome {
 	if n := s.Neighbours(g); len(n) > 0 {
@@ -452,7 +452,7 @@ func (s *Space) Crossover(a, b Genome, rng *rand.Rand) Genome {
 // union's choosing gene takes along what the other alternative accepts.
 func (s *Space) Neighbours(g Genome) []Genome { return s.neighbours(g, false) }
 
-// Adjacent lists the neighbours of which the changed gene, if it is ordinal,
+// Adjacent lists the neighbors of which the changed gene, if it is ordinal,
 // has moved to the nearest value in either direction that gives a valid
 // genome.
 func (s *Space) Adjacent(g Genome) []Genome { return s.neighbours(g, true) }

@@ -518,7 +518,7 @@ func TestOperatorsAreDeterministic(t *testing.T) {
 	}
 }
 
-// TestMutateTakesSmallSteps: ordinal genes move to a neighbouring value far
+// TestMutateTakesSmallSteps: ordinal genes move to a neighboring value far
 // more often than to any other.
 func TestMutateTakesSmallSteps(t *testing.T) {
 	s, err := NewSpace([]Gene{{Name: "A", Values: ints(0, 20), Ordinal: true}}, nil)

@@ -45,7 +45,7 @@ const (
 	maxValues = 1<<16 - 2
 
 	estimateAccepted = 2000 // accepted draws that are enough for an estimate
-	leastAccepted    = 10   // fewer make a space that nobody can search
+	leastAccepted    = 10   // fewer make a space that cannot be searched
 	maxRejectedDraws = 1 << 26
 )
 
@@ -591,7 +591,7 @@ func (s *Space) Random(rng *rand.Rand) Genome {
 			return s.genome(b, path)
 		}
 	}
-	// NewSpace has seen one draw in 20000 accepted, so this is a fault of ours.
+	// NewSpace has seen one draw in 20000 accepted, so this is a bug in evotune.
 	panic("genome: no valid genome found by drawing")
 }
 

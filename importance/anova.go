@@ -132,7 +132,7 @@ func (w *walk) leaf(c float64) {
 	}
 }
 
-// centre takes the mean off.
+// centre subtracts the mean.
 func (t *part) centre() {
 	mean := 0.0
 	for i, x := range t.current {

@@ -1,10 +1,10 @@
-// Package importance tells which genes of a space matter to the time of a
-// kernel, and how, from evaluations that are there already.
+// Package importance says which genes of a space affect the time of a kernel, and
+// how, from existing evaluations.
 //
 // # Model
 //
 // A random forest of regression trees is fitted to the logarithm of the times of
-// the correct evaluations, and its function is taken apart by functional
+// the correct evaluations, and its function is decomposed by functional
 // analysis of variance (F. Hutter, H. Hoos, K. Leyton-Brown: An Efficient Approach
 // for Assessing Hyperparameter Importance, ICML 2014): a part for each gene alone,
 // a part for each pair beyond what the two do alone, and the rest. For trees these
@@ -19,19 +19,19 @@
 // # Uncertainty
 //
 // The evaluations are resampled (bootstrap), and each resample gets a forest of
-// its own. Errors are the standard deviations between them. What part of a
-// variance is owed to the noise of the fit is estimated from the same spread and
-// taken off, so that a gene that does nothing has a share around zero, a
+// its own. Errors are the standard deviations between them. The part of a
+// variance that is due to noise of the fit is estimated from the same spread and
+// subtracted, so that a gene that does nothing has a share around zero, a
 // little below it as often as above.
 //
 // # Caveats
 //
-// The evaluations of a search crowd around its best and are no sample of the
-// space. The forest is averaged over the space all the same, so that crowding by
-// itself does not weigh; but where the search hardly looked the forest guesses,
-// and what the search always changed together cannot be told apart. Genomes that
-// the constraints exclude take part in the averages, since genes are drawn one by
-// one. See docs/importance.md.
+// The evaluations of a search concentrate around its best and are not a random
+// sample of the space. The forest is averaged over the space, so concentration by
+// itself adds no bias; but where the search has few evaluations the forest guesses,
+// and genes that the search always changed together cannot be told apart. Genomes
+// that the constraints exclude are part of the averages, since genes are drawn
+// independently. See docs/importance.md.
 package importance
 
 import (

@@ -23,8 +23,8 @@ var (
 // on recorded spaces, which do not belong to the repository. Then it leaves one
 // kernel out at a time: of all variants, the one that is best on the other
 // kernels is what would have been chosen without it, and its score there is
-// free of that choice. docs/search.md has the result. Without spaces the
-// variants are run once on a small one.
+// free of that choice. docs/evidence/search.md has the result. Without spaces
+// the variants are run once on a small one.
 func TestAblation(t *testing.T) {
 	defer search.AddVariants()()
 	var names []string

@@ -156,7 +156,7 @@ func rugged(space *genome.Space, rng *rand.Rand) landscape {
 // TestStall measures what epochs buy in long campaigns with 32 proposals in
 // flight: the best found with epochs over that without, paired. The landscapes
 // are over a space of twenty million genomes and over that of TestHuge.
-// docs/search.md has the result.
+// docs/evidence/search.md has the result.
 func TestStall(t *testing.T) {
 	if *stallsFlag == 0 {
 		t.Skip("a measurement of many minutes: ask for it with -stalls N")
@@ -180,7 +180,7 @@ func TestStall(t *testing.T) {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for seed := range *stallsFlag {
 			group.Go(func() error {
-				// Another seed than the search's, or its first proposal is the first centre.
+				// Another seed than the search's, or its first proposal is the first center.
 				scape := kind.make(kind.space, rand.New(rand.NewSource(int64(1000+seed))))
 				outcome := func(g genome.Genome) search.Outcome {
 					return search.Outcome{OK: true, Fitness: math.Exp(scape(g))}

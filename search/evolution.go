@@ -38,21 +38,21 @@ type Evolution struct {
 	stalled int     // proposals since the best was found
 	bandit  bandit
 	model   *surrogate
-	// births holds, for each proposal, the operator whose worth its outcome
-	// tells: an index in breeding, or -1.
+	// births holds, for each proposal, the operator that its outcome is credited
+	// to: an index in breeding, or -1.
 	births []int
-	// around holds the genomes one gene away from members, beside those one
-	// small step away.
+	// around holds the genomes one gene away from members, beside holds those
+	// one small step away.
 	around, beside surroundings
 	active         int     // genes with more than one value
 	litter         []child // what offspring returns
 }
 
-// parts are what evolution is made of. The ablation of docs/search.md changes
-// one at a time.
+// parts are what evolution is made of. The ablation of docs/evidence/search.md
+// changes one at a time.
 type parts struct {
-	// seeds is how many genomes begin; spread says that they keep away from
-	// each other.
+	// seeds is how many genomes an epoch begins with; spread says that they are
+	// chosen far from each other.
 	seeds  int
 	spread bool
 	// patience is how many outcomes in a row may be no better than the best
@@ -61,17 +61,17 @@ type parts struct {
 	// population is how many members there are at most.
 	population int
 	// broods is how many unspent offspring the surrogate chooses from, draws
-	// how many random genomes are among those besides.
+	// how many random genomes are added to them.
 	broods, draws int
-	// pay is what the operators of breeding are believed to pay at first; those
-	// that pay nothing are not used. Without adaptive, the belief stays.
+	// pay is the initial estimate of what each breeding operator gains; operators
+	// with zero are not used. Without adaptive, the estimate never changes.
 	pay      []float64
 	adaptive bool
 	model    modelParts
 }
 
 // standard is what users get. The numbers were chosen by leaving out one kernel
-// at a time; docs/search.md tells how and what others would give.
+// at a time; docs/evidence/search.md says how, and what others would give.
 var standard = parts{
 	seeds: 6, spread: true, patience: 150,
 	population: 20,
@@ -111,9 +111,10 @@ func (p parts) assemble(l *ledger) *Evolution {
 	return e
 }
 
-// restart begins an epoch. What the former ones found stays spent, and how alike
-// the values of each gene are stays learned. Their outcomes are put aside, those
-// in flight too: beside the best of them nothing that begins would promise much.
+// restart begins an epoch. The genomes of former epochs stay spent, and what was
+// learned about the similarity of each gene's values is kept. Former outcomes are
+// dropped, those in flight too: compared with the best of them no new start would
+// look promising.
 func (e *Evolution) restart() {
 	e.epoch, e.found = len(e.entries), len(e.entries)
 	e.seeds, e.best, e.stalled = e.parts.seeds, math.Inf(1), 0
@@ -136,7 +137,7 @@ func (e *Evolution) Ask() (Proposal, bool) {
 	} else if c, ok := e.breed(e.bandit.choose(e.rng)); ok {
 		return e.deliver(c.operator, c.genome, breeding[c.operator], c.parents...), true
 	}
-	// The surroundings, or the space, are nearly grazed.
+	// Nearly all genomes nearby, or in the space, are spent.
 	g, ok := e.fresh()
 	if !ok {
 		return Proposal{}, false
@@ -166,8 +167,8 @@ type child struct {
 	parents  []int
 }
 
-// breed gives the most promising of an operator's unspent offspring and of the
-// random genomes beside them; false if none turned up.
+// breed returns the most promising of an operator's unspent offspring and of the
+// random genomes added to them; false if there is none.
 func (e *Evolution) breed(operator int) (child, bool) {
 	if breeding[operator] == opRandom {
 		g, ok := e.fresh()

@@ -3,7 +3,7 @@ package search
 import "math"
 
 // Variants are evolution with one part changed at a time, in the order of
-// docs/search.md.
+// docs/evidence/search.md.
 var Variants = []struct {
 	Name   string
 	change func(*parts)

@@ -2,20 +2,20 @@ package search
 
 import "github.com/evotune/evotune/genome"
 
-// Hillclimb walks downhill from a random genome: it proposes the neighbours of
+// Hillclimb walks downhill from a random genome: it proposes the neighbors of
 // the current one in random order, moves to the first that is better, and
-// starts again from a new random genome when no neighbour is.
+// starts again from a new random genome when no neighbor is.
 //
 // With a window of W the outcomes arrive W proposals late. Meanwhile the other
-// neighbours of the current genome are proposed; when all are under way, so is
-// the next random start, from which the climb goes on only if the current one
-// turns out to be the top.
+// neighbors of the current genome are proposed; when all are in flight, so is
+// the next random start, from which the climb continues only if the current one
+// is a local optimum.
 type Hillclimb struct {
 	*ledger
 	current int             // entry; -1 before the first outcome
-	around  []genome.Genome // neighbours of current that are not proposed yet
-	waiting int             // neighbours of current that are not told yet
-	base    map[int]int     // proposed neighbour -> the entry it is a neighbour of
+	around  []genome.Genome // neighbors of current that are not proposed yet
+	waiting int             // neighbors of current that are not told yet
+	base    map[int]int     // proposed neighbor -> the entry it is a neighbor of
 	starts  []int           // random starts not climbed from yet, in order
 }
 
@@ -39,7 +39,7 @@ func (h *Hillclimb) climb(from int) {
 	h.rng.Shuffle(len(h.around), func(i, j int) { h.around[i], h.around[j] = h.around[j], h.around[i] })
 }
 
-// Ask proposes a neighbour of the current genome, or a new start.
+// Ask proposes a neighbor of the current genome, or a new start.
 func (h *Hillclimb) Ask() (Proposal, bool) {
 	if g, ok := h.warm(); ok {
 		return h.begin(g, opWarm), true
@@ -69,7 +69,7 @@ func (h *Hillclimb) begin(g genome.Genome, operator string) Proposal {
 	return p
 }
 
-// Tell moves to a better neighbour, or to the next start when the current
+// Tell moves to a better neighbor, or to the next start when the current
 // genome has no better one.
 func (h *Hillclimb) Tell(index int, o Outcome) {
 	i := h.record(index, o)
@@ -88,7 +88,7 @@ func (h *Hillclimb) Tell(index int, o Outcome) {
 }
 
 // restart climbs from the oldest start whose outcome is known. Starts that
-// failed are no place to climb from.
+// failed are skipped.
 func (h *Hillclimb) restart() {
 	for len(h.starts) > 0 && h.entries[h.starts[0]].told {
 		s := h.starts[0]

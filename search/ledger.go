@@ -18,7 +18,7 @@ type ledger struct {
 
 	// entries holds the known results first, then one per proposal.
 	entries []entry
-	known   int // entries that are no proposals
+	known   int // entries that are not proposals
 	told    int // proposals told
 	spent   map[genome.Genome]int32
 	start   []genome.Genome // what is left of Options.Start
@@ -93,7 +93,7 @@ func (l *ledger) isSpent(g genome.Genome) bool {
 	return ok
 }
 
-// propose spends a genome. parents are entries; those that are no proposals are
+// propose spends a genome. parents are entries; those that are not proposals are
 // left out.
 func (l *ledger) propose(g genome.Genome, operator string, parents ...int) Proposal {
 	i := l.spend(g)

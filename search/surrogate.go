@@ -92,7 +92,7 @@ const (
 	// surrogateNoise is the variance of a measurement, in terms of the
 	// process's.
 	surrogateNoise = 1e-3
-	// firstStep is the distance of two neighbouring values of an ordinal gene,
+	// firstStep is the distance of two neighboring values of an ordinal gene,
 	// where that from the first to the last is 1, as it is between any two
 	// values of an enumeration.
 	firstStep = 0.3

@@ -50,7 +50,7 @@ func (s *Store) Append(events ...Event) (first uint64, err error) {
 	s.queue = append(s.queue, r)
 	s.queueMu.Unlock()
 
-	// Whoever gets the lock commits for all who wait for it.
+	// The caller that gets the lock commits for all that wait for it.
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
 	if !r.done {

@@ -493,7 +493,7 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 // counts looks for entries that nothing in the log asks for.
 func (c *comparer) counts() {
 	if c.damaged {
-		return // then nobody knows how many there should be
+		return // then the right number is unknown
 	}
 	want := func(what string, got, want int) {
 		if got != want {

@@ -21,7 +21,7 @@
 // that does not exist, a gap in a campaign's proposals.
 //
 // One process writes. Any number may read when none writes ([Options.ReadOnly]);
-// whoever does not get the file gets [ErrLocked] within [Options.Timeout].
+// a process that does not get the file gets [ErrLocked] within [Options.Timeout].
 // Within the process a Store is safe for concurrent use, and concurrent calls of
 // Append share a transaction.
 //

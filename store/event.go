@@ -20,7 +20,7 @@ const (
 	// KindMeasured: a candidate was measured a second time, because the machine
 	// disturbed the first measurement. The search is never told.
 	KindMeasured Kind = "measured"
-	// KindAttempt: a candidate runs with nobody beside it, because evotune ended
+	// KindAttempt: a candidate runs alone, because evotune ended
 	// while it was in flight, or such a run ended without a result.
 	KindAttempt Kind = "attempt"
 )

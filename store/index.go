@@ -177,7 +177,7 @@ func (r *campaignRecord) take(e *Event, of related) {
 	}
 }
 
-// A candidateRecord says where the log tells of a candidate.
+// A candidateRecord says where the log has a candidate's events.
 type candidateRecord struct {
 	born     uint64 // its first asked event: the key of the record
 	campaign uint64

@@ -44,7 +44,7 @@ const (
 	minPageSize   = 1 << 10
 	maxTreeHeight = 32
 
-	// Parts of the file that are no buckets, where they are reported.
+	// Parts of the file that are not buckets, where they are reported.
 	partRoot = "the root"
 	partFree = "the list of free pages"
 )

@@ -62,12 +62,12 @@ type Store struct {
 	db       *bolt.DB
 
 	failure   atomic.Pointer[error] // why nothing more can be written, or nil
-	abandoned atomic.Bool           // bbolt panicked in a write: its write lock may be held for ever
+	abandoned atomic.Bool           // bbolt panicked in a write: its write lock may be held forever
 	blind     atomic.Bool           // and its other locks, too
 
 	touched atomic.Int64 // records read since the last trim
 
-	commitMu sync.Mutex // held by who commits, checks or closes
+	commitMu sync.Mutex // held while committing, checking or closing
 	closed   bool       // guarded by commitMu
 
 	queueMu sync.Mutex
@@ -101,7 +101,7 @@ func open(path string, o Options) (*Store, error) {
 	if err != nil {
 		if info.Size() == 0 && !o.ReadOnly {
 			// Half a beginning, when the disk is full, would not open again. The
-			// lock may be gone with the file, but nobody has a store here yet.
+			// lock may be gone with the file, but no store is open here yet.
 			_ = os.Truncate(path, 0)
 		}
 		_ = abandon(f) // unless bbolt has closed it
@@ -337,7 +337,7 @@ func (s *Store) Close() error {
 	return s.wrap(s.shut())
 }
 
-// shut closes the file. After a panic bbolt may wait for its own locks for ever,
+// shut closes the file. After a panic bbolt may wait for its own locks forever,
 // so it is left alone then; its map stays until the process ends.
 func (s *Store) shut() error {
 	if s.abandoned.Load() || s.blind.Load() {

@@ -393,7 +393,7 @@ func (f judgment) next(p *kernels.Problem) string {
 	case evaluator.Sanitizer:
 		return "the report above names the line"
 	case evaluator.Implausible:
-		return "the measured time cannot be true: docs/ordeal.md, \"Which readings count\" and \"The physical floor\""
+		return "the measured time cannot be true: docs/timing.md, \"Which readings count\" and \"The physical floor\""
 	case evaluator.Infrastructure:
 		return "nothing was found right or wrong: judge it again when the machine is calm"
 	}

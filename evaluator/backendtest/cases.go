@@ -145,12 +145,12 @@ func Table(cases []Case) string {
 	return b.String()
 }
 
-// sign says what shows that a check spoke.
+// sign quotes the text that shows which check failed.
 func sign(check string) string {
 	if check == "" {
 		return "the verdict"
 	}
-	return "“" + check + "” in the evidence"
+	return "“" + check + "”"
 }
 
 // cell escapes what would end a cell of a Markdown table.
