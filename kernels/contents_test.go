@@ -224,7 +224,7 @@ func TestFurtherInManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "### Edge-case contents")
+	_, table, _ := strings.Cut(string(text), "### Edge-case inputs")
 	table, _, _ = strings.Cut(table, "Declare the widest")
 	for _, c := range further {
 		if !strings.Contains(table, "`"+c.name+"`") {
