@@ -57,6 +57,36 @@ func TestManualExample(t *testing.T) {
 	}
 }
 
+// The README shows lines of the guide's example, and is at most 5 KB.
+func TestReadmeExample(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(readme) > 5120 {
+		t.Errorf("README.md has %d bytes, at most 5120 are allowed", len(readme))
+	}
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		known[strings.TrimSpace(line)] = true
+	}
+	blocks := regexp.MustCompile("(?s)```(?:c|toml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README.md has %d blocks of C and TOML, want 2", len(blocks))
+	}
+	for _, b := range blocks {
+		for _, line := range strings.Split(b[1], "\n") {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "# ") && !known[line] {
+				t.Errorf("%s does not have %q of README.md", guide, line)
+			}
+		}
+	}
+}
+
 // The manual knows every limit with its default, every dtype and every key.
 func TestManualIsComplete(t *testing.T) {
 	var text []byte
