@@ -18,8 +18,8 @@
 //
 // [Open] collects the built-in kernels and those of the folders given; [Load]
 // and [LoadDir] read one folder; [Lint] looks for what is suspicious though
-// well-formed; [Scaffold] writes a folder to begin with. docs/kernels.md is the
-// manual of the format.
+// well-formed; [Scaffold] writes a folder to begin with. docs/kernel-format.md is
+// the manual of the format, docs/kernels.md the guide.
 //
 // # Caveats
 //

@@ -15,7 +15,7 @@ type Limit struct {
 	Doc     string
 }
 
-// limits are in the order of docs/kernels.md.
+// limits are in the order of the table in docs/kernels.md.
 var limits = []Limit{
 	{"device_cores", 2, "hardware threads that a candidate may use (CPU), multiprocessors (GPU)"},
 	{"device_l1_bytes", 32 << 10, "first-level data cache of one core"},

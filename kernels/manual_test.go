@@ -13,12 +13,16 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-const manual = "../docs/kernels.md"
+// The guide has the example, and with the reference it is the manual.
+const (
+	guide  = "../docs/kernels.md"
+	format = "../docs/kernel-format.md"
+)
 
-// The example of the manual is a kernel that loads and lints clean, and whose
-// space has the size that the manual gives.
+// The example of the guide is a kernel that loads and lints clean, and whose
+// space has the size that the guide gives.
 func TestManualExample(t *testing.T) {
-	text, err := os.ReadFile(manual)
+	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +32,7 @@ func TestManualExample(t *testing.T) {
 	}
 	files := regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```[a-z]+\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(files) != 3 {
-		t.Fatalf("%s has %d files, want 3", manual, len(files))
+		t.Fatalf("%s has %d files, want 3", guide, len(files))
 	}
 	for _, f := range files {
 		if err := os.WriteFile(filepath.Join(dir, f[1]), []byte(f[2]), 0o644); err != nil {
@@ -44,7 +48,7 @@ func TestManualExample(t *testing.T) {
 	}
 	space := spaceOf(t, d.Implementations[0])
 	if want := fmt.Sprintf("searches its %.0f genomes", space.Size()); !strings.Contains(string(text), want) {
-		t.Errorf("%s does not say that tune run %q", manual, want)
+		t.Errorf("%s does not say that tune run %q", guide, want)
 	}
 	for g := range space.All() {
 		if _, err := d.Implementations[0].Render(g); err != nil {
@@ -53,11 +57,45 @@ func TestManualExample(t *testing.T) {
 	}
 }
 
-// The manual knows every limit with its default, every dtype and every key.
-func TestManualIsComplete(t *testing.T) {
-	text, err := os.ReadFile(manual)
+// The README shows lines of the guide's example, and is at most 5 KB.
+func TestReadmeExample(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(readme) > 5120 {
+		t.Errorf("README.md has %d bytes, at most 5120 are allowed", len(readme))
+	}
+	text, err := os.ReadFile(guide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		known[strings.TrimSpace(line)] = true
+	}
+	blocks := regexp.MustCompile("(?s)```(?:c|toml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("README.md has %d blocks of C and TOML, want 2", len(blocks))
+	}
+	for _, b := range blocks {
+		for _, line := range strings.Split(b[1], "\n") {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "# ") && !known[line] {
+				t.Errorf("%s does not have %q of README.md", guide, line)
+			}
+		}
+	}
+}
+
+// The manual knows every limit with its default, every dtype and every key.
+func TestManualIsComplete(t *testing.T) {
+	var text []byte
+	for _, page := range []string{guide, format} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
 	}
 	var want []string
 	for _, l := range kernels.Limits() {
@@ -110,7 +148,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(text), w) {
-			t.Errorf("%s does not have %s", manual, w)
+			t.Errorf("%s and %s do not have %s", guide, format, w)
 		}
 	}
 }

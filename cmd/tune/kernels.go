@@ -206,7 +206,7 @@ func (a *app) kernelsLintCommand() *cobra.Command {
 		Use:   "lint DIR",
 		Short: "Check a kernel folder and say what is wrong, with file and line",
 		Long: `Check a kernel folder: the definition, the template over sampled genomes, and then,
-with a compiler, the reference, the baseline (right on contents that bite, too), the
+with a compiler, the reference, the baseline (also on edge-case inputs), the
 tolerance (its negative controls must fail, and it must not hide half of an output)
 and a few random genomes through the whole ordeal.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
