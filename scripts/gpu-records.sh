@@ -192,14 +192,16 @@ pace() {
 }
 
 # side: the pace of another build, bin/tune-old with bin/tune-cuda-old, beside
-# this one's, by turns, caches empty.
+# this one's, by turns, caches empty; SPACE is what is searched, larger than what a
+# turn of SIDE (40) seconds evaluates.
 side() {
   local turn cache worker
   for turn in old new new old; do
     cache=$(mktemp -d)
     worker=bin/tune-cuda tune=bin/tune
     [ $turn = old ] && worker=bin/tune-cuda-old tune=bin/tune-old
-    $tune run gemm --implementation wmma --shape 2048 --time "$(seconds "${SIDE:-30}")" --window 96 --finalists -1 --backend cuda \
+    # shellcheck disable=SC2086 # a list of words
+    $tune run ${SPACE:-attention --implementation mma --shape 2x8x512x64} --time "$(seconds "${SIDE:-40}")" --window 96 --finalists -1 --backend cuda --warm-start off \
       --cuda-worker $worker --store "$out/side-$turn.db" --cache-dir "$cache" >"$out/side-$turn.txt" 2>&1
     say "side: $turn: status $?; $(grep -h 'a minute)' "$out/side-$turn.txt" | tail -1)"
     rm -rf "$cache"
