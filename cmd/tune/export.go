@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
@@ -72,7 +73,7 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 					return err
 				}
 				files, err := library.Export(winners, library.Options{
-					Lang: library.Lang(x.lang), Min: library.Level(x.min), By: thisBuild().String(), Embed: x.embed, NVCC: x.nvcc,
+					Lang: library.Lang(x.lang), Min: library.Level(x.min), By: build.This().String(), Embed: x.embed, NVCC: x.nvcc,
 				})
 				if errors.Is(err, library.ErrUnproven) {
 					return &exitError{exitNoCandidate, fmt.Errorf("%w; see `tune evidence`, or ask for less with --min-evidence", err)}
