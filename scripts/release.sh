@@ -70,8 +70,8 @@ cat >"$deb/DEBIAN/control" <<END
 Package: evotune
 Version: ${version/-/\~}
 Architecture: amd64
-Maintainer: evotune authors <noreply@github.com>
-Installed-Size: $(du -sk "$deb/usr" | cut -f1)
+Maintainer: The evotune authors <evotune@users.noreply.github.com>
+Installed-Size: $(find "$deb/usr" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')
 Depends: libc6 (>= ${newest#GLIBC_}), gcc | clang | c-compiler
 Recommends: binutils
 Suggests: valgrind, cmake, libcuda1
@@ -84,5 +84,5 @@ Description: evolutionary autotuner for compute kernels
  run under sanitizers before it is timed.
 END
 dated "$deb"
-dpkg-deb --root-owner-group -Zxz --build "$deb" "$out/evotune_${version}_amd64.deb" >/dev/null
+dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$deb" "$out/evotune_${version}_amd64.deb" >/dev/null
 (cd "$out" && sha256sum -- *.tar.gz *.deb >SHA256SUMS && cat SHA256SUMS)
