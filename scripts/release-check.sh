@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 fail() { echo "release-check.sh: $1" >&2; exit 1; }
 expect() { # WHAT TEXT FILE
-	grep -qF -- "$2" "$3" || { cat "$3" >&2; fail "$1: there is no \"$2\""; }
+	grep -qF -- "$2" "$3" || fail "$1: there is no \"$2\" in $(basename "$3")"
 }
 
 scripts/release.sh "v$version" "$dir/first"
@@ -41,9 +41,13 @@ cmp "$dir/installed/usr/bin/tune" "$dir/amd64/evotune_$version/tune"
 bash -n "$dir/installed/usr/share/bash-completion/completions/tune"
 "$dir/installed/usr/bin/tune" __complete kernels '' 2>/dev/null >"$dir/completed" # what the completions call
 expect "the completions" "lint" "$dir/completed"
-# The worker is linked with the driver's library: without one, or its stub, it does not start.
-if ! ldd "$dir/installed/usr/bin/tune-cuda" | grep -q 'not found'; then
-	"$dir/installed/usr/bin/tune-cuda" -version >"$dir/said"
+# The worker does not start without a GPU, not even to print its version.
+worker=$dir/installed/usr/bin/tune-cuda
+go version -m "$worker" >"$dir/recorded"
+expect "tune-cuda" "vcs.revision=$revision" "$dir/recorded"
+expect "tune-cuda" "v$version" "$worker"
+if [ -e /dev/nvidiactl ]; then
+	"$worker" -version >"$dir/said"
 	expect "tune-cuda -version" "evotune v$version (revision $revision)" "$dir/said"
 fi
 echo "release-check.sh: all right"
