@@ -99,7 +99,7 @@ var words = map[string]string{
 	`cannot leave|what is not proven (stays|is refused)`: "cannot be exported; unproven kernels are not exported",
 	`race that there is not`:                             "a false positive",
 	`(is|are) no (numbers?|faster|slower|better|worse)`:  "is not ...",
-	`gives others nothing`:                               "hides",
+	`gives? others nothing`:                              "hides",
 	`let .* loose`:                                       "run",
 	`red[ -]zones?|canary|canaries`:                      "guard",
 	`fence[sd]?`:                                         "guard; a memory fence is a term",
@@ -127,7 +127,7 @@ func misworded(file string, line int, text string) []docs.Finding {
 
 // pending are pages that are not yet in these words.
 var pending = []string{
-	"CHANGELOG.md", "README.md", "docs/adr/0004-gpu-worker.md", "docs/adr/0005-surrogate.md", "docs/compare.md", "docs/export.md", "docs/kernels.md",
+	"README.md", "docs/adr/0004-gpu-worker.md", "docs/adr/0005-surrogate.md", "docs/compare.md", "docs/export.md", "docs/kernels.md",
 	"docs/ordeal.md", "docs/redteam.md", "docs/search.md", "docs/spaces.md", "docs/store.md", "docs/tables.md", "docs/zoo-cuda.md", "docs/zoo.md",
 }
 
