@@ -273,7 +273,7 @@ func goFiles(dir string, below bool) ([]string, error) {
 // the built-in kernels.
 var asked = []string{
 	"best", "check", "compare", "evidence", "importance", "kernels", "kernels new", "kernels show", "lineage", "list", "merge", "plot",
-	"query", "replay", "report", "show", "space export", "space import", "space info", "version",
+	"query", "report", "show", "space export", "space import", "space info", "version",
 }
 
 // TestDocCommandsAnswer runs those of the documentation's commands on a store with
