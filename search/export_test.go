@@ -1,6 +1,14 @@
 package search
 
-import "math"
+import (
+	"math"
+	"slices"
+)
+
+// Unregister forgets a strategy that a test registered.
+func Unregister(name string) {
+	kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.name == name })
+}
 
 // Variants are evolution with one part changed at a time, in the order of
 // docs/evidence/search.md.

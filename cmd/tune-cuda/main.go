@@ -14,15 +14,21 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/build"
 )
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("tune-cuda: ")
 	share := flag.Int("share", 0, "so many processes like this one share the device: sleep rather than spin while it works, and keep no more than a share of its memory")
+	version := flag.Bool("version", false, "print which evotune this is, and end")
 	flag.Parse()
 	if flag.NArg() > 0 || *share < 0 {
 		log.Fatalf("wrong arguments %q: see %s -help", os.Args[1:], os.Args[0])
+	}
+	if *version {
+		fmt.Println(build.This())
+		return
 	}
 	// A context belongs to a thread, and this goroutine keeps to its own.
 	runtime.LockOSThread()

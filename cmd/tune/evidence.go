@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
@@ -122,7 +123,7 @@ func (a *app) subjectOf(r server.Reader, c store.Candidate, of store.Campaign, s
 	}
 	s := report.Subject{
 		Candidate: c, Campaign: of, Lineage: n, Source: src,
-		By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
+		By: build.This().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
 	}
 	s.Finals = c.Finals
 	return s, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
@@ -37,13 +38,14 @@ func (a *app) exportCommand() *cobra.Command {
 holds every function against its reference, callers in other languages, and
 manifest.json, which says of every kernel where it came from and what is known of
 it. For each device and each set of tuned shapes the best winner of the finals
-leaves; the library chooses among them when it is called.
+is exported; the library chooses among them when it is called.
 
-What is not proven is refused: it must have passed parity, every sanitizer must
-have run and found nothing, and it must have won the finals of its campaign.
+Unproven kernels are not exported: a kernel must have passed parity, every
+sanitizer must have run and found nothing, and it must have won the finals of its
+campaign.
 --min-evidence asks for less (` + strings.Join(levels, ", ") + `), and the manifest says so.
 
-Kernels for GPUs (--lang cuda) leave as sources for nvcc; with --embed nvcc compiles
+Kernels for GPUs (--lang cuda) are exported as sources for nvcc; with --embed nvcc compiles
 them now, and the library needs no toolkit where it is built and run. For PyTorch
 there are operators in the folder torch.
 
@@ -72,7 +74,7 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 					return err
 				}
 				files, err := library.Export(winners, library.Options{
-					Lang: library.Lang(x.lang), Min: library.Level(x.min), By: thisBuild().String(), Embed: x.embed, NVCC: x.nvcc,
+					Lang: library.Lang(x.lang), Min: library.Level(x.min), By: build.This().String(), Embed: x.embed, NVCC: x.nvcc,
 				})
 				if errors.Is(err, library.ErrUnproven) {
 					return &exitError{exitNoCandidate, fmt.Errorf("%w; see `tune evidence`, or ask for less with --min-evidence", err)}
@@ -211,7 +213,7 @@ func (a *app) winner(r server.Reader, of []store.Campaign, min string) (*library
 		if src.Status != report.SourceRebuilt {
 			slog.Warn("a winner is left out", "candidate", c.ID, "kernel", c.Kernel, "why", src.Why)
 			if why == nil {
-				why = fmt.Errorf("the winner %s of %s cannot leave: %s", c.ID, c.Kernel, src.Why)
+				why = fmt.Errorf("the winner %s of %s cannot be exported: %s", c.ID, c.Kernel, src.Why)
 			}
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
@@ -64,7 +65,7 @@ func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
 	if !ok {
 		return report.Log{}, badInputf("another process holds %s: report %s when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"), c.ID)
 	}
-	l := report.Log{Campaign: c, By: thisBuild().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now()}
+	l := report.Log{Campaign: c, By: build.This().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now()}
 	for e, err := range s.Events(c.ID, 0) {
 		if err != nil {
 			return l, storeError(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -339,7 +340,7 @@ func (a *app) recording(cfg campaign.Config, t target) (*replay.Recording, []str
 		return nil, nil, err
 	}
 	rec := &replay.Recording{
-		Name: cfg.Kernel, Entry: cfg.Kernel, Shapes: cfg.Shapes, Version: thisBuild().Version, Space: space,
+		Name: cfg.Kernel, Entry: cfg.Kernel, Shapes: cfg.Shapes, Version: build.This().Version, Space: space,
 	}
 	var unsaid []string
 	if t.table != nil {

@@ -41,7 +41,7 @@ measurement was timed on once more, from the seeds that were stored with it; how
 of it is launched on depends on how long launches take.
 
 --flavour debug tells why a candidate was refused: it is compiled without
-optimisation, with debugging information and with its asserts alive, and put
+optimization, with debugging information and with its asserts alive, and put
 through compile, inspect, parity and the sanitizers. Nothing is asked of its
 binary, and nothing is timed; the status is 4 when a check fails.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings, exitDisturbed),

@@ -1,0 +1,62 @@
+// Package build says which evotune a program is.
+//
+// The go command records the revision and whether files were changed. A release
+// stamps its version besides, with
+//
+//	-ldflags "-X github.com/evotune/evotune/internal/build.version=v1.2.3"
+//
+// # Caveats
+//
+// The go command records no revision in a linked work tree of git, nor with
+// -buildvcs=false.
+package build
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// version is stamped by scripts/release.sh; empty in any other build.
+var version string
+
+// An Info says which evotune this is.
+type Info struct {
+	Version  string `json:"version"`            // such as v1.2.3; "(devel)" or a pseudo-version where none is stamped
+	Revision string `json:"revision,omitempty"` // the commit; empty where it is not recorded
+	Modified bool   `json:"modified,omitempty"` // files differ from the commit's
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // such as linux/amd64
+}
+
+// This reads what is recorded in the running program.
+func This() Info {
+	b := Info{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = info.Main.Version
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	if version != "" {
+		b.Version = version
+	}
+	return b
+}
+
+// String is one line, for what is written to files.
+func (b Info) String() string {
+	s := "evotune " + b.Version
+	if b.Revision != "" {
+		s += " (revision " + b.Revision
+		if b.Modified {
+			s += " with changes"
+		}
+		s += ")"
+	}
+	return s + " " + b.Go + " " + b.Platform
+}

@@ -1,0 +1,250 @@
+package docs_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/internal/docs"
+)
+
+const root = "../.."
+
+func pages(t *testing.T) []*docs.Page {
+	t.Helper()
+	out, err := docs.Pages(root)
+	if err != nil || len(out) < 10 {
+		t.Fatalf("%d pages: %v", len(out), err)
+	}
+	return out
+}
+
+func TestSizes(t *testing.T) {
+	const home, most = 5120, 12 << 10 // bytes
+	var found []docs.Finding
+	for _, p := range pages(t) {
+		limit := most
+		switch {
+		case p.Path == "README.md":
+			limit = home
+		case path.Dir(p.Path) != "docs":
+			continue
+		}
+		if size := p.Size(); size > limit {
+			found = append(found, docs.Finding{File: p.Path, Line: len(p.Lines), What: fmt.Sprintf("%d bytes, at most %d are allowed", size, limit)})
+		}
+	}
+	docs.Report(t, found, "README.md", "docs/gpu.md", "docs/kernels.md", "docs/ordeal.md", "docs/search.md", "docs/zoo-cuda.md")
+}
+
+var aFile = regexp.MustCompile("`((?:docs|scripts|examples|bench|\\.github)/[\\w./-]+)`")
+
+// TestLinks follows every link to a file, with its anchor, and every file that is
+// named in full.
+func TestLinks(t *testing.T) {
+	records, err := docs.Read(root, "docs/evidence/h200/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []docs.Finding
+	for _, p := range append(pages(t), records) {
+		for i, line := range p.Lines {
+			if line.Code {
+				continue
+			}
+			targets := p.Links(line)
+			for _, m := range aFile.FindAllStringSubmatch(line.Text, -1) {
+				targets = append(targets, m[1])
+			}
+			for _, target := range targets {
+				if what := follow(target); what != "" {
+					found = append(found, docs.Finding{File: p.Path, Line: i + 1, What: what})
+				}
+			}
+		}
+	}
+	docs.Report(t, found)
+}
+
+// follow says what is wrong with a link.
+func follow(target string) string {
+	file, anchor, _ := strings.Cut(target, "#")
+	if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+		return fmt.Sprintf("there is no %s", file)
+	}
+	if anchor == "" {
+		return ""
+	}
+	p, err := docs.Read(root, file)
+	if err != nil || !slices.Contains(p.Anchors(), anchor) {
+		return fmt.Sprintf("%s has no heading #%s", file, anchor)
+	}
+	return ""
+}
+
+// words are not to be used; the value says what to use instead.
+var words = map[string]string{
+	`mend(s|ed|ing)?`: "fix",
+	`cannot leave|what is not proven (stays|is refused)`: "cannot be exported; unproven kernels are not exported",
+	`race that there is not`:                             "a false positive",
+	`(is|are) no (numbers?|faster|slower|better|worse)`:  "is not ...",
+	`gives? others nothing`:                              "hides",
+	`let .* loose`:                                       "run",
+	`red[ -]zones?|canary|canaries`:                      "guard",
+	`fence[sd]?`:                                         "guard; a memory fence is a term",
+	`graze[sd]?|litters?|bears?|bore|outposts?`:          "seen, offspring, produce",
+	`of ours|ours alone`:                                 "our ...",
+	`earlier version of the search`:                      "search version N",
+	`aloud`:                                              "prints a warning",
+	`(neighbour|behaviour|colour|favour|licence)\w*`:     "American spelling",
+	`(optim|minim|maxim|normal|recogn|initial|organ|summar)is(e|ed|es|ing|ation)`: "American spelling",
+}
+
+// terms contain such words and are not meant.
+var terms = regexp.MustCompile(`(?i)memory fences?|__threadfence\w*|fence\.\w+`)
+
+func misworded(file string, line int, text string) []docs.Finding {
+	var out []docs.Finding
+	text = terms.ReplaceAllString(text, "")
+	for _, pattern := range slices.Sorted(maps.Keys(words)) {
+		if m := regexp.MustCompile(`(?i)\b(` + pattern + `)\b`).FindString(text); m != "" {
+			out = append(out, docs.Finding{File: file, Line: line, What: fmt.Sprintf("%q: say %q", m, words[pattern])})
+		}
+	}
+	return out
+}
+
+// pending are pages that are not yet in these words.
+var pending = []string{
+	"README.md", "docs/adr/0004-gpu-worker.md", "docs/adr/0005-surrogate.md", "docs/compare.md", "docs/export.md", "docs/kernels.md",
+	"docs/ordeal.md", "docs/redteam.md", "docs/search.md", "docs/spaces.md", "docs/store.md", "docs/tables.md", "docs/zoo-cuda.md", "docs/zoo.md",
+}
+
+// TestWords looks for them in the pages and in all that the commands print.
+func TestWords(t *testing.T) {
+	var found []docs.Finding
+	for _, p := range pages(t) {
+		for i, line := range p.Lines {
+			if !line.Code {
+				found = append(found, misworded(p.Path, i+1, line.Prose())...)
+			}
+		}
+	}
+	files, err := filepath.Glob(root + "/cmd/*/*.go")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files of the commands: %v", len(files), err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				first := set.Position(s.Pos()).Line
+				for i, text := range strings.Split(s.Value, "\n") {
+					found = append(found, misworded(strings.TrimPrefix(file, root+"/"), first+i, text)...)
+				}
+			}
+			return true
+		})
+	}
+	docs.Report(t, found, pending...)
+}
+
+// TestReading holds the reader of pages to one that has some of everything; ~
+// stands for a backtick.
+func TestReading(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.ReplaceAll(`# A page: its ~title~
+
+See [there](../b.md#x) and [~here~](#a-page-its-title), not [outside](https://example.com) or ~[code](c.md)~.
+Type ~tune best KERNEL [--json]~ or ~go test ./x -run 'A\|B'~, not ~go~.
+
+~~~sh
+tune run sgemm --time 3m && scripts/x.sh  # then wait
+LANG=C sudo bin/tune list | head -3 >out
+~~~
+
+## A page: its title
+
+<!-- needs a GPU -->
+
+    tune run gemm --backend cuda
+    not a command
+
+    (cd x && go test ./...)
+
+Text.
+
+~~~
+$ tune query 'a && "b"' --sort=-"x y"
+tune, as it prints
+~~~
+`, "~", "`")
+	if err := os.WriteFile(filepath.Join(dir, "a.md"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := docs.Read(dir, "a.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"a-page-its-title", "a-page-its-title-1"}, p.Anchors()); d != "" {
+		t.Errorf("anchors (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"../b.md#x", "a.md#a-page-its-title"}, p.Links(p.Lines[2])); d != "" {
+		t.Errorf("links (-want +got):\n%s", d)
+	}
+	if p.Size() != len(text) {
+		t.Errorf("size %d, want %d", p.Size(), len(text))
+	}
+	type c = docs.Command
+	want := []c{
+		{Page: "a.md", Line: 4, Inline: true, Words: []string{"tune", "best", "KERNEL", "--json"}},
+		{Page: "a.md", Line: 4, Inline: true, Words: []string{"go", "test", "./x", "-run", "A|B"}},
+		{Page: "a.md", Line: 7, Words: []string{"tune", "run", "sgemm", "--time", "3m"}},
+		{Page: "a.md", Line: 7, Words: []string{"scripts/x.sh"}},
+		{Page: "a.md", Line: 8, Words: []string{"bin/tune", "list"}},
+		{Page: "a.md", Line: 8, Words: []string{"head", "-3"}},
+		{Page: "a.md", Line: 15, GPU: true, Words: []string{"tune", "run", "gemm", "--backend", "cuda"}},
+		{Page: "a.md", Line: 18, GPU: true, Words: []string{"cd", "x"}},
+		{Page: "a.md", Line: 18, GPU: true, Words: []string{"go", "test", "./..."}},
+		{Page: "a.md", Line: 23, Words: []string{"tune", "query", `a && "b"`, "--sort=-x y"}},
+	}
+	if d := cmp.Diff(want, p.Commands()); d != "" {
+		t.Errorf("commands (-want +got):\n%s", d)
+	}
+}
+
+// A recorder keeps what Report says.
+type recorder struct{ logs, errors []string }
+
+func (r *recorder) Helper()           {}
+func (r *recorder) Log(args ...any)   { r.logs = append(r.logs, fmt.Sprint(args...)) }
+func (r *recorder) Error(args ...any) { r.errors = append(r.errors, fmt.Sprint(args...)) }
+
+func TestReport(t *testing.T) {
+	var r recorder
+	docs.Report(&r, []docs.Finding{{File: "a", Line: 1, What: "x"}, {File: "b", Line: 2, What: "y"}}, "b", "c")
+	if d := cmp.Diff([]string{"b:2: y"}, r.logs); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"a:1: x", "nothing is wrong in c any more: delete it from this test's list"}, r.errors); d != "" {
+		t.Error(d)
+	}
+}
