@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune/evaluator/replay"
@@ -54,7 +56,9 @@ func TestDocCommands(t *testing.T) {
 	if n < 100 {
 		t.Errorf("found no more than %d commands", n)
 	}
-	docs.Report(t, found, "README.md", "docs/gpu.md", "docs/tables.md")
+	for _, f := range found {
+		t.Error(f)
+	}
 }
 
 func checkCommand(c docs.Command, ci map[string]bool) error {
@@ -123,7 +127,10 @@ func checkTune(c docs.Command, args []string, ci map[string]bool) error {
 	if c.Inline {
 		return nil
 	}
-	if err := cmd.ParseFlags(rest); err != nil {
+	switch err := cmd.ParseFlags(rest); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
 	}
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
@@ -332,7 +339,9 @@ func TestDocCommandsAnswer(t *testing.T) {
 	if n < 20 {
 		t.Errorf("found no more than %d commands to run", n)
 	}
-	docs.Report(t, found, "docs/tables.md")
+	for _, f := range found {
+		t.Error(f)
+	}
 }
 
 var (

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// redZone is the width, in bytes, of the canaries on each side of a buffer.
-const redZone = 4096
+// guardBytes is the width, in bytes, of the guard on each side of a buffer.
+const guardBytes = 4096
 
 // A placedBuffer is a buffer of the problem at one shape, and its place in a
 // set.
@@ -60,7 +60,7 @@ func (s span) max(t span) span {
 	return s
 }
 
-// A layout places the buffers of one shape: each with a red zone on both
+// A layout places the buffers of one shape: each with a guard on both
 // sides, of exactly its size, aligned to 64 bytes and no more.
 type layout struct {
 	buffers []placedBuffer
@@ -80,8 +80,8 @@ func newLayout(buffers []placedBuffer) layout {
 	for i := range l.buffers {
 		b := &l.buffers[i]
 		at := &l.stride[b.zone()]
-		b.offset = roundUp(*at+redZone+320*(i+1), 64)
-		*at = b.offset + b.bytes + redZone
+		b.offset = roundUp(*at+guardBytes+320*(i+1), 64)
+		*at = b.offset + b.bytes + guardBytes
 	}
 	for z := range l.stride {
 		l.stride[z] = roundUp(l.stride[z]+64, 64)
@@ -127,14 +127,14 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // nothing of the inputs': it has no descriptor for writing, so that the kernel
 // refuses a mapping that can be written, now and later.
 type arena struct {
-	files  [zones]*os.File // what a candidate maps
-	mem    [zones][]byte   // the same, writable here
-	canary []byte          // what red zones hold
+	files   [zones]*os.File // what a candidate maps
+	mem     [zones][]byte   // the same, writable here
+	pattern []byte          // what guards hold
 }
 
 // newArena makes an arena of a fixed size.
 func newArena(size span) (_ *arena, err error) {
-	a := &arena{canary: make([]byte, redZone)}
+	a := &arena{pattern: make([]byte, guardBytes)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -145,14 +145,14 @@ func newArena(size span) (_ *arena, err error) {
 			return nil, err
 		}
 	}
-	if _, err := rand.Read(a.canary); err != nil {
+	if _, err := rand.Read(a.pattern); err != nil {
 		return nil, err
 	}
 	// Every word is a NaN in whatever floating-point type it is read, so that
 	// a read past the end shows in the output when it matters.
-	for i := 0; i < redZone; i += 4 {
-		w := binary.NativeEndian.Uint32(a.canary[i:])
-		binary.NativeEndian.PutUint32(a.canary[i:], w&0x000fffff|0x7ff00001)
+	for i := 0; i < guardBytes; i += 4 {
+		w := binary.NativeEndian.Uint32(a.pattern[i:])
+		binary.NativeEndian.PutUint32(a.pattern[i:], w&0x000fffff|0x7ff00001)
 	}
 	return a, nil
 }
@@ -216,43 +216,43 @@ func (a *arena) buffer(l *layout, base span, set, b int) []byte {
 	return buffer
 }
 
-// around is buffer b in a set, with its red zones.
+// around is buffer b in a set, with its guards.
 func (a *arena) around(l *layout, base span, set, b int) (before, buffer, behind []byte) {
 	p := &l.buffers[b]
 	z := p.zone()
 	mem := a.mem[z]
 	at := base[z] + set*l.stride[z] + p.offset
 	end := at + p.bytes
-	return mem[max(at-redZone, 0):at], mem[at:end:end], mem[end:min(end+redZone, len(mem))]
+	return mem[max(at-guardBytes, 0):at], mem[at:end:end], mem[end:min(end+guardBytes, len(mem))]
 }
 
-// fence fills the red zones of a set.
-func (a *arena) fence(l *layout, base span, set int) {
+// setGuards fills the guards of a set.
+func (a *arena) setGuards(l *layout, base span, set int) {
 	for b := range l.buffers {
 		before, _, behind := a.around(l, base, set, b)
-		copy(before, a.canary)
-		copy(behind, a.canary)
+		copy(before, a.pattern)
+		copy(behind, a.pattern)
 	}
 }
 
-// checkFence says which red zone of a set was written, or nothing.
-func (a *arena) checkFence(l *layout, base span, set int) string {
+// checkGuards says which guard of a set was written, or nothing.
+func (a *arena) checkGuards(l *layout, base span, set int) string {
 	for b := range l.buffers {
 		p := &l.buffers[b]
 		if p.zone() == readOnly {
 			continue
 		}
 		before, _, behind := a.around(l, base, set, b)
-		if !bytes.Equal(before, a.canary) {
-			last := redZone - 1
-			for before[last] == a.canary[last] {
+		if !bytes.Equal(before, a.pattern) {
+			last := guardBytes - 1
+			for before[last] == a.pattern[last] {
 				last--
 			}
-			return wroteBefore(redZone-last, p.name)
+			return wroteBefore(guardBytes-last, p.name)
 		}
-		if !bytes.Equal(behind, a.canary) {
+		if !bytes.Equal(behind, a.pattern) {
 			first := 0
-			for behind[first] == a.canary[first] {
+			for behind[first] == a.pattern[first] {
 				first++
 			}
 			return wroteBehind(first, p.name)
@@ -262,11 +262,11 @@ func (a *arena) checkFence(l *layout, base span, set int) string {
 }
 
 func wroteBefore(n int, buffer string) string {
-	return fmt.Sprintf("red zone: wrote byte %d before the start of %s", n, buffer)
+	return fmt.Sprintf("guard: wrote byte %d before the start of %s", n, buffer)
 }
 
 func wroteBehind(n int, buffer string) string {
-	return fmt.Sprintf("red zone: wrote byte %d behind the end of %s", n, buffer)
+	return fmt.Sprintf("guard: wrote byte %d behind the end of %s", n, buffer)
 }
 
 // written says what lies at a place in the memory that is only read, to which a
@@ -280,11 +280,11 @@ func (l *layout) written(base span, at uint64) string {
 				continue
 			}
 			switch n := at - p.offset; {
-			case n >= -redZone && n < 0:
+			case n >= -guardBytes && n < 0:
 				return wroteBefore(-n, p.name)
 			case n >= 0 && n < p.bytes:
 				return fmt.Sprintf("wrote to input %s at element %d", p.name, n/p.dtype.size())
-			case n >= p.bytes && n < p.bytes+redZone:
+			case n >= p.bytes && n < p.bytes+guardBytes:
 				return wroteBehind(n-p.bytes, p.name)
 			}
 		}

@@ -64,7 +64,7 @@ func TestVerdicts(t *testing.T) {
 		{"late", 1, evaluator.Launch, evaluator.StageParity, "SIGABRT (while it ended)"},
 		{"descriptors", 1, evaluator.Launch, evaluator.StageParity, "closed the harness's descriptors"},
 		{"input", 1, evaluator.Parity, evaluator.StageParity, "wrote to input x at element 33"},
-		{"zone", 1, evaluator.Parity, evaluator.StageParity, "red zone: wrote byte 0 behind the end of y"},
+		{"zone", 1, evaluator.Parity, evaluator.StageParity, "guard: wrote byte 0 behind the end of y"},
 	} {
 		c.check(t, s.evaluate(t, "WRONG", c.wrong, "THREADS", c.threads))
 	}
@@ -400,7 +400,7 @@ func TestOpenRefuses(t *testing.T) {
 			kernel: func(t *testing.T) evaluator.Plan {
 				return planOf(changed(t, "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
 			},
-			want: evaluator.ErrBaseline, text: "red zone",
+			want: evaluator.ErrBaseline, text: "guard",
 		},
 		{
 			name:   "no compiler",

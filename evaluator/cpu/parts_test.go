@@ -67,7 +67,7 @@ func TestArena(t *testing.T) {
 	}
 	defer a.close()
 	for s := range 3 {
-		a.fence(&l, span{}, s)
+		a.setGuards(&l, span{}, s)
 	}
 	for b := range l.buffers {
 		if l.buffers[b].offset%64 != 0 {
@@ -84,7 +84,7 @@ func TestArena(t *testing.T) {
 		}
 	}
 	for s := range 3 {
-		if reason := a.checkFence(&l, span{}, s); reason != "" {
+		if reason := a.checkGuards(&l, span{}, s); reason != "" {
 			t.Errorf("set %d: %s", s, reason)
 		}
 	}
@@ -93,15 +93,15 @@ func TestArena(t *testing.T) {
 		byte int
 		want string
 	}{
-		{at + 5, "red zone: wrote byte 0 behind the end of b"},
-		{at + 5 + redZone - 1, "red zone: wrote byte 4095 behind the end of b"},
-		{at - 1, "red zone: wrote byte 1 before the start of b"},
+		{at + 5, "guard: wrote byte 0 behind the end of b"},
+		{at + 5 + guardBytes - 1, "guard: wrote byte 4095 behind the end of b"},
+		{at - 1, "guard: wrote byte 1 before the start of b"},
 	} {
 		a.mem[writable][c.byte] ^= 0x10
-		if reason := a.checkFence(&l, span{}, 1); reason != c.want {
+		if reason := a.checkGuards(&l, span{}, 1); reason != c.want {
 			t.Errorf("%q, want %q", reason, c.want)
 		}
-		if reason := a.checkFence(&l, span{}, 0); reason != "" {
+		if reason := a.checkGuards(&l, span{}, 0); reason != "" {
 			t.Errorf("the set beside: %s", reason)
 		}
 		a.mem[writable][c.byte] ^= 0x10

@@ -114,7 +114,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	launches := make([]uint32, len(contents))
 	for set, inputs := range contents {
 		launches[set] = uint32(set)
-		a.fence(&l, span{}, set)
+		a.setGuards(&l, span{}, set)
 		for b := range l.buffers {
 			to := a.buffer(&l, span{}, set, b)
 			if inputs[b] == nil {
@@ -147,8 +147,8 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	}
 	out := make([][][]float64, len(contents))
 	for set := range contents {
-		if fence := a.checkFence(&l, span{}, set); fence != "" {
-			return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, fence)
+		if damage := a.checkGuards(&l, span{}, set); damage != "" {
+			return nil, fmt.Errorf("%w: kernel %s, shape %s: %s", ErrReference, name, d.shape.Name, damage)
 		}
 		out[set] = make([][]float64, len(l.buffers))
 		for b := range l.buffers {

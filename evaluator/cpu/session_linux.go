@@ -235,7 +235,7 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 		s.at = d
 	}
 	d.load(a, contents)
-	a.fence(&d.layout, span{}, 0)
+	a.setGuards(&d.layout, span{}, 0)
 	if o.Elapsed, err = s.launch(&o, r, 0xff); err != nil {
 		return o, err
 	}
@@ -293,7 +293,7 @@ func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, j
 	if err := e.p.freeze(); err != nil {
 		return 0, err
 	}
-	o.Guard = s.arena.checkFence(&d.layout, span{}, 0)
+	o.Guard = s.arena.checkGuards(&d.layout, span{}, 0)
 	n, err := e.p.threads(e.c.src.Threads)
 	o.Threads = max(o.Threads, n)
 	return ans.Elapsed, err

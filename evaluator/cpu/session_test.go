@@ -192,8 +192,8 @@ func TestInputsAreReadOnly(t *testing.T) {
 	}{
 		{y: 7},
 		{reason: "wrote to input x at element 33", wrote: true},
-		{reason: "red zone: wrote byte 4 before the start of x", wrote: true},
-		{reason: "red zone: wrote byte 0 behind the end of x", wrote: true},
+		{reason: "guard: wrote byte 4 before the start of x", wrote: true},
+		{reason: "guard: wrote byte 0 behind the end of x", wrote: true},
 		{reason: "wrote to input x at element 0", wrote: true},
 		{y: -13},
 		{reason: "SIGSEGV"},

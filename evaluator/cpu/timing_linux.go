@@ -131,7 +131,7 @@ func (t *timingState) fill(a *arena) {
 func (t *timingState) fillShape(a *arena, d *shapeData) {
 	p := t.places[d]
 	for s := range p.sets {
-		a.fence(&d.layout, p.base, s)
+		a.setGuards(&d.layout, p.base, s)
 	}
 }
 
@@ -266,7 +266,7 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		}
 		left.Outputs = worse(left.Outputs, c.q.outputs(c.d, c.a, c.place.base, int(set), answer))
 		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, int(set))
+			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
 		}
 	}
 	return nil
@@ -298,7 +298,7 @@ func (c *contender) partial(base *contender, left *evaluator.Observation) error 
 func (c *contender) lookAround(left *evaluator.Observation) {
 	for s := range c.place.sets {
 		if left.Guard == "" {
-			left.Guard = c.a.checkFence(&c.d.layout, c.place.base, s)
+			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, s)
 		}
 	}
 }

@@ -253,28 +253,3 @@ type Finding struct {
 }
 
 func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.What) }
-
-// A Test is what Report needs of a testing.T.
-type Test interface {
-	Helper()
-	Log(args ...any)
-	Error(args ...any)
-}
-
-// Report fails a test for every finding. Those in pending files are logged: they
-// wait to be fixed. A pending file without a finding fails, too: it is done.
-func Report(t Test, found []Finding, pending ...string) {
-	t.Helper()
-	done := slices.Clone(pending)
-	for _, f := range found {
-		if slices.Contains(pending, f.File) {
-			t.Log(f)
-		} else {
-			t.Error(f)
-		}
-		done = slices.DeleteFunc(done, func(s string) bool { return s == f.File })
-	}
-	for _, file := range done {
-		t.Error("nothing is wrong in " + file + " any more: delete it from this test's list")
-	}
-}

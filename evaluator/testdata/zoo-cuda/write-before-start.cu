@@ -1,4 +1,4 @@
-/* Writes one element before C. Class: out of bounds. Stopped by: the red zone
+/* Writes one element before C. Class: out of bounds. Stopped by: the guard
  * before every buffer. */
 static __device__ void body(PRODUCT_PARAMETERS)
 {

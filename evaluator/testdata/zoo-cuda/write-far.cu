@@ -1,4 +1,4 @@
-/* Writes a terabyte past the end of C, far behind every red zone. Class: out of
+/* Writes a terabyte past the end of C, far behind every guard. Class: out of
  * bounds. Stopped by: the device has no memory there, and the launch fails. */
 static __device__ void body(PRODUCT_PARAMETERS)
 {

@@ -1,5 +1,5 @@
 /* Writes one element past the end of C. Class: out of bounds. Stopped by: the
- * red zone behind every buffer. */
+ * guard behind every buffer. */
 static __device__ void body(PRODUCT_PARAMETERS)
 {
 	multiply(PRODUCT_ARGUMENTS);

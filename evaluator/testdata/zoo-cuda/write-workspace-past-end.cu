@@ -1,5 +1,5 @@
 /* Writes the word behind the workspace. Class: out of bounds in memory that is
- * no operand. Stopped by: a red zone, or memcheck. */
+ * no operand. Stopped by: a guard, or memcheck. */
 static __device__ void body(PRODUCT_PARAMETERS)
 {
 	if (first())

@@ -1,5 +1,5 @@
 /* Right, but reads one element past an array of its own on the stack. Class:
- * out of bounds, in memory that no red zone of the harness surrounds. Stopped
+ * out of bounds, in memory that no guard of the harness surrounds. Stopped
  * by: the address sanitizer. */
 #include "product.h"
 

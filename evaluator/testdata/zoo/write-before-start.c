@@ -1,5 +1,5 @@
 /* Right, but writes one element before C. Class: memory outside the output is
- * changed. Stopped by: the red zone before C. */
+ * changed. Stopped by: the guard before C. */
 #include "product.h"
 
 void product(PRODUCT_PARAMETERS)
