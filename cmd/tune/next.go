@@ -56,9 +56,14 @@ func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error
 			{"tune importance " + c.ID + from, "show which parameters mattered"},
 		}, "")
 	}
-	lang := ""
-	if t.backend == backendCUDA {
-		lang = " --lang cuda"
+	id := sum.Best.Candidate
+	last := [2]string{"tune export " + t.name() + " --out lib" + t.name() + from, "write it as a library"}
+	switch {
+	case t.backend != backendCUDA:
+	case t.definition.Problem.DeviceReference == nil: // which the library's test needs
+		last = [2]string{"tune evidence " + id + " --out evidence-" + id + from, "write a folder that proves it"}
+	default:
+		last[0] += " --lang cuda"
 	}
 	backend := make([]string, len(backendSettings))
 	for i, s := range backendSettings {
@@ -66,8 +71,8 @@ func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error
 	}
 	return a.suggest("\nnext:", [][2]string{
 		show,
-		{"tune verify " + sum.Best.Candidate + from + a.given(backend...), "measure it again"},
-		{"tune export " + t.name() + lang + " --out lib" + t.name() + from, "write it as a library"},
+		{"tune verify " + id + from + a.given(backend...), "measure it again"},
+		last,
 	}, "")
 }
 
