@@ -56,6 +56,7 @@ func TestFromRefusals(t *testing.T) {
 		{"k.c", "#define TILE 4 // tune: 4\n" + plain, "", "k.c:1: TILE has one value: give several, or remove the comment"},
 		{"k.c", tile + "// tune: 1, 2\n" + plain, "", "k.c:2: this comment says what to tune of nothing: put it behind a #define, a constexpr or a template parameter of f"},
 		{"k.c", tile + "// tune: BM = 1, 2\n" + plain, "", `k.c:2: f has no template parameter "BM": a macro has its comment on its own line, as #define TILE 32 // tune: 16, 32`},
+		{"k.cu", tile + "__global__ void f(int n, float y[][4]) { }", "", "k.cu:2: y is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer"},
 		{"k.cu", "template <int BM>\n__global__ void f(int n, float *y) { }", "", "k.cu:1: the template parameter BM has no values: add a comment // tune: BM = 16, 32 (one value fixes it)"},
 		{"k.cu", "template <int BM = 3> // tune: 4, 8\n__global__ void f(int n, float *y) { }", "", "k.cu:1: the default of BM is 3, which is not among its values: add it, since it is what speedups are measured against"},
 		{"k.cu", "template <typename T> // tune: T = float, double\n__global__ void f(int n, T *y) { }", "", "k.cu:2: y is of the type T, of which there are several: fix it with // tune: T = float, since a definition has one type of element"},
@@ -82,6 +83,11 @@ func TestFromForms(t *testing.T) {
 			"what is passed for arrays", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, int m, const double a[n][m], double *y)\n{ y[0] = a[0][0]; }", "",
 			"kernel.c.tmpl", "void run_made(int64_t n, int64_t m, const double *a, double *y)\n{\n\tf(n, m, (void *)a, y);\n}\n",
+		},
+		{
+			"an output of one element that is changed", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n (*y)++;\n}", "",
+			"kernel.toml", "line 4 of k.c changes it",
 		},
 		{
 			"an output that is changed", "k.c",

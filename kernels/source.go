@@ -523,6 +523,9 @@ func (s *source) argument(at int, text string) error {
 			a.axes = append(a.axes, x)
 		}
 	}
+	if s.cuda && len(a.axes) > 1 {
+		return s.fault(at, "%s is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer", a.name)
+	}
 	dtype, ok := elements[a.ctype]
 	words := strings.Fields(a.ctype)
 	switch {
@@ -564,6 +567,11 @@ func (s *source) changes(name string) int {
 	if at := regexp.MustCompile(`\batomic\w+\s*\(\s*&?\s*` + name + `\b`).FindStringIndex(body); at != nil {
 		return s.line(s.entry.body + at[0])
 	}
+	for _, at := range regexp.MustCompile(`\*\s*`+name+`\b[\s)]*`).FindAllStringIndex(body, -1) {
+		if changing.MatchString(body[at[1]:]) {
+			return s.line(s.entry.body + at[0])
+		}
+	}
 	for _, at := range regexp.MustCompile(`\b`+name+`\s*\[`).FindAllStringIndex(body, -1) {
 		depth := 0
 		for i := at[1] - 1; i < len(body); i++ {
@@ -603,9 +611,13 @@ var (
 
 // adapt notes what else changes between the source and the template.
 func (s *source) adapt() {
+	why := ""
+	if s.cuda {
+		why = ", which runs on the host,"
+	}
 	drop := func(f function) {
-		s.edits = append(s.edits, edit{f.head, f.stop, "/* " + f.id + ", which runs on the host, is left out. */"})
-		s.taken = append(s.taken, s.at(f.name, "%s runs on the host and is left out", f.id))
+		s.edits = append(s.edits, edit{f.head, f.stop, "/* " + f.id + why + " is left out. */"})
+		s.taken = append(s.taken, s.at(f.name, "%s%s is left out", f.id, why))
 	}
 	for _, f := range s.functions {
 		switch {
@@ -764,4 +776,3 @@ func (s *source) ordered() []argument {
 	slices.SortStableFunc(list, func(a, b argument) int { return rank(a) - rank(b) })
 	return list
 }
-

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,9 @@ func evaluateBare(t *testing.T, dir string) {
 	h, ev := openFakePlan(t, o, plan)
 	if h.hostReference == "" {
 		t.Fatal("there is no program with the reference in C")
+	}
+	if !slices.ContainsFunc(h.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == "reference while timing" && t.Missing != "" }) {
+		t.Errorf("it is not told what is not run: %+v", h.Describe().Tools)
 	}
 	space, err := plan.Definition.Space(plan.Implementations, plan.Tune, nil)
 	if err != nil {
