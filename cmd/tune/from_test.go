@@ -116,6 +116,7 @@ func TestFromSource(t *testing.T) {
 			fill.apply(t, dir)
 			tune(t, exitOK, "kernels", "lint", dir, "--static")
 			if kind == "cu" {
+				runCUDA(t, dir)
 				compileCUDA(t, dir)
 				return
 			}
@@ -140,7 +141,25 @@ func TestNewCUDA(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fresh")
 	tune(t, exitOK, "kernels", "new", dir, "--cuda")
 	tune(t, exitOK, "kernels", "lint", dir, "--static")
+	runCUDA(t, dir)
 	compileCUDA(t, dir)
+}
+
+// runCUDA lints a kernel on a GPU and runs a campaign there, where there is a worker:
+// EVOTUNE_CUDA_WORKER names it to the tests as to tune.
+func runCUDA(t *testing.T, dir string) {
+	t.Helper()
+	if os.Getenv("EVOTUNE_CUDA_WORKER") == "" {
+		t.Log("EVOTUNE_CUDA_WORKER does not name a worker: nothing is run on a GPU")
+		return
+	}
+	t.Log(tune(t, exitOK, "kernels", "lint", dir))
+	store := filepath.Join(t.TempDir(), "evotune.db")
+	out := tune(t, exitOK, "run", filepath.Base(dir), "--kernels", dir, "--store", store, "--backend", "cuda", "--evaluations", "4", "--finalists", "2")
+	t.Log(out)
+	if !strings.Contains(out, "correct 4") {
+		t.Error("not all candidates are correct")
+	}
 }
 
 // compileCUDA compiles the baseline and a few genomes of a kernel with nvcc.

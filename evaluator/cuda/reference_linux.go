@@ -23,6 +23,10 @@ import (
 // referenceDeadline bounds one run of the reference on the CPU.
 const referenceDeadline = 30 * time.Minute
 
+// mostKept bounds the answers that are cached, in bytes: larger ones would drive out
+// what was compiled.
+const mostKept = 64 << 20
+
 // noCompiler is what keeps the reference from running on the CPU.
 const noCompiler = "there is no C compiler for it (apt-get install gcc libc6-dev)"
 
@@ -169,8 +173,10 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 			if answer, err = os.ReadFile(out); err != nil {
 				return "", err
 			}
-			// A full disk costs the next run some time, and this one nothing.
-			_ = h.cache.Put("references", known, answer, nil)
+			if len(answer) <= mostKept {
+				// A full disk costs the next run some time, and this one nothing.
+				_ = h.cache.Put("references", known, answer, nil)
+			}
 		}
 		answers = append(answers, answer...)
 	}
