@@ -156,7 +156,7 @@ func TestOpenErrors(t *testing.T) {
 func TestScaffold(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "my-kernel")
-	if err := kernels.Scaffold(dir, "my-kernel"); err != nil {
+	if err := kernels.Scaffold(dir, "my-kernel", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(parent)
@@ -184,7 +184,7 @@ func TestScaffold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, taken := range []string{dir, note} {
-		err := kernels.Scaffold(taken, "my-kernel")
+		err := kernels.Scaffold(taken, "my-kernel", "cpu")
 		if want := taken + " is already there: choose another name, or remove it: file already exists"; !errors.Is(err, fs.ErrExist) || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -193,11 +193,11 @@ func TestScaffold(t *testing.T) {
 		t.Errorf("overwritten: %q, %v", text, err)
 	}
 	for _, name := range []string{"", "My Kernel", "a/b", "../x", ".hidden"} {
-		if err := kernels.Scaffold(filepath.Join(parent, "other"), name); err == nil {
+		if err := kernels.Scaffold(filepath.Join(parent, "other"), name, "cpu"); err == nil {
 			t.Errorf("the name %q is accepted", name)
 		}
 	}
-	err = kernels.Scaffold(filepath.Join(parent, "none", "x"), "x")
+	err = kernels.Scaffold(filepath.Join(parent, "none", "x"), "x", "cpu")
 	if want := "x cannot be made in " + filepath.Join(parent, "none") + ": no such file or directory"; err == nil || err.Error() != want || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -11,6 +11,9 @@ var (
 	// ErrDefinition: a kernel folder is wrong. The error is an *Error, which
 	// says where.
 	ErrDefinition = errors.New("bad kernel definition")
+	// ErrUnfilled: a kernel made from a source has lines that are left to fill in.
+	// Unfilled lists them.
+	ErrUnfilled = errors.New("lines are left to fill in")
 	// ErrUnknownKernel: no kernel has the name asked for.
 	ErrUnknownKernel = errors.New("unknown kernel")
 	// ErrUnknownShape: no shape of the problem has the name asked for.

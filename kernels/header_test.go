@@ -274,7 +274,7 @@ func TestConversions(t *testing.T) {
 // Every candidate of the scaffold's kernel compiles without a warning.
 func TestScaffoldCompiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fresh")
-	if err := kernels.Scaffold(dir, "fresh"); err != nil {
+	if err := kernels.Scaffold(dir, "fresh", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	d, err := kernels.LoadDir(dir)

@@ -20,21 +20,24 @@ func lint(d *kernels.Definition, n int) []string {
 	return out
 }
 
-// What is delivered must be clean: the built-in kernels and the scaffold.
+// What is delivered must be clean: the built-in kernels and the scaffolds.
 func TestLintClean(t *testing.T) {
 	cat, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "fresh")
-	if err := kernels.Scaffold(dir, "fresh"); err != nil {
-		t.Fatal(err)
+	var defs []*kernels.Definition
+	for _, backend := range kernels.Backends() {
+		dir := filepath.Join(t.TempDir(), "fresh")
+		if err := kernels.Scaffold(dir, "fresh", backend); err != nil {
+			t.Fatal(err)
+		}
+		fresh, err := kernels.LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defs = append(defs, fresh)
 	}
-	fresh, err := kernels.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defs := []*kernels.Definition{fresh}
 	for _, name := range cat.Names() {
 		d, err := cat.Get(name)
 		if err != nil {

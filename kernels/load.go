@@ -92,6 +92,17 @@ func load(fsys fs.FS, dir, display string) (name string, def *Definition, err er
 		return "", nil, err
 	}
 	l.def = &Definition{Dir: display, doc: l.d}
+	if open := l.unfilled(); len(open) > 0 {
+		if n := l.d.root.children["name"]; n != nil {
+			name = n.str
+		}
+		f := open[0]
+		more := ""
+		if len(open) > 1 {
+			more = fmt.Sprintf(" (and %d more: `tune kernels lint %s` lists them)", len(open)-1, display)
+		}
+		return name, nil, &Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg + more, Err: errors.Join(ErrDefinition, ErrUnfilled)}
+	}
 	l.definition()
 	if l.d.err != nil {
 		return l.def.Name, nil, l.d.err

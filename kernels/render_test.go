@@ -316,7 +316,7 @@ func TestGolden(t *testing.T) {
 		defs = append(defs, d)
 	}
 	dir := filepath.Join(t.TempDir(), "scaffold")
-	if err := kernels.Scaffold(dir, "scaffold"); err != nil {
+	if err := kernels.Scaffold(dir, "scaffold", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	d, err := kernels.LoadDir(dir)

@@ -6,15 +6,41 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
-// Scaffold writes a small complete kernel into the new folder dir: a
+// Scaffold writes a small complete kernel for a backend into the new folder dir: a
 // definition, a template and a reference that load, lint and run as they are.
 // The folder appears whole or not at all. It never writes into something that
 // exists: the error then wraps fs.ErrExist.
-func Scaffold(dir, name string) (err error) {
+func Scaffold(dir, name, backend string) error {
+	names := strings.NewReplacer("KERNEL-NAME", name, "KERNEL_ENTRY", "run_"+strings.ReplaceAll(name, "-", "_"))
+	from := path.Join("scaffold", backend)
+	list, err := scaffold.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("kernel folder: %w", err)
+	}
+	files := map[string]string{}
+	for _, f := range list {
+		text, err := scaffold.ReadFile(path.Join(from, f.Name()))
+		if err != nil {
+			return fmt.Errorf("kernel folder: %w", err)
+		}
+		files[f.Name()] = names.Replace(string(text))
+	}
+	return newFolder(dir, name, files, func(temp string) error {
+		if _, err := LoadDir(temp); err != nil {
+			return fmt.Errorf("the new kernel does not load: %w", err)
+		}
+		return nil
+	}, true)
+}
+
+// newFolder writes a folder that appears whole, or not at all where check fails; with
+// keep false it never appears.
+func newFolder(dir, name string, files map[string]string, check func(temp string) error, keep bool) (err error) {
 	if !kernelName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit", name)
 	}
@@ -33,19 +59,15 @@ func Scaffold(dir, name string) (err error) {
 		return fmt.Errorf("%s cannot be made in %s: %w", filepath.Base(dir), filepath.Dir(dir), err)
 	}
 	defer func() {
-		if err != nil {
+		if err != nil || !keep {
 			err = errors.Join(err, os.RemoveAll(temp))
 		}
 	}()
-	names := strings.NewReplacer("KERNEL-NAME", name, "KERNEL_ENTRY", "run_"+strings.ReplaceAll(name, "-", "_"))
-	files, err := scaffold.ReadDir("scaffold")
-	if err != nil {
-		return fmt.Errorf("kernel folder: %w", err)
-	}
-	for _, f := range files {
-		text, err := scaffold.ReadFile("scaffold/" + f.Name())
+	for f, text := range files {
+		at := filepath.Join(temp, filepath.FromSlash(f))
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(temp, f.Name()), []byte(names.Replace(string(text))), 0o644)
+			err = os.WriteFile(at, []byte(text), 0o644)
 		}
 		if err != nil {
 			return fmt.Errorf("kernel folder: %w", err)
@@ -54,8 +76,8 @@ func Scaffold(dir, name string) (err error) {
 	if err := os.Chmod(temp, 0o755); err != nil { // MkdirTemp gives 0700
 		return fmt.Errorf("kernel folder: %w", err)
 	}
-	if _, err := LoadDir(temp); err != nil {
-		return fmt.Errorf("the new kernel does not load: %w", err)
+	if err := check(temp); err != nil || !keep {
+		return err
 	}
 	if err := os.Rename(temp, dir); err != nil {
 		return fmt.Errorf("kernel folder: %w", err)
@@ -63,7 +85,7 @@ func Scaffold(dir, name string) (err error) {
 	return nil
 }
 
-// scaffold holds the files of the kernel that Scaffold writes.
+// scaffold holds the files of the kernels that Scaffold writes, by backend.
 //
 //go:embed scaffold
 var scaffold embed.FS

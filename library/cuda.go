@@ -56,7 +56,7 @@ func newGPU(v *variant) (gpu, error) {
 func (x *export) cuda() error {
 	for _, p := range x.Kernels {
 		if p.DeviceReference == nil {
-			return fmt.Errorf("kernel %s has no reference in CUDA", p.Kernel)
+			return fmt.Errorf("kernel %s has no reference in CUDA, with which the library's test compares: add [problem.reference.cuda] with source, entry, grid and block, and tune it again", p.Kernel)
 		}
 		b, err := p.baseline()
 		if err != nil {

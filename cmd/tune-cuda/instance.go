@@ -34,7 +34,7 @@ func (n *instance) free() {
 
 // shapeKey names a shape by all that its data depend on.
 func shapeKey(s wire.Shape) string {
-	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference, s.Inputs)
+	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference, s.Inputs, s.Outputs)
 }
 
 // bytes is the memory that the buffers of a shape take, one set of them.
@@ -104,17 +104,39 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		}
 	}
 	if reference {
-		if n.want, err = p.compute(s, n.inputs); err != nil {
+		var given [][][]float64 // what the reference on the CPU made of data
+		if s.Outputs != "" {
+			count := 1
+			if s.Inputs != "" {
+				count = len(data)
+			}
+			if given, err = readOutputs(s.Outputs, s, p.buffers, count); err != nil {
+				return err
+			}
+			n.want, err = p.place(s, given[0])
+		} else {
+			n.want, err = p.compute(s, n.inputs)
+		}
+		if err != nil {
 			return err
 		}
 		if err := p.measure(n, s); err != nil {
 			return err
 		}
-		for _, nearby := range data[1:] {
+		for k, nearby := range data[1:] {
 			if nearby == nil || n.silent != "" {
 				continue
 			}
-			if err := p.slacken(n, s, nearby); err != nil {
+			var moved []cu.DevicePtr
+			if given != nil {
+				moved, err = p.place(s, given[k+1])
+			} else {
+				moved, err = p.reckon(s, func(i int, to cu.DevicePtr) error { return upload(to, nearby[i]) })
+			}
+			if err == nil {
+				err = p.slacken(n, s, moved)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -150,12 +172,30 @@ func (p *problem) store(to cu.DevicePtr, elements []float64, b buffer) error {
 // dtypeSteps are the distances from 1 to the next value; 0 for integers.
 var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0}
 
-// slacken takes into account what the reference makes of inputs nearby.
-func (p *problem) slacken(n *instance, s wire.Shape, nearby [][]float64) error {
-	moved, err := p.reckon(s, func(i int, to cu.DevicePtr) error { return upload(to, nearby[i]) })
-	if err != nil {
-		return err
+// place puts what a reference gave elsewhere into memory.
+func (p *problem) place(s wire.Shape, given [][]float64) ([]cu.DevicePtr, error) {
+	out := make([]cu.DevicePtr, len(p.buffers))
+	for i, b := range p.buffers {
+		if !b.output() {
+			continue
+		}
+		var err error
+		if out[i], err = alloc(8 * s.Elements[i]); err == nil {
+			err = upload(out[i], given[i])
+		}
+		if err != nil {
+			for _, d := range out {
+				release(d)
+			}
+			return nil, err
+		}
 	}
+	return out, nil
+}
+
+// slacken takes into account what the reference makes of inputs nearby, and frees
+// that.
+func (p *problem) slacken(n *instance, s wire.Shape, moved []cu.DevicePtr) error {
 	defer func() {
 		for _, d := range moved {
 			release(d)

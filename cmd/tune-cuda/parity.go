@@ -257,7 +257,15 @@ func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 		return a, nil
 	}
 	var wrong []cu.DevicePtr
-	if r.Kind == "swap" {
+	if r.Kind == "swap" && r.Answer != "" {
+		given, err := readOutputs(r.Answer, r.Shape, p.buffers, 1)
+		if err != nil {
+			return a, err
+		}
+		if wrong, err = p.place(r.Shape, given[0]); err != nil {
+			return a, err
+		}
+	} else if r.Kind == "swap" {
 		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
 		if err != nil {
 			return a, err
@@ -338,7 +346,7 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
 		return a, err
 	}
-	n, err := p.instance(r.Shape, r.Seed, true)
+	n, err := p.instance(r.Shape, r.Seed, !r.InputsOnly)
 	if err != nil {
 		return a, err
 	}
@@ -351,6 +359,12 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 			}
 		}
 		all = append(all, v...)
+	}
+	if r.File == "" || len(all) == 0 {
+		return a, errors.New("a reference needs a file to be written to")
+	}
+	if r.InputsOnly {
+		return a, os.WriteFile(r.File, littleEndian(all), 0o600)
 	}
 	key := n.key
 	if err := p.veil(n, r.Shape, key); err != nil {
@@ -370,9 +384,6 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 	}
 	if err := p.veil(n, r.Shape, key); err != nil {
 		return a, err
-	}
-	if r.File == "" || len(all) == 0 {
-		return a, errors.New("a reference needs a file to be written to")
 	}
 	return a, os.WriteFile(r.File, littleEndian(all), 0o600)
 }

@@ -278,6 +278,38 @@ func readInputs(s wire.Shape, buffers []buffer) (data [3][][]float64, err error)
 	return data, nil
 }
 
+// readOutputs reads what the reference gives from a file: by contents and buffer.
+func readOutputs(file string, s wire.Shape, buffers []buffer, contents int) ([][][]float64, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the outputs of shape %s: %w", s.Name, err)
+	}
+	want := int64(0)
+	for i, b := range buffers {
+		if b.output() {
+			want += 8 * int64(contents) * s.Elements[i]
+		}
+	}
+	if int64(len(raw)) != want {
+		return nil, fmt.Errorf("the outputs of shape %s: %s has %d bytes, want %d", s.Name, file, len(raw), want)
+	}
+	data := make([][][]float64, contents)
+	for k := range data {
+		data[k] = make([][]float64, len(buffers))
+		for i, b := range buffers {
+			if !b.output() {
+				continue
+			}
+			data[k][i] = make([]float64, s.Elements[i])
+			for j := range data[k][i] {
+				data[k][i][j] = math.Float64frombits(encoding.LittleEndian.Uint64(raw))
+				raw = raw[8:]
+			}
+		}
+	}
+	return data, nil
+}
+
 // halve puts the smaller half of the elements, by magnitude, to zero.
 func halve(v []float64) {
 	magnitudes := make([]float64, len(v))

@@ -296,6 +296,33 @@ func TestReadInputs(t *testing.T) {
 	}
 }
 
+func TestReadOutputs(t *testing.T) {
+	buffers, err := checkOpen(open()) // of which the last two are outputs
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "outputs")
+	var raw []byte
+	for i := range 6 {
+		raw = encoding.LittleEndian.AppendUint64(raw, math.Float64bits(float64(i)))
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Elements: []int64{7, 1, 2}}
+	data, err := readOutputs(file, s, buffers, 2)
+	want := [][][]float64{{nil, {0}, {1, 2}}, {nil, {3}, {4, 5}}}
+	if diff := cmp.Diff(want, data); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if _, err := readOutputs(file, s, buffers, 1); err == nil {
+		t.Error("a file with more contents than asked for was taken")
+	}
+	if _, err := readOutputs(file+"-none", s, buffers, 2); err == nil {
+		t.Error("a file that is not there was taken")
+	}
+}
+
 func TestHalve(t *testing.T) {
 	for _, c := range []struct{ v, want []float64 }{
 		{[]float64{3, -1, 2, -4}, []float64{3, 0, 0, -4}},

@@ -292,7 +292,14 @@ func TestDocCommandsAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	gpu := manyCandidates(t, 6, 5)
+	source, err := os.ReadFile("testdata/from/blocked.c")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
+	if err := os.WriteFile("matmul.c", source, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("synthetic.json", replay.SyntheticFile(1000), 0o644); err != nil {
 		t.Fatal(err)
 	}

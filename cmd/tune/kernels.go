@@ -172,25 +172,83 @@ func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 }
 
 func (a *app) kernelsNewCommand() *cobra.Command {
-	return &cobra.Command{
+	var gpu bool
+	var from, entry string
+	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Make a folder with a small kernel that runs at once",
-		Long: `Make the folder NAME (or PATH/NAME) with a small kernel that runs at once: change it
-into yours step by step. An existing folder is left alone.
+		Short: "Write a folder with a small kernel, or with one of yours",
+		Long: `Write the folder NAME (or PATH/NAME) with a small kernel that runs at once: change it
+into yours step by step. It is in C, or with --cuda in CUDA. An existing folder is
+left alone.
+
+--from FILE makes the folder from a kernel that you have, in C or (FILE.cu) in CUDA.
+Comments in it say what to tune:
+
+  #define TILE 32            // tune: 16, 32, 64
+  constexpr int UNROLL = 4;  // tune: 1, 2, 4
+  template <int BM /* tune: 64, 128 */, int BN>   // tune: BN = 32, 64
+
+The value in the source (of a template parameter its default, else its first value) is
+the baseline. A template parameter with one value is fixed.
+
+Integer arguments become dimensions, const pointers inputs, other pointers outputs,
+floating-point numbers scalars. The command prints what it took from the source, what
+it assumed, and line by line what is left to fill in; "tune kernels lint" fails at
+those lines until they are filled in. docs/from.md walks through an example.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
-		Args: cobra.ExactArgs(1),
+		Example: "  tune kernels new my-kernel\n  tune kernels new my-kernel --cuda\n  tune kernels new matmul --from src/matmul.cu --entry matmul_tiled",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := filepath.Clean(args[0])
+			name := filepath.Base(dir)
+			switch {
+			case gpu && from != "":
+				return badInputf("--cuda and --from cannot be combined: the name of FILE says whether it is CUDA")
+			case entry != "" && from == "":
+				return badInputf("--entry names a function of FILE: add --from FILE")
+			}
 			if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 				return badInput(err)
 			}
-			if err := kernels.Scaffold(dir, filepath.Base(dir)); err != nil {
+			if from != "" {
+				draft, err := kernels.ScaffoldFrom(dir, name, from, entry)
+				if err != nil {
+					return badInput(err)
+				}
+				return a.printDraft(dir, draft)
+			}
+			backend := backendCPU
+			if gpu {
+				backend = backendCUDA
+			}
+			if err := kernels.Scaffold(dir, name, backend); err != nil {
 				return badInput(err)
 			}
-			fmt.Fprintf(a.out, "made %s: try `tune kernels lint %s`, then `tune run %s --kernels %s --time 30s`\n", dir, dir, filepath.Base(dir), dir)
+			fmt.Fprintf(a.out, "made %s: try `tune kernels lint %s`, then `tune run %s --kernels %s --time 30s`\n", dir, dir, name, dir)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&gpu, "cuda", false, "write a kernel in CUDA instead of C")
+	cmd.Flags().StringVar(&from, "from", "", "make the folder from the kernel in `FILE` (.c or .cu)")
+	cmd.Flags().StringVar(&entry, "entry", "", "with --from: the `FUNCTION` to tune, where FILE has several")
+	return cmd
+}
+
+// printDraft says what was made of a source, and what is left to do.
+func (a *app) printDraft(dir string, d *kernels.Draft) error {
+	if a.v.GetBool("json") {
+		return a.printJSON(d)
+	}
+	fmt.Fprintf(a.out, "made %s from %s\n\ntaken from the source, or assumed:\n", dir, d.Entry)
+	for _, f := range d.Taken {
+		fmt.Fprintf(a.out, "  %s\n", f)
+	}
+	fmt.Fprintln(a.out, "\nleft to fill in:")
+	for _, f := range d.Missing {
+		fmt.Fprintf(a.out, "  %s\n", f)
+	}
+	fmt.Fprintf(a.out, "\nthen try `tune kernels lint %s`\n", dir)
+	return nil
 }
 
 // lintSamples is how many random genomes a lint renders, and lintRuns how many
@@ -222,6 +280,17 @@ and a few random genomes through the whole ordeal.
 
 func (a *app) lint(ctx context.Context, dir string, static bool) error {
 	d, err := kernels.LoadDir(dir)
+	if errors.Is(err, kernels.ErrUnfilled) {
+		missing, err := kernels.Unfilled(dir)
+		if err != nil {
+			return badInput(err)
+		}
+		texts := make([]string, len(missing))
+		for i, f := range missing {
+			texts[i] = f.String()
+		}
+		return a.found(dir, texts)
+	}
 	if err != nil {
 		return badInput(err)
 	}
@@ -253,6 +322,11 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 			texts = append(texts, more...)
 		}
 	}
+	return a.found(dir, texts)
+}
+
+// found prints findings.
+func (a *app) found(dir string, texts []string) error {
 	if a.v.GetBool("json") {
 		if err := a.printJSON(texts); err != nil {
 			return err

@@ -130,7 +130,12 @@ configuration folder; an unknown key in it is an error.`,
 		}
 		return badInputf("unknown command %q: see `tune --help`", given[0])
 	}
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, ok := a.terminal(); ok {
+			return a.firstSteps()
+		}
+		return cmd.Help()
+	}
 	return root
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
@@ -287,7 +286,15 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 	case sum.Best == nil:
 		return &exitError{exitNoCandidate, fmt.Errorf("campaign %s has no valid candidate: see `tune show %s` for the verdicts", sum.Campaign, sum.Campaign)}
 	}
-	return nil
+	if cfg.Extra[sweepKey] != "" {
+		return nil
+	}
+	out.close()
+	c, err := s.Campaign(sum.Campaign)
+	if err != nil {
+		return storeError(err)
+	}
+	return a.nextSteps(c, t, sum)
 }
 
 // workersFor is how many candidates are evaluated at once: those asked for, else
@@ -310,7 +317,7 @@ func (a *app) printer(workers int, ev evaluator.Evaluator) printer {
 	if a.v.GetBool("json") {
 		return jsonPrinter{a.out, a.err}
 	}
-	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := a.terminal(); ok {
 		return newLivePrinter(f, workers, ev)
 	}
 	return &textPrinter{w: a.out}

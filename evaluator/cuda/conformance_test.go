@@ -195,3 +195,46 @@ func TestDoctor(t *testing.T) {
 	}
 	t.Logf("limits: %v", b.Limits())
 }
+
+// TestReferenceInCOnGPU judges a kernel whose only reference is in C: what is right has
+// to pass, in finals too, and what is hardly wrong must not.
+func TestReferenceInCOnGPU(t *testing.T) {
+	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second})
+	def, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(def)
+	ev, err := evaluator.Open(t.Context(), b, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ev.Close() //nolint:errcheck // nothing is kept
+	space, err := def.Space(def.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	genomes := map[string]genome.Genome{}
+	for fault, want := range map[string]evaluator.Verdict{"none": evaluator.Correct, "rare": evaluator.Parity} {
+		g, err := space.FromMap(map[string]any{"THREADS": 256, "ITEMS": 2, "FAULT": fault})
+		if err != nil {
+			t.Fatal(err)
+		}
+		genomes[fault] = g
+		r, err := ev.Evaluate(t.Context(), g, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %s at %s: %s", fault, r.Verdict, r.Stage, r.Reason)
+		if r.Verdict != want {
+			t.Errorf("%s: %s at %s, want %s: %s", fault, r.Verdict, r.Stage, want, r.Reason)
+		}
+	}
+	f, err := ev.Finals(t.Context(), []genome.Genome{genomes["none"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Winner != 0 {
+		t.Errorf("the finals: %+v", f)
+	}
+}

@@ -104,6 +104,9 @@ type fake struct {
 	race       *wire.TimeRequest // that began it
 	pools      map[string]bool   // that races had
 	fast, told bool
+	// bare is a problem without a reference, whose answers come in files.
+	bare    bool
+	buffers []wire.Buffer
 }
 
 func fakeWorker() int {
@@ -278,6 +281,51 @@ func (f *fake) reach() error {
 	return err
 }
 
+// fakeInput is an element of a buffer without a reference.
+func fakeInput(buffer, i int) float64 { return float64(i+1) / 7 * float64(1+buffer) }
+
+// expected looks whether a file has what the reference in C makes of the inputs: twice
+// one and once the other, x and w or these exchanged.
+func (f *fake) expected(s wire.Shape, file string, x, w int) error {
+	if !f.bare {
+		if file != "" {
+			return errors.New("the reference is on the device, and a file has its outputs")
+		}
+		return nil
+	}
+	got, err := readDoubles(file)
+	if err != nil {
+		return err
+	}
+	n, sets := int(s.Elements[0]), 1
+	inputs := make([]float64, 0, 2*n)
+	if s.Inputs == "" {
+		for b := range 2 {
+			for i := range n {
+				inputs = append(inputs, fakeInput(b, i))
+			}
+		}
+	} else {
+		sets = 3
+		if inputs, err = readDoubles(s.Inputs); err != nil {
+			return err
+		}
+	}
+	if len(inputs) != sets*2*n || len(got) != sets*n {
+		return fmt.Errorf("%d inputs, %d outputs of %d elements", len(inputs), len(got), n)
+	}
+	for k := range sets {
+		for i := range n {
+			in := inputs[2*n*k:]
+			if want := 2*in[x*n+i] + in[w*n+i]; got[n*k+i] != want && !(math.IsNaN(want) && math.IsNaN(got[n*k+i])) {
+				return fmt.Errorf("set %d, element %d: %g, want %g", k, i, got[n*k+i], want)
+			}
+		}
+	}
+	first1(fmt.Sprint("expected-", s.Name, "-", s.Inputs != "", "-", x))
+	return nil
+}
+
 func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	defer apart(kind)()
 	switch kind {
@@ -292,6 +340,8 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}}, false
 	case wire.Open:
 		f.binaries, f.race = map[string]string{}, nil
+		r := into[wire.OpenRequest](body)
+		f.bare, f.buffers = r.Reference == "", r.Buffers
 		if err := f.reach(); err != nil {
 			return wire.Failure{Error: err.Error(), Fatal: true}, true
 		}
@@ -332,6 +382,14 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	case wire.Parity:
 		return f.parity(into[wire.ParityRequest](body))
 	case wire.Control:
+		r := into[wire.ControlRequest](body)
+		err := f.expected(r.Shape, r.Shape.Outputs, 0, 1)
+		if err == nil && r.Kind == "swap" {
+			err = f.expected(r.Shape, r.Answer, 1, 0)
+		}
+		if err != nil {
+			return wire.Failure{Error: err.Error()}, false
+		}
 		e := wire.Number(1)
 		if os.Getenv("EVOTUNE_FAKE_CONTROL") == "passes" {
 			e = 1e-6
@@ -340,6 +398,25 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	case wire.Reference:
 		r := into[wire.ReferenceRequest](body)
 		n := int(r.Shape.Elements[0])
+		if r.InputsOnly != f.bare {
+			return wire.Failure{Error: "there is no reference here"}, false
+		}
+		if r.InputsOnly {
+			var dump []byte
+			for b, buffer := range f.buffers {
+				for i := range n {
+					v := 0.0
+					if buffer.Role == "in" {
+						v = fakeInput(b, i)
+					}
+					dump = binary.LittleEndian.AppendUint64(dump, math.Float64bits(v))
+				}
+			}
+			if err := os.WriteFile(r.File, dump, 0o600); err != nil {
+				return wire.Failure{Error: err.Error()}, false
+			}
+			return wire.ReferenceAnswer{}, false
+		}
 		var dump []byte
 		put := func(v float64) { dump = binary.LittleEndian.AppendUint64(dump, math.Float64bits(v)) }
 		for i := range n {
@@ -389,8 +466,11 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
 	}
+	if err := f.expected(r.Shape, r.Shape.Outputs, 0, 1); err != nil {
+		return wire.Failure{Error: err.Error()}, false
+	}
 	if in := r.Shape.Inputs; in != "" { // of x alone, and twice nearby
-		if info, err := os.Stat(in); err != nil || info.Size() != 3*8*r.Shape.Elements[0] {
+		if info, err := os.Stat(in); err != nil || !f.bare && info.Size() != 3*8*r.Shape.Elements[0] {
 			return wire.Failure{Error: fmt.Sprint("inputs: ", info, err)}, false
 		}
 		if do == "bitten" {
@@ -499,6 +579,9 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 			return wire.Failure{Error: fmt.Sprintf("pool %q is none, or was used", r.Pool)}, false
 		}
 		f.pools[r.Pool] = true
+	}
+	if f.bare && r.Reference {
+		return wire.Failure{Error: "there is no reference to compare with"}, false
 	}
 	// Twice the work takes twice the time.
 	a := wire.TimeAnswer{

@@ -57,6 +57,13 @@ type lab struct {
 	further   map[furtherKey]wire.Shape
 	silent    sync.Map // why contents of the inputs are, by what a worker prepares
 
+	// hostReference is the program that computes what is expected, "" where a
+	// reference in CUDA does; hostKey identifies it, and expected are the files with
+	// what it gave.
+	hostReference, hostKey string
+	expectMu               sync.Mutex
+	expected               map[string]string
+
 	peaksMu sync.Mutex
 	peaks   map[string]float64
 
@@ -188,7 +195,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 func (h *lab) init() {
 	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
 	h.baselines, h.made = map[*shapeData]*candidate{}, map[string]*candidate{}
-	h.further = map[furtherKey]wire.Shape{}
+	h.further, h.expected = map[furtherKey]wire.Shape{}, map[string]string{}
 }
 
 func openCache(o Options) (*cache.Cache, error) {

@@ -8,17 +8,13 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
-	"github.com/evotune/evotune/evaluator/internal/plain"
-	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -28,11 +24,14 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) error {
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		return err
 	}
+	spec := h.problem.spec
+	if spec.DeviceReference == nil {
+		return nil // the one in C computes what is expected
+	}
 	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
 	if err != nil {
 		return err
 	}
-	spec := h.problem.spec
 	// As exact as CUDA is: without contraction of multiplications and
 	// additions.
 	ref := unit{
@@ -76,12 +75,31 @@ func logOf(err error) error {
 }
 
 // prepare measures the device's peaks if they are not known, and holds the
-// reference on the device against the one on the CPU.
+// reference on the device against the one on the CPU. Where there is none on the
+// device, it gets the one on the CPU ready to take its place.
 func (h *lab) prepare(ctx context.Context) error {
 	if err := h.loadPeaks(ctx); err != nil {
 		return err
 	}
-	return h.checkReference(ctx, h.gpus[0])
+	spec := h.problem.spec
+	if spec.DeviceReference != nil {
+		return h.checkReference(ctx, h.gpus[0])
+	}
+	var err error
+	if h.hostReference, err = h.buildHostReference(ctx); err != nil {
+		return err
+	}
+	if h.hostReference == "" {
+		return fmt.Errorf("%w: kernel %s has none in CUDA, and the one in C cannot be used: %s", ErrReference, h.problem.name, noCompiler)
+	}
+	program, err := os.ReadFile(h.hostReference)
+	if err != nil {
+		return err
+	}
+	h.hostKey = cache.Key(string(program))
+	h.tools = append(h.tools, evaluator.Tool{Name: "reference while timing", Missing: "there is none in CUDA: outputs of timed launches are compared with the baseline's alone"})
+	h.desc.Tools = h.tools
+	return nil
 }
 
 // checkReference holds the device's reference against the one on the CPU, at
@@ -98,14 +116,12 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if _, ok := h.cache.Get("references", key, nil); ok {
 		return nil
 	}
-	cc := lookTool("cc", nil)
-	for _, name := range []string{"gcc", "clang"} {
-		if cc == "" {
-			cc = lookTool(name, nil)
-		}
+	program, err := h.buildHostReference(ctx)
+	if err != nil {
+		return err
 	}
-	if cc == "" {
-		note("there is no C compiler for it (apt-get install gcc libc6-dev)")
+	if program == "" {
+		note(noCompiler)
 		return nil
 	}
 	dir, err := os.MkdirTemp(h.scratch, "reference-")
@@ -125,25 +141,9 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
-	for name, text := range map[string]string{
-		"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": h.referenceMain(),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	args := []string{"-O2", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
-	text, err := h.launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, firstError(string(text)))
-	} else if err != nil {
-		return err
-	}
 	host := filepath.Join(dir, "host")
-	text, err = h.launcher.Run(ctx, process.Command{Path: filepath.Join(dir, "reference"), Args: []string{dump, host}, Dir: dir, Timeout: prepareTimeout, Output: 4096})
-	if err != nil {
-		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, d.shape.Name, err, plain.Line(string(text)))
+	if err := h.runHostReference(ctx, program, d.wire, dump, host); err != nil {
+		return err
 	}
 	want, err := readDoubles(host)
 	if err != nil {
@@ -210,41 +210,6 @@ func readDoubles(path string) ([]float64, error) {
 	return list, nil
 }
 
-// referenceMain is a program that reads the buffers of the sanitize shape,
-// calls the reference, and writes the outputs.
-func (h *lab) referenceMain() string {
-	spec, d := h.problem.spec, h.problem.sanitize
-	var s strings.Builder
-	s.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\n" +
-		"static double *get(FILE *f, size_t n, int poison)\n{\n\tdouble *p = malloc((n ? n : 1) * sizeof *p);\n" +
-		"\tif (!p || fread(p, sizeof *p, n, f) != n)\n\t\texit(1);\n" +
-		"\tfor (size_t i = 0; poison && i < n; i++)\n\t\tp[i] = NAN;\n\treturn p;\n}\n" +
-		"int main(int argc, char **argv)\n{\n\tif (argc != 3)\n\t\treturn 2;\n\tFILE *in = fopen(argv[1], \"rb\"), *out = fopen(argv[2], \"wb\");\n\tif (!in || !out)\n\t\treturn 2;\n")
-	var args []string
-	for _, n := range d.wire.Dims {
-		args = append(args, fmt.Sprintf("INT64_C(%d)", n))
-	}
-	for i, b := range spec.Buffers {
-		poison := 0
-		if b.Role == kernels.Out {
-			poison = 1
-		}
-		fmt.Fprintf(&s, "\tdouble *b%d = get(in, %d, %d);\n", i, d.wire.Elements[i], poison)
-		args = append(args, fmt.Sprintf("b%d", i))
-	}
-	for _, v := range d.wire.Scalars {
-		args = append(args, strconv.FormatFloat(v, 'x', -1, 64))
-	}
-	fmt.Fprintf(&s, "\t%s(%s);\n", spec.Reference.Entry, strings.Join(args, ", "))
-	for i, b := range spec.Buffers {
-		if b.Role != kernels.In {
-			fmt.Fprintf(&s, "\tif (fwrite(b%d, sizeof *b%d, %d, out) != %d)\n\t\treturn 3;\n", i, i, d.wire.Elements[i], d.wire.Elements[i])
-		}
-	}
-	s.WriteString("\treturn fclose(out) ? 3 : 0;\n}\n")
-	return s.String()
-}
-
 // Control implements [evaluator.Lab].
 func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]evaluator.Output, error) {
 	ctx, leave, err := h.enter(ctx)
@@ -259,6 +224,15 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 	var a wire.ControlAnswer
 	err = h.gpus[0].parity.own(ctx, func(w *worker) error {
 		r := wire.ControlRequest{Kind: string(c.Kind), Buffers: c.Buffers, Shape: d.wire, Seed: h.problem.seedOf(0)}
+		var err error
+		if r.Shape.Outputs, err = h.expect(ctx, w, d.wire, r.Seed, nil); err != nil {
+			return err
+		}
+		if c.Kind == kernels.Swapped {
+			if r.Answer, err = h.expect(ctx, w, d.wire, r.Seed, c.Buffers); err != nil {
+				return err
+			}
+		}
 		return w.call(ctx, prepareTimeout, wire.Control, r, &a)
 	})
 	return outputs(a.Outputs), err

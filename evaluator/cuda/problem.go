@@ -38,11 +38,10 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 	if len(plan.Tune) == 0 {
 		return nil, fmt.Errorf("kernel %s: no shape to tune for", name)
 	}
-	if spec.DeviceReference == nil {
-		return nil, fmt.Errorf("%w: kernel %s has none in CUDA: add [problem.reference.cuda] with source, entry, grid and block", ErrReference, name)
-	}
 	q := &problem{name: name, spec: spec, seed: plan.Seed}
-	q.open.ReferenceEntry = spec.DeviceReference.Entry
+	if spec.DeviceReference != nil {
+		q.open.ReferenceEntry = spec.DeviceReference.Entry
+	}
 	for _, b := range spec.Buffers {
 		w := wire.Buffer{
 			Name: b.Name, DType: string(b.DType), Role: string(b.Role),
@@ -122,11 +121,13 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	if _, err := q.spec.Bytes(s); err != nil {
 		return nil, err
 	}
-	reference, err := q.spec.ReferenceGeometry(s)
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s: %w", q.name, err)
+	if q.spec.DeviceReference != nil {
+		reference, err := q.spec.ReferenceGeometry(s)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", q.name, err)
+		}
+		d.wire.Reference = geometry(reference)
 	}
-	d.wire.Reference = geometry(reference)
 	q.placed = append(q.placed, d)
 	return d, nil
 }

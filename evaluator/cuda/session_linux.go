@@ -254,6 +254,9 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 		return evaluator.Observation{}, err
 	}
 	seed := s.h.problem.seedOf(r.Contents)
+	if shape.Outputs, err = s.h.expect(ctx, s.w, shape, seed, nil); err != nil {
+		return evaluator.Observation{}, err
+	}
 	if silent, err := s.h.prepareShape(ctx, s.w, shape, seed); err != nil || silent != "" {
 		return evaluator.Observation{NotCompared: silent}, err
 	}
@@ -434,7 +437,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	}
 	// A candidate may have changed what the baseline keeps in the worker, and both
 	// may be wrong alike by the end of the finals.
-	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals}
+	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostReference == ""}
 	if q.Last && s.purpose == evaluator.ForTiming {
 		q.Latencies = latencies
 	}
@@ -515,8 +518,9 @@ func (h *lab) race(q *wire.TimeRequest, d *shapeData, seed uint64, batch time.Du
 }
 
 // prepareTiming brings the baseline of a shape to a worker, once, and holds what it
-// computes there from fresh contents against the reference: candidates are
-// compared with it. It also learns how long a batch of the baseline takes.
+// computes there from fresh contents against the reference, where that is on the
+// device: candidates are compared with it. The reference on the CPU is too slow for
+// contents that come once; by it the baseline is proven in parity alone. It also learns how long a batch of the baseline takes.
 func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed uint64, batch time.Duration) error {
 	b := h.baselineOf(d)
 	if b == nil {
@@ -534,7 +538,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		return err
 	}
 	return h.once(w, "timing at "+d.shape.Name, func() error {
-		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: true}
+		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: h.hostReference == ""}
 		h.race(&alone, d, seed, batch, []*candidate{b})
 		var a wire.TimeAnswer
 		begin := time.Now()

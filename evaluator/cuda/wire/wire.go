@@ -10,7 +10,7 @@ package wire
 // Version is the version of the protocol; both sides refuse another. Version 3
 // takes inputs from files as well. Version 4 times launches on contents that come
 // once, and compares some of every reading. Version 5 draws them from a pool that
-// evotune names.
+// evotune names, and takes what is expected from files where no reference is on the device.
 const Version = 5
 
 // A Kind names what a message asks for. The answer to a request has the kind
@@ -180,6 +180,10 @@ type Shape struct {
 	// these again as they are elsewhere by some roundings. What the reference makes
 	// of the latter gives the slack of [Output].
 	Inputs string `json:"inputs,omitempty"`
+	// Outputs is a file with what the reference gives for the inputs, where it is not
+	// on the device: the elements of all outputs, in order, as little-endian doubles;
+	// with Inputs, two times more for the inputs as they are elsewhere.
+	Outputs string `json:"outputs,omitempty"`
 }
 
 // ParityRequest compares a binary with the reference at one shape, on the
@@ -243,6 +247,9 @@ type ControlRequest struct {
 	Buffers []string `json:"buffers,omitempty"`
 	Shape   Shape    `json:"shape"`
 	Seed    uint64   `json:"seed"`
+	// Answer is a file with what the reference gives for the exchanged inputs, where it
+	// is not on the device, as in [Shape].
+	Answer string `json:"answer,omitempty"`
 }
 
 // ControlAnswer compares the wrong answer with the reference.
@@ -263,6 +270,8 @@ type ReferenceRequest struct {
 	// as little-endian doubles: all buffers in order (outputs as zero), then
 	// all outputs.
 	File string `json:"file"`
+	// InputsOnly leaves out the outputs after, which takes no reference.
+	InputsOnly bool `json:"inputs_only,omitempty"`
 }
 
 // ReferenceAnswer is empty.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+
+	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/store"
+)
+
+// terminal tells whether a person reads what is printed as it is.
+func (a *app) terminal() (*os.File, bool) {
+	f, ok := a.out.Writer.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// firstSteps is what `tune` alone suggests in a terminal.
+func (a *app) firstSteps() error {
+	return a.suggest("Three things to try:", [][2]string{
+		{"tune run sgemm", "tune a matrix product for this machine, in about four minutes"},
+		{"tune kernels", "list the kernels that come with evotune"},
+		{"tune kernels new my-kernel", "write a small kernel that you can change into yours"},
+	}, "`tune --help` lists all commands.\n")
+}
+
+// nextSteps suggests what to do with a campaign that has ended.
+func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error {
+	if a.v.GetBool("json") || sum.Best == nil {
+		return nil
+	}
+	from := a.given("store")
+	show := [2]string{"tune show " + sum.Best.Candidate + from, "show what it is, and what was checked"}
+	won := c.Finals != nil && c.Finals.Winner == sum.Best.Candidate
+	switch {
+	case c.Finals == nil:
+		return a.suggest("\nno finals, so no winner; next:", [][2]string{
+			show,
+			{"tune run " + shellWord(t.kernel) + a.given("kernels", "backend", "shape", "store"), "run a campaign with finals"},
+		}, "")
+	case !won || !sum.Best.Significant:
+		return a.suggest("\nnothing is shown to be faster than the baseline; next:", [][2]string{
+			show,
+			{fmt.Sprintf("tune resume %s --evaluations %d", c.ID, 2*sum.Evaluated) + from, "search on with a larger budget"},
+		}, "")
+	case t.table != nil: // nothing of a recorded table can run
+		return a.suggest("\nnext:", [][2]string{
+			show,
+			{"tune lineage " + sum.Best.Candidate + from, "show its ancestors"},
+			{"tune importance " + c.ID + from, "show which parameters mattered"},
+		}, "")
+	}
+	id := sum.Best.Candidate
+	last := [2]string{"tune export " + t.name() + " --out lib" + t.name() + from, "write it as a library"}
+	switch {
+	case t.backend != backendCUDA:
+	case t.definition.Problem.DeviceReference == nil: // which the library's test needs
+		last = [2]string{"tune evidence " + id + " --out evidence-" + id + from, "write a folder that proves it"}
+	default:
+		last[0] += " --lang cuda"
+	}
+	backend := make([]string, len(backendSettings))
+	for i, s := range backendSettings {
+		backend[i] = s.key
+	}
+	return a.suggest("\nnext:", [][2]string{
+		show,
+		{"tune verify " + id + from + a.given(backend...), "measure it again"},
+		last,
+	}, "")
+}
+
+// suggest prints commands, each with what it does.
+func (a *app) suggest(title string, commands [][2]string, last string) error {
+	fmt.Fprintln(a.out, title)
+	w := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %s\t# %s\n", c[0], c[1])
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(a.out, last)
+	return err
+}
+
+// given repeats settings as flags, where they are not the defaults.
+func (a *app) given(keys ...string) string {
+	var b strings.Builder
+	known := knownSettings()
+	for _, key := range keys {
+		var now any
+		switch d := known[key].value.(type) {
+		case []string:
+			for _, v := range a.list(key) {
+				fmt.Fprintf(&b, " --%s %s", key, shellWord(v))
+			}
+			continue
+		case bool:
+			if v := a.v.GetBool(key); v != d {
+				fmt.Fprintf(&b, " --%s=%v", key, v)
+			}
+			continue
+		case int:
+			now = a.v.GetInt(key)
+		case string:
+			now = cmp.Or(a.v.GetString(key), d)
+		default: // a duration
+			now = a.v.GetDuration(key)
+		}
+		if !reflect.DeepEqual(now, known[key].value) {
+			fmt.Fprintf(&b, " --%s %s", key, shellWord(fmt.Sprint(now)))
+		}
+	}
+	return b.String()
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// shellWord writes a text so that a shell reads it as one word.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

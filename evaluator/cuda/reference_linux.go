@@ -1,0 +1,238 @@
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
+)
+
+// referenceDeadline bounds one run of the reference on the CPU.
+const referenceDeadline = 30 * time.Minute
+
+// mostKept bounds the answers that are cached, in bytes: larger ones would drive out
+// what was compiled.
+const mostKept = 64 << 20
+
+// noCompiler is what keeps the reference from running on the CPU.
+const noCompiler = "there is no C compiler for it (apt-get install gcc libc6-dev)"
+
+// buildHostReference compiles a program that runs the reference in C; it has no path
+// where there is no compiler.
+func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
+	cc := lookTool("cc", nil)
+	for _, name := range []string{"gcc", "clang"} {
+		if cc == "" {
+			cc = lookTool(name, nil)
+		}
+	}
+	if cc == "" {
+		return "", nil
+	}
+	dir, err := os.MkdirTemp(h.scratch, "reference-")
+	if err != nil {
+		return "", err
+	}
+	spec := h.problem.spec
+	for name, text := range map[string]string{
+		"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": referenceMain(spec),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	args := []string{"-O2", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
+	text, err := h.launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, firstError(string(text)))
+	} else if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "reference"), nil
+}
+
+// referenceMain is a program that reads all buffers from a file, calls the reference,
+// and writes the outputs to another. Its further arguments are the dimensions, the
+// elements of the buffers, and the scalars.
+func referenceMain(spec *kernels.Problem) string {
+	var s strings.Builder
+	s.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <math.h>\n" +
+		"static double *get(FILE *f, size_t n, int poison)\n{\n\tdouble *p = malloc((n ? n : 1) * sizeof *p);\n" +
+		"\tif (!p || fread(p, sizeof *p, n, f) != n)\n\t\texit(1);\n" +
+		"\tfor (size_t i = 0; poison && i < n; i++)\n\t\tp[i] = NAN;\n\treturn p;\n}\n" +
+		"int main(int argc, char **argv)\n{\n")
+	fmt.Fprintf(&s, "\tif (argc != %d)\n\t\treturn 2;\n", 3+len(spec.Dims)+len(spec.Buffers)+len(spec.Scalars))
+	s.WriteString("\tFILE *in = fopen(argv[1], \"rb\"), *out = fopen(argv[2], \"wb\");\n\tif (!in || !out)\n\t\treturn 2;\n")
+	var args []string
+	at := 3
+	for range spec.Dims {
+		args = append(args, fmt.Sprintf("strtoll(argv[%d], 0, 10)", at))
+		at++
+	}
+	for i, b := range spec.Buffers {
+		poison := 0
+		if b.Role == kernels.Out {
+			poison = 1
+		}
+		fmt.Fprintf(&s, "\tconst size_t n%d = strtoull(argv[%d], 0, 10);\n\tdouble *b%d = get(in, n%d, %d);\n", i, at, i, i, poison)
+		args = append(args, fmt.Sprintf("b%d", i))
+		at++
+	}
+	for range spec.Scalars {
+		args = append(args, fmt.Sprintf("strtod(argv[%d], 0)", at))
+		at++
+	}
+	fmt.Fprintf(&s, "\t%s(%s);\n", spec.Reference.Entry, strings.Join(args, ", "))
+	for i, b := range spec.Buffers {
+		if b.Role != kernels.In {
+			fmt.Fprintf(&s, "\tif (fwrite(b%d, sizeof *b%d, n%d, out) != n%d)\n\t\treturn 3;\n", i, i, i, i)
+		}
+	}
+	s.WriteString("\treturn fclose(out) ? 3 : 0;\n}\n")
+	return s.String()
+}
+
+// runHostReference runs the program on a file with all buffers, and has it write the
+// outputs to another.
+func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape, in, out string) error {
+	args := []string{in, out}
+	for _, n := range slices.Concat(s.Dims, s.Elements) {
+		args = append(args, strconv.FormatInt(n, 10))
+	}
+	for _, v := range s.Scalars {
+		args = append(args, strconv.FormatFloat(v, 'x', -1, 64))
+	}
+	text, err := h.launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: referenceDeadline, Output: 4096})
+	if err != nil {
+		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, s.Name, err, plain.Line(string(text)))
+	}
+	return nil
+}
+
+// expect computes with the reference in C what must come of the contents of a shape,
+// where there is none in CUDA, and gives the file that the worker reads; else "". With
+// two inputs' names it is what comes of these exchanged. The contents are the worker's
+// own, made from the seed, or those of the shape's file and those nearby.
+func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, swap []string) (string, error) {
+	if h.hostReference == "" {
+		return "", nil
+	}
+	// Whoever else comes meanwhile most likely wants the same.
+	h.expectMu.Lock()
+	defer h.expectMu.Unlock()
+	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, swap)
+	if file, ok := h.expected[key]; ok {
+		return file, nil
+	}
+	dir, err := os.MkdirTemp(h.scratch, "expect-")
+	if err != nil {
+		return "", err
+	}
+	defer remove(dir)
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	var sets [][][]byte // of buffers
+	if s.Inputs == "" {
+		r := wire.ReferenceRequest{Shape: s, Seed: seed, File: in, InputsOnly: true}
+		if err := w.call(ctx, prepareTimeout, wire.Reference, r, &wire.ReferenceAnswer{}); err != nil {
+			return "", fmt.Errorf("the inputs of shape %s: %w", s.Name, notOurs(err))
+		}
+	}
+	if sets, err = h.problem.contents(s, in); err != nil {
+		return "", err
+	}
+	var answers []byte
+	for _, buffers := range sets {
+		if len(swap) == 2 {
+			i, j := h.problem.index(swap[0]), h.problem.index(swap[1])
+			buffers[i], buffers[j] = buffers[j], buffers[i]
+		}
+		all := bytes.Join(buffers, nil)
+		known := cache.Key("host reference 1", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), cache.Key(string(all)))
+		answer, ok := h.cache.Get("references", known, nil)
+		if !ok || int64(len(answer)) != h.problem.outputBytes(s) {
+			if err := os.WriteFile(in, all, 0o600); err != nil {
+				return "", err
+			}
+			if err := h.runHostReference(ctx, h.hostReference, s, in, out); err != nil {
+				return "", err
+			}
+			if answer, err = os.ReadFile(out); err != nil {
+				return "", err
+			}
+			if len(answer) <= mostKept {
+				// A full disk costs the next run some time, and this one nothing.
+				_ = h.cache.Put("references", known, answer, nil)
+			}
+		}
+		answers = append(answers, answer...)
+	}
+	file := filepath.Join(h.scratch, fmt.Sprintf("outputs-%d", len(h.expected)))
+	if err := os.WriteFile(file, answers, 0o600); err != nil {
+		return "", err
+	}
+	h.expected[key] = file
+	return file, nil
+}
+
+// contents reads the buffers that the reference gets: those that a worker wrote to a
+// file, or three times those of the shape's own file, in which there are inputs alone.
+func (q *problem) contents(s wire.Shape, dump string) ([][][]byte, error) {
+	count, file, whole := 1, dump, true
+	if s.Inputs != "" {
+		count, file, whole = 3, s.Inputs, false
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var sets [][][]byte
+	for range count {
+		var buffers [][]byte
+		for i, b := range q.open.Buffers {
+			n := int(8 * s.Elements[i])
+			if !whole && b.Role == string(kernels.Out) {
+				buffers = append(buffers, make([]byte, n))
+				continue
+			}
+			if len(raw) < n {
+				return nil, fmt.Errorf("the inputs of shape %s: the file ends within buffer %s", s.Name, b.Name)
+			}
+			buffers, raw = append(buffers, raw[:n:n]), raw[n:]
+		}
+		sets = append(sets, buffers)
+	}
+	if len(raw) > 0 {
+		return nil, fmt.Errorf("the inputs of shape %s: %d bytes are left over", s.Name, len(raw))
+	}
+	return sets, nil
+}
+
+// index is where a buffer stands.
+func (q *problem) index(name string) int {
+	return slices.IndexFunc(q.open.Buffers, func(b wire.Buffer) bool { return b.Name == name })
+}
+
+// outputBytes is what the outputs of a shape take as doubles.
+func (q *problem) outputBytes(s wire.Shape) int64 {
+	sum := int64(0)
+	for i, b := range q.open.Buffers {
+		if b.Role != string(kernels.In) {
+			sum += 8 * s.Elements[i]
+		}
+	}
+	return sum
+}

@@ -1,0 +1,150 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
+)
+
+// bareDefinition is of a kernel with two inputs whose only reference is in C.
+func bareDefinition(t *testing.T) *kernels.Definition {
+	t.Helper()
+	text := fakeKernel
+	replace := func(old, with string) {
+		t.Helper()
+		if strings.Count(text, old) != 1 {
+			t.Fatalf("the fake kernel has %q %d times", old, strings.Count(text, old))
+		}
+		text = strings.Replace(text, old, with, 1)
+	}
+	replace("[problem.reference.cuda]\nsource = \"reference.cu\"\nentry = \"reference\"\ngrid = [\"ceil(N/128)\"]\nblock = [\"128\"]\n", "")
+	replace("[[problem.buffer]]\nname = \"y\"", "[[problem.buffer]]\nname = \"w\"\ndtype = \"f32\"\nrole = \"in\"\nshape = [\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"")
+	replace("kind = \"constant\"\n", "kind = \"constant\"\n\n[[problem.control]]\nkind = \"swap\"\nbuffers = [\"x\", \"w\"]\n")
+	return fakeFrom(t, text, "y[i] = 2 * x[i] + w[i]", "const double *x, const double *w")
+}
+
+// Where the only reference is in C, the worker gets what it gives for the contents that
+// the worker made, for those of files, and for exchanged inputs. The fake worker holds
+// each against its own answer, and fails where there is none or another.
+func TestReferenceInC(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("there is no C compiler: the reference in C cannot run")
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	t.Run("evaluated", func(t *testing.T) { evaluateBare(t, dir) })
+	// The cache has the answers: the next lab does not run the reference.
+	t.Run("again", func(t *testing.T) { expectAgain(t, dir) })
+}
+
+func evaluateBare(t *testing.T, dir string) {
+	o := fakeOptions(t)
+	o.CacheDir = dir
+	plan := planOf(bareDefinition(t))
+	h, ev := openFakePlan(t, o, plan)
+	if h.hostReference == "" {
+		t.Fatal("there is no program with the reference in C")
+	}
+	if !slices.ContainsFunc(h.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == "reference while timing" && t.Missing != "" }) {
+		t.Errorf("it is not told what is not run: %+v", h.Describe().Tools)
+	}
+	space, err := plan.Definition.Space(plan.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for do, want := range map[string]evaluator.Verdict{"nothing": evaluator.Correct, "parity=wrong": evaluator.Parity, "time=after": evaluator.Parity} {
+		g, err := space.FromMap(map[string]any{"DO": do, "SALT": 1, "BLOCK": 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := evaluate(t, ev, g)
+		if r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+	state := ""
+	for _, e := range o.workerEnv {
+		if _, path, ok := strings.Cut(e, "EVOTUNE_FAKE_STATE="); ok {
+			state = path
+		}
+	}
+	for _, what := range []string{"tuned-false-0", "tuned-false-1", "odd-false-0", "small-true-0"} {
+		if _, err := os.Stat(filepath.Join(state, "expected-"+what)); err != nil {
+			t.Errorf("the worker was not told what is expected at %s", what)
+		}
+	}
+}
+
+func expectAgain(t *testing.T, dir string) {
+	o := fakeOptions(t)
+	o.CacheDir = dir
+	h, _ := openFakePlan(t, o, planOf(bareDefinition(t)))
+	if err := os.WriteFile(h.hostReference, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := h.gpus[0].parity.own(t.Context(), func(w *worker) error {
+		_, err := h.expect(t.Context(), w, h.problem.verify[0].wire, h.problem.seedOf(1), nil)
+		return err
+	})
+	if err != nil {
+		t.Errorf("what was known is computed again: %v", err)
+	}
+	// What is not known says that the reference fails.
+	err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
+		s := h.problem.verify[0].wire
+		s.Dims, s.Elements = []int64{5}, []int64{5, 5, 5}
+		_, err := h.expect(t.Context(), w, s, h.problem.seedOf(1), nil)
+		return err
+	})
+	if !errors.Is(err, ErrReference) {
+		t.Errorf("a reference that fails gives %v", err)
+	}
+}
+
+// Without a compiler such a kernel cannot be tuned, and it is said what to install.
+func TestReferenceInCWithoutCompiler(t *testing.T) {
+	o := fakeOptions(t)
+	bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
+	tools := t.TempDir()
+	for _, name := range []string{"sh", "cat", "true"} {
+		if path, err := exec.LookPath(name); err == nil {
+			if err := os.Symlink(path, filepath.Join(tools, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("PATH", bin+":"+tools)
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.open(t.Context(), planOf(bareDefinition(t)))
+	if h != nil {
+		_ = h.Close()
+	}
+	if want := fmt.Sprint("kernel fake has none in CUDA, and the one in C cannot be used: ", noCompiler); !errors.Is(err, ErrReference) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// The example for a GPU is in order as far as can be told without one.
+func TestReferenceInCExample(t *testing.T) {
+	d, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Problem.DeviceReference != nil {
+		t.Error("it has a reference in CUDA")
+	}
+	for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
+		t.Error(f)
+	}
+}

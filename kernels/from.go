@@ -1,0 +1,358 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Draft says what [ScaffoldFrom] made of a source.
+type Draft struct {
+	Entry Finding `json:"entry"` // where the kernel is in the source
+	// Taken is what the source says, at its lines, and what is assumed, at the lines
+	// of the new folder that say so.
+	Taken []Finding `json:"taken"`
+	// Missing are the lines of the new folder that are left to fill in.
+	Missing []Finding `json:"missing"`
+}
+
+// ScaffoldFrom writes the new folder dir with a kernel made of a source in C or, if
+// its name ends in .cu, in CUDA. The candidate is the source with its parameters
+// replaced, and a function that has the arguments in evotune's order and calls the
+// source's. Parameters are what a comment marks:
+//
+//	#define TILE 32            // tune: 16, 32, 64
+//	constexpr int UNROLL = 4;  // tune: 1, 2, 4
+//	template <int BM /* tune: 64, 128 */, int BN>  // tune: BN = 32, 64
+//
+// The comment of a template parameter stands behind it, or names it and stands
+// anywhere. One value fixes it; of several, the first is the baseline's unless the
+// parameter has a default. The other parameters' baseline is the value that they have.
+//
+// By the source's signature integers are dimensions, const pointers inputs, other
+// pointers outputs and floating-point numbers scalars. What it does not say is left to
+// fill in: such a folder does not load, with an error that wraps [ErrUnfilled].
+//
+// entry is the function to tune; it may be empty where there is one alone. The folder
+// appears as in [Scaffold]. The error is an *Error where the source is at fault.
+func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
+	text, included, err := readKernel(file)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{file: file, text: text, cuda: strings.HasSuffix(file, ".cu")}
+	if !s.cuda && !strings.HasSuffix(file, ".c") {
+		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
+	}
+	if err := s.read(entry); err != nil {
+		return nil, err
+	}
+	// As if it were filled in, to find what else would keep it from loading.
+	trial := s.folder(name, included, true)
+	err = newFolder(dir, name, trial.files(), func(temp string) error {
+		_, err := LoadDir(temp)
+		var e *Error
+		if errors.As(err, &e) {
+			return s.fault(s.entry.name, "no definition can be made of it: %s", e.Msg)
+		}
+		return err
+	}, false)
+	if err != nil {
+		return nil, err
+	}
+	d := s.folder(name, included, false)
+	draft := &Draft{Entry: s.at(s.entry.name, "%s", s.entry.id), Taken: s.taken}
+	for _, f := range d.assumed {
+		f.File = filepath.Join(dir, f.File)
+		draft.Taken = append(draft.Taken, f)
+	}
+	err = newFolder(dir, name, d.files(), func(temp string) error {
+		if _, err := LoadDir(temp); !errors.Is(err, ErrUnfilled) {
+			return fmt.Errorf("the lines to fill in are not found again: %w", err)
+		}
+		draft.Missing, err = Unfilled(temp)
+		for i := range draft.Missing {
+			draft.Missing[i].File = filepath.Join(dir, filepath.Base(draft.Missing[i].File))
+		}
+		return err
+	}, true)
+	return draft, err
+}
+
+// A drafted folder: kernel.toml line by line, and the other files.
+type drafted struct {
+	lines   []string
+	others  map[string]string
+	assumed []Finding
+	trial   bool // what is to be filled in is, somehow
+}
+
+func (d *drafted) files() map[string]string {
+	all := maps.Clone(d.others)
+	all[definitionFile] = strings.Join(d.lines, "\n") + "\n"
+	return all
+}
+
+func (d *drafted) add(format string, args ...any) {
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+// assume adds a line that the source does not say.
+func (d *drafted) assume(why, format string, args ...any) {
+	d.add(format, args...)
+	line := d.lines[len(d.lines)-1]
+	d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: " + line + ": " + why})
+}
+
+// ask adds a line that is left to fill in.
+func (d *drafted) ask(key, what, dummy string) {
+	if d.trial {
+		d.add("%s = %s", key, dummy)
+		return
+	}
+	d.add("%s = %s", key, quoteTOML(fillIn+what))
+}
+
+var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF16: "1e-2"}
+
+func tomlValue(v any) string {
+	if s, ok := v.(string); ok {
+		return quoteTOML(s)
+	}
+	return fmt.Sprint(v)
+}
+
+// folder makes the folder's files.
+func (s *source) folder(name string, included map[string]string, trial bool) *drafted {
+	d := &drafted{others: map[string]string{}, trial: trial}
+	maps.Copy(d.others, included)
+	var dims, outs []string
+	flags := map[string]bool{}
+	bySize := map[int64][]string{}
+	kinds := map[DType]bool{}
+	args := s.ordered()
+	for _, a := range args {
+		switch {
+		case !a.pointer && a.dtype == I64:
+			dims = append(dims, a.name)
+			flags[a.name] = a.flag
+		case a.pointer:
+			kinds[a.dtype] = true
+			if !a.input {
+				outs = append(outs, a.name)
+			}
+			bySize[a.dtype.Size()] = append(bySize[a.dtype.Size()], a.name)
+		}
+	}
+	over := "over " + strings.Join(dims, ", ")
+	sizesLike := func(list []int) string {
+		var parts []string
+		for i, dim := range dims {
+			n := list[i%len(list)]
+			if flags[dim] {
+				n = 1
+			}
+			parts = append(parts, fmt.Sprintf("%s = %d", dim, n))
+		}
+		return "{ " + strings.Join(parts, ", ") + " }"
+	}
+	base := filepath.Base(s.file)
+	entry := "run_" + strings.ReplaceAll(name, "-", "_")
+	for regexp.MustCompile(`\b` + entry + `\b`).MatchString(s.text) {
+		entry += "_"
+	}
+
+	d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(fillIn))
+	d.add("# of evotune explains every key.")
+	d.add("format = 1")
+	d.add("name = %s", quoteTOML(name))
+	d.add("description = %s", quoteTOML(s.entry.id+" of "+base))
+	d.add("")
+	d.add("[problem]")
+	quoted := make([]string, len(dims))
+	for i, dim := range dims {
+		quoted[i] = quoteTOML(dim)
+	}
+	d.add("dims = [%s]", strings.Join(quoted, ", "))
+	d.ask("operations", `the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(dims, "*")+`"`, `"1"`)
+	var moved []string
+	for _, n := range slices.Sorted(maps.Keys(bySize)) {
+		moved = append(moved, fmt.Sprintf("%d*(%s)", n, strings.Join(bySize[n], " + ")))
+	}
+	d.ask("bytes", "what one launch has to move, an expression "+over+": "+strings.Join(moved, " + ")+", with the number of elements for each name", `"1"`)
+	switch {
+	case len(kinds) == 1 && kinds[F32]:
+		d.add(`pipe = "f32"`)
+	case len(kinds) == 1 && kinds[F64]:
+		d.add(`pipe = "f64"`)
+	default:
+		d.ask("pipe", `the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, `"f32"`)
+	}
+	d.add("")
+	d.add("[problem.reference]")
+	d.add(`source = "reference.c"`)
+	d.add(`entry = "reference"`)
+	for _, shape := range []struct {
+		name, use, what string
+		like            []int
+	}{
+		{"main", "tune", "the sizes to tune for", []int{1024}},
+		{"odd", "verify", "other sizes that must be right: odd ones, no multiples of a tile", []int{131, 203, 77}},
+		{"small", "sanitize", "sizes small enough for the sanitizers, with a part of a tile at the end", []int{33, 47, 21}},
+	} {
+		d.add("")
+		d.add("[[problem.shape]]")
+		d.add("name = %q", shape.name)
+		d.ask("dims", shape.what+", such as "+sizesLike(shape.like), sizesLike([]int{1}))
+		d.add("use = %q", shape.use)
+	}
+	for _, a := range args {
+		if !a.pointer {
+			continue
+		}
+		d.add("")
+		d.add("[[problem.buffer]]")
+		d.add("name = %q", a.name)
+		d.add("dtype = %q", a.dtype)
+		if a.axes != nil {
+			axes := make([]string, len(a.axes))
+			for i, x := range a.axes {
+				axes[i] = quoteTOML(x)
+			}
+			d.add("shape = [%s]", strings.Join(axes, ", "))
+		} else {
+			d.ask("shape", "the size of each axis of "+a.name+", expressions "+over+`, such as ["`+strings.Join(dims[:min(2, len(dims))], `", "`)+`"]`, `["1"]`)
+		}
+		switch {
+		case a.input:
+			d.add(`role = "in"`)
+		case a.changed > 0:
+			d.ask("role", fmt.Sprintf(`"out", or "inout" if %s counts before the launch: line %d of %s changes it`, a.name, a.changed, base), `"out"`)
+		default:
+			d.assume("inout if the kernel reads it before it writes it", `role = "out"`)
+		}
+		switch {
+		case !a.input:
+		case a.dtype.Float():
+			d.assume("what the kernel is called with", `data = "uniform(-1,1)"`)
+		default:
+			d.ask("data", "the values of "+a.name+`, such as "integers(0,7)": an index must stay within what it indexes`, `"constant(0)"`)
+		}
+	}
+	for _, a := range args {
+		if a.pointer || a.dtype == I64 {
+			continue
+		}
+		d.add("")
+		d.add("[[problem.scalar]]")
+		d.add("name = %q", a.name)
+		d.add("dtype = %q", a.dtype)
+		d.ask("value", "what "+a.name+" is, a number or an expression "+over+`, such as "1.5"`, `"1"`)
+	}
+	d.add("")
+	d.add("[problem.tolerance]")
+	done := map[DType]bool{}
+	for _, a := range args {
+		if !a.pointer || a.input || done[a.dtype] {
+			continue
+		}
+		done[a.dtype] = true
+		if t := usualTolerance[a.dtype]; t != "" {
+			d.assume("the largest error, relative to the output's scale", "%s = %s", a.dtype, t)
+		} else {
+			d.add("%s = 0.0", a.dtype)
+		}
+	}
+	for _, kind := range []string{"zeros", "constant"} {
+		d.add("")
+		d.add("[[problem.control]]")
+		d.add("kind = %q", kind)
+	}
+	d.add("")
+	d.add("[[implementation]]")
+	d.add("name = %q", "main")
+	template := "kernel.c.tmpl"
+	if s.cuda {
+		template = "kernel.cu.tmpl"
+		d.add(`backend = "cuda"`)
+		d.assume("the least architecture", `target = "sm_80"`)
+	} else {
+		d.add(`backend = "cpu"`)
+		d.add(`target = "native"`)
+	}
+	d.add("template = %q", template)
+	d.add("entry = %q", entry)
+	if !s.cuda {
+		d.assume("how it is compiled", `flags = ["-std=gnu11", "-O3", "-march=native"]`)
+	}
+	if len(included) > 0 {
+		names := slices.Sorted(maps.Keys(included))
+		for i, n := range names {
+			names[i] = quoteTOML(n)
+		}
+		d.add("include = [%s]", strings.Join(names, ", "))
+	}
+	var genome []string
+	for _, p := range s.params {
+		values := make([]string, len(p.values))
+		for i, v := range p.values {
+			values[i] = tomlValue(v)
+		}
+		d.add("")
+		d.add("[[implementation.parameter]]")
+		d.add("name = %q", p.name)
+		d.add("values = [%s]", strings.Join(values, ", "))
+		genome = append(genome, p.name+" = "+tomlValue(p.base))
+	}
+	if s.cuda {
+		var names []string
+		for _, p := range s.params {
+			names = append(names, p.name)
+		}
+		hint := "one to three expressions over " + strings.Join(append(names, dims...), ", ")
+		if s.launch != "" {
+			hint += fmt.Sprintf("; line %d of %s has %s", s.launched, base, s.launch)
+		}
+		d.add("")
+		d.add("[implementation.launch]")
+		d.ask("grid", `how many blocks, `+hint+`, such as ["ceil(`+dims[0]+`/256)"]`, `["1"]`)
+		d.ask("block", `the threads of a block, `+hint+`, such as ["256"]`, `["1"]`)
+		if regexp.MustCompile(`\bextern\s+__shared__\b`).MatchString(s.bare) {
+			d.ask("shared", "the bytes of dynamic shared memory, an expression over "+strings.Join(append(names, dims...), ", "), `"0"`)
+		}
+	}
+	d.add("")
+	d.add("[implementation.baseline]")
+	d.add("genome = { %s }", strings.Join(genome, ", "))
+
+	d.others[template] = s.template(entry)
+	d.others["reference.c"] = s.reference(outs, trial)
+	return d
+}
+
+// reference is the reference with its body to be filled in.
+func (s *source) reference(outs []string, trial bool) string {
+	var params []string
+	for _, a := range s.ordered() {
+		switch {
+		case a.pointer && a.input:
+			params = append(params, "const double *"+a.name)
+		case a.pointer:
+			params = append(params, "double *"+a.name)
+		case a.dtype == I64:
+			params = append(params, "int64_t "+a.name)
+		default:
+			params = append(params, "double "+a.name)
+		}
+	}
+	body := "#error \"" + fillIn + "compute " + strings.Join(outs, " and ") + " with plain loops in double precision\"\n"
+	if trial {
+		body = ""
+	}
+	return "/* What " + s.entry.id + " computes, in double precision. It shares no code with the kernel. */\n#include <math.h>\n#include <stdint.h>\n\n" +
+		"void reference(" + strings.Join(params, ", ") + ")\n{\n" + body + "}\n"
+}

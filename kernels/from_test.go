@@ -1,0 +1,172 @@
+package kernels_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// from writes a source and makes a folder of it; what it says is given without the
+// path of the temporary folder.
+func from(t testing.TB, name, text, entry string) (*kernels.Draft, string, error) {
+	t.Helper()
+	temp := t.TempDir()
+	file := filepath.Join(temp, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(temp, "made")
+	d, err := kernels.ScaffoldFrom(dir, "made", file, entry)
+	if err == nil {
+		return d, dir, nil
+	}
+	if _, bad := os.Stat(dir); bad == nil {
+		t.Errorf("a folder is made in spite of %v", err)
+	}
+	return d, dir, errors.New(strings.ReplaceAll(err.Error(), temp+string(filepath.Separator), ""))
+}
+
+// What cannot be understood is refused in one line that says where and what to do.
+func TestFromRefusals(t *testing.T) {
+	const plain = "void f(int n, const float *x, float *y) { y[0] = x[0] * TILE; }\n"
+	const tile = "#define TILE 8 // tune: 4, 8\n"
+	for _, c := range []struct{ name, text, entry, want string }{
+		{"k.cpp", tile + plain, "", "k.cpp: the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet"},
+		{"k.c", plain, "", "k.c:1: nothing says what to tune: write the values to try behind a macro, as #define TILE 32 // tune: 16, 32, 64"},
+		{"k.c", tile, "", "k.c: it defines no function outside of classes and namespaces: name a file that has the kernel itself"},
+		{"k.cu", tile + plain, "", "k.cu: it defines no __global__ function outside of classes and namespaces: name a file that has the kernel itself"},
+		{"k.c", tile + plain + "void g(int n, float *y) {}\n", "", "k.c: it defines several functions: choose one with --entry: f, g"},
+		{"k.c", tile + plain, "F2", `k.c: it defines no function "F2": there are f`},
+		{"k.c", tile + "float f(int n, const float *x) { return 0; }", "", "k.c:2: f returns something: let it write that through a pointer"},
+		{"k.c", tile + "void f(float *y) { }", "", "k.c:2: f has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source"},
+		{"k.c", tile + "void f(void) { }", "", "k.c:2: f takes no arguments: it needs its buffers and sizes as arguments"},
+		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half and __nv_bfloat16 too"},
+		{"k.c", tile + "void f(int n, float **y) { }", "", `k.c:2: the argument "float **y" of f is neither a number nor a pointer to numbers: give the kernel such arguments`},
+		{"k.c", tile + "void f(int n, float *y) { \n", "", "k.c:3: the file ends within braces: give a source whose braces match without its #if"},
+		{"k.c", tile + "void f(int n, const float *x) { }", "", `k.c:2: no definition can be made of it: no buffer has role "out" or "inout": a kernel must write something`},
+		{"k.c", tile + "void f(int TILE, float *y) { }", "", "k.c:2: no definition can be made of it: parameter TILE has the name of a dimension: choose another"},
+		{"k.c", "#define TILE 5 // tune: 4, 8\n" + plain, "", "k.c:1: TILE is 5, which is not among its values: add it, since it is what speedups are measured against"},
+		{"k.c", "#define TILE 4 // tune: 4, 4\n" + plain, "", "k.c:1: TILE has the value 4 twice: remove one"},
+		{"k.c", "#define TILE 4 // tune: 4, x\n" + plain, "", "k.c:1: the values 4 and x of TILE are of two kinds: write integers, words, or true and false"},
+		{"k.c", "#define TILE 4 // tune: 4,\n" + plain, "", "k.c:1: TILE has an empty value: write them as // tune: 16, 32, 64"},
+		{"k.c", "#define TILE 4 // tune: 4\n" + plain, "", "k.c:1: TILE has one value: give several, or remove the comment"},
+		{"k.c", tile + "// tune: 1, 2\n" + plain, "", "k.c:2: this comment says what to tune of nothing: put it behind a #define, a constexpr or a template parameter of f"},
+		{"k.c", tile + "// tune: BM = 1, 2\n" + plain, "", `k.c:2: f has no template parameter "BM": a macro has its comment on its own line, as #define TILE 32 // tune: 16, 32`},
+		{"k.cu", tile + "__global__ void f(int n, float y[][4]) { }", "", "k.cu:2: y is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer"},
+		{"k.cu", "template <int BM>\n__global__ void f(int n, float *y) { }", "", "k.cu:1: the template parameter BM has no values: add a comment // tune: BM = 16, 32 (one value fixes it)"},
+		{"k.cu", "template <int BM = 3> // tune: 4, 8\n__global__ void f(int n, float *y) { }", "", "k.cu:1: the default of BM is 3, which is not among its values: add it, since it is what speedups are measured against"},
+		{"k.cu", "template <typename T> // tune: T = float, double\n__global__ void f(int n, T *y) { }", "", "k.cu:2: y is of the type T, of which there are several: fix it with // tune: T = float, since a definition has one type of element"},
+	} {
+		if _, _, err := from(t, c.name, c.text, c.entry); err == nil || err.Error() != c.want {
+			t.Errorf("%q\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// What the source says is taken from it, in the forms in which people write it.
+func TestFromForms(t *testing.T) {
+	for _, c := range []struct {
+		what, name, text, entry string
+		file                    string // of the folder, that has want
+		want                    string
+	}{
+		{
+			"shapes of arrays", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, int m, const double a[restrict n][m], double y[static 3])\n{ y[0] = a[0][0]; }", "",
+			"kernel.toml", "name = \"a\"\ndtype = \"f64\"\nshape = [\"n\", \"m\"]\nrole = \"in\"",
+		},
+		{
+			"what is passed for arrays", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, int m, const double a[n][m], double *y)\n{ y[0] = a[0][0]; }", "",
+			"kernel.c.tmpl", "void run_made(int64_t n, int64_t m, const double *a, double *y)\n{\n\tf(n, m, (void *)a, y);\n}\n",
+		},
+		{
+			"an output of one element that is changed", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n (*y)++;\n}", "",
+			"kernel.toml", "line 4 of k.c changes it",
+		},
+		{
+			"an output that is changed", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n for (int i = 0; i < n; i++)\n  y[i % (n)] += U;\n}", "",
+			"kernel.toml", `role = 'FILL IN: "out", or "inout" if y counts before the launch: line 5 of k.c changes it'`,
+		},
+		{
+			"words and truths", "k.c",
+			"#define T float // tune: float, double\n#define P (true) // tune: false, (true)\nvoid f(int n, float *y)\n{ y[0] = (T)n; }", "",
+			"kernel.toml", "values = [\"float\", \"double\"]\n\n[[implementation.parameter]]\nname = \"P\"\nvalues = [false, true]\n\n[implementation.baseline]\ngenome = { T = \"float\", P = true }\n",
+		},
+		{
+			"parentheses, which stay", "k.c",
+			"#define U (-1) // tune: -1, -2\nvoid f(int n, float *y)\n{ y[0] = n -U; }", "",
+			"kernel.c.tmpl", "#define U ({{.U}}) // tune",
+		},
+		{
+			"a constant, and braces", "k.cu",
+			"constexpr int W[1] = {{4}};\nstatic constexpr unsigned U = 0x10; // tune: 8, 16\n__global__ void f(int n, float *y)\n{ y[0] = W[0]; }", "",
+			"kernel.cu.tmpl", "constexpr int W[1] = {{\"{{\"}}4}};\nstatic constexpr unsigned U = {{.U}}; // tune: 8, 16\n__device__ __forceinline__ void f(",
+		},
+		{
+			"extern C, whose braces do not count", "k.cu",
+			"extern \"C\" {\n#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ y[0] = 1; }\n}", "",
+			"kernel.cu.tmpl", "__device__ __forceinline__ void f(int n, float *y)\n",
+		},
+		{
+			"one of several, the launch that the source has, dynamic shared memory", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void e(int n, float *y) {}\n__global__ void f(int n, float *y)\n{ extern __shared__ float s[]; y[0] = s[0]; }\n" +
+				"void go(int n, float *y) { dim3 g(n, 2); f<<<g, 64, 256>>>(n, y); }", "f",
+			"kernel.toml", "line 5 of k.cu has <<<g, 64, 256>>> with dim3 g(n, 2), such as [\"256\"]'\nshared = \"FILL IN: ",
+		},
+		{
+			"integers that are read", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(bool causal, const int *index, int32_t *y)\n{ y[0] = index[0]; }", "",
+			"kernel.toml", "data = 'FILL IN: the values of index, such as \"integers(0,7)\": an index must stay within what it indexes'",
+		},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			d, dir, err := from(t, c.name, c.text, c.entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), c.want) {
+				t.Errorf("%s:\n%s\nlacks\n%s", c.file, text, c.want)
+			}
+			if _, err := kernels.LoadDir(dir); !errors.Is(err, kernels.ErrUnfilled) {
+				t.Errorf("loading it: %v", err)
+			}
+			cat, err := kernels.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := cat.Get("made"); !errors.Is(err, kernels.ErrUnfilled) {
+				t.Errorf("asking for it: %v", err)
+			}
+			if len(d.Missing) == 0 {
+				t.Error("nothing is left to fill in")
+			}
+		})
+	}
+}
+
+// Whatever the source, there is a folder or an error of one line.
+func FuzzFrom(f *testing.F) {
+	f.Add("#define TILE 8 // tune: 4, 8\nvoid f(int n, const float *x, float *y) { y[0] = x[0]; }\n")
+	f.Add("template <typename T, int N /* tune: 1, 2 */> // tune: T = float\n__global__ void __launch_bounds__(N) f(int n, T *y) { y[0] += 1; }\nint main() { f<<<1, 2>>>(); }")
+	f.Add("extern \"C\" { void f(int n, float y[n][2]) { \"{\"; '}'; /* } */ } }")
+	f.Add("#include <x>\n#include <y>\nconstexpr int A = 1; // tune: 1, 2")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range []string{"k.c", "k.cu"} {
+			_, _, err := from(t, name, text, "")
+			if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("not one line: %q", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,778 @@
+package kernels
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A source is a file as people write it. It is read without a parser of C++: only
+// where functions begin and end, what their parameters are, and comments.
+type source struct {
+	file, text string
+	cuda       bool
+	bare       string // text without comments, strings and preprocessor lines; as long
+	functions  []function
+	entry      function
+	arguments  []argument
+	templates  []tuned // the entry's template parameters, in order
+	params     []tuned // what is to be tuned
+	edits      []edit
+	taken      []Finding
+	bounds     string // of __launch_bounds__
+	launch     string // the launch that the source has
+	launched   int    // and its line
+}
+
+// A function is a definition; its fields are offsets.
+type function struct {
+	id                                  string
+	head, name, open, close, body, stop int
+}
+
+// An argument is a parameter of the entry.
+type argument struct {
+	name, ctype string
+	dtype       DType
+	pointer     bool
+	input       bool
+	restrict    bool
+	axes        []string // as declared, in C
+	changed     int      // the line that changes what an output holds; 0: none
+	flag        bool     // bool
+}
+
+// A tuned parameter has values, of which base is the baseline's. at is the offset of
+// its comment, name of its name.
+type tuned struct {
+	name   string
+	values []any
+	base   any
+	at     int
+	fixed  string // the text of one that is not tuned
+}
+
+type edit struct {
+	from, to int
+	text     string
+}
+
+// at notes something at an offset of the source.
+func (s *source) at(offset int, format string, args ...any) Finding {
+	return Finding{File: s.file, Line: s.line(offset), Msg: fmt.Sprintf(format, args...)}
+}
+
+func (s *source) line(offset int) int { return strings.Count(s.text[:offset], "\n") + 1 }
+
+// fault makes the error for an offset; -1 is the file itself.
+func (s *source) fault(offset int, format string, args ...any) error {
+	e := &Error{File: s.file, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
+	if offset >= 0 {
+		e.Line = s.line(offset)
+	}
+	return e
+}
+
+func (s *source) read(entry string) error {
+	s.bare = bare(s.text)
+	if err := s.findFunctions(); err != nil {
+		return err
+	}
+	if err := s.choose(entry); err != nil {
+		return err
+	}
+	if err := s.tunedParameters(); err != nil {
+		return err
+	}
+	if err := s.signature(); err != nil {
+		return err
+	}
+	s.adapt()
+	if s.cuda {
+		re := regexp.MustCompile(`\b` + s.entry.id + `\s*(<[^;]*?>\s*)?<<<`)
+		if at := re.FindStringIndex(s.bare); at != nil {
+			if end := strings.Index(s.bare[at[1]:], ">>>"); end >= 0 {
+				s.launch, s.launched = "<<<"+strings.Join(strings.Fields(s.text[at[1]:at[1]+end]), " ")+">>>", s.line(at[0])
+				for _, d := range extents.FindAllString(s.bare[:at[0]], -1) {
+					s.launch += " with " + strings.Join(strings.Fields(d), " ")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+var notCode = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`)
+
+var directiveLine = regexp.MustCompile(`(?m)^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*`)
+
+// bare blanks what is no code, and keeps every offset.
+func bare(text string) string {
+	blank := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r == '\n' {
+				return r
+			}
+			return ' '
+		}, strings.ToValidUTF8(s, " "))
+	}
+	same := func(s string) string { // a rune of several bytes as several blanks
+		out := []byte(s)
+		for i, c := range out {
+			if c >= 0x80 {
+				out[i] = ' '
+			}
+		}
+		return blank(string(out))
+	}
+	text = notCode.ReplaceAllStringFunc(text, same)
+	return directiveLine.ReplaceAllStringFunc(text, same)
+}
+
+var lastWord = regexp.MustCompile(`([A-Za-z_]\w*)\s*$`)
+
+// findFunctions finds the definitions at the outermost level.
+func (s *source) findFunctions() error {
+	var open []bool // of braces; true is an extern "C", which counts for nothing
+	depth, start := 0, 0
+	var f *function
+	for i := range len(s.bare) {
+		switch s.bare[i] {
+		case ';':
+			if depth == 0 {
+				start = i + 1
+			}
+		case '{':
+			head := strings.TrimSpace(s.bare[start:i])
+			transparent := depth == 0 && head == "extern"
+			open = append(open, transparent)
+			if transparent {
+				start = i + 1
+				continue
+			}
+			if depth++; depth == 1 {
+				f = s.function(start, i)
+			}
+		case '}':
+			if len(open) == 0 {
+				return s.fault(i, "this brace closes nothing that is open: give a source whose braces match without its #if")
+			}
+			if !open[len(open)-1] {
+				if depth--; depth == 0 && f != nil {
+					f.stop = i + 1
+					s.functions = append(s.functions, *f)
+					start = i + 1
+				}
+			} else {
+				start = i + 1
+			}
+			if depth == 0 {
+				f = nil
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return s.fault(len(s.bare), "the file ends within braces: give a source whose braces match without its #if")
+	}
+	return nil
+}
+
+// function reads a head that ends before a brace; nil if that is none of a function.
+func (s *source) function(start, brace int) *function {
+	head := strings.TrimRight(s.bare[start:brace], " \t\r\n")
+	if !strings.HasSuffix(head, ")") {
+		return nil
+	}
+	f := &function{head: start, body: brace, close: start + len(head) - 1}
+	for s.bare[f.head] == ' ' || s.bare[f.head] == '\n' || s.bare[f.head] == '\t' || s.bare[f.head] == '\r' {
+		f.head++
+	}
+	depth := 0
+	for i := f.close; i >= start; i-- {
+		switch s.bare[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth == 0 {
+				at := lastWord.FindStringSubmatchIndex(s.bare[start:i])
+				if at == nil {
+					return nil
+				}
+				f.open, f.name, f.id = i, start+at[2], s.bare[start+at[2]:start+at[3]]
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func (s *source) has(f function, word string) bool {
+	return regexp.MustCompile(`\b` + word + `\b`).MatchString(s.bare[f.head:f.name])
+}
+
+// choose settles which function is the entry.
+func (s *source) choose(entry string) error {
+	var all, likely []string
+	for _, f := range s.functions {
+		if f.id == "main" || s.cuda && !s.has(f, "__global__") {
+			continue
+		}
+		all = append(all, f.id)
+		if !s.has(f, "static") || s.cuda {
+			likely = append(likely, f.id)
+		}
+	}
+	what := "function"
+	if s.cuda {
+		what = "__global__ function"
+	}
+	switch {
+	case len(all) == 0:
+		return s.fault(-1, "it defines no %s outside of classes and namespaces: name a file that has the kernel itself", what)
+	case entry == "" && len(likely) != 1:
+		return s.fault(-1, "it defines several functions: choose one with --entry: %s", strings.Join(all, ", "))
+	case entry == "":
+		entry = likely[0]
+	}
+	for _, f := range s.functions {
+		if f.id == entry && slices.Contains(all, entry) {
+			if s.entry.id != "" {
+				return s.fault(f.name, "%s is defined here and on line %d: give a source that has it once", entry, s.line(s.entry.name))
+			}
+			s.entry = f
+		}
+	}
+	if s.entry.id == "" {
+		return s.fault(-1, "it defines no %s %q: %s", what, entry, suggest(entry, all))
+	}
+	if !s.has(s.entry, "void") {
+		return s.fault(s.entry.name, "%s returns something: let it write that through a pointer", s.entry.id)
+	}
+	return nil
+}
+
+var (
+	tuneComment   = regexp.MustCompile(`(?://|/\*)[ \t]*tune:([^\n]*?)(?:\*/|\r?\n|$)`)
+	macro         = regexp.MustCompile(`^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(.*?)[ \t]*$`)
+	constant      = regexp.MustCompile(`\bconstexpr\b[^;=(){}]*?\b([A-Za-z_]\w*)\s*=\s*([^;]*?)\s*;\s*$`)
+	named         = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=([^=].*)$`)
+	wholeNumber   = regexp.MustCompile(`^-?(0[xX][0-9a-fA-F]+|[0-9]+)$`)
+	templateStart = regexp.MustCompile(`\btemplate\s*<`)
+)
+
+// tunedParameters reads what the comments say.
+func (s *source) tunedParameters() error {
+	spans, err := s.templateParameters()
+	if err != nil {
+		return err
+	}
+	for _, m := range tuneComment.FindAllStringSubmatchIndex(s.text, -1) {
+		begin := strings.LastIndexByte(s.text[:m[0]], '\n') + 1
+		before, list := s.text[begin:m[0]], s.text[m[2]:m[3]]
+		template := func(i int) error {
+			t := &s.templates[i]
+			if t.values != nil {
+				return s.fault(m[0], "%s has its values on line %d already: keep one of the two", t.name, s.line(t.at))
+			}
+			var err error
+			t.at = m[0]
+			t.values, err = s.list(m[0], t.name, list)
+			return err
+		}
+		switch d, c := macro.FindStringSubmatchIndex(before), constant.FindStringSubmatchIndex(before); {
+		case d != nil || c != nil:
+			if d == nil {
+				d = c
+			}
+			t := tuned{name: before[d[2]:d[3]], at: begin + d[2]}
+			if t.values, err = s.list(m[0], t.name, list); err != nil {
+				return err
+			}
+			text := before[d[4]:d[5]]
+			t.base = value(text)
+			switch {
+			case len(t.values) < 2:
+				return s.fault(m[0], "%s has one value: give several, or remove the comment", t.name)
+			case !slices.Contains(t.values, t.base):
+				return s.fault(m[0], "%s is %s, which is not among its values: add it, since it is what speedups are measured against", t.name, text)
+			case slices.ContainsFunc(s.params, func(p tuned) bool { return p.name == t.name }):
+				return s.fault(m[0], "%s is marked twice: keep one of the two", t.name)
+			}
+			s.params = append(s.params, t)
+			with := "{{." + t.name + "}}"
+			if _, word := t.base.(string); !word && text[0] == '(' {
+				with = "(" + with + ")"
+			}
+			s.edits = append(s.edits, edit{begin + d[4], begin + d[5], with})
+		default:
+			i := -1
+			for k, at := range spans { // the last one before the comment, on its line
+				if at >= begin && at < m[0] {
+					i = k
+				}
+			}
+			if n := named.FindStringSubmatch(list); n != nil {
+				i = slices.IndexFunc(s.templates, func(t tuned) bool { return t.name == n[1] })
+				list = n[2]
+				if i < 0 {
+					return s.fault(m[0], "%s has no template parameter %q: a macro has its comment on its own line, as #define TILE 32 // tune: 16, 32", s.entry.id, n[1])
+				}
+			}
+			if i < 0 {
+				return s.fault(m[0], "this comment says what to tune of nothing: put it behind a #define, a constexpr or a template parameter of %s", s.entry.id)
+			}
+			if err := template(i); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range s.templates {
+		t := &s.templates[i]
+		switch {
+		case t.values == nil && t.fixed == "":
+			return s.fault(t.at, "the template parameter %s has no values: add a comment // tune: %s = 16, 32 (one value fixes it)", t.name, t.name)
+		case t.values == nil:
+			s.taken = append(s.taken, s.at(t.at, "%s stays %s", t.name, t.fixed))
+		case len(t.values) == 1:
+			t.fixed = fmt.Sprint(t.values[0])
+			s.taken = append(s.taken, s.at(t.at, "%s is %s", t.name, t.fixed))
+		default:
+			if t.base = t.values[0]; t.fixed != "" {
+				if t.base = value(t.fixed); !slices.Contains(t.values, t.base) {
+					return s.fault(t.at, "the default of %s is %s, which is not among its values: add it, since it is what speedups are measured against", t.name, t.fixed)
+				}
+			}
+			t.fixed = ""
+			s.params = append(s.params, *t)
+		}
+	}
+	if len(s.params) == 0 {
+		return s.fault(s.entry.name, "nothing says what to tune: write the values to try behind a macro, as #define TILE 32 // tune: 16, 32, 64")
+	}
+	for _, p := range s.params {
+		s.taken = append(s.taken, s.at(p.at, "parameter %s of %s; baseline %v", p.name, texts(p.values), p.base))
+	}
+	return nil
+}
+
+func texts(values []any) string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		list[i] = fmt.Sprint(v)
+	}
+	return strings.Join(list, ", ")
+}
+
+// value is a number or a boolean where the text is one, else the text.
+func value(text string) any {
+	text = strings.TrimSpace(text)
+	inner := text
+	if strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
+		inner = text[1 : len(text)-1]
+	}
+	switch {
+	case wholeNumber.MatchString(inner):
+		if n, err := strconv.ParseInt(inner, 0, 64); err == nil {
+			return n
+		}
+	case inner == "true" || inner == "false":
+		return inner == "true"
+	}
+	return text
+}
+
+// list reads the values of a comment.
+func (s *source) list(at int, name, text string) ([]any, error) {
+	var out []any
+	for item := range strings.SplitSeq(text, ",") {
+		v := value(item)
+		switch {
+		case v == "":
+			return nil, s.fault(at, "%s has an empty value: write them as // tune: 16, 32, 64", name)
+		case slices.Contains(out, v):
+			return nil, s.fault(at, "%s has the value %v twice: remove one", name, v)
+		case len(out) > 0 && fmt.Sprintf("%T", v) != fmt.Sprintf("%T", out[0]):
+			return nil, s.fault(at, "the values %v and %v of %s are of two kinds: write integers, words, or true and false", out[0], v, name)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// templateParameters reads the names and defaults of the entry's, and where they are.
+func (s *source) templateParameters() (spans []int, err error) {
+	head := s.bare[s.entry.head:s.entry.name]
+	at := templateStart.FindStringIndex(head)
+	if at == nil {
+		return nil, nil
+	}
+	begin := s.entry.head + at[1]
+	depth, from := 0, begin
+	for i := begin; i < s.entry.name; i++ {
+		switch c := s.bare[i]; {
+		case c == '<' || c == '(':
+			depth++
+		case c == ')' || c == '>' && depth > 0:
+			depth--
+		case c == ',' && depth == 0 || c == '>':
+			words, fixed, _ := strings.Cut(s.bare[from:i], "=")
+			m := lastWord.FindStringSubmatchIndex(words)
+			if m == nil || strings.TrimSpace(words[:m[2]]) == "" {
+				return nil, s.fault(from, "this template parameter of %s has no name, or is none of a type or a number", s.entry.id)
+			}
+			s.templates = append(s.templates, tuned{name: words[m[2]:m[3]], at: from + m[2], fixed: strings.TrimSpace(fixed)})
+			spans = append(spans, from+m[2])
+			if from = i + 1; c == '>' {
+				return spans, nil
+			}
+		}
+	}
+	return nil, s.fault(begin, "the template parameters of %s do not end", s.entry.id)
+}
+
+// elements are the types of elements, as they are written.
+var elements = map[string]DType{
+	"float": F32, "double": F64, "__half": F16, "half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
+	"int64_t": I64, "long": I64, "long int": I64, "int32_t": I32, "int": I32, "signed": I32, "signed int": I32,
+	"int8_t": I8, "signed char": I8, "uint8_t": U8, "unsigned char": U8,
+}
+
+var sizes = strings.Fields(`int long short unsigned signed size_t ptrdiff_t ssize_t bool _Bool int8_t int16_t int32_t int64_t uint8_t uint16_t
+	uint32_t uint64_t`)
+
+var qualifiers = regexp.MustCompile(`\b(const|volatile|restrict|__restrict__|__restrict|register)\b`)
+
+// signature reads the entry's arguments.
+func (s *source) signature() error {
+	text := s.bare[s.entry.open+1 : s.entry.close]
+	offset := s.entry.open + 1
+	depth, from := 0, 0
+	var list [][2]int
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				list = append(list, [2]int{from, i})
+				from = i + 1
+			}
+		}
+	}
+	list = append(list, [2]int{from, len(text)})
+	if t := strings.TrimSpace(text); t == "" || t == "void" {
+		return s.fault(s.entry.name, "%s takes no arguments: it needs its buffers and sizes as arguments", s.entry.id)
+	}
+	for _, span := range list {
+		if err := s.argument(offset+span[0], text[span[0]:span[1]]); err != nil {
+			return err
+		}
+	}
+	var ints []string
+	for _, a := range s.arguments {
+		if !a.pointer && !a.dtype.Float() {
+			ints = append(ints, a.name)
+		}
+	}
+	if len(ints) == 0 {
+		return s.fault(s.entry.name, "%s has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source", s.entry.id)
+	}
+	for i := range s.arguments {
+		a := &s.arguments[i]
+		if slices.ContainsFunc(a.axes, func(x string) bool { return !slices.Contains(ints, x) && !wholeNumber.MatchString(x) }) {
+			a.axes = nil
+		}
+	}
+	return nil
+}
+
+func (s *source) argument(at int, text string) error {
+	at += len(text) - len(strings.TrimLeft(text, " \t\r\n"))
+	text = strings.TrimSpace(text)
+	shown := strings.Join(strings.Fields(text), " ")
+	a := argument{restrict: strings.Contains(text, "restrict")}
+	declared, brackets, array := strings.Cut(text, "[")
+	stars := strings.Count(declared, "*")
+	m := lastWord.FindStringSubmatchIndex(declared)
+	if m == nil || strings.ContainsAny(declared, "&()=<>") || stars > 1 || stars == 1 && array {
+		return s.fault(at, "the argument %q of %s is neither a number nor a pointer to numbers: give the kernel such arguments", shown, s.entry.id)
+	}
+	a.name, a.pointer = declared[m[2]:m[3]], stars == 1 || array
+	typed := declared[:m[2]]
+	if stars == 1 {
+		typed, _, _ = strings.Cut(typed, "*")
+	}
+	a.input = regexp.MustCompile(`\bconst\b`).MatchString(typed)
+	a.ctype = strings.Join(strings.Fields(qualifiers.ReplaceAllString(typed, " ")), " ")
+	for _, t := range s.templates {
+		if t.name == a.ctype {
+			if a.ctype = t.fixed; a.ctype == "" {
+				return s.fault(at, "%s is of the type %s, of which there are several: fix it with // tune: %s = float, since a definition has one type of element", a.name, t.name, t.name)
+			}
+		}
+	}
+	if array {
+		for _, x := range strings.Split(brackets, "[") {
+			x = strings.TrimSuffix(strings.TrimSpace(x), "]")
+			x = strings.TrimSpace(strings.ReplaceAll(qualifiers.ReplaceAllString(x, " "), "static", " "))
+			a.axes = append(a.axes, x)
+		}
+	}
+	if s.cuda && len(a.axes) > 1 {
+		return s.fault(at, "%s is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer", a.name)
+	}
+	dtype, ok := elements[a.ctype]
+	words := strings.Fields(a.ctype)
+	switch {
+	case a.ctype == "":
+		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
+	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16):
+		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half and __nv_bfloat16 too", a.name, a.ctype)
+	case a.pointer:
+		a.dtype = dtype
+	case dtype == F32 || dtype == F64:
+		a.dtype = dtype
+	case !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(sizes, w) }):
+		a.dtype, a.flag = I64, a.ctype == "bool" || a.ctype == "_Bool"
+	default:
+		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
+	}
+	role := "a scalar"
+	switch {
+	case a.pointer && a.input:
+		role = "an input: const"
+	case a.pointer:
+		if a.changed = s.changes(a.name); a.changed == 0 {
+			role = "an output: not const"
+		} else {
+			role = "an output or both: not const"
+		}
+	case a.dtype == I64:
+		role = "a dimension"
+	}
+	s.taken = append(s.taken, s.at(at, "%s is %s", a.name, role))
+	s.arguments = append(s.arguments, a)
+	return nil
+}
+
+// changes finds the line of the entry that adds to elements of a buffer, or the like: 0
+// for none.
+func (s *source) changes(name string) int {
+	body := s.bare[s.entry.body:s.entry.stop]
+	if at := regexp.MustCompile(`\batomic\w+\s*\(\s*&?\s*` + name + `\b`).FindStringIndex(body); at != nil {
+		return s.line(s.entry.body + at[0])
+	}
+	for _, at := range regexp.MustCompile(`\*\s*`+name+`\b[\s)]*`).FindAllStringIndex(body, -1) {
+		if changing.MatchString(body[at[1]:]) {
+			return s.line(s.entry.body + at[0])
+		}
+	}
+	for _, at := range regexp.MustCompile(`\b`+name+`\s*\[`).FindAllStringIndex(body, -1) {
+		depth := 0
+		for i := at[1] - 1; i < len(body); i++ {
+			switch body[i] {
+			case '[':
+				depth++
+				continue
+			case ']':
+				if depth--; depth > 0 {
+					continue
+				}
+			default:
+				continue
+			}
+			rest := strings.TrimLeft(body[i+1:], " \t\r\n")
+			if strings.HasPrefix(rest, "[") {
+				continue
+			}
+			if changing.MatchString(rest) {
+				return s.line(s.entry.body + at[0])
+			}
+			break
+		}
+	}
+	return 0
+}
+
+var changing = regexp.MustCompile(`^(([-+*/%&|^]|<<|>>)=|\+\+|--)`)
+
+// hostInclude is an include of the system that NVRTC need not have.
+var (
+	hostInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>[^\n]*$`)
+	deviceFile  = regexp.MustCompile(`^(cuda_fp16|cuda_fp8|cuda_bf16|mma|cuda_pipeline|cooperative_groups)|^(cuda|cooperative_groups)/`)
+	extents     = regexp.MustCompile(`\bdim3\b[^;]*`)
+	openMP      = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+omp\b`)
+)
+
+// adapt notes what else changes between the source and the template.
+func (s *source) adapt() {
+	why := ""
+	if s.cuda {
+		why = ", which runs on the host,"
+	}
+	drop := func(f function) {
+		s.edits = append(s.edits, edit{f.head, f.stop, "/* " + f.id + why + " is left out. */"})
+		s.taken = append(s.taken, s.at(f.name, "%s%s is left out", f.id, why))
+	}
+	for _, f := range s.functions {
+		switch {
+		case f.id == s.entry.id:
+		case f.id == "main" || s.cuda && !s.has(f, "__device__") && !s.has(f, "__global__") && !s.has(f, "constexpr"):
+			drop(f)
+		}
+	}
+	if at := openMP.FindStringIndex(s.text); at != nil && !s.cuda {
+		s.taken = append(s.taken, s.at(at[0], "OpenMP is not used: the compiler gets no -fopenmp"))
+	}
+	if !s.cuda {
+		return
+	}
+	after := -1 // the end of the include before
+	for _, m := range hostInclude.FindAllStringSubmatchIndex(s.text, -1) {
+		switch {
+		case deviceFile.MatchString(s.text[m[2]:m[3]]):
+			continue
+		case after == m[0]-1: // between the same two lines
+			s.edits[len(s.edits)-1].from, s.edits[len(s.edits)-1].to = m[1], m[1]
+		default:
+			s.edits = append(s.edits, edit{m[0], m[0], "#ifndef __CUDACC_RTC__\n"}, edit{m[1], m[1], "\n#endif"})
+		}
+		after = m[1]
+	}
+	// A kernel cannot call another: the source's becomes a function of the device.
+	head := s.bare[s.entry.head:s.entry.name]
+	replace := func(re, with string) {
+		for _, at := range regexp.MustCompile(re).FindAllStringIndex(head, -1) {
+			s.edits = append(s.edits, edit{s.entry.head + at[0], s.entry.head + at[1], with})
+		}
+	}
+	replace(`\b__global__\b`, "__device__ __forceinline__")
+	if at := regexp.MustCompile(`\bextern\s+`).FindStringIndex(head); at != nil {
+		s.edits = append(s.edits, edit{s.entry.head + at[0], s.entry.head + at[1], ""}) // with its "C", which is blank here
+	}
+	if at := strings.Index(head, "__launch_bounds__"); at >= 0 {
+		depth := 0
+		for i := at; i < len(head); i++ {
+			if head[i] == '(' {
+				depth++
+			} else if head[i] == ')' {
+				if depth--; depth == 0 {
+					end := s.entry.head + i + 1
+					s.bounds = s.text[s.entry.head+at : end]
+					end += len(s.bare[end:s.entry.name]) - len(strings.TrimLeft(s.bare[end:s.entry.name], " \n"))
+					s.edits = append(s.edits, edit{s.entry.head + at, end, ""})
+					break
+				}
+			}
+		}
+	}
+}
+
+var opening = strings.NewReplacer("{{", `{{"{{"}}`)
+
+// template is the source with its edits, and the function that evotune calls.
+func (s *source) template(entry string) string {
+	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.from - b.from })
+	var b strings.Builder
+	at := 0
+	for _, e := range s.edits {
+		if e.from < at { // inside of what is left out
+			continue
+		}
+		b.WriteString(opening.Replace(s.text[at:e.from]) + e.text)
+		at = e.to
+	}
+	b.WriteString(opening.Replace(s.text[at:]))
+	if !strings.HasSuffix(s.text, "\n") {
+		b.WriteString("\n")
+	}
+	b.WriteString("\n/* What evotune calls. */\n")
+	if s.cuda {
+		b.WriteString("extern \"C\" __global__ ")
+	}
+	b.WriteString("void ")
+	if s.bounds != "" {
+		b.WriteString(s.instance(s.bounds) + " ")
+	}
+	var params, call []string
+	for _, a := range s.ordered() {
+		switch {
+		case !a.pointer && a.dtype == I64:
+			params = append(params, "int64_t "+a.name)
+		case !a.pointer:
+			params = append(params, a.ctype+" "+a.name)
+		default:
+			star := " *"
+			if a.restrict && s.cuda {
+				star = " *__restrict__ "
+			}
+			ctype := a.dtype.C()
+			switch a.dtype {
+			case F16:
+				ctype = "__half"
+			case BF16:
+				ctype = "__nv_bfloat16"
+			}
+			if a.input {
+				ctype = "const " + ctype
+			}
+			params = append(params, ctype+star+a.name)
+		}
+	}
+	for _, a := range s.arguments {
+		switch {
+		case a.pointer && len(a.axes) > 1: // whatever the array's sizes
+			call = append(call, "(void *)"+a.name)
+		default:
+			call = append(call, a.name)
+		}
+	}
+	name := s.entry.id
+	if len(s.templates) > 0 {
+		var values []string
+		for _, t := range s.templates {
+			values = append(values, s.instance(t.name))
+		}
+		name += "<" + strings.Join(values, ", ") + ">"
+	}
+	fmt.Fprintf(&b, "%s(%s)\n{\n\t%s(%s);\n}\n", entry, strings.Join(params, ", "), name, strings.Join(call, ", "))
+	return b.String()
+}
+
+var anyWord = regexp.MustCompile(`[A-Za-z_]\w*`)
+
+// instance writes the values of template parameters in their places.
+func (s *source) instance(text string) string {
+	return anyWord.ReplaceAllStringFunc(text, func(word string) string {
+		for _, t := range s.templates {
+			if t.name == word {
+				if t.fixed != "" {
+					return t.fixed
+				}
+				return "{{." + word + "}}"
+			}
+		}
+		return word
+	})
+}
+
+// ordered lists the arguments as evotune passes them: dimensions, buffers, scalars.
+func (s *source) ordered() []argument {
+	rank := func(a argument) int {
+		switch {
+		case a.pointer:
+			return 1
+		case a.dtype.Float():
+			return 2
+		}
+		return 0
+	}
+	list := slices.Clone(s.arguments)
+	slices.SortStableFunc(list, func(a, b argument) int { return rank(a) - rank(b) })
+	return list
+}

@@ -1,0 +1,67 @@
+package kernels
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// fillIn begins what [ScaffoldFrom] left open: strings of kernel.toml, and #error lines
+// of references.
+const fillIn = "FILL IN: "
+
+var openLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*error[ \t]+"?` + fillIn + `([^"\n]*)`)
+
+// Unfilled lists the lines of the kernel in a folder that are left to fill in. The
+// error is an *Error.
+func Unfilled(dir string) ([]Finding, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, unreadable(dir, err, "check the path and its permissions")
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	file := filepath.Join(dir, definitionFile)
+	text, err := readFile(root.FS(), definitionFile, maxDefinition)
+	if err != nil {
+		return nil, unreadable(file, err, "a kernel is a folder with a "+definitionFile)
+	}
+	l := &loader{fsys: root.FS(), dir: ".", display: dir}
+	if l.d, err = parseDocument(file, []byte(text)); err != nil {
+		return nil, err
+	}
+	return l.unfilled(), nil
+}
+
+// unfilled finds what is left to fill in, in the order of the text.
+func (l *loader) unfilled() []Finding {
+	var list []Finding
+	var walk func(name string, n *node)
+	walk = func(name string, n *node) {
+		if what, ok := strings.CutPrefix(n.str, fillIn); ok && n.kind == stringNode {
+			line, col := l.d.position(n.at)
+			list = append(list, Finding{l.d.file, line, col, "fill in " + name + ": " + oneLine(what)})
+		}
+		for _, item := range n.items {
+			walk(name, item)
+		}
+		for _, child := range n.names {
+			walk(child, n.children[child])
+		}
+	}
+	walk("", l.d.root)
+	for _, n := range []*node{lookup(l.d.root, "problem", "reference", "source"), lookup(l.d.root, "problem", "reference", "cuda", "source")} {
+		if n == nil || n.kind != stringNode {
+			continue
+		}
+		text, err := readFile(l.fsys, path.Join(l.dir, n.str), maxFile)
+		if err != nil {
+			continue // loading says why
+		}
+		for _, m := range openLine.FindAllStringSubmatchIndex(text, -1) {
+			list = append(list, Finding{filepath.Join(l.display, n.str), strings.Count(text[:m[0]], "\n") + 1, 0, "fill in: " + text[m[2]:m[3]]})
+		}
+	}
+	return list
+}
