@@ -140,20 +140,31 @@ type expected struct {
 }
 
 func newExpected(values []float64) (expected, error) {
-	sum, largest := 0.0, 0.0
+	var sums [4]float64 // adding to one waits for the addition before
+	largest := 0.0
 	for i, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		a := math.Abs(v)
+		if !(a <= math.MaxFloat64) {
 			return expected{}, fmt.Errorf("element %d of its output is %v", i, v)
 		}
-		largest = math.Max(largest, math.Abs(v))
+		if a > largest {
+			largest = a
+		}
+		sums[i%4] += v * v
 	}
-	if largest == 0 {
-		return expected{values: values}, nil
+	e := expected{values: values, largest: largest}
+	switch sum := sums[0] + sums[1] + sums[2] + sums[3]; {
+	case largest == 0:
+	case largest > 1e-140 && sum <= math.MaxFloat64:
+		e.rms = math.Sqrt(sum / float64(len(values)))
+	default: // squares are too small or too large for a number
+		sum = 0
+		for _, v := range values {
+			sum += (v / largest) * (v / largest)
+		}
+		e.rms = largest * math.Sqrt(sum/float64(len(values)))
 	}
-	for _, v := range values {
-		sum += (v / largest) * (v / largest)
-	}
-	return expected{values: values, largest: largest, rms: largest * math.Sqrt(sum/float64(len(values)))}, nil
+	return e, nil
 }
 
 // mean is the mean of the output.

@@ -203,8 +203,10 @@ func TestCompare(t *testing.T) {
 			t.Errorf("a reference of %v was taken", bad)
 		}
 	}
-	if e, err := newExpected([]float64{1e300, -1e300}); err != nil || math.Abs(e.rms/1e300-1) > 1e-12 {
-		t.Errorf("large values: %v, %v", e.rms, err)
+	for _, huge := range []float64{1e300, 1e-300} {
+		if e, err := newExpected([]float64{huge, -huge}); err != nil || math.Abs(e.rms/huge-1) > 1e-12 {
+			t.Errorf("%g: %g %v", huge, e.rms, err)
+		}
 	}
 }
 

@@ -2,8 +2,12 @@ package cpu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -61,31 +65,50 @@ func quiet[F float32 | float64, T uint32 | uint64](d distribution, raw []byte, n
 // fill makes contents of b, which is aligned to its elements.
 func (t table) fill(b []byte, seed uint64) {
 	s := stream(seed)
-	switch t.dtype.size() {
-	case 1:
-		choose(view[uint8](b), view[uint8](t.raw), 0, &s)
-	case 2:
-		choose(view[uint16](b), view[uint16](t.raw), 0, &s)
-	case 4:
-		choose(view[uint32](b), view[uint32](t.raw), uint32(t.noise), &s)
+	switch {
+	case t.noise != 0:
+		t.fillNoisy(b, &s)
+	case t.dtype.size() == 1:
+		choose(view[uint8](b), view[uint8](t.raw), &s)
+	case t.dtype.size() == 2:
+		choose(view[uint16](b), view[uint16](t.raw), &s)
+	case t.dtype.size() == 4:
+		choose(view[uint32](b), view[uint32](t.raw), &s)
 	default:
-		choose(view[uint64](b), view[uint64](t.raw), t.noise, &s)
+		choose(view[uint64](b), view[uint64](t.raw), &s)
 	}
 }
 
-func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stream) {
+func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, s *stream) {
 	from := (*[1 << tableBits]T)(table)
 	for ; len(out) >= 4; out = out[4:] {
 		z := s.next()
 		out[0], out[1], out[2], out[3] = from[z&0xffff], from[z>>16&0xffff], from[z>>32&0xffff], from[z>>48]
-		if noise != 0 {
-			z = s.next()
-			out[0], out[1], out[2], out[3] = out[0]^T(z)&noise, out[1]^T(z>>16)&noise, out[2]^T(z>>32)&noise, out[3]^T(z>>48)&noise
-		}
 	}
 	for z := s.next(); len(out) > 0; out, z = out[1:], z>>16 {
-		out[0] = from[z&0xffff] ^ T(s.next())&noise
+		out[0] = from[z&0xffff]
 	}
+}
+
+// fillNoisy chooses vectors of 16 bytes and changes the last bits of their elements.
+func (t table) fillNoisy(b []byte, s *stream) {
+	from := view[uint64](t.raw)
+	vectors, noise, shift := uint64(len(from)/2-1), t.noise, 32
+	if t.dtype == f32 {
+		noise, shift = noise|noise<<32, 24
+	}
+	next := func(b []byte) {
+		z := s.next()
+		k := 2 * (z & vectors)
+		binary.NativeEndian.PutUint64(b, from[k]^z>>16&noise)
+		binary.NativeEndian.PutUint64(b[8:], from[k+1]^z>>shift&noise)
+	}
+	for ; len(b) >= 16; b = b[16:] {
+		next(b)
+	}
+	var last [16]byte
+	next(last[:])
+	copy(b, last[:])
 }
 
 // refresh gives the next n sets contents that no candidate has seen, the same ones in
@@ -93,8 +116,11 @@ func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stre
 // used: contents whose turn is yet to come are nowhere that a candidate can read.
 func (t *timingState) refresh(d *shapeData, n int) {
 	p := t.places[d]
-	for _, set := range p.turn(n) {
+	sets := p.turn(n)
+	for _, set := range sets {
 		p.seeds[set] = p.pool.Uint64()
+	}
+	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
 				theirs, ours := t.theirs.buffer(&d.layout, p.base, int(set), b), t.ours.buffer(&d.layout, p.base, int(set), b)
@@ -104,14 +130,28 @@ func (t *timingState) refresh(d *shapeData, n int) {
 				evict(ours)
 			}
 		}
+	})
+}
+
+// each does something with sets, on all cores: nothing is timed meanwhile.
+func each(sets []uint32, do func(set uint32)) {
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range min(runtime.NumCPU(), len(sets)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(sets)); i = next.Add(1) - 1 {
+				do(sets[i])
+			}
+		})
 	}
+	all.Wait()
 }
 
 // prime puts into outputs what a launch must find there: poison or, where an
 // output is read as well, the set's contents.
 func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	p := t.places[d]
-	for _, set := range sets {
+	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			out := a.buffer(&d.layout, p.base, int(set), b)
 			switch d.layout.buffers[b].role {
@@ -121,7 +161,7 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 				t.tables[b].fill(out, p.seeds[set]+uint64(b))
 			}
 		}
-	}
+	})
 }
 
 // changed names a buffer of sets in which no launch has begun that is not as prime
