@@ -3,25 +3,39 @@ package campaign
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
 )
 
 // A Config is what a campaign is, apart from the machine it happens to run on.
-// It is recorded when the campaign starts, and resuming reads it back.
+// It is recorded when the campaign starts, and resuming reads it back. It is the
+// root package's Job, which documents the fields: the two convert into each other.
 type Config struct {
 	// ID names the campaign in the store. Empty means "<kernel>-<8 random hex
 	// digits>".
-	ID string `json:"id"`
-	// Kernel is the problem's name.
-	Kernel string `json:"kernel"`
-	// Shapes are the names of the shapes tuned for.
+	ID     string   `json:"id"`
+	Kernel string   `json:"kernel"`
 	Shapes []string `json:"shapes"`
+
+	// What a campaign keeps for its caller and does not look at: how the same
+	// evaluator is opened again.
+
+	Backend         string           `json:"backend,omitempty"`
+	Definitions     []string         `json:"definitions,omitempty"`
+	Table           string           `json:"table,omitempty"`
+	Implementations []string         `json:"implementations,omitempty"`
+	Hash            string           `json:"hash,omitempty"`
+	Limits          map[string]int64 `json:"limits,omitempty"`
+	Sweep           bool             `json:"sweep,omitempty"`
+	WarmStart       int              `json:"warm_start,omitempty"`
+
 	// Strategy names the search; empty means "evolution".
 	Strategy string `json:"strategy"`
 	// Seed fixes the search's path and the data that candidates see.
@@ -39,9 +53,16 @@ type Config struct {
 	Start []Start `json:"start,omitempty"`
 	// Budget ends the search.
 	Budget Budget `json:"budget"`
-	// Extra belongs to the caller: what it needs to open the same evaluator
-	// again (directories, backend, definition hash).
-	Extra map[string]string `json:"extra,omitempty"`
+}
+
+// ReadConfig reads what a campaign recorded, in any form that stores hold.
+func ReadConfig(data json.RawMessage) (Config, error) {
+	var c Config
+	data, err := record.Config(data)
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	return c, err
 }
 
 // The values that zero fields of a Config stand for.

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -97,6 +98,18 @@ type Best struct {
 	// Significant says that the finals found the speedup over the baseline to
 	// be more than noise. It is false when there were no finals.
 	Significant bool `json:"significant"`
+}
+
+// String is one line for people, also where there is no candidate.
+func (b *Best) String() string {
+	if b == nil {
+		return "no valid candidate"
+	}
+	sure := "not significant"
+	if b.Significant {
+		sure = "significant"
+	}
+	return fmt.Sprintf("%s: %.3f us against %.3f us, %.3f times as fast as the baseline (%s): %s", b.Candidate, b.MedianNS/1e3, b.BaselineNS/1e3, b.Speedup, sure, b.Genome)
 }
 
 // Finished closes the stream.

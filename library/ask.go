@@ -13,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
@@ -340,17 +341,20 @@ func (s *source) load(src Source) (bool, error) {
 		return false, err
 	}
 	var config struct {
-		Extra struct {
-			Hash, Limits string
-		}
+		Hash   string
+		Limits map[string]int64
 	}
 	var about evaluator.Description
 	if len(full.Started.Config) > 0 {
-		if err := json.Unmarshal(full.Started.Config, &config); err != nil {
+		now, err := record.Config(full.Started.Config)
+		if err == nil {
+			err = json.Unmarshal(now, &config)
+		}
+		if err != nil {
 			return s.wanted == nil, nil //nolint:nilerr // a campaign that cannot be read cannot be shown to compute another shape
 		}
 	}
-	s.changed = config.Extra.Hash != "" && config.Extra.Hash != s.on.Hash
+	s.changed = config.Hash != "" && config.Hash != s.on.Hash
 	if s.wanted == nil {
 		return true, nil
 	}
@@ -358,23 +362,13 @@ func (s *source) load(src Source) (bool, error) {
 		return false, nil //nolint:nilerr // as above
 	}
 	s.searched = about.Implementations
-	return s.read(config.Extra.Limits) == nil, nil
-}
-
-// read takes the limits that the campaign recorded.
-func (s *source) read(text string) error {
-	if text == "" {
-		return nil
+	if len(config.Limits) > 0 {
+		s.limits = map[string]any{}
 	}
-	var limits map[string]int64
-	if err := json.Unmarshal([]byte(text), &limits); err != nil {
-		return err
-	}
-	s.limits = map[string]any{}
-	for name, v := range limits {
+	for name, v := range config.Limits {
 		s.limits[name] = v
 	}
-	return nil
+	return true, nil
 }
 
 // deviceOf gives the device of a campaign with all its payloads.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -191,9 +192,13 @@ func NewCampaign(l Log) (*Campaign, error) {
 		r.State = "killed"
 	}
 	if d := c.Started.Config; len(d) > 0 {
-		numbers := json.NewDecoder(bytes.NewReader(d))
-		numbers.UseNumber() // 1000000 must not become 1e+06
-		if err := numbers.Decode(&r.Config); err != nil {
+		d, err := record.Config(d)
+		if err == nil {
+			numbers := json.NewDecoder(bytes.NewReader(d))
+			numbers.UseNumber() // 1000000 must not become 1e+06
+			err = numbers.Decode(&r.Config)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", c.ID, err)
 		}
 	}
@@ -553,25 +558,23 @@ func (r *Campaign) runCommand() string {
 		}
 		return ""
 	}
-	extra, _ := r.Config["extra"].(map[string]any)
 	budget, _ := r.Config["budget"].(map[string]any)
 	b := strings.Builder{}
-	b.WriteString("tune run " + quote(orElse(text(extra, "kernel"), r.Description.Kernel)))
+	b.WriteString("tune run " + quote(orElse(text(r.Config, "table"), r.Description.Kernel)))
 	flag := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " --%s %s", name, quote(value))
 		}
 	}
-	flag("backend", text(extra, "backend"))
-	if text(extra, "backend") != "replay" {
+	flag("backend", text(r.Config, "backend"))
+	if text(r.Config, "backend") != "replay" {
 		for _, s := range r.Description.Shapes {
 			flag("shape", s)
 		}
 	}
-	if im := text(extra, "implementations"); im != "" {
-		for _, name := range strings.Split(im, ",") {
-			flag("implementation", name)
-		}
+	implementations, _ := r.Config["implementations"].([]any)
+	for _, name := range implementations {
+		flag("implementation", fmt.Sprint(name))
 	}
 	flag("strategy", r.Strategy)
 	flag("seed", fmt.Sprint(r.Seed))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // A Difference is what two candidates differ in.
@@ -161,15 +162,19 @@ func (d *Difference) comparable(a, b Subject, ea, eb *Evidence) error {
 // began; "" when it was not noted.
 func definitionHash(s Subject) (string, error) {
 	var c struct {
-		Extra map[string]string `json:"extra"`
+		Hash string `json:"hash"`
 	}
 	if len(s.Campaign.Started.Config) == 0 {
 		return "", nil
 	}
-	if err := json.Unmarshal(s.Campaign.Started.Config, &c); err != nil {
+	config, err := record.Config(s.Campaign.Started.Config)
+	if err == nil {
+		err = json.Unmarshal(config, &c)
+	}
+	if err != nil {
 		return "", fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", s.Campaign.ID, err)
 	}
-	return c.Extra["hash"], nil
+	return c.Hash, nil
 }
 
 // times sets the measurements side by side: those of the finals that both were

@@ -694,13 +694,26 @@ func (r *Campaign) configuration() block {
 		limits = append(limits, k+" "+v)
 	}
 	f = append(f, [2]string{"budget", orElse(strings.Join(limits, ", "), "none")})
-	extra, _ := r.Config["extra"].(map[string]any)
-	for _, k := range sortedKeys(extra) {
-		name := k
-		if k == "hash" {
-			name = "definition (SHA-256)"
+	for _, k := range []string{"backend", "table", "definitions", "implementations", "limits", "hash", "sweep"} {
+		v, ok := r.Config[k]
+		if !ok {
+			continue
 		}
-		f = append(f, [2]string{name, fmt.Sprint(extra[k])})
+		text := fmt.Sprint(v)
+		switch v := v.(type) {
+		case []any:
+			text = strings.Trim(text, "[]")
+		case map[string]any:
+			var parts []string
+			for _, name := range sortedKeys(v) {
+				parts = append(parts, fmt.Sprintf("%s %v", name, v[name]))
+			}
+			text = strings.Join(parts, ", ")
+		}
+		if k == "hash" {
+			k = "definition (SHA-256)"
+		}
+		f = append(f, [2]string{k, text})
 	}
 	return f
 }

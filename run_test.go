@@ -1,4 +1,4 @@
-package main
+package evotune
 
 import (
 	"runtime"
@@ -13,12 +13,12 @@ func TestWorkers(t *testing.T) {
 		backend       string
 		want          int
 	}{
-		{0, 0, backendCPU, min(cores, 8)},
-		{0, 1, backendCPU, 1},
-		{3, 0, backendCPU, 3},
-		{9, 4, backendCPU, 4},
-		{0, 32, backendCUDA, 32},
-		{2, 32, backendCUDA, 2},
+		{0, 0, CPU, min(cores, 8)},
+		{0, 1, CPU, 1},
+		{3, 0, CPU, 3},
+		{9, 4, CPU, 4},
+		{0, 32, CUDA, 32},
+		{2, 32, CUDA, 2},
 	} {
 		if got := workersFor(c.asked, c.window, c.backend); got != c.want {
 			t.Errorf("%d asked for, window %d on %s: %d workers, want %d", c.asked, c.window, c.backend, got, c.want)

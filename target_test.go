@@ -1,4 +1,4 @@
-package main
+package evotune
 
 import (
 	"slices"
@@ -19,7 +19,7 @@ func TestChooseImplementations(t *testing.T) {
 		{"third first", "first third", ""},
 		{"gpu", "", `no implementation "gpu" for the cpu backend: it has first, second, third`},
 	} {
-		x := &target{definition: d, backend: "cpu", implementations: strings.Fields(c.asked)}
+		x := &Target{definition: d, Job: Job{Backend: CPU, Implementations: strings.Fields(c.asked)}}
 		err := x.choose()
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
