@@ -86,8 +86,10 @@ type FieldError struct {
 	Err   error // goes on after the name of the field
 }
 
-func (e *FieldError) Error() string        { return e.Field + " " + e.Err.Error() }
-func (e *FieldError) Unwrap() error        { return e.Err }
+func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Is says that it is an ErrInput.
 func (e *FieldError) Is(target error) bool { return target == ErrInput }
 
 func badField(field, format string, args ...any) error {

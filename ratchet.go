@@ -47,6 +47,7 @@ type RatchetEntry struct {
 	Rounds []float64 `json:"rounds"`
 }
 
+// A RatchetDevice is a device, as in [evaluator.Device].
 type RatchetDevice struct {
 	Name        string `json:"name"`
 	Fingerprint string `json:"fingerprint"`
@@ -71,6 +72,7 @@ func (e *RatchetEntry) same(o RatchetEntry) bool {
 // A RatchetState says how an entry fared.
 type RatchetState string
 
+// The states of an entry.
 const (
 	RatchetOK      RatchetState = "ok"      // no slower than allowed, or not by more than noise
 	RatchetFaster  RatchetState = "faster"  // by more than the threshold and more than noise

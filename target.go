@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -102,6 +104,12 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{Job: job, machine: m}
+	if len(m.Definitions) > 0 { // which may be there because these are no more, or on another machine
+		job.Definitions = slices.DeleteFunc(slices.Clone(job.Definitions), func(dir string) bool {
+			_, err := os.Stat(dir)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+	}
 	t.Job.Definitions = slices.Concat(job.Definitions, m.Definitions)
 	if err := t.load(); err != nil {
 		return nil, badInput(err)

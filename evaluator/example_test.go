@@ -40,8 +40,8 @@ func (l *simulator) Describe() evaluator.Description {
 
 func (l *simulator) Build(_ context.Context, src kernels.Rendered) (evaluator.Artifact, evaluator.BuildReport, error) {
 	var p program
-	if _, err := fmt.Sscanf(src.Source, "width %d forget %d", &p.width, &p.forgotten); err != nil {
-		return evaluator.Artifact{}, evaluator.BuildReport{Refused: err.Error()}, nil
+	if n, _ := fmt.Sscanf(src.Source, "width %d forget %d", &p.width, &p.forgotten); n < 2 {
+		return evaluator.Artifact{}, evaluator.BuildReport{Refused: "not a program of the simulator"}, nil
 	}
 	return evaluator.Artifact{Hash: src.Hash, Key: src.Hash, Source: src, Threads: 1, Handle: p}, evaluator.BuildReport{}, nil
 }
