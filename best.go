@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/library"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/library"
 )
 
 // A Question asks for the best stored candidates of a kernel. Empty fields leave it

@@ -38,9 +38,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/evotune/evotune/campaign"
-	"github.com/evotune/evotune/library"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

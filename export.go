@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/library"
-	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 

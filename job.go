@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/store"
 )
 

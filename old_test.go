@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

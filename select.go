@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/library"
+	"github.com/evotune/evotune/internal/library"
 	"github.com/evotune/evotune/store"
 )
 

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )

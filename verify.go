@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

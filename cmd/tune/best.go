@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 )
 
 // The formats of answers, besides formatTable and formatJSON.

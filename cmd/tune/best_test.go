@@ -18,8 +18,8 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/server"
 )
 
 func (a *app) compareCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/library"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/server"
 )
 
 func (a *app) exportCommand() *cobra.Command {

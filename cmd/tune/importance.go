@@ -14,8 +14,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
-	"github.com/evotune/evotune/importance"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/importance"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 )
 
 // percent is a flag: a share such as 3% or 0.03.

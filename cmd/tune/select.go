@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 )
 
 // tableRows is how many candidates a table of `tune query` has unless it is told.

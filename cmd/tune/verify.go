@@ -12,7 +12,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/store"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
 )
 
 // winnerOf makes a winner of a built-in kernel.

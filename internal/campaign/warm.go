@@ -9,8 +9,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/library"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/library"
 	"github.com/evotune/evotune/store"
 )
 

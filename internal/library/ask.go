@@ -14,8 +14,8 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/report"
 )
 
 // evolved is a report of n proposals, of which those of the given verdict have a

@@ -16,7 +16,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

@@ -22,8 +22,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
 	"github.com/evotune/evotune/store"
 )
 

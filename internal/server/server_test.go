@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 

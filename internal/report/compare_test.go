@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
 )
 
 // hopper are the limits of the device that the winners of these tests were tuned on.

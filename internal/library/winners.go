@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
 )
 
 // A Winner is a stored candidate that may leave.

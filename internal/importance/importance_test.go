@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/importance"
+	"github.com/evotune/evotune/internal/importance"
 )
 
 func ordinal(name string, n int) genome.Gene {
