@@ -2,6 +2,26 @@
 // implementations, proves every candidate, measures it, and keeps all of it in a
 // store. It is what the command tune calls, and what other programs call.
 //
+// This program tunes softmax for 20 seconds and prints the best:
+//
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"time"
+//
+//		"github.com/evotune/evotune"
+//	)
+//
+//	func main() {
+//		job := evotune.Job{Kernel: "softmax", Budget: evotune.Budget{Time: 20 * time.Second}}
+//		done, err := new(evotune.Machine).Run(context.Background(), nil, job, evotune.Options{})
+//		fmt.Println(done.Best, err)
+//	}
+//
+// With an open [store.Store] in place of nil, all that was found is kept.
+//
 // # The model
 //
 // A [Machine] says how candidates are compiled, run and measured here; its zero value

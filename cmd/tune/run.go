@@ -193,7 +193,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	case out == nil && err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted before the campaign began")}
 	case out == nil:
-		return storeError(err)
+		return err
 	case err != nil:
 		return fmt.Errorf("%w: what was evaluated is in %s; `tune resume %s` goes on", err, s.Path(), sum.Campaign)
 	case !sum.Complete:

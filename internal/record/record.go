@@ -11,8 +11,8 @@ import (
 
 // Config returns a campaign's configuration in the form of today.
 //
-// Campaigns of evotune before version 1 recorded a map of strings, "extra", for what
-// opens the same evaluator again. It becomes the fields "backend", "definitions",
+// Campaigns once recorded a map of strings, "extra", for what opens the same evaluator
+// again. It becomes the fields "backend", "definitions",
 // "table", "implementations", "limits", "hash" and "sweep". A configuration that has
 // no such map is returned as it is.
 func Config(config json.RawMessage) (json.RawMessage, error) {
