@@ -1,24 +1,19 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/library"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/server"
 )
 
 // The formats of answers, besides formatTable and formatJSON.
@@ -54,16 +49,9 @@ type answerView struct {
 	KernelChanged bool    `json:"kernel_changed"`
 }
 
-// bestOptions are the flags of `tune best`.
-type bestOptions struct {
-	top                              int
-	shapes                           []string
-	device, dtype, objective, format string
-	proven                           bool
-}
-
 func (a *app) bestCommand() *cobra.Command {
-	var o bestOptions
+	var q evotune.Question
+	var objective, text string
 	cmd := &cobra.Command{
 		Use:   "best KERNEL",
 		Short: "Answer with the best candidates of a kernel, or the nearest there are",
@@ -86,24 +74,27 @@ docs/ask.md has the rule in full, and the keys of the formats.
 		Example: "  tune best sgemm\n  tune best attention --device H200 --shape B=2,H=8,S=1024,D=64 --top 3\n  tune best softmax --device auto --dtype f16 --format toml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := a.format(o.format, formatTable, formatJSON, formatTOML, formatCSV)
+			format, err := a.format(text, formatTable, formatJSON, formatTOML, formatCSV)
 			if err != nil {
 				return err
 			}
-			if o.top < 1 {
-				return badInputf("--top is %d: ask for one at least", o.top)
+			if q.Limit < 1 {
+				return badInputf("--top is %d: ask for one at least", q.Limit)
 			}
-			if cmd.Flags().Changed("device") && o.device == "" {
+			if cmd.Flags().Changed("device") && q.Device == "" {
 				return badInputf("--device is empty: name one, or leave it out for any")
 			}
-			// The kernel's definition is read while the store is opened and its devices
-			// are looked at: either takes as long.
-			question := sync.OnceValues(func() (library.Question, error) { return a.question(args[0], o) })
-			go question() //nolint:errcheck // asked again below
+			if err := checkObjective(objective, args[0]); err != nil {
+				return err
+			}
+			q.Kernel = args[0]
 			return a.withReader(cmd, func(r server.Reader) error {
-				answers, err := a.best(cmd.Context(), r, args[0], o, question)
+				answers, err := a.machine().Best(cmd.Context(), r, q)
+				if errors.Is(err, evotune.ErrNoCandidate) {
+					err = fmt.Errorf("%w: see `tune list`", err)
+				}
 				if err != nil {
-					return err
+					return storeError(err)
 				}
 				views := make([]answerView, len(answers))
 				for i, n := range answers {
@@ -115,158 +106,25 @@ docs/ask.md has the rule in full, and the keys of the formats.
 			})
 		},
 	}
-	cmd.Flags().IntVar(&o.top, "top", 1, "how many")
-	cmd.Flags().StringVar(&o.device, "device", "", "for this `DEVICE`: a name or a part of it, the beginning of a fingerprint, a UUID, or auto for this machine (default: any)")
-	cmd.Flags().StringArrayVar(&o.shapes, "shape", nil, "for this `SHAPE`: dimensions (B=2,H=8,...) or a name; repeated, names tuned for together (default: any)")
-	cmd.Flags().StringVar(&o.dtype, "dtype", "", "for problems with buffers of this `TYPE`, such as f16 (default: any)")
-	cmd.Flags().StringVar(&o.objective, "objective", "time", "what is best: time or energy")
-	cmd.Flags().StringVar(&o.format, "format", formatTable, "table, json, toml or csv")
-	cmd.Flags().BoolVar(&o.proven, "proven", false, "only winners of finals")
+	cmd.Flags().IntVar(&q.Limit, "top", 1, "how many")
+	cmd.Flags().StringVar(&q.Device, "device", "", "for this `DEVICE`: a name or a part of it, the beginning of a fingerprint, a UUID, or auto for this machine (default: any)")
+	cmd.Flags().StringArrayVar(&q.Shapes, "shape", nil, "for this `SHAPE`: dimensions (B=2,H=8,...) or a name; repeated, names tuned for together (default: any)")
+	cmd.Flags().StringVar((*string)(&q.DType), "dtype", "", "for problems with buffers of this `TYPE`, such as f16 (default: any)")
+	cmd.Flags().StringVar(&objective, "objective", "time", "what is best: time or energy")
+	cmd.Flags().StringVar(&text, "format", formatTable, "table, json, toml or csv")
+	cmd.Flags().BoolVar(&q.Proven, "proven", false, "only winners of finals")
 	return cmd
 }
 
-// best asks the store.
-func (a *app) best(ctx context.Context, r server.Reader, kernel string, o bestOptions, question func() (library.Question, error)) ([]library.Answer, error) {
-	devices, unknown := a.wanted(ctx, r, kernel, o.device)
-	q, err := question()
-	if err != nil {
-		return nil, err
+// checkObjective refuses what is not known or not measured.
+func checkObjective(objective, kernel string) error {
+	switch objective {
+	case "time":
+		return nil
+	case "energy":
+		return &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", kernel)}
 	}
-	if o.objective == "energy" {
-		return nil, &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", kernel)}
-	}
-	if unknown != nil {
-		return nil, unknown
-	}
-	var answers []library.Answer
-	for _, d := range devices {
-		q.Device = d
-		if answers, err = library.Ask(r, q); !errors.Is(err, library.ErrNoCandidate) {
-			break
-		}
-	}
-	switch {
-	case errors.Is(err, library.ErrNoCandidate):
-		return nil, &exitError{exitNoCandidate, fmt.Errorf("%w: see `tune list`", err)}
-	case errors.Is(err, library.ErrQuestion):
-		return nil, badInput(err)
-	}
-	return answers, storeError(err)
-}
-
-// question makes a question of the flags, without the device.
-func (a *app) question(kernel string, o bestOptions) (library.Question, error) {
-	q := library.Question{Kernel: kernel, DType: kernels.DType(o.dtype), Proven: o.proven, Limit: o.top}
-	if o.objective != "time" && o.objective != "energy" {
-		return q, badInputf("unknown objective %q: there are time and energy", o.objective)
-	}
-	if o.dtype != "" && !slices.Contains(kernels.DTypes(), q.DType) {
-		var known []string
-		for _, t := range kernels.DTypes() {
-			known = append(known, string(t))
-		}
-		return q, badInputf("unknown dtype %q: there are %s", o.dtype, strings.Join(known, ", "))
-	}
-	if o.dtype == "" && len(o.shapes) == 0 {
-		return q, nil
-	}
-	definition, err := a.definition(kernel)
-	unknown := errors.Is(err, kernels.ErrUnknownKernel)
-	if err != nil && !unknown {
-		return q, badInput(err)
-	}
-	q.Definition = definition
-	if unknown && o.dtype != "" {
-		return q, badInputf("--dtype needs the definition of the kernel: %w", err)
-	}
-	for _, s := range o.shapes {
-		switch {
-		case s == "":
-			return q, badInputf("--shape is empty: give dimensions (NAME=N,...) or the name of a shape")
-		case !strings.Contains(s, "="):
-			q.Shapes = append(q.Shapes, s)
-		case len(o.shapes) > 1:
-			return q, badInputf("--shape %s: a shape by its dimensions stands alone; several are given by their names", s)
-		case unknown:
-			return q, badInputf("--shape %s: dimensions need the definition of the kernel; the name of a shape does not: %w", s, err)
-		default:
-			if q.Dims, err = library.ParseShape(definition, s); err != nil {
-				return q, badInput(err)
-			}
-		}
-	}
-	if len(q.Shapes) == 1 {
-		q.Shape, q.Shapes = q.Shapes[0], nil
-	}
-	return q, nil
-}
-
-// definition finds a kernel. A built-in one is read alone, where no folder of the
-// user's could hold another of its name.
-func (a *app) definition(kernel string) (*kernels.Definition, error) {
-	dirs := a.list("kernels")
-	if len(dirs) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
-		if sub, err := fs.Sub(kernels.Builtin(), kernel); err == nil {
-			if _, err := fs.Stat(sub, "kernel.toml"); err == nil {
-				return kernels.Load(sub, ".")
-			}
-		}
-	}
-	catalogue, err := kernels.Open(dirs...)
-	if err != nil {
-		return nil, err
-	}
-	return catalogue.Get(kernel)
-}
-
-// wanted lists the devices that a person may mean, in the order in which they
-// are asked for; one nil stands for any.
-func (a *app) wanted(ctx context.Context, r server.Reader, kernel, text string) ([]*evaluator.Device, error) {
-	switch text {
-	case "":
-		return []*evaluator.Device{nil}, nil
-	case backendAuto:
-		return a.devices(ctx)
-	}
-	known, err := library.Devices(r, strings.HasPrefix(text, "GPU-") || strings.HasPrefix(text, "MIG-"))
-	if err != nil {
-		return nil, storeError(err)
-	}
-	d, err := library.FindDevice(known, text)
-	if err == nil {
-		return []*evaluator.Device{&d}, nil
-	}
-	// This machine may have what the store has never seen.
-	here, hereErr := a.devices(ctx)
-	if hereErr == nil {
-		mine := make([]evaluator.Device, len(here))
-		for i, d := range here {
-			mine[i] = *d
-		}
-		if d, hereErr = library.FindDevice(mine, text); hereErr == nil {
-			return []*evaluator.Device{&d}, nil
-		}
-	}
-	if campaigns, listErr := r.Campaigns(); listErr == nil && len(campaigns) == 0 {
-		return nil, &exitError{exitNoCandidate, fmt.Errorf("%w of %q: no campaign has tuned it: see `tune list`", library.ErrNoCandidate, kernel)}
-	}
-	return nil, badInput(err)
-}
-
-// devices lists those of this machine: its GPU, if it can be used, and its CPU.
-func (a *app) devices(ctx context.Context) ([]*evaluator.Device, error) {
-	var out []*evaluator.Device
-	if b, err := a.cudaBackend(); err == nil {
-		if d, err := b.Device(ctx); err == nil {
-			out = append(out, &d)
-		}
-	}
-	b, err := a.cpuBackend()
-	if err != nil {
-		return nil, badInput(err)
-	}
-	d := b.Device()
-	return append(out, &d), nil
+	return badInputf("unknown objective %q: there are time and energy", objective)
 }
 
 func (a *app) printAnswers(views []answerView, format string) error {

@@ -16,9 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/server"
 	"github.com/evotune/evotune/store"
 )
 
@@ -44,7 +45,7 @@ func manyCandidates(t testing.TB, campaigns, each int) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		on := definition.On(backendCUDA)
+		on := definition.On(evotune.CUDA)
 		shapes := on.Problem.ShapesFor(kernels.Tune)
 		shape := shapes[n/3%len(shapes)]
 		space, err := on.Space(on.Implementations, []kernels.Shape{shape}, nil)
@@ -52,10 +53,10 @@ func manyCandidates(t testing.TB, campaigns, each int) string {
 			t.Fatal(err)
 		}
 		device := evaluator.Device{
-			Name: []string{"NVIDIA H200", "NVIDIA H100", "NVIDIA A100", "NVIDIA L4"}[n%4], Kind: backendCUDA, Fingerprint: fmt.Sprintf("%016x", n%4),
+			Name: []string{"NVIDIA H200", "NVIDIA H100", "NVIDIA A100", "NVIDIA L4"}[n%4], Kind: evotune.CUDA, Fingerprint: fmt.Sprintf("%016x", n%4),
 			Facts: map[string]string{"capability": []string{"9.0", "9.0", "8.0", "8.9"}[n%4], "uuid": fmt.Sprintf("GPU-%d", n%8)},
 		}
-		about := evaluator.Description{Backend: backendCUDA, Device: device, Kernel: name, Shapes: []string{shape.Name}}
+		about := evaluator.Description{Backend: evotune.CUDA, Device: device, Kernel: name, Shapes: []string{shape.Name}}
 		for _, im := range on.Implementations {
 			about.Implementations = append(about.Implementations, im.Name)
 		}
@@ -68,7 +69,7 @@ func manyCandidates(t testing.TB, campaigns, each int) string {
 			t.Fatal(err)
 		}
 		events := []store.Event{{Kind: store.KindStarted, Started: &store.Started{
-			Kernel: name, Shapes: []string{shape.Name}, Backend: backendCUDA, Device: device.Fingerprint, Name: device.Name,
+			Kernel: name, Shapes: []string{shape.Name}, Backend: evotune.CUDA, Device: device.Fingerprint, Name: device.Name,
 			Strategy: "evolution", Seed: int64(n), Config: config, Description: description,
 		}}}
 		var winner string

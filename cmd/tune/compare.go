@@ -8,9 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/server"
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -30,7 +31,7 @@ differ there is no such comparison, and what stands in its way is said.
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReader(cmd, func(r server.Reader) error {
-				var of [2]report.Subject
+				var of [2]evotune.Subject
 				for i, id := range args {
 					s, err := a.subject(r, id)
 					if err != nil {

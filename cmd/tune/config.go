@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/evotune/evotune/library"
+	"github.com/evotune/evotune/internal/library"
 )
 
 // A setting is a key of the configuration. It can be given as the flag --key,

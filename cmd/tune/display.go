@@ -14,8 +14,8 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/campaign"
 )
 
 // A printer renders the events of a campaign. stage may be called at any time

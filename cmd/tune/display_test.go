@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evotune/evotune/campaign"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/campaign"
 )
 
 // TestPauseIsSaid: lines, the terminal and JSON tell of a pause, of its end, and of

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/docs"
 )
@@ -139,7 +140,7 @@ func checkTune(c docs.Command, args []string, ci map[string]bool) error {
 	if c.GPU {
 		return nil
 	}
-	if backend := cmd.Flag("backend"); backend != nil && backend.Value.String() == backendCUDA || slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, "cuda-") }) {
+	if backend := cmd.Flag("backend"); backend != nil && backend.Value.String() == evotune.CUDA || slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, "cuda-") }) {
 		return fmt.Errorf("put %s before the block", docs.GPUMarker)
 	}
 	if !ci[cmd.CommandPath()] {

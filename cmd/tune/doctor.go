@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"github.com/evotune/evotune/evaluator"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -22,7 +19,7 @@ a GPU where one can be used.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tools := a.tools(cmd.Context())
+			tools := a.machine().Doctor(cmd.Context(), a.v.GetString("backend"))
 			missing := 0
 			for _, t := range tools {
 				if t.Missing != "" {
@@ -55,26 +52,4 @@ a GPU where one can be used.
 	addSettings(cmd.Flags(), backendSettings)
 	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(runSettings), func(s setting) bool { return s.key != "backend" }))
 	return cmd
-}
-
-// tools asks the chosen backend for its tools; "auto" asks the CPU's, and the
-// GPU's where there is one.
-func (a *app) tools(ctx context.Context) []evaluator.Tool {
-	names := []string{a.v.GetString("backend")}
-	if names[0] == backendAuto {
-		names[0] = backendCPU
-		if a.gpu() == nil {
-			names = append(names, backendCUDA)
-		}
-	}
-	var tools []evaluator.Tool
-	for _, name := range names {
-		b, err := a.backend(name)
-		if err != nil {
-			tools = append(tools, evaluator.Tool{Name: name, Missing: err.Error()})
-			continue
-		}
-		tools = append(tools, b.Doctor(ctx)...)
-	}
-	return tools
 }

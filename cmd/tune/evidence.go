@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -9,11 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/build"
-	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
-	"github.com/evotune/evotune/store"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/server"
 )
 
 func (a *app) evidenceCommand() *cobra.Command {
@@ -66,19 +64,16 @@ func addFolderFlags(cmd *cobra.Command, out *string, force *bool) {
 }
 
 // putFolder puts a folder in place, whole.
-func putFolder(dir string, files report.Files, force bool) error {
-	err := report.Write(dir, files, force)
-	if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {
-		return badInput(err)
-	}
-	if err != nil {
+func putFolder(dir string, files evotune.Files, force bool) error {
+	err := evotune.WriteFolder(dir, files, force)
+	if err != nil && !errors.Is(err, evotune.ErrInput) {
 		return fmt.Errorf("%s was not written: %w", dir, err)
 	}
-	return nil
+	return err
 }
 
 // writeFolder puts a folder in place and says what is in it.
-func (a *app) writeFolder(dir string, files report.Files, force bool, of string, notRun []string) error {
+func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string, notRun []string) error {
 	if err := putFolder(dir, files, force); err != nil {
 		return err
 	}
@@ -102,89 +97,8 @@ func (a *app) writeFolder(dir string, files report.Files, force bool, of string,
 }
 
 // subject gathers what the store holds of a candidate, and its source.
-func (a *app) subject(r server.Reader, id string) (report.Subject, error) {
-	c, err := r.Candidate(id)
-	if err != nil {
-		return report.Subject{}, storeError(err)
-	}
-	of, err := r.Campaign(c.Campaign)
-	if err != nil {
-		return report.Subject{}, storeError(err)
-	}
-	return a.subjectOf(r, c, of, a.rebuild(c, of))
-}
-
-// subjectOf is subject for a candidate that was found, with a source that was
-// rendered.
-func (a *app) subjectOf(r server.Reader, c store.Candidate, of store.Campaign, src report.Source) (report.Subject, error) {
-	n, err := r.Lineage(c.ID)
-	if err != nil {
-		return report.Subject{}, storeError(err)
-	}
-	s := report.Subject{
-		Candidate: c, Campaign: of, Lineage: n, Source: src,
-		By: build.This().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now(),
-	}
-	s.Finals = c.Finals
-	return s, nil
-}
-
-// rebuild renders a candidate again from the kernel as it is now.
-func (a *app) rebuild(c store.Candidate, of store.Campaign) report.Source {
-	src, _, _ := a.renderAgain(c, of)
-	return src
-}
-
-// renderAgain is rebuild, with what was rendered and the limits of the device. They
-// are those of the stored candidate only if the source says that it was rebuilt.
-func (a *app) renderAgain(c store.Candidate, of store.Campaign) (report.Source, kernels.Rendered, map[string]any) {
-	none := func(recorded, format string, args ...any) (report.Source, kernels.Rendered, map[string]any) {
-		return report.LeftOut(recorded, format, args...), kernels.Rendered{}, nil
-	}
-	var recorded struct {
-		Source string `json:"source"`
-	}
-	if c.Told != nil {
-		if err := json.Unmarshal(c.Told.Detail, &recorded); err != nil {
-			return none("", "the result cannot be read: %v", err)
-		}
-	}
-	if recorded.Source == "" {
-		return none("", "no source was recorded with the result")
-	}
-	// A kernel that has changed may still render this candidate as it was.
-	cfg, t, err := a.recordedCampaign(of)
-	if t.definition == nil {
-		if err == nil {
-			err = errors.New("a recorded table has no sources")
-		}
-		return none(recorded.Source, "%s", oneLine(err.Error()))
-	}
-	space, err := t.space()
-	if err != nil {
-		return none(recorded.Source, "the kernel as it is now has no such space: %s", oneLine(err.Error()))
-	}
-	g, err := space.Parse(c.Asked.Genome)
-	if err != nil {
-		return none(recorded.Source, "it is no genome of the kernel as it is now: %s", oneLine(err.Error()))
-	}
-	im := t.definition.Implementation(g, t.chosen)
-	if im == nil {
-		return none(recorded.Source, "the kernel as it is now has no implementation for it")
-	}
-	rendered, err := im.Render(g)
-	if err != nil {
-		return none(recorded.Source, "the kernel as it is now does not render: %s", oneLine(err.Error()))
-	}
-	src := report.NewSource(rendered, recorded.Source, cfg.Extra["hash"])
-	var shapes []kernels.Shape
-	for _, name := range c.Shapes {
-		if s, err := im.Problem().Shape(name); err == nil {
-			shapes = append(shapes, s)
-		}
-	}
-	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
-		return none(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
-	}
-	return src, rendered, t.limits
+func (a *app) subject(r server.Reader, id string) (evotune.Subject, error) {
+	s, err := a.machine().Subject(r, id)
+	s.By, s.Store, s.Made = build.This().String(), filepath.Base(a.v.GetString("store")), time.Now()
+	return s, storeError(err)
 }

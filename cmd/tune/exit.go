@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/evotune/evotune"
 )
 
 // Exit statuses. They are printed by every command's help.
@@ -76,3 +78,16 @@ func badInput(err error) error {
 }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
+
+// statusOf is the exit status of an error that has none of its own.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, evotune.ErrInput):
+		return exitBadInput
+	case errors.Is(err, evotune.ErrNoCandidate), errors.Is(err, evotune.ErrUnproven):
+		return exitNoCandidate
+	case errors.Is(err, evotune.ErrDisturbed):
+		return exitDisturbed
+	}
+	return exitFailure
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -25,7 +26,7 @@ func addProven(t testing.TB, path, kernel string, seed int64, fitness float64, c
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := definition.On(backendCPU)
+	on := definition.On(evotune.CPU)
 	shape := on.Problem.ShapesFor(kernels.Tune)[0]
 	space, err := on.Space(on.Implementations, []kernels.Shape{shape}, nil)
 	if err != nil {
@@ -55,9 +56,9 @@ func addProven(t testing.TB, path, kernel string, seed int64, fitness float64, c
 	finals := map[string]any{"entries": []map[string]any{{"genome": g.Map(), "verdict": "correct", "fitness": fitness, "timings": timings}}, "winner": 0}
 	events := []store.Event{
 		{Kind: store.KindStarted, Started: &store.Started{
-			Kernel: kernel, Shapes: []string{shape.Name}, Backend: backendCPU, Device: "c0ffee", Name: "a processor", Strategy: "evolution", Seed: seed,
-			Config:      encode(map[string]any{"kernel": kernel, "shapes": []string{shape.Name}, "extra": map[string]string{"kernel": kernel, "backend": backendCPU, "hash": definition.Hash}}),
-			Description: encode(evaluator.Description{Backend: backendCPU, Kernel: kernel, Shapes: []string{shape.Name}, Compiler: strings.Join(compiler, ""), Device: evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "c0ffee"}}),
+			Kernel: kernel, Shapes: []string{shape.Name}, Backend: evotune.CPU, Device: "c0ffee", Name: "a processor", Strategy: "evolution", Seed: seed,
+			Config:      encode(map[string]any{"kernel": kernel, "shapes": []string{shape.Name}, "extra": map[string]string{"kernel": kernel, "backend": evotune.CPU, "hash": definition.Hash}}),
+			Description: encode(evaluator.Description{Backend: evotune.CPU, Kernel: kernel, Shapes: []string{shape.Name}, Compiler: strings.Join(compiler, ""), Device: evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "c0ffee"}}),
 		}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Candidate: id, Genome: g.String(), Operator: "seed"}},
 		{Kind: store.KindTold, Told: &store.Told{Candidate: id, Verdict: "correct", Fitness: fitness, MedianNS: 100, BaselineNS: 200, Detail: encode(result)}},

@@ -14,8 +14,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
-	"github.com/evotune/evotune/importance"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/importance"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 
@@ -138,13 +138,13 @@ func (a *app) campaignImportance(r server.Reader, id string, o importance.Option
 	if !ok {
 		return importanceView{}, badInputf("another process holds %s: ask when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"))
 	}
-	_, t, err := a.recordedCampaign(c)
+	t, err := a.machine().Recorded(c)
 	if err != nil {
-		return importanceView{}, badInput(err)
+		return importanceView{}, err
 	}
-	space, err := t.space()
+	space, err := t.Space()
 	if err != nil {
-		return importanceView{}, badInput(err)
+		return importanceView{}, err
 	}
 	v := importanceView{Campaign: c.ID, Kernel: c.Started.Kernel, Shapes: c.Started.Shapes, Device: c.Started.Name}
 	var asked []*store.Asked

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -99,157 +98,44 @@ type judging struct {
 
 // A judgment is what was found, as --json prints it.
 type judgment struct {
-	File    string   `json:"file"`
-	Kernel  string   `json:"kernel"`
-	Entry   string   `json:"entry"`
-	Flags   []string `json:"flags"`
-	Threads int      `json:"threads"`
-	Against string   `json:"against,omitempty"`
-	// Verdict is that of the finals where these were reached, and else the result's.
-	Verdict evaluator.Verdict `json:"verdict"`
-	Stage   evaluator.Stage   `json:"stage"`
-	Reason  string            `json:"reason,omitempty"`
-	Status  int               `json:"status"`
-	// The figures are those of the finals: geometric means over the shapes.
-	MedianNS    float64               `json:"median_ns,omitempty"`
-	BaselineNS  float64               `json:"baseline_ns,omitempty"`
-	Speedup     float64               `json:"speedup,omitempty"`
-	Significant bool                  `json:"significant"`
-	Description evaluator.Description `json:"description"`
-	Result      evaluator.Result      `json:"result"`
-	Finals      *evaluator.Finals     `json:"finals,omitempty"`
-
-	im        *kernels.Implementation
-	sanitized string // the shape for the sanitizers
-}
-
-// judgeTarget reads the files and makes of them what a campaign would tune.
-func (a *app) judgeTarget(j judging) (t target, im *kernels.Implementation, err error) {
-	t = a.target(j.kernel)
-	t.implementations = nil
-	switch ext := filepath.Ext(j.file.Path); {
-	case j.kernel == "":
-		return t, nil, errors.New("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
-	case ext == ".c":
-		t.backend = backendCPU
-	case ext == ".cu":
-		t.backend = backendCUDA
-	default:
-		return t, nil, fmt.Errorf("%s: a kernel is a .c file, for the CPU, or a .cu file, for a GPU", j.file.Path)
-	}
-	if j.against != "" && filepath.Ext(j.against) != filepath.Ext(j.file.Path) {
-		return t, nil, fmt.Errorf("--against %s: it must be a %s file as %s is", j.against, filepath.Ext(j.file.Path), j.file.Path)
-	}
-	if err := t.resolve(); err != nil {
-		return t, nil, err
-	}
-	var baseline *kernels.Implementation
-	if j.against != "" {
-		other := j.file
-		other.Path, other.Default = j.against, true
-		if baseline, err = t.definition.FromFile(t.backend, other, nil); err != nil {
-			return t, nil, err
-		}
-	}
-	if im, err = t.definition.FromFile(t.backend, j.file, baseline); err != nil {
-		return t, nil, err
-	}
-	t.definition, t.chosen = im.Definition(), []*kernels.Implementation{im}
-	b, err := a.backend(t.backend)
-	if err != nil {
-		return t, nil, err
-	}
-	t.limits = b.Limits()
-	shapes, err := t.tuned()
-	if err != nil {
-		return t, nil, err
-	}
-	for _, s := range shapes {
-		for _, each := range []*kernels.Implementation{im, baseline} {
-			if each == nil {
-				continue
-			}
-			if err := each.Supports(genome.Genome{}, s, t.limits); err != nil {
-				return t, nil, fmt.Errorf("%s: %w", each.Template, err)
-			}
-		}
-	}
-	return t, im, nil
+	evotune.Judgment
+	Status int `json:"status"`
 }
 
 func (a *app) judge(ctx context.Context, j judging) error {
-	t, im, err := a.judgeTarget(j)
-	if err != nil {
-		return badInput(err)
+	if j.kernel == "" {
+		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
 	}
-	shapes, err := t.tuned()
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed")}, j.file, j.against)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
 	if !a.v.GetBool("json") {
-		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.definition.Name)
+		a.preparing(t)
 	}
-	p, err := a.open(ctx, t, a.v.GetInt64("seed"))
-	if err != nil {
-		if j.against != "" && errors.Is(err, evaluator.ErrBaseline) {
-			return badInputf("--against %s: %w", j.against, err)
+	found, err := t.Judge(ctx, func() {
+		if !a.v.GetBool("json") {
+			fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 		}
-		return err
-	}
-	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
-	g, err := p.Space.FromMap(map[string]any{kernels.FileGene: im.Template})
+	})
 	if err != nil {
 		return err
 	}
-	src, err := im.Render(g)
-	if err != nil {
-		return err
-	}
-	found := judgment{
-		File: j.file.Path, Kernel: t.definition.Name, Entry: im.Entry, Flags: append([]string{}, src.Flags...), Threads: src.Threads,
-		Against: j.against, Description: p.Evaluator.Describe(), im: im, sanitized: t.sanitized(shapes).Name,
-	}
-	if !a.v.GetBool("json") {
-		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
-	}
-	if found.Result, err = p.Evaluator.Evaluate(ctx, g, 0); err != nil {
-		return err
-	}
-	r := found.Result
-	found.Verdict, found.Stage, found.Reason = r.Verdict, r.Stage, r.Reason
-	disturbed := r.Disturbed
-	if r.Verdict == evaluator.Correct {
-		f, err := p.Evaluator.Finals(ctx, []genome.Genome{g})
-		if err != nil {
-			return err
-		}
-		found.Finals = &f
-		e := f.Entries[0]
-		found.Verdict, found.Reason = e.Verdict, e.Reason
-		switch {
-		case f.VsBaseline != nil:
-			found.MedianNS, found.BaselineNS = evaluator.MedianTimes(e.Timings)
-			found.Speedup, found.Significant = 1/e.Fitness, f.VsBaseline.Significant
-		case e.Verdict == evaluator.Correct:
-			return errors.New("the finals gave no time")
-		case e.Verdict == evaluator.Infrastructure:
-			disturbed = e.Reason
-		}
-	}
-	if found.Status = judgeStatus[found.Verdict]; disturbed != "" {
-		found.Status = exitDisturbed
+	status := judgeStatus[found.Verdict]
+	if found.Disturbed != "" {
+		status = exitDisturbed
 	}
 	if a.v.GetBool("json") {
-		if err := a.printJSON(found); err != nil {
+		if err := a.printJSON(judgment{found, status}); err != nil {
 			return err
 		}
 	} else {
 		var page strings.Builder
-		found.print(&page)
+		judgment{found, status}.print(&page)
 		fmt.Fprint(a.out, plain(page.String()))
 	}
-	if found.Status != exitOK {
-		return &exitError{code: found.Status}
+	if status != exitOK {
+		return &exitError{code: status}
 	}
 	return nil
 }
@@ -267,17 +153,17 @@ func plain(text string) string {
 
 // print writes one page for people.
 func (f judgment) print(w io.Writer) {
-	d, problem := f.Description, f.im.Problem()
+	d, problem := f.Description, f.Implementation.Problem()
 	compiled := "without flags"
 	if len(f.Flags) > 0 {
 		compiled = "with " + strings.Join(f.Flags, " ")
 	}
 	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, plural(f.Threads, "thread"), compiled)
-	for _, c := range f.im.Constraints {
+	for _, c := range f.Implementation.Constraints {
 		row(w, "", "only for shapes where %s", c.Expr)
 	}
 	row(w, "problem", "%s at %s; outputs are compared at %s as well, sanitizers run at %s", f.Kernel,
-		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.sanitized}, d.Verified...), ", "), f.sanitized)
+		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.Sanitized}, d.Verified...), ", "), f.Sanitized)
 	row(w, "device", "%s, %s", d.Device.Name, d.Compiler)
 	row(w, "baseline", "%s", d.Baseline)
 	fmt.Fprintln(w)
@@ -381,7 +267,7 @@ func (f judgment) next(p *kernels.Problem) string {
 		if strings.Contains(f.Reason, "cannot open source file") {
 			return "NVRTC has no header of the host: use --cuda-compiler nvcc, or include the header only where __CUDACC_RTC__ is not defined"
 		}
-		return "the function must be " + f.im.Prototype()
+		return "the function must be " + f.Implementation.Prototype()
 	case evaluator.Inspect:
 		return "change what the failed check names; `// evotune: max_stack = N` (max_registers, max_spill) sets another bound"
 	case evaluator.Launch:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/viper"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/internal/longtest"
@@ -60,7 +61,7 @@ func needGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.gpu(); err != nil {
+	if err := a.machine().GPU(t.Context()); err != nil {
 		t.Skipf("no GPU: %v", err)
 	}
 }
@@ -68,7 +69,7 @@ func needGPU(t *testing.T) {
 // writeKernel writes a candidate as tune show --source does.
 func writeKernel(t *testing.T, name string, r kernels.Rendered) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name+map[string]string{backendCPU: ".c", backendCUDA: ".cu"}[r.Implementation.Backend])
+	file := filepath.Join(t.TempDir(), name+map[string]string{evotune.CPU: ".c", evotune.CUDA: ".cu"}[r.Implementation.Backend])
 	if err := os.WriteFile(file, []byte(r.Directives(r.Entry)+r.SelfContained()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func TestJudgeRendered(t *testing.T) {
 	}
 	for _, backend := range kernels.Backends() {
 		t.Run(backend, func(t *testing.T) {
-			if backend == backendCUDA {
+			if backend == evotune.CUDA {
 				needGPU(t)
 			}
 			for _, e := range builtin {

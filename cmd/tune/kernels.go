@@ -14,10 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -217,9 +218,9 @@ those lines until they are filled in. docs/from.md walks through an example.
 				}
 				return a.printDraft(dir, draft)
 			}
-			backend := backendCPU
+			backend := evotune.CPU
 			if gpu {
-				backend = backendCUDA
+				backend = evotune.CUDA
 			}
 			if err := kernels.Scaffold(dir, name, backend); err != nil {
 				return badInput(err)
@@ -309,8 +310,8 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 			if len(d.On(backend).Implementations) == 0 {
 				continue
 			}
-			if backend == backendCUDA {
-				if why := a.gpu(); why != nil {
+			if backend == evotune.CUDA {
+				if why := a.machine().GPU(ctx); why != nil {
 					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", backend, oneLine(why.Error()))
 					continue
 				}
@@ -372,11 +373,11 @@ func printFindings(w io.Writer, dir string, texts []string) {
 func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend string) ([]string, error) {
 	var findings []string
 	where := filepath.Join(dir, "kernel.toml")
-	t := target{kernel: d.Name, dirs: []string{dir}, backend: backend}
-	if err := t.resolve(); err != nil {
-		return nil, badInput(err)
+	t, err := a.machine().Target(evotune.Job{Kernel: d.Name, Definitions: []string{dir}, Backend: backend, Seed: 1, Limits: map[string]int64{}})
+	if err != nil {
+		return nil, err
 	}
-	p, err := a.open(ctx, t, 1)
+	p, err := t.Open(ctx)
 	switch {
 	case errors.Is(err, evaluator.ErrControl), errors.Is(err, evaluator.ErrBaseline),
 		errors.Is(err, cpu.ErrReference), errors.Is(err, cuda.ErrReference):

@@ -12,8 +12,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/store"
 )
 
@@ -31,7 +31,7 @@ func (a *app) firstSteps() error {
 }
 
 // nextSteps suggests what to do with a campaign that has ended.
-func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error {
+func (a *app) nextSteps(c store.Campaign, t *evotune.Target, sum evotune.Finished) error {
 	if a.v.GetBool("json") || sum.Best == nil {
 		return nil
 	}
@@ -42,14 +42,14 @@ func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error
 	case c.Finals == nil:
 		return a.suggest("\nno finals, so no winner; next:", [][2]string{
 			show,
-			{"tune run " + shellWord(t.kernel) + a.given("kernels", "backend", "shape", "store"), "run a campaign with finals"},
+			{"tune run " + shellWord(cmp.Or(t.Job.Table, t.Job.Kernel)) + a.given("kernels", "backend", "shape", "store"), "run a campaign with finals"},
 		}, "")
 	case !won || !sum.Best.Significant:
 		return a.suggest("\nnothing is shown to be faster than the baseline; next:", [][2]string{
 			show,
 			{fmt.Sprintf("tune resume %s --evaluations %d", c.ID, 2*sum.Evaluated) + from, "search on with a larger budget"},
 		}, "")
-	case t.table != nil: // nothing of a recorded table can run
+	case t.Definition() == nil: // nothing of a recorded table can run
 		return a.suggest("\nnext:", [][2]string{
 			show,
 			{"tune lineage " + sum.Best.Candidate + from, "show its ancestors"},
@@ -57,10 +57,10 @@ func (a *app) nextSteps(c store.Campaign, t target, sum campaign.Finished) error
 		}, "")
 	}
 	id := sum.Best.Candidate
-	last := [2]string{"tune export " + t.name() + " --out lib" + t.name() + from, "write it as a library"}
+	last := [2]string{"tune export " + t.Job.Kernel + " --out lib" + t.Job.Kernel + from, "write it as a library"}
 	switch {
-	case t.backend != backendCUDA:
-	case t.definition.Problem.DeviceReference == nil: // which the library's test needs
+	case t.Job.Backend != evotune.CUDA:
+	case t.Definition().Problem.DeviceReference == nil: // which the library's test needs
 		last = [2]string{"tune evidence " + id + " --out evidence-" + id + from, "write a folder that proves it"}
 	default:
 		last[0] += " --lang cuda"

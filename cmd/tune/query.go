@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 
@@ -177,9 +177,8 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)
-	var cfg campaign.Config
-	if json.Unmarshal(s.Config, &cfg) == nil && len(cfg.Start) > 0 {
-		fmt.Fprintf(w, "warm start\t%s\n", warmText(cfg.Start))
+	if job, err := evotune.RecordedJob(c); err == nil && len(job.Start) > 0 {
+		fmt.Fprintf(w, "warm start\t%s\n", warmText(job.Start))
 	}
 	fmt.Fprintf(w, "started\t%s\n", c.StartedAt.Local().Format(time.DateTime))
 	fmt.Fprintf(w, "evaluated\t%d\n", c.Evaluated)

@@ -12,16 +12,16 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune"
 )
 
 // An app is one invocation: where it prints and what it was configured with.
 type app struct {
-	in   io.Reader
-	out  *output
-	err  io.Writer
-	v    *viper.Viper
-	cuda *cuda.Backend // once it was asked for
+	in  io.Reader
+	out *output
+	err io.Writer
+	v   *viper.Viper
+	m   *evotune.Machine // once it was asked for
 }
 
 // An output keeps the first error of writing, so that no command that printed half
@@ -56,10 +56,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var e *exitError
 	if !errors.As(err, &e) {
-		e = &exitError{exitFailure, err}
+		e = &exitError{statusOf(err), err}
 	}
 	if e.err != nil {
-		fmt.Fprintf(stderr, "tune: %s\n", oneLine(e.err.Error()))
+		text := e.err.Error()
+		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // fields are called as flags are
+			text = strings.Replace(text, f.Error(), "--"+f.Error(), 1)
+		}
+		fmt.Fprintf(stderr, "tune: %s\n", oneLine(text))
 	}
 	return e.code
 }

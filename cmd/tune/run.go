@@ -1,29 +1,23 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
-
-// defaultTime is the budget of a campaign that was given none.
-const defaultTime = 3 * time.Minute
 
 func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -50,11 +44,21 @@ With --json every line is one event; the last one is the "finished" event. With
   tune run mykernel --kernels ./kernels --evaluations 200 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, target, err := a.newCampaign(args[0])
+			job, err := a.job(args[0])
 			if err != nil {
-				return badInput(err)
+				return err
 			}
-			return a.campaign(cmd.Context(), cfg, target, "")
+			t, err := a.machine().Target(job)
+			if err != nil {
+				return err
+			}
+			// The store first: a campaign whose results cannot be kept never starts.
+			s, err := store.Open(a.v.GetString("store"), store.Options{})
+			if err != nil {
+				return storeError(err)
+			}
+			defer s.Close() //nolint:errcheck // every append was checked
+			return a.campaign(cmd.Context(), s, t)
 		},
 	}
 	addSettings(cmd.Flags(), runSettings)
@@ -80,7 +84,7 @@ nothing else can be changed.
 			if len(args) == 1 {
 				id = args[0]
 			}
-			return a.resume(cmd, id)
+			return a.resume(cmd.Context(), id)
 		},
 	}
 	addSettings(cmd.Flags(), budgetSettings())
@@ -100,8 +104,8 @@ func budgetSettings() []setting {
 	return out
 }
 
-func (a *app) budget() campaign.Budget {
-	return campaign.Budget{
+func (a *app) budget() evotune.Budget {
+	return evotune.Budget{
 		Evaluations: a.v.GetInt("evaluations"),
 		Time:        a.v.GetDuration("time"),
 		Target:      a.v.GetFloat64("target"),
@@ -111,174 +115,84 @@ func (a *app) budget() campaign.Budget {
 	}
 }
 
-// gpuWindow is the default window for GPUs: compilers and sanitizers work ahead
-// of the device, which takes one candidate at a time.
-const gpuWindow = 32
-
-// newCampaign makes the configuration of a campaign from the settings.
-func (a *app) newCampaign(kernel string) (campaign.Config, target, error) {
-	t := a.target(kernel)
-	if err := t.resolve(); err != nil {
-		return campaign.Config{}, t, err
+// job makes a job of the settings. With the backend replay, kernel is a table's file.
+func (a *app) job(kernel string) (evotune.Job, error) {
+	j := evotune.Job{
+		Kernel: kernel, Backend: a.v.GetString("backend"), Shapes: a.list("shape"), Implementations: a.list("implementation"),
+		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"), Window: a.v.GetInt("window"),
+		Finalists: a.v.GetInt("finalists"), Budget: a.budget(),
 	}
-	if t.table == nil {
-		b, err := a.backend(t.backend)
-		if err != nil {
-			return campaign.Config{}, t, err
-		}
-		t.limits = b.Limits()
+	if j.Backend == evotune.Replay {
+		j.Kernel, j.Table = "", kernel
 	}
-	cfg := campaign.Config{
-		Kernel: t.name(), Shapes: t.shapes,
-		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"),
-		Window: a.v.GetInt("window"), Finalists: a.v.GetInt("finalists"),
-		Budget: a.budget(), Extra: t.record(),
-	}
-	if cfg.Budget.IsZero() {
-		cfg.Budget.Time = defaultTime
-	}
-	if cfg.Window == 0 && t.backend == backendCUDA {
-		cfg.Window = gpuWindow
-	}
-	return cfg, t, cfg.Validate()
-}
-
-// warmLimit is how many genomes of the store a new campaign may begin with. Auto
-// is none where campaigns are repeated to compare searches, and for sweeps, which
-// are samples.
-func (a *app) warmLimit(cfg campaign.Config) (int, error) {
-	switch text := a.v.GetString("warm-start"); {
-	case cfg.Extra[sweepKey] != "" || text == "off":
-		return 0, nil
-	case text == "auto" && (cfg.Strategy == "random" || cfg.Extra["backend"] == backendReplay):
-		return 0, nil
-	case text == "auto":
-		return campaign.DefaultWarmStart, nil
+	switch text := a.v.GetString("warm-start"); text {
+	case "auto":
+	case "off":
+		j.WarmStart = -1
 	default:
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("--warm-start is %q: give auto, off or a number of genomes", text)
+			return j, badInputf("--warm-start is %q: give auto, off or a number of genomes", text)
 		}
-		return n, nil
+		if j.WarmStart = n; n == 0 {
+			j.WarmStart = -1
+		}
 	}
+	return j, nil
 }
 
-func (a *app) resume(cmd *cobra.Command, id string) error {
+func (a *app) resume(ctx context.Context, id string) error {
 	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
 	if err != nil {
 		return storeError(err)
 	}
-	c, last, err := lastRun(s, id)
-	s.Close() //nolint:errcheck // nothing was written
-	if err != nil {
-		return badInput(err)
-	}
-	cfg, t, err := a.recordedCampaign(c)
-	if err != nil {
-		return badInput(err)
-	}
-	cfg.Budget = last
-	if given := a.budget(); !given.IsZero() {
-		cfg.Budget = given
-	}
-	if c.State == store.Finished && cfg.Budget == last {
-		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", c.ID, 2*c.Evaluated)
+	defer s.Close() //nolint:errcheck // every append was checked
+	t, err := a.machine().Continue(s, id, a.budget())
+	var done *evotune.FinishedError
+	if errors.As(err, &done) {
+		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", done.Campaign.ID, 2*done.Campaign.Evaluated)
 		return nil
 	}
-	return a.campaign(cmd.Context(), cfg, t, c.ID)
-}
-
-// pickCampaign finds the campaign of that name, or the last one.
-func pickCampaign(s *store.Store, id string) (store.Campaign, error) {
-	if id != "" {
-		return s.Campaign(id)
-	}
-	all, err := s.Campaigns()
 	if err != nil {
-		return store.Campaign{}, err
+		return badInput(err)
 	}
-	if len(all) == 0 {
-		return store.Campaign{}, fmt.Errorf("%s holds no campaign: start one with `tune run`", s.Path())
-	}
-	return s.Campaign(all[len(all)-1].ID)
-}
-
-// lastRun finds a campaign as pickCampaign does, and the budget that it last ran
-// under, which need not be the one of its configuration.
-func lastRun(s *store.Store, id string) (store.Campaign, campaign.Budget, error) {
-	c, err := pickCampaign(s, id)
-	if err != nil {
-		return c, campaign.Budget{}, err
-	}
-	last, err := campaign.LastBudget(s.Events(c.ID, 0))
-	return c, last, err
+	return a.campaign(ctx, s, t)
 }
 
 // campaign runs or resumes a campaign and prints it.
-func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resumed string) error {
+func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sig := catchSignals(ctx, cancel)
-	warm, err := a.warmLimit(cfg)
-	if err != nil {
-		return badInput(err)
-	}
-
-	// The store first: a campaign whose results cannot be kept never starts.
-	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: resumed != ""})
-	if err != nil {
-		return storeError(err)
-	}
-	defer s.Close() //nolint:errcheck // every append was checked
 	stop, err := server.Serve(s)
 	if err != nil {
 		return fmt.Errorf("answer queries beside %s: %w", s.Path(), err)
 	}
 	defer stop()
-
-	var past []store.Event
-	if resumed != "" {
-		for e, err := range s.Events(resumed, 0) {
-			if err != nil {
-				return storeError(err)
-			}
-			past = append(past, e)
+	if !a.v.GetBool("json") && t.Job.Backend != evotune.Replay {
+		a.preparing(t)
+	}
+	var out printer
+	defer func() {
+		if out != nil {
+			out.close()
 		}
-	}
-	if !a.v.GetBool("json") && t.table == nil {
-		fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", cfg.Kernel)
-	}
-	p, err := a.open(ctx, t, cfg.Seed)
-	if err != nil {
-		if ctx.Err() != nil {
-			return &exitError{exitInterrupted, errors.New("interrupted before the campaign began")}
-		}
-		return err
-	}
-	defer p.Evaluator.Close() //nolint:errcheck // the campaign is over
-	if cfg.Extra[sweepKey] != "" {
-		p.Evaluator = thorough{p.Evaluator}
-	}
-	if resumed != "" {
-		if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
-			return badInput(err)
-		}
-	}
-	if resumed == "" && warm > 0 {
-		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, warm); err != nil {
-			return storeError(err)
-		}
-	}
-	workers := workersFor(a.v.GetInt("workers"), cfg.Window, t.backend)
-	out := a.printer(workers, p.Evaluator)
-	defer out.close()
-	sig.say = out.say
-	sig.begun.Store(true)
-	sum, err := campaign.Run(ctx, p, cfg, campaign.Options{
-		Workers: workers, Log: s, Past: past, Drain: sig.drain,
-		Listen: out.event, OnStage: out.stage,
+	}()
+	sum, err := t.Run(ctx, s, evotune.Options{
+		Workers: a.v.GetInt("workers"), Drain: sig.drain,
+		Ready: func(workers int, ev evaluator.Evaluator) {
+			out = a.printer(workers, ev)
+			sig.say = out.say
+			sig.begun.Store(true)
+		},
+		Listen:  func(e evotune.Event) { out.event(e) },
+		OnStage: func(worker int, candidate string, stage evaluator.Stage) { out.stage(worker, candidate, stage) },
 	})
 	switch {
+	case out == nil && err != nil && ctx.Err() != nil:
+		return &exitError{exitInterrupted, errors.New("interrupted before the campaign began")}
+	case out == nil:
+		return err
 	case err != nil:
 		return fmt.Errorf("%w: what was evaluated is in %s; `tune resume %s` goes on", err, s.Path(), sum.Campaign)
 	case !sum.Complete:
@@ -286,7 +200,7 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 	case sum.Best == nil:
 		return &exitError{exitNoCandidate, fmt.Errorf("campaign %s has no valid candidate: see `tune show %s` for the verdicts", sum.Campaign, sum.Campaign)}
 	}
-	if cfg.Extra[sweepKey] != "" {
+	if t.Job.Sweep {
 		return nil
 	}
 	out.close()
@@ -297,18 +211,9 @@ func (a *app) campaign(ctx context.Context, cfg campaign.Config, t target, resum
 	return a.nextSteps(c, t, sum)
 }
 
-// workersFor is how many candidates are evaluated at once: those asked for, else
-// one per core, for GPUs as many as there are proposals in flight, since most of
-// them wait for the GPU. A window of zero is the default one.
-func workersFor(asked, window int, backend string) int {
-	window = cmp.Or(window, campaign.DefaultWindow)
-	switch {
-	case asked > 0:
-		return min(asked, window)
-	case backend == backendCUDA:
-		return window
-	}
-	return min(runtime.NumCPU(), window)
+// preparing says what takes the first seconds.
+func (a *app) preparing(t *evotune.Target) {
+	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.Job.Kernel)
 }
 
 // printer chooses how events are shown: JSON lines, a live display in a

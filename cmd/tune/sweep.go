@@ -3,13 +3,10 @@ package main
 import (
 	"compress/gzip"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,24 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/campaign"
-	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator/replay"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/build"
-	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
 // sweepSettings are the settings of a run that mean something to a sweep.
 var sweepSettings = []string{"backend", "seed", "workers", "shape", "implementation"}
-
-// largestSweep is how many genomes a space may have to be measured whole.
-const largestSweep = 1_000_000
-
-// sweepKey marks the configuration of a campaign that is a sweep. Its value is
-// "all" or "sample".
-const sweepKey = "sweep"
 
 // A sweep is what the command line asks for.
 type sweep struct {
@@ -99,30 +86,23 @@ The formats: ` + strings.Join(names, ", ") + `. See docs/sweep.md.
 }
 
 func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
-	cfg, t, err := a.newCampaign(kernel)
+	job := evotune.Job{
+		Kernel: kernel, Backend: a.v.GetString("backend"), Shapes: a.list("shape"), Implementations: a.list("implementation"),
+		Seed: a.v.GetInt64("seed"), Sweep: true, Budget: evotune.Budget{Evaluations: s.sample},
+	}
+	if job.Backend == evotune.Replay {
+		job.Kernel, job.Table = "", kernel
+	}
+	t, err := a.machine().Target(job)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
-	space, err := t.space()
+	db, err := store.Open(a.v.GetString("store"), store.Options{})
 	if err != nil {
-		return badInput(err)
+		return storeError(err)
 	}
-	if s.sample == 0 && space.Size() > largestSweep {
-		return badInputf("the space of %s has %.4g genomes, too many to measure all: measure some with --sample N", cfg.Kernel, space.Size())
-	}
-	var id [4]byte
-	rand.Read(id[:]) // it never fails
-	cfg.ID = cfg.Kernel + "-sweep-" + hex.EncodeToString(id[:])
-	cfg.Strategy, cfg.Finalists = "random", -1
-	cfg.Budget = campaign.Budget{Evaluations: s.sample}
-	cfg.Extra[sweepKey] = "all"
-	if s.sample > 0 {
-		cfg.Extra[sweepKey] = "sample"
-	}
-	if err := cfg.Validate(); err != nil {
-		return badInput(err)
-	}
-	return a.sweepAndWrite(ctx, cfg, t, "", s)
+	defer db.Close() //nolint:errcheck // every append was checked
+	return a.sweepAndWrite(ctx, db, t, s)
 }
 
 func (a *app) resumeSweep(ctx context.Context, s sweep) error {
@@ -130,66 +110,32 @@ func (a *app) resumeSweep(ctx context.Context, s sweep) error {
 	if err != nil {
 		return storeError(err)
 	}
-	c, last, err := lastRun(db, s.resume)
-	db.Close() //nolint:errcheck // nothing was written
-	if err != nil {
+	defer db.Close() //nolint:errcheck // every append was checked
+	t, done, err := a.machine().ContinueSweep(db, s.resume, s.sample)
+	switch {
+	case err != nil:
 		return badInput(err)
+	case done:
+		return a.writeSweep(db, t, s)
 	}
-	cfg, t, err := a.recordedCampaign(c)
-	if err != nil {
-		return badInput(err)
-	}
-	if last.Evaluations > 0 { // other budgets end a sweep early and leave its size alone
-		cfg.Budget.Evaluations = last.Evaluations
-	}
-	switch whole := cfg.Extra[sweepKey] == "all"; {
-	case cfg.Extra[sweepKey] == "":
-		return badInputf("campaign %s is a search and no sweep: what it measured is no sample of the space", c.ID)
-	case s.sample > 0 && whole:
-		return badInputf("campaign %s measures the whole space: --sample cannot make that more", c.ID)
-	case s.sample > 0 && s.sample < cfg.Budget.Evaluations:
-		return badInputf("campaign %s measures %d genomes: --sample can only make that more", c.ID, cfg.Budget.Evaluations)
-	case s.sample > 0:
-		cfg.Budget.Evaluations = s.sample
-	}
-	if c.State == store.Finished && c.Evaluated >= cfg.Budget.Evaluations {
-		return a.writeSweep(cfg, t, s)
-	}
-	return a.sweepAndWrite(ctx, cfg, t, c.ID, s)
+	return a.sweepAndWrite(ctx, db, t, s)
 }
 
 // sweepAndWrite runs the campaign and writes the tables. They are written even
 // if no candidate is valid: that is a result.
-func (a *app) sweepAndWrite(ctx context.Context, cfg campaign.Config, t target, resumed string, s sweep) error {
-	err := a.campaign(ctx, cfg, t, resumed)
+func (a *app) sweepAndWrite(ctx context.Context, db *store.Store, t *evotune.Target, s sweep) error {
+	err := a.campaign(ctx, db, t)
 	var exit *exitError
 	if err != nil && (!errors.As(err, &exit) || exit.code != exitNoCandidate) {
 		if exit != nil && exit.code == exitInterrupted && exit.err == nil && !a.v.GetBool("json") {
-			fmt.Fprintf(a.out, "or, to have the tables written as well: tune sweep --resume %s\n", cfg.ID)
+			fmt.Fprintf(a.out, "or, to have the tables written as well: tune sweep --resume %s\n", t.Job.ID)
 		}
 		return err
 	}
-	if werr := a.writeSweep(cfg, t, s); werr != nil {
+	if werr := a.writeSweep(db, t, s); werr != nil {
 		return werr
 	}
 	return err
-}
-
-// thorough measures every candidate as if it could be the best: a benchmark that
-// ends early since others are faster is no measurement of a space.
-type thorough struct{ evaluator.Evaluator }
-
-// Usage passes on what the evaluator tells.
-func (t thorough) Usage() (evaluator.Usage, bool) { return evaluator.UsageOf(t.Evaluator) }
-
-// Conditions passes on what the evaluator tells.
-func (t thorough) Conditions(ctx context.Context) (evaluator.Conditions, bool) {
-	return evaluator.ConditionsOf(ctx, t.Evaluator)
-}
-
-// Evaluate knows of no incumbent.
-func (t thorough) Evaluate(ctx context.Context, g genome.Genome, _ float64) (evaluator.Result, error) {
-	return t.Evaluator.Evaluate(ctx, g, 0)
 }
 
 // A writtenFile is one table that was written.
@@ -214,20 +160,20 @@ type writtenEvent struct {
 }
 
 // writeSweep writes what the store has of a sweep.
-func (a *app) writeSweep(cfg campaign.Config, t target, s sweep) error {
-	rec, unsaid, err := a.recording(cfg, t)
+func (a *app) writeSweep(db *store.Store, t *evotune.Target, s sweep) error {
+	rec, unsaid, err := t.Recording(db, build.This().Version)
 	if err != nil {
-		return err
+		return storeError(err)
 	}
 	table, err := rec.Table()
 	if err != nil {
 		return err
 	}
 	done := writtenEvent{
-		Event: "written", Campaign: cfg.ID, Unsaid: unsaid,
+		Event: "written", Campaign: t.Job.ID, Unsaid: unsaid,
 		Recorded: table.Len(), Failed: table.Failed(), LeftOut: len(rec.Trials) - table.Len(),
 	}
-	for _, f := range outputs(s, cfg.ID) {
+	for _, f := range outputs(s, t.Job.ID) {
 		if err := writeWhole(f.Path, func(w io.Writer) error { return rec.Write(f.Form, w) }); err != nil {
 			return err
 		}
@@ -326,184 +272,4 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
-}
-
-// recording reads a sweep back from the store.
-func (a *app) recording(cfg campaign.Config, t target) (*replay.Recording, []string, error) {
-	db, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: true})
-	if err != nil {
-		return nil, nil, storeError(err)
-	}
-	defer db.Close() //nolint:errcheck // nothing is written
-	space, err := t.space()
-	if err != nil {
-		return nil, nil, err
-	}
-	rec := &replay.Recording{
-		Name: cfg.Kernel, Entry: cfg.Kernel, Shapes: cfg.Shapes, Version: build.This().Version, Space: space,
-	}
-	var unsaid []string
-	if t.table != nil {
-		rec.Rules = t.table.Constraints()
-	} else {
-		d, err := t.declaration(space)
-		if err != nil {
-			return nil, nil, err
-		}
-		rec.Rules, unsaid = d.Rules(space)
-		if rec.Specification, rec.Size, err = t.specification(d); err != nil {
-			return nil, nil, err
-		}
-		rec.Entry = rec.Specification.KernelName
-	}
-	var genomes []string
-	trials := map[int]int{} // by index of the proposal
-	for e, err := range db.Events(cfg.ID, 0) {
-		if err != nil {
-			return nil, nil, storeError(err)
-		}
-		switch {
-		case e.Started != nil:
-			rec.Device, rec.Backend, rec.Started = e.Started.Name, e.Started.Backend, e.Time
-		case e.Asked != nil:
-			genomes = append(genomes, e.Asked.Genome)
-		case e.Result() != nil:
-			t := e.Result()
-			trial := replay.Trial{At: e.Time}
-			if trial.Genome, err = space.Parse(genomes[t.Index]); err != nil {
-				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", cfg.ID, t.Index, err)
-			}
-			if err := json.Unmarshal(t.Detail, &trial.Result); err != nil {
-				return nil, nil, fmt.Errorf("campaign %s: result %d cannot be read: %w: run `tune check`", cfg.ID, t.Index, err)
-			}
-			if at, ok := trials[t.Index]; ok {
-				rec.Trials[at] = trial // measured again
-				break
-			}
-			trials[t.Index] = len(rec.Trials)
-			rec.Trials = append(rec.Trials, trial)
-		}
-	}
-	return rec, unsaid, nil
-}
-
-// declaration is the space as the kernel declares it.
-func (t *target) declaration(space *genome.Space) (replay.Declaration, error) {
-	var d replay.Declaration
-	for _, im := range t.chosen {
-		d.Alternatives = append(d.Alternatives, genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints})
-	}
-	if len(t.chosen) > 1 {
-		d.Choice = space.Genes()[0].Name
-	}
-	shapes, err := t.tuned()
-	if err != nil {
-		return d, err
-	}
-	for _, s := range shapes {
-		env := map[string]any{}
-		for _, l := range kernels.Limits() {
-			env[l.Name] = l.Default
-		}
-		maps.Copy(env, t.limits)
-		for name, n := range s.Dims {
-			env[name] = n
-		}
-		d.Envs = append(d.Envs, env)
-	}
-	return d, nil
-}
-
-// specification describes the first implementation at the first tuned shape.
-func (t *target) specification(d replay.Declaration) (*replay.Specification, []int64, error) {
-	shapes, err := t.tuned()
-	if err != nil {
-		return nil, nil, err
-	}
-	shape, im, problem := shapes[0], t.chosen[0], &t.definition.Problem
-	s := &replay.Specification{
-		Language: "C", KernelName: im.Entry, KernelFile: im.Template,
-		GlobalSize: replay.Extent{X: "1"}, LocalSize: replay.Extent{X: "1"},
-	}
-	for _, f := range im.Flags {
-		if !strings.Contains(f, "{{") { // those that depend on the genome have no place in T1
-			s.CompilerOptions = append(s.CompilerOptions, f)
-		}
-	}
-	if im.Launch != nil {
-		s.Language, s.GlobalSizeType = "CUDA", "CUDA"
-		s.GlobalSize, s.LocalSize = extent(d, im.Launch.Grid), extent(d, im.Launch.Block)
-	}
-	var size []int64
-	for _, name := range problem.Dims {
-		n := float64(shape.Dims[name])
-		size = append(size, shape.Dims[name])
-		s.Arguments = append(s.Arguments, replay.T1Argument{Name: name, Type: "int64", MemoryType: "Scalar", FillType: "Constant", FillValue: &n})
-	}
-	s.ProblemSize = size
-	for _, b := range problem.Buffers {
-		arg := replay.T1Argument{Name: b.Name, MemoryType: "Vector", FillType: "Random"}
-		arg.Type, arg.TypeSize = t1Type(b.DType)
-		if arg.Size, err = problem.Elements(b, shape); err != nil {
-			return nil, nil, err
-		}
-		switch b.Role {
-		case kernels.In:
-			arg.AccessType = "ReadOnly"
-		case kernels.Out:
-			arg.AccessType, arg.FillType = "WriteOnly", ""
-		default:
-			arg.AccessType = "ReadWrite"
-		}
-		if b.Data.Distribution == kernels.Constant {
-			arg.FillType, arg.FillValue = "Constant", &b.Data.A
-		}
-		s.Arguments = append(s.Arguments, arg)
-	}
-	scalars, err := problem.ScalarValues(shape)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, sc := range problem.Scalars {
-		arg := replay.T1Argument{Name: sc.Name, MemoryType: "Scalar", FillType: "Constant", FillValue: &scalars[i]}
-		arg.Type, arg.TypeSize = t1Type(sc.DType)
-		s.Arguments = append(s.Arguments, arg)
-	}
-	return s, size, nil
-}
-
-// extent writes a launch geometry in Python. What cannot be said there is left
-// as kernel.toml has it.
-func extent(d replay.Declaration, axes []string) replay.Extent {
-	out := []string{"1", "", ""}
-	for i, src := range axes {
-		text, err := d.Python(src)
-		if err != nil {
-			text = src
-		}
-		out[i] = text
-	}
-	return replay.Extent{X: out[0], Y: out[1], Z: out[2]}
-}
-
-// t1Type names a type as T1 does, and gives the size of one that it does not
-// have.
-func t1Type(d kernels.DType) (name string, size int64) {
-	switch d {
-	case kernels.F64:
-		return "double", 0
-	case kernels.F32:
-		return "float", 0
-	case kernels.F16:
-		return "half", 0
-	case kernels.I64:
-		return "int64", 0
-	case kernels.I32:
-		return "int32", 0
-	case kernels.I8:
-		return "int8", 0
-	case kernels.U8:
-		return "uint8", 0
-	}
-	return "custom", d.Size()
 }

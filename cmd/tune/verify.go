@@ -1,8 +1,7 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -11,10 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
-	"github.com/evotune/evotune/server"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
 
@@ -60,28 +58,21 @@ binary, and nothing is timed; the status is 4 when a check fails.
 			case flavour == flavourDebug && contents == contentsStored:
 				return badInputf("nothing is timed in the debug flavour: leave out --contents")
 			}
-			var c store.Candidate
-			var of store.Campaign
-			var rec campaign.Record
+			debug := flavour == flavourDebug
+			var rec evotune.Record
 			if err := a.withReader(cmd, func(r server.Reader) (err error) {
-				if c, err = r.Candidate(args[0]); err != nil {
-					return storeError(err)
-				}
-				if of, err = r.Campaign(c.Campaign); err != nil {
-					return storeError(err)
-				}
-				rec, err = record(r, c, flavour == flavourDebug)
-				return err
+				rec, err = evotune.NewRecord(r, args[0], debug)
+				return storeError(err)
 			}); err != nil {
 				return err
 			}
-			var pools []string
-			if contents == contentsStored {
-				if pools = rec.Pools(); len(pools) == 0 {
-					return badInputf("the contents that candidate %s was timed on are not stored: leave out --contents", c.ID)
-				}
+			if debug {
+				return a.debug(cmd.Context(), rec)
 			}
-			return a.verify(cmd, c, of, rec, flavour == flavourDebug, pools, tolerance)
+			if contents == contentsStored && len(rec.Pools()) == 0 {
+				return badInputf("the contents that candidate %s was timed on are not stored: leave out --contents", rec.Candidate.ID)
+			}
+			return a.verify(cmd.Context(), rec, evotune.VerifyOptions{Tolerance: tolerance, StoredContents: contents == contentsStored})
 		},
 	}
 	addSettings(cmd.Flags(), backendSettings)
@@ -103,117 +94,16 @@ const (
 	contentsStored = "stored"
 )
 
-// record gathers what a verification of a candidate is held against; untimed leaves
-// out what times are compared with.
-func record(r server.Reader, c store.Candidate, untimed bool) (campaign.Record, error) {
-	var rec campaign.Record
-	if c.Told == nil {
-		return rec, badInputf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
-	}
-	if err := json.Unmarshal(c.Told.Detail, &rec.Result); err != nil {
-		return rec, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
-	}
-	if untimed || rec.Result.Verdict != evaluator.Correct {
-		return rec, nil
-	}
-	f, err := report.FinalistOf(c.Finals, c.ID)
-	if err != nil {
-		return rec, fmt.Errorf("campaign %s: %w", c.Campaign, err)
-	}
-	if f != nil && f.Fitness > 0 {
-		rec.Finals = &evaluator.Finalist{Verdict: evaluator.Verdict(f.Verdict), Fitness: f.Fitness, Timings: f.Timings}
-		return rec, nil
-	}
-	log, ok := r.(*store.Store)
-	if !ok {
-		return rec, badInputf("another process holds the store, which has the results that candidate %s was selected from: verify it when that has ended", c.ID)
-	}
-	rec.Readings, rec.At, err = readings(log, c)
-	return rec, err
-}
-
-// readings are the correct results of a candidate's campaign, one for each binary,
-// and where among them its own is.
-func readings(log *store.Store, c store.Candidate) (out []campaign.Reading, at int, err error) {
-	seen := map[string]int{} // by binary
-	for e, err := range log.Events(c.Campaign, 0) {
-		if err != nil {
-			return nil, 0, storeError(err)
-		}
-		t := e.Result()
-		if t == nil || t.Verdict != string(evaluator.Correct) {
-			continue
-		}
-		var res struct {
-			Binary  string             `json:"binary"`
-			Timings []evaluator.Timing `json:"timings"`
-		}
-		if err := json.Unmarshal(t.Detail, &res); err != nil {
-			return nil, 0, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
-		}
-		if len(res.Timings) == 0 {
-			continue
-		}
-		i, known := seen[res.Binary]
-		if !known || res.Binary == "" {
-			i = len(out)
-			seen[res.Binary] = i
-			out = append(out, campaign.NewReading(res.Timings))
-		}
-		if t.Candidate == c.ID {
-			at = i
-		}
-	}
-	return out, at, nil
-}
-
-func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, rec campaign.Record, debug bool, pools []string, tolerance float64) error {
-	cfg, t, err := a.recordedCampaign(of)
-	if err != nil {
-		return badInput(err)
-	}
-	if t.debug = debug; debug && t.table != nil {
-		return badInputf("candidate %s comes from a recorded table, which has no source to compile for debugging", c.ID)
-	}
-	t.pools = pools
-	p, err := a.open(cmd.Context(), t, cfg.Seed)
+func (a *app) verify(ctx context.Context, rec evotune.Record, o evotune.VerifyOptions) error {
+	v, err := a.machine().Verify(ctx, rec, o)
 	if err != nil {
 		return err
 	}
-	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
-	g, err := p.Space.Parse(c.Asked.Genome)
-	if err != nil {
-		return badInputf("candidate %s is no genome of the kernel as it is now: %w", c.ID, err)
-	}
-	now := p.Evaluator.Describe().Device
-	if debug {
-		again, err := p.Evaluator.Evaluate(cmd.Context(), g, 0)
-		if err != nil {
-			return err
-		}
-		return a.debugged(c, rec.Result, again)
-	}
-	v, err := campaign.Verify(cmd.Context(), p.Evaluator, g, rec, tolerance)
-	if err != nil {
-		return fmt.Errorf("candidate %s: %w", c.ID, err)
-	}
-	sameDevice := now.Fingerprint == of.Started.Device
-	from := report.FromFinals
-	if rec.Finals == nil {
-		if from = report.FromSearch; c.Again {
-			from = report.FromAgain
-		}
-	}
 	if a.v.GetBool("json") {
-		if err := a.printJSON(struct {
-			Candidate  string `json:"candidate"`
-			SameDevice bool   `json:"same_device"`
-			Measured   string `json:"measured"`
-			campaign.Verification
-		}{c.ID, sameDevice, from, v}); err != nil {
+		if err := a.printJSON(v); err != nil {
 			return err
 		}
-	} else if err := printVerification(a.out, c, rec, v, from, sameDevice); err != nil {
+	} else if err := printVerification(a.out, rec, v); err != nil {
 		return err
 	}
 	switch {
@@ -225,9 +115,9 @@ func (a *app) verify(cmd *cobra.Command, c store.Candidate, of store.Campaign, r
 	return nil
 }
 
-func printVerification(out io.Writer, c store.Candidate, rec campaign.Record, v campaign.Verification, from string, sameDevice bool) error {
+func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "candidate\t%s  %s\n", c.ID, c.Asked.Genome)
+	fmt.Fprintf(w, "candidate\t%s  %s\n", rec.Candidate.ID, rec.Candidate.Asked.Genome)
 	fmt.Fprintf(w, "\tSTORED\tNOW\n")
 	fmt.Fprintf(w, "verdict\t%s\t%s\n", v.Stored.Verdict, v.Again.Verdict)
 	if v.Test != nil {
@@ -242,15 +132,15 @@ func printVerification(out io.Writer, c store.Candidate, rec campaign.Record, v 
 		fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/v.Reference, 1/v.Fresh.Fitness)
 		fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
 	}
-	fmt.Fprintf(w, "same\t%s\n", sameness(v, sameDevice))
+	fmt.Fprintf(w, "same\t%s\n", sameness(v))
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	switch {
 	case v.Corrected > 0:
-		fmt.Fprintf(out, "stored (%s, selected from %d) %.3fx, corrected %.3fx: compared with what was corrected\n", from, v.SelectedFrom, 1/v.Reference, 1/v.Corrected)
+		fmt.Fprintf(out, "stored (%s, selected from %d) %.3fx, corrected %.3fx: compared with what was corrected\n", v.Measured, v.SelectedFrom, 1/v.Reference, 1/v.Corrected)
 	case v.Reference > 0:
-		fmt.Fprintf(out, "stored (%s) %.3fx\n", from, 1/v.Reference)
+		fmt.Fprintf(out, "stored (%s) %.3fx\n", v.Measured, 1/v.Reference)
 	}
 	switch {
 	case v.Disturbed != "":
@@ -265,8 +155,13 @@ func printVerification(out io.Writer, c store.Candidate, rec campaign.Record, v 
 	return nil
 }
 
-// debugged prints what became of a candidate in the debug flavour.
-func (a *app) debugged(c store.Candidate, stored, again evaluator.Result) error {
+// debug prints what becomes of a candidate in the debug flavour.
+func (a *app) debug(ctx context.Context, rec evotune.Record) error {
+	again, err := a.machine().Debug(ctx, rec)
+	if err != nil {
+		return err
+	}
+	c, stored := rec.Candidate, rec.Result
 	if a.v.GetBool("json") {
 		if err := a.printJSON(struct {
 			Candidate string           `json:"candidate"`
@@ -332,12 +227,12 @@ func printReport(w io.Writer, text string, most int) {
 	}
 }
 
-func sameness(v campaign.Verification, device bool) string {
+func sameness(v evotune.Verification) string {
 	var same, changed []string
 	for _, x := range []struct {
 		what string
 		same bool
-	}{{"device", device}, {"source", v.SameSource}, {"binary", v.SameBinary}, {"key", v.SameKey}} {
+	}{{"device", v.SameDevice}, {"source", v.SameSource}, {"binary", v.SameBinary}, {"key", v.SameKey}} {
 		if x.same {
 			same = append(same, x.what)
 		} else {
@@ -358,28 +253,17 @@ func sameness(v campaign.Verification, device bool) string {
 func (a *app) showSource(r server.Reader, c store.Candidate) error {
 	of, err := r.Campaign(c.Campaign)
 	if err != nil {
+		return storeError(err)
+	}
+	t, err := a.machine().Recorded(of)
+	if err != nil {
 		return err
 	}
-	_, t, err := a.recordedCampaign(of)
+	src, err := t.Render(c.Asked.Genome)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
-	if t.definition == nil {
-		return badInput(errors.New("a recorded table has no sources"))
-	}
-	space, err := t.space()
-	if err != nil {
-		return badInput(err)
-	}
-	g, err := space.Parse(c.Asked.Genome)
-	if err != nil {
-		return badInput(err)
-	}
-	src, err := t.definition.Implementation(g, t.chosen).Render(g)
-	if err != nil {
-		return badInput(err)
-	}
-	fmt.Fprintf(a.out, "// candidate: %s\n// genome: %s\n// flags: %s\n", c.ID, g, strings.Join(src.Flags, " "))
+	fmt.Fprintf(a.out, "// candidate: %s\n// genome: %s\n// flags: %s\n", c.ID, src.Genome, strings.Join(src.Flags, " "))
 	fmt.Fprint(a.out, src.Directives(src.Entry)+src.SelfContained())
 	return nil
 }

@@ -5,11 +5,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evotune/evotune/campaign"
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/report"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
+
+// rounds are timings of 20 rounds around a ratio to the baseline; wobble is how
+// far they are apart, relative to it.
+func rounds(ratio, wobble float64) []evaluator.Timing {
+	var mine, base []float64
+	for i := range 20 {
+		b := 1000 + float64(i*37%11)
+		base, mine = append(base, b), append(mine, b*ratio*(1+wobble*float64(i*7%20-10)/10))
+	}
+	return []evaluator.Timing{evaluator.NewTiming("8", mine, base, 1, 1)}
+}
 
 // TestPrintVerification: what was compared is said, and a busy machine is neither.
 func TestPrintVerification(t *testing.T) {
@@ -37,7 +49,7 @@ func TestPrintVerification(t *testing.T) {
 		},
 	} {
 		var b bytes.Buffer
-		if err := printVerification(&b, store.Candidate{ID: "a"}, c.rec, c.v, c.from, true); err != nil {
+		if err := printVerification(&b, evotune.Record{Candidate: store.Candidate{ID: "a"}, Record: c.rec}, evotune.Verification{SameDevice: true, Measured: c.from, Verification: c.v}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(b.String(), c.want) {

@@ -1,0 +1,179 @@
+// Package evotune tunes compute kernels: it searches the space of a kernel's
+// implementations, proves every candidate, measures it, and keeps all of it in a
+// store. It is what the command tune calls, and what other programs call.
+//
+// This program tunes softmax for 20 seconds and prints the best:
+//
+//	package main
+//
+//	import (
+//		"context"
+//		"fmt"
+//		"time"
+//
+//		"github.com/evotune/evotune"
+//	)
+//
+//	func main() {
+//		job := evotune.Job{Kernel: "softmax", Budget: evotune.Budget{Time: 20 * time.Second}}
+//		done, err := new(evotune.Machine).Run(context.Background(), nil, job, evotune.Options{})
+//		fmt.Println(done.Best, err)
+//	}
+//
+// With an open [store.Store] in place of nil, all that was found is kept.
+//
+// # The model
+//
+// A [Machine] says how candidates are compiled, run and measured here; its zero value
+// is this machine with its defaults. A [Job] says what is tuned: a kernel, a backend,
+// shapes, a strategy and a budget. [Machine.Run] does a job, as one campaign of a
+// [store.Store], and tells of it in typed events. [Machine.Resume] goes on with a
+// campaign that was interrupted. [Machine.Target] is the first half of both: a
+// [Target] is a job with its kernel loaded, which shows its space and its sources.
+//
+// What a store holds is asked with [Machine.Best] and [Selection], measured again with
+// [Machine.Verify] and [Ratchet], and written as a library with [Machine.Export].
+// [Machine.Judge] judges one finished kernel, without a search and without a store.
+//
+// A candidate that fails is a value with a verdict. An error means that evotune or
+// the machine failed, or, where it is an [ErrInput], that the caller asked for
+// something that does not exist.
+//
+// # Caveats
+//
+// One process at a time writes a store. A campaign draws its random numbers from its
+// seed alone, but it begins with winners that the store holds, unless Job.WarmStart
+// says otherwise. The CPU backend needs Linux and a C compiler. A program that tunes
+// for GPUs calls [cuda.CompileServerMain] at the start of main.
+//
+// # Stability
+//
+// Public are this package, search, searchbench, genome, kernels, evaluator with the
+// packages below it, and store. Before version 1 their API may change with a minor
+// version, and CHANGELOG.md says how. Stores stay readable: every version reads what
+// an earlier one wrote. Everything under internal and cmd may change at any time.
+package evotune
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/store"
+)
+
+// Errors that callers test for, besides those of store.
+var (
+	// ErrInput is the error of a job, a question or a name that the caller can
+	// correct: nothing was run.
+	ErrInput = errors.New("bad input")
+	// ErrNoCandidate is the error of a question that no stored candidate answers.
+	ErrNoCandidate = library.ErrNoCandidate
+	// ErrUnproven is the error of an export of a candidate that lacks evidence.
+	ErrUnproven = library.ErrUnproven
+	// ErrDisturbed is the error of a measurement that the machine was too busy for:
+	// nothing was found right or wrong.
+	ErrDisturbed = errors.New("the machine is busy")
+	// ErrDiverged is the error of a campaign whose log does not replay to itself.
+	ErrDiverged = campaign.ErrDiverged
+	// ErrInfrastructure is the error of a campaign during which the machine failed
+	// several times in a row.
+	ErrInfrastructure = campaign.ErrInfrastructure
+)
+
+// A marked error is another one in errors.Is, and says what it says.
+type marked struct {
+	error
+	as error
+}
+
+func (e marked) Unwrap() error        { return e.error }
+func (e marked) Is(target error) bool { return target == e.as }
+
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return marked{err, ErrInput}
+}
+
+// A FieldError is an ErrInput that is about one field of what was asked for, such as
+// "shape" of a Question.
+type FieldError struct {
+	Field string
+	Err   error // goes on after the name of the field
+}
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Is says that it is an ErrInput.
+func (e *FieldError) Is(target error) bool { return target == ErrInput }
+
+func badField(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Errorf(format, args...)}
+}
+
+func noCandidate(format string, args ...any) error {
+	return marked{fmt.Errorf(format, args...), ErrNoCandidate}
+}
+
+// What a campaign tells, by aliases: their documentation is that of the types they
+// stand for.
+type (
+	// An Event is one moment of a campaign: exactly one of its fields Started,
+	// Evaluated, Measured, Paused, Continued, Finals, Warning and Finished is set,
+	// besides Time. It is sent after what it tells is durable in the store.
+	Event = campaign.Event
+	// Started opens the stream of events.
+	Started = campaign.Started
+	// Evaluated tells of one candidate: its genome, parents and whole result.
+	Evaluated = campaign.Evaluated
+	// Progress sums up a campaign so far.
+	Progress = campaign.Progress
+	// Finished closes the stream, and is what Run returns: the best candidate (nil
+	// without a valid one), the counts of verdicts, what ended the search, and
+	// whether the campaign is Complete or can be resumed.
+	Finished = campaign.Finished
+	// Best is the best candidate of a campaign, with its speedup over the baseline.
+	Best = campaign.Best
+)
+
+// A Reader answers queries about a store. *[store.Store] is one.
+type Reader interface {
+	// Campaigns lists the campaigns, the oldest first.
+	Campaigns() ([]store.Campaign, error)
+	// Campaign finds a campaign by its ID or a unique beginning of it.
+	Campaign(id string) (store.Campaign, error)
+	// Candidate finds a candidate by its ID or a unique beginning of it.
+	Candidate(id string) (store.Candidate, error)
+	// Best lists correct candidates, the best first.
+	Best(q store.Query) ([]store.Candidate, error)
+	// Candidates lists candidates in the order of the log, page by page.
+	Candidates(q store.Query, from uint64) (page []store.Candidate, next uint64, err error)
+	// Lineage gives a candidate and its ancestors.
+	Lineage(id string) (*store.Node, error)
+}
+
+// Files are the files of a folder, by their slashed paths.
+type Files = report.Files
+
+// storeName is the file of a store, where the reader can tell.
+func storeName(r Reader) string {
+	if s, ok := r.(*store.Store); ok {
+		return s.Path()
+	}
+	return "the store"
+}
+
+// WriteFolder puts a folder in place, whole or not at all. One that is there and not
+// empty is refused with an ErrInput; replace allows it, if evotune wrote the folder.
+func WriteFolder(dir string, files Files, replace bool) error {
+	err := report.Write(dir, files, replace)
+	if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {
+		return badInput(err)
+	}
+	return err
+}

@@ -1,0 +1,331 @@
+package library
+
+import (
+	"bytes"
+	"debug/elf"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/kernels"
+)
+
+// hopper are the limits of the device that the winners of these tests were tuned on.
+var hopper = map[string]any{"device_max_shared_bytes": int64(227 << 10), "device_capability": int64(90), "device_cores": int64(132)}
+
+// cudaKernels are the built-in kernels for GPUs.
+func cudaKernels(t *testing.T) []*kernels.Definition {
+	t.Helper()
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*kernels.Definition
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d = d.On("cuda"); len(d.Implementations) > 0 {
+			list = append(list, d)
+		}
+	}
+	if len(list) < 8 {
+		t.Fatalf("%d kernels for GPUs", len(list))
+	}
+	return list
+}
+
+// cudaWinner is a random genome as if a campaign at one shape had found and proven it.
+func cudaWinner(t *testing.T, d *kernels.Definition, im *kernels.Implementation, s kernels.Shape, rng *rand.Rand) *Winner {
+	t.Helper()
+	space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, hopper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := space.Random(rng)
+	r, err := im.Render(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprintf("%016x", rng.Uint64())
+	timing := evaluator.Timing{Shape: s.Name, SamplesNS: []float64{1000}, BaselineNS: []float64{2000}, MedianNS: 1000, BaselineMedianNS: 2000, Ratio: 0.5}
+	passed := func(stage evaluator.Stage) evaluator.Step {
+		return evaluator.Step{Stage: stage, Outcome: evaluator.Passed}
+	}
+	return &Winner{
+		Rendered: r, Limits: hopper,
+		Evidence: &report.Evidence{
+			Candidate: id, Campaign: d.Name + "-1", Kernel: d.Name, Shapes: []string{s.Name}, Genome: g.Map(),
+			Description: evaluator.Description{
+				Backend: "cuda", Kernel: d.Name, Compiler: "nvcc",
+				Device: evaluator.Device{Name: "NVIDIA H200", Kind: "cuda", Fingerprint: "0123", Facts: map[string]string{"capability": "9.0", "driver": "580"}},
+			},
+			Result: evaluator.Result{
+				Verdict: evaluator.Correct, Timings: []evaluator.Timing{timing},
+				Steps: []evaluator.Step{passed(evaluator.StageParity), passed(evaluator.StageSanitize)},
+			},
+			Summary: report.Summary{Verdict: string(evaluator.Correct), Winner: true, Significant: true},
+			Finals: &report.FinalsView{Winner: id, Entries: []report.FinalistView{{
+				Candidate: id, Verdict: string(evaluator.Correct), Timings: []evaluator.Timing{timing},
+			}}},
+		},
+	}
+}
+
+// cudaWinners has one of every implementation of every kernel.
+func cudaWinners(t *testing.T, seed int64) []*Winner {
+	rng := rand.New(rand.NewSource(seed))
+	var list []*Winner
+	for _, d := range cudaKernels(t) {
+		for _, im := range d.Implementations {
+			list = append(list, cudaWinner(t, d, im, d.Problem.ShapesFor(kernels.Tune)[0], rng))
+		}
+	}
+	return list
+}
+
+func writeFiles(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGeometryInC compiles the launches and the constraints of random genomes, and
+// holds what they say at random shapes against what tuning would have said.
+func TestGeometryInC(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: no translation was run")
+	}
+	const genomes, shapes = 6, 12
+	rng := rand.New(rand.NewSource(7))
+	var program, body strings.Builder
+	var want []string
+	program.WriteString("#include <inttypes.h>\n#include <math.h>\n#include <stdio.h>\n")
+	for _, d := range cudaKernels(t) {
+		for _, im := range d.Implementations {
+			for range genomes {
+				tune := d.Problem.ShapesFor(kernels.Tune)
+				w := cudaWinner(t, d, im, tune[rng.Intn(len(tune))], rng)
+				problems, err := newProblems([]*Winner{w})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, v := problems[0], problems[0].Variants[0]
+				geometry, err := v.Geometry()
+				if err != nil {
+					t.Fatal(err)
+				}
+				supports := v.Supports
+				if supports == "" {
+					supports = "1"
+				}
+				fmt.Fprintf(&program, "static void f_%s(const int64_t *d)\n{\n%s\n", v.Symbol, p.Unpack("d"))
+				for _, e := range append([]string{supports}, geometry...) {
+					fmt.Fprintf(&program, "\tprintf(\"%%\" PRId64 \" \", (int64_t)(%s));\n", e)
+				}
+				program.WriteString("\tputs(\"\");\n}\n")
+				for i := range shapes {
+					s := kernels.Shape{Name: "random", Dims: map[string]int64{}}
+					var dims []string
+					for _, name := range p.Dims {
+						n := 1 + rng.Int63n(1<<uint(1+rng.Intn(13)))
+						switch {
+						case slices.Contains(p.Flags, name):
+							n = rng.Int63n(2)
+						case i == 0: // one that it was tuned for
+							n = v.Shapes[0].Dims[name]
+						case i%2 == 0:
+							n = max(8, n&^7)
+						}
+						if name == "D" && i%3 != 1 {
+							n = 64 << rng.Intn(2)
+						}
+						s.Dims[name] = n
+						dims = append(dims, strconv.FormatInt(n, 10))
+					}
+					can := "1"
+					if im.Supports(w.Rendered.Genome, s, hopper) != nil {
+						can = "0"
+					}
+					g, err := im.Geometry(w.Rendered.Genome, s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					line := can
+					for _, n := range slices.Concat(g.Grid[:], g.Block[:], []int64{g.SharedBytes, g.WorkspaceBytes}) {
+						line += " " + strconv.FormatInt(n, 10)
+					}
+					want = append(want, line)
+					fmt.Fprintf(&body, "\tf_%s((const int64_t[]){%s});\n", v.Symbol, strings.Join(dims, ", "))
+				}
+			}
+		}
+	}
+	program.WriteString("int main(void)\n{\n" + body.String() + "\treturn 0;\n}\n")
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string][]byte{"p.c": []byte(program.String())})
+	if out, err := exec.CommandContext(t.Context(), cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "p"), filepath.Join(dir, "p.c"), "-lm").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%.3000s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "p")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d", len(got), len(want))
+	}
+	said := map[string]int{}
+	for i, line := range got {
+		line = strings.TrimSpace(line)
+		said[line[:1]]++
+		if line != want[i] {
+			t.Errorf("%d: C says %q, tuning %q", i, line, want[i])
+		}
+	}
+	if said["0"] < 20 || said["1"] < 20 {
+		t.Errorf("too few of a kind: %v", said)
+	}
+}
+
+// TestCUDAExport looks at what a library for GPUs has in it.
+func TestCUDAExport(t *testing.T) {
+	winners := cudaWinners(t, 1)
+	files, err := Export(winners, Options{Lang: CUDA, By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(winners)
+	again, err := Export(winners, Options{Lang: CUDA, By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.EqualFunc(files, again, bytes.Equal) {
+		t.Error("the order of the winners shows in the files")
+	}
+	for _, w := range winners {
+		d := w.Rendered.Implementation.Definition()
+		line := d.Name + "\t"
+		i := bytes.Index(files["wisdom.txt"], []byte("\t"+w.Evidence.Candidate+"\t"))
+		if i < 0 {
+			if len(d.On("cuda").Implementations) == 1 {
+				t.Errorf("wisdom.txt lacks %s of %s", w.Evidence.Candidate, d.Name)
+			}
+			continue // another of the same shape stands there
+		}
+		start := bytes.LastIndexByte(files["wisdom.txt"][:i], '\n') + 1
+		text, _, _ := strings.Cut(string(files["wisdom.txt"][start:]), "\n")
+		fields := strings.Split(text, "\t")
+		if !strings.HasPrefix(text, line) || len(fields) != 7 || strings.Count(fields[5], ",") != 7 {
+			t.Errorf("wisdom.txt: %q", text)
+		}
+	}
+	for name, text := range map[string]string{
+		"include/evotune.h": "int evotune_reduce_workspace(int64_t ROWS, int64_t COLS, size_t *bytes);",
+		"CMakeLists.txt":    "\"80;90\"",
+		"src/kernels.c":     ".capability = 90,",
+	} {
+		if !bytes.Contains(files[name], []byte(text)) {
+			t.Errorf("%s lacks %q", name, text)
+		}
+	}
+}
+
+func TestCUDAExportRefuses(t *testing.T) {
+	broken := func(change func(w *Winner)) []*Winner {
+		w := cudaWinners(t, 1)[:1]
+		change(w[0])
+		return w
+	}
+	for _, c := range []struct {
+		name    string
+		winners []*Winner
+		options Options
+		want    string
+	}{
+		{"another language", broken(func(*Winner) {}), Options{Lang: C}, "is for the cuda backend"},
+		{"no proof", broken(func(w *Winner) { w.Evidence.Summary.Winner = false }), Options{Lang: CUDA}, "it won no finals"},
+		{"no capability", broken(func(w *Winner) { w.Evidence.Description.Device.Facts = nil }), Options{Lang: CUDA}, "compute capability"},
+		{"no compiler", broken(func(*Winner) {}), Options{Lang: CUDA, Embed: true, NVCC: "/nonexistent/nvcc"}, "/nonexistent/nvcc cannot be run"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Export(c.winners, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+var cudaOut = flag.String("cuda.out", "", "build libraries with all kernels for GPUs, in a new folder of this name, by nvcc")
+
+// TestCUDALibrariesBuild builds what is exported of every implementation and every
+// baseline, both ways, without a warning. It takes minutes.
+func TestCUDALibrariesBuild(t *testing.T) {
+	if *cudaOut == "" {
+		t.Skip("it takes minutes: ask for it with -cuda.out DIR")
+	}
+	for name, embed := range map[string]bool{"sources": false, "embedded": true} {
+		dir, err := filepath.Abs(filepath.Join(*cudaOut, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := Export(cudaWinners(t, 3), Options{Lang: CUDA, By: "test", Embed: embed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFiles(t, dir, files)
+		for _, args := range [][]string{
+			// Some systems link the C++ library in; what is asked for here is some of it.
+			{
+				"-S", dir, "-B", filepath.Join(dir, "build"), "-DCMAKE_C_FLAGS=-Wall -Wextra",
+				"-DCMAKE_SHARED_LINKER_FLAGS=-static-libstdc++ -Wl,-u,__cxa_demangle",
+			},
+			{"--build", filepath.Join(dir, "build"), "-j", "2"},
+		} {
+			out, err := exec.CommandContext(t.Context(), "cmake", args...).CombinedOutput()
+			if err != nil || bytes.Contains(bytes.ToLower(out), []byte("warning")) {
+				t.Fatalf("cmake %q: %v\n%s", args, err, out)
+			}
+		}
+		onlyOurs(t, filepath.Join(dir, "build", "libevotune.so"))
+	}
+}
+
+// onlyOurs: a library gives nothing to others but its own interface. PyTorch's
+// operators have crashed on a C++ library that came along.
+func onlyOurs(t *testing.T, path string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && !strings.HasPrefix(s.Name, "evotune_") {
+			t.Fatalf("%s defines %s for everybody", path, s.Name)
+		}
+	}
+}

@@ -1,0 +1,637 @@
+package library
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/kernels"
+)
+
+// winnerOf makes a winner of a built-in kernel.
+func winnerOf(t *testing.T, kernel, candidate string, seed int64) *Winner {
+	t.Helper()
+	c, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Get(kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return winnerFrom(t, d, candidate, seed)
+}
+
+// winnerFrom makes a winner: a random genome for the first tuned shape, with evidence
+// as a campaign leaves it. Nothing was run.
+func winnerFrom(t *testing.T, d *kernels.Definition, candidate string, seed int64) *Winner {
+	t.Helper()
+	const backend = "cpu"
+	kernel := d.Name
+	d = d.On(backend)
+	shape := d.ProblemOn(backend).ShapesFor(kernels.Tune)[0]
+	space, err := d.Space(d.Implementations, []kernels.Shape{shape}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := space.Random(rand.New(rand.NewSource(seed)))
+	r, err := d.Implementation(g, d.Implementations).Render(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timings := []evaluator.Timing{evaluator.NewTiming(shape.Name, []float64{100, 101, 99}, []float64{200, 202, 198}, 1, 1)}
+	against := evaluator.Compare([]float64{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, []float64{1, 1, 1, 1, 1, 1})
+	e := &report.Evidence{
+		Candidate: candidate, Campaign: kernel + "-1", Kernel: kernel, Shapes: []string{shape.Name}, Operator: "mutation",
+		Genome:  g.Map(),
+		Summary: report.Summary{Verdict: string(evaluator.Correct), From: "finals", Winner: true, Tested: true, Significant: true},
+		Description: evaluator.Description{
+			Backend: backend, Compiler: "a compiler", Harness: "1",
+			Device: evaluator.Device{Name: `A "B" C`, Kind: backend, Fingerprint: "f00d", Facts: map[string]string{"architecture": "any"}},
+			Native: []string{"-fwrapv"},
+		},
+		Result: evaluator.Result{
+			Verdict: evaluator.Correct, Source: r.Hash, Binary: "b", Key: "k", Timings: timings,
+			Steps: []evaluator.Step{
+				{Stage: evaluator.StageParity, Outcome: evaluator.Passed},
+				{Stage: evaluator.StageSanitize, Outcome: evaluator.Passed},
+			},
+		},
+		Parity:     []report.ParityRow{{Check: "parity x seed 1", Outcome: evaluator.Passed, Error: 1e-7, Limit: 1e-5}},
+		Sanitizers: []evaluator.Evidence{{Check: "asan", Outcome: evaluator.Passed}},
+		Finals: &report.FinalsView{
+			Winner: candidate, VsBaseline: &against,
+			Entries: []report.FinalistView{{Candidate: candidate, Timings: timings, HeldOut: timings}},
+		},
+		Lineage: report.Lineage{Nodes: []report.LineageNode{{Candidate: candidate, Parents: []string{"aa", "bb"}}, {Candidate: "aa", Parents: []string{"cc"}}, {Candidate: "cc"}}},
+	}
+	return &Winner{Evidence: e, Rendered: r}
+}
+
+func mustExport(t *testing.T, winners []*Winner, o Options) map[string][]byte {
+	t.Helper()
+	files, err := Export(winners, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var toC = Options{Lang: C, By: "evotune test"}
+
+// The same winners give the same bytes, whatever order they come in.
+func TestExportIsDeterministic(t *testing.T) {
+	var winners []*Winner
+	for i, k := range []string{"softmax", "sgemm", "attention", "rmsnorm", "conv2d", "softmax"} {
+		winners = append(winners, winnerOf(t, k, fmt.Sprintf("c0ffee%02d", i), int64(i)))
+	}
+	first := mustExport(t, winners, toC)
+	slices.Reverse(winners)
+	if diff := cmp.Diff(first, mustExport(t, winners, toC)); diff != "" {
+		t.Error(diff)
+	}
+	for name := range first {
+		if !fs.ValidPath(name) {
+			t.Errorf("a file is called %q", name)
+		}
+	}
+}
+
+func TestExportRefuses(t *testing.T) {
+	w := func(change func(*Winner)) []*Winner {
+		x := winnerOf(t, "softmax", "c0ffee", 1)
+		change(x)
+		return []*Winner{x}
+	}
+	lost := func(x *Winner) { x.Evidence.Summary.Winner = false }
+	missing := func(x *Winner) {
+		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "memcheck", Outcome: evaluator.NotRun, Detail: "valgrind was not found\nmore"})
+	}
+	alone := func(x *Winner) { // a program of one thread has no races to look for
+		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: evaluator.Reach, Outcome: evaluator.NotRun, Detail: "line 3"})
+	}
+	wrong := func(x *Winner) { x.Evidence.Summary.Verdict = string(evaluator.Parity) }
+	for _, c := range []struct {
+		name   string
+		change func(*Winner)
+		min    Level
+		lang   Lang
+		want   string // "": it leaves
+	}{
+		{"all proven", func(*Winner) {}, Finals, C, ""},
+		{"one thread", alone, Finals, C, ""},
+		{"no finals", lost, Finals, C, "candidate c0ffee of softmax is not proven: it won no finals"},
+		{"no finals, enough", lost, Sanitized, C, ""},
+		{"a tool missing", missing, Finals, C, "candidate c0ffee of softmax is not proven: memcheck: not run: valgrind was not found"},
+		{"a tool missing, enough", missing, Parity, C, ""},
+		{"wrong", wrong, Parity, C, `candidate c0ffee of softmax is not proven: its verdict is "parity"`},
+		{"another backend", func(*Winner) {}, Finals, CUDA, "candidate c0ffee of softmax is for the cpu backend, not for a library in cuda"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files, err := Export(w(c.change), Options{Lang: c.lang, Min: c.min})
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || err.Error() != c.want):
+				t.Errorf("%v, want %s", err, c.want)
+			case strings.Contains(c.want, "not proven") != errors.Is(err, ErrUnproven):
+				t.Errorf("%v is ErrUnproven: %v", err, errors.Is(err, ErrUnproven))
+			case err == nil:
+				var m Manifest
+				if err := json.Unmarshal(files["manifest.json"], &m); err != nil {
+					t.Fatal(err)
+				}
+				// What was asked for, and what is not proven, is written down.
+				if all := len(m.Kernels[0].Variants[0].Lacks) == 0; m.MinEvidence != c.min || all != (c.min == Finals) {
+					t.Errorf("min_evidence %q, lacks %q", m.MinEvidence, m.Kernels[0].Variants[0].Lacks)
+				}
+			}
+		})
+	}
+	if _, err := Export(nil, toC); err == nil {
+		t.Error("nothing was exported")
+	}
+}
+
+// conforms holds a value against the part of JSON Schema that the manifest's uses:
+// type, const, enum, required, properties, additionalProperties, items, $ref. A field
+// that the schema does not name is a fault too, or the schema would lag behind.
+func conforms(t *testing.T, at string, v any, schema, root map[string]any) {
+	t.Helper()
+	if ref, ok := schema["$ref"].(string); ok {
+		defs, _ := root["$defs"].(map[string]any)
+		schema, ok = defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+		if !ok {
+			t.Fatalf("%s: no schema %s", at, ref)
+		}
+	}
+	if want, ok := schema["const"]; ok && want != v {
+		t.Errorf("%s is %v, want %v", at, v, want)
+	}
+	if list, ok := schema["enum"].([]any); ok && !slices.Contains(list, v) {
+		t.Errorf("%s is %v, not one of %v", at, v, list)
+	}
+	kind := map[bool]string{true: "null"}[v == nil]
+	switch x := v.(type) {
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	case float64:
+		kind = "number"
+	case []any:
+		kind = "array"
+		items, _ := schema["items"].(map[string]any)
+		for i, y := range x {
+			conforms(t, fmt.Sprintf("%s[%d]", at, i), y, items, root)
+		}
+	case map[string]any:
+		kind = "object"
+		properties, _ := schema["properties"].(map[string]any)
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if _, ok := x[name.(string)]; !ok {
+				t.Errorf("%s lacks %s", at, name)
+			}
+		}
+		others, _ := schema["additionalProperties"].(map[string]any)
+		for name, y := range x {
+			if p, ok := properties[name].(map[string]any); ok {
+				conforms(t, at+"."+name, y, p, root)
+			} else if others != nil {
+				conforms(t, at+"."+name, y, others, root)
+			} else if properties != nil {
+				t.Errorf("%s.%s is not in the schema", at, name)
+			}
+		}
+	}
+	var kinds []any
+	switch x := schema["type"].(type) {
+	case string:
+		kinds = []any{x}
+	case []any:
+		kinds = x
+	default:
+		return
+	}
+	whole := kind == "number" && slices.Contains(kinds, any("integer"))
+	if !whole && !slices.Contains(kinds, any(kind)) {
+		t.Errorf("%s is of type %s, want %v", at, kind, kinds)
+	}
+}
+
+func TestManifest(t *testing.T) {
+	softmax := winnerOf(t, "softmax", "c0ffee", 1)
+	softmax.Evidence.Parity = append(softmax.Evidence.Parity, report.ParityRow{Check: "parity x seed 2", Seed: "2", Outcome: evaluator.Passed}) // no error was allowed
+	files := mustExport(t, []*Winner{softmax, winnerOf(t, "attention", "beef", 2)}, toC)
+	var schema, manifest map[string]any
+	if err := json.Unmarshal(files["manifest.schema.json"], &schema); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(files["manifest.json"], &manifest); err != nil {
+		t.Fatal(err)
+	}
+	conforms(t, "manifest", manifest, schema, schema)
+	var m Manifest
+	if err := json.Unmarshal(files["manifest.json"], &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Kernels) != 2 || m.Kernels[0].Kernel != "attention" {
+		t.Fatalf("%+v", m.Kernels)
+	}
+	v := m.Kernels[1].Variants[0]
+	if got := v.Lineage; got != (ManifestLineage{Root: "cc", Generations: 2, Operator: "mutation"}) {
+		t.Errorf("lineage %+v", got)
+	}
+	if v.Timings[0].MedianNS != 100 || len(v.Timings[0].SamplesNS) != 3 || v.Evidence.Parity != 2 || v.Evidence.Sanitizers["asan"] != "passed" || !v.Evidence.Winner {
+		t.Errorf("%+v", v)
+	}
+	if _, ok := files[v.File]; !ok {
+		t.Errorf("%s is not there", v.File)
+	}
+	if slices.Contains(v.Flags, "-march=native") || !slices.Contains(v.TunedFlags, "-march=native") {
+		t.Errorf("flags %q, tuned with %q", v.Flags, v.TunedFlags)
+	}
+}
+
+// native replaces the machine's own instruction set.
+func TestNative(t *testing.T) {
+	w := winnerOf(t, "softmax", "c0ffee", 1)
+	w.Rendered.Flags = []string{"-O3", "-Wall", "-Wno-psabi", "-Wl,-z,now", "-march=native", "-mtune=native", "-fno-math-errno"}
+	for _, c := range []struct {
+		native []string
+		tuned  bool
+		want   []string
+	}{
+		{[]string{"-march=x86-64", "-mavx2"}, true, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-march=x86-64", "-mavx2", "-fno-math-errno"}},
+		{nil, true, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-march=native", "-mtune=native", "-fno-math-errno"}}, // not recorded
+		{nil, false, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-fno-math-errno"}},                                  // for any processor
+	} {
+		w.Evidence.Description.Native = c.native
+		v := &variant{Rendered: w.Rendered, Tuned: c.tuned, Winner: w}
+		v.native()
+		if diff := cmp.Diff(c.want, v.Flags); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// build writes an export and compiles it with gcc alone into a shared library. It
+// returns the folder.
+func build(t *testing.T, files map[string][]byte) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no gcc")
+	}
+	dir := t.TempDir()
+	if err := report.Write(filepath.Join(dir, "x"), files, false); err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, "x")
+	args := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-std=gnu11", "-shared", "-fPIC", "-Isrc", "-Iinclude", "-o", "libevotune.so"}
+	for name := range files {
+		if rest, ok := strings.CutPrefix(name, "src/kernels/"); ok {
+			args = append(args, name, "-DEVOTUNE_HAVE_"+strings.TrimSuffix(rest, ".c"))
+		} else if strings.HasPrefix(name, "src/") && strings.HasSuffix(name, ".c") {
+			args = append(args, name)
+		}
+	}
+	run(t, dir, "gcc", append(args, "-lm", "-pthread", "-ldl")...)
+	return dir
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// program compiles and runs a C program against a built library.
+func program(t *testing.T, dir, body string) string {
+	t.Helper()
+	text := "#include <evotune.h>\n#include <malloc.h>\n#include <math.h>\n#include <stdio.h>\n#include <string.h>\n" +
+		"static void warn(const char *m, void *u) { (void)u; printf(\"warning: %s\\n\", m); }\nint main(void)\n{\n(void)warn;\n" + body + "\nreturn 0;\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "program.c"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "gcc", "-Wall", "-Wextra", "-Werror", "-Iinclude", "program.c", "-o", "program", "-L.", "-levotune", "-Wl,-rpath,.", "-lm")
+	return run(t, dir, "./program")
+}
+
+func TestLibrary(t *testing.T) {
+	// A slower one for the same shape stands before it in every list.
+	slower := winnerOf(t, "softmax", "510", 5)
+	slower.Evidence.Finals.Entries[0].Timings = []evaluator.Timing{evaluator.NewTiming("1024x1024", []float64{300}, []float64{600}, 1, 1)}
+	winners := []*Winner{slower, winnerOf(t, "softmax", "c0ffee", 1), winnerOf(t, "rmsnorm", "beef", 2)}
+	files := mustExport(t, winners, toC)
+	// A third kernel for a processor that nobody has.
+	lost := winnerOf(t, "sgemm", "dead", 3)
+	for name, text := range mustExport(t, []*Winner{lost}, toC) {
+		if name == "src/kernels/sgemm_dead.c" {
+			text = []byte(strings.ReplaceAll(string(text), "= EVO_CPU_NEEDS;", "= ~UINT64_C(0);"))
+			files[name] = text
+		}
+	}
+	all := mustExport(t, append(winners, lost), toC)
+	for name, text := range all {
+		if _, kept := files[name]; !kept || !strings.HasPrefix(name, "src/kernels/") {
+			files[name] = text
+		}
+	}
+	dir := build(t, files)
+
+	t.Run("parity", func(t *testing.T) {
+		out := check(t, dir, files)
+		if !strings.Contains(out, "tuned for this shape c0ffee") || !strings.Contains(out, "the baseline, which was not tuned") {
+			t.Error(out)
+		}
+	})
+	t.Run("choice", func(t *testing.T) {
+		got := program(t, dir, `
+			struct evotune_choice c;
+			const int64_t shapes[][2] = {{1024, 1024}, {8192, 64}, {1025, 1024}};
+			for (int i = 0; i < 3; i++) {
+				evotune_softmax_choice(shapes[i][0], shapes[i][1], &c);
+				printf("%s|%s|%s|%.4f\n", evotune_rule_text(c.rule), c.candidate, c.tuned_for, c.distance);
+			}
+			evotune_sgemm_choice(1024, 1024, 1024, 1, &c);
+			printf("%s|%s|%s\n", evotune_rule_text(c.rule), c.candidate, c.tuned_for);`)
+		far := Distance(map[string]int64{"ROWS": 8192, "COLS": 64}, map[string]int64{"ROWS": 1024, "COLS": 1024})
+		near := Distance(map[string]int64{"ROWS": 1025, "COLS": 1024}, map[string]int64{"ROWS": 1024, "COLS": 1024})
+		want := "tuned for this shape|c0ffee|1024x1024|0.0000\n" +
+			fmt.Sprintf("tuned for the nearest shape|c0ffee|1024x1024|%.4f\n", far) +
+			fmt.Sprintf("tuned for the nearest shape|c0ffee|1024x1024|%.4f\n", near) +
+			"the baseline, which was not tuned||\n"
+		if got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+	t.Run("arguments", func(t *testing.T) {
+		got := program(t, dir, `
+			float x[4] = {1, 2, 3, 4}, y[4];
+			int64_t n[2];
+			printf("%d %d %d %d %d\n", evotune_softmax(-1, 4, x, y), evotune_softmax(1, 4, NULL, y), evotune_softmax(0, 4, NULL, NULL), evotune_softmax(1, 4, x, y), evotune_softmax_sizes(3, 5, n));
+			printf("%d %d %d\n", (int)n[0], (int)n[1], evotune_softmax_sizes(3, -5, n));
+			const int64_t huge = INT64_C(1) << 32; /* squared it is 0 */
+			printf("%d %d %d\n", evotune_softmax(huge, huge, x, y), evotune_softmax_sizes(huge, huge, n), evotune_softmax_reference(INT64_MAX, INT64_MAX, x, y));
+			printf("%s|%s\n", evotune_status_text(EVOTUNE_INVALID), evotune_status_text(99));
+			printf("%.4f %.4f\n", y[0], y[3]);`)
+		want := "1 1 0 0 0\n15 15 1\n1 1 1\nan argument is not valid: a null pointer, a negative size, one beyond any memory, or a flag that is neither 0 nor 1|no status of evotune\n0.0321 0.6439\n"
+		if got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+	t.Run("wisdom", func(t *testing.T) { testWisdom(t, dir) })
+}
+
+// A kernel whose elements C has no type for.
+const halves = `format = 1
+name = "scale-half"
+description = "y = 2 x, in halves"
+[problem]
+dims = ["N"]
+operations = "N"
+bytes = "4*N"
+pipe = "f32"
+[problem.reference]
+source = "reference.c"
+entry = "reference"
+[[problem.shape]]
+name = "large"
+dims = { N = 1000 }
+use = "tune"
+[[problem.shape]]
+name = "odd"
+dims = { N = 7 }
+use = "verify"
+[[problem.shape]]
+name = "small"
+dims = { N = 3 }
+use = "sanitize"
+[[problem.buffer]]
+name = "x"
+dtype = "f16"
+shape = ["N"]
+role = "in"
+data = "normal(0,1)"
+[[problem.buffer]]
+name = "y"
+dtype = "bf16"
+shape = ["N"]
+role = "out"
+[problem.tolerance]
+bf16 = 2e-2
+[[problem.control]]
+kind = "zeros"
+[[implementation]]
+name = "loop"
+backend = "cpu"
+target = "native"
+template = "k.c.tmpl"
+entry = "scale"
+[[implementation.parameter]]
+name = "UNROLL"
+values = [1, 2]
+[implementation.baseline]
+genome = { UNROLL = 1 }
+`
+
+func TestHalves(t *testing.T) {
+	d, err := kernels.Load(fstest.MapFS{
+		"k/kernel.toml": {Data: []byte(halves)},
+		"k/reference.c": {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, const double *x, double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = 2 * x[i];\n}\n")},
+		"k/k.c.tmpl":    {Data: []byte("/* {{.UNROLL}} */\nvoid scale(int64_t N, const evotune_f16 *x, evotune_bf16 *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = evotune_bf16_from_float(2 * evotune_f16_to_float(x[i]));\n}\n")},
+	}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := mustExport(t, []*Winner{winnerFrom(t, d, "c0ffee", 1)}, toC)
+	if !strings.Contains(string(files["include/evotune.h"]), "int evotune_scale_half(int64_t N, const evotune_f16 *x, evotune_bf16 *y);") {
+		t.Error(string(files["include/evotune.h"]))
+	}
+	dir := build(t, files)
+	if out := check(t, dir, files); strings.Count(out, "ok ") != 3 {
+		t.Error(out)
+	}
+	// A kernel that wants arrays at better addresses than callers have does not pass.
+	const file = "src/kernels/scale_half_c0ffee.c"
+	files[file] = []byte(strings.Replace(string(files[file]), "\tfor (", "\tif ((uintptr_t)x % 16)\n\t\t__builtin_trap();\n\tfor (", 1))
+	dir = build(t, files)
+	run(t, dir, "gcc", "-Iinclude", "test/check.c", "src/reference_scale_half.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm")
+	cmd := exec.CommandContext(t.Context(), "./check")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Errorf("the check passes:\n%s", out)
+	}
+}
+
+// check compiles and runs the library's own test.
+func check(t *testing.T, dir string, files map[string][]byte) string {
+	t.Helper()
+	args := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "test/check.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm"}
+	for name := range files {
+		if strings.HasPrefix(name, "src/reference_") {
+			args = append(args, name)
+		}
+	}
+	run(t, dir, "gcc", args...)
+	out := run(t, dir, "./check")
+	if !strings.HasSuffix(out, "all right\n") {
+		t.Error(out)
+	}
+	return out
+}
+
+// testWisdom loads wisdom files that are right, cut, of a newer version, and of
+// kernels in files of their own.
+func testWisdom(t *testing.T, dir string) {
+	// A kernel that the library does not have.
+	later := mustExport(t, []*Winner{winnerOf(t, "softmax", "abcdef", 7)}, toC)
+	if err := os.WriteFile(filepath.Join(dir, "later.c"), later["src/kernels/softmax_abcdef.c"], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "gcc", "-O1", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wno-psabi", "-DEVOTUNE_PLUGIN", "-Isrc", "later.c", "-o", "abcdef.so", "-lm")
+	line := func(kernel, dims, candidate string) string {
+		return strings.Join([]string{kernel, dims, candidate, "*", "1.5", "-", "."}, "\t") + "\n"
+	}
+	const head = "evotune-wisdom 1\n"
+	for _, c := range []struct {
+		name, text, want string
+	}{
+		{"of the library", head + "# a comment\n\n" + line("softmax", "COLS=7,ROWS=5", "c0ffee"), "0 wisdom c0ffee\n"},
+		{"from a file", head + line("softmax", "ROWS=5,COLS=7", "abcdef"), "0 wisdom abcdef\n"},
+		{"the newest line wins", head + line("softmax", "ROWS=5,COLS=7", "abcdef") + line("softmax", "ROWS=5,COLS=7", "c0ffee"), "0 wisdom c0ffee\n"},
+		{"another device", head + strings.ReplaceAll(line("softmax", "ROWS=5,COLS=7", "abcdef"), "*", "Nobody's"), "0 nearest c0ffee\n"},
+		{"half a line", head + "softmax\tROWS=5,COLS=7\tabcd", "warning: w.txt:2: not a whole line: it has 3 of 7 fields, or no dot at its end; it is skipped\n0 nearest c0ffee\n"},
+		{"no dot", head + strings.TrimSuffix(line("softmax", "ROWS=5,COLS=7", "abcdef"), ".\n"), "warning: w.txt:2: not a whole line: it has 7 of 7 fields, or no dot at its end; it is skipped\n0 nearest c0ffee\n"},
+		{
+			"bad lines beside a good one", head + line("nothing", "A=1", "c0ffee") + line("softmax", "ROWS=5", "c0ffee") + line("softmax", "ROWS=5,COLS=x", "c0ffee") + line("softmax", "ROWS=5,COLS=7", "../x") + line("softmax", "ROWS=5,COLS=7", "123456") + line("softmax", "ROWS=5,COLS=7", "abcdef"),
+			"warning: w.txt:2: this library has no kernel \"nothing\"; the line is skipped\n" +
+				"warning: w.txt:3: these are not the dimensions of softmax; the line is skipped\n" +
+				"warning: w.txt:4: these are not the dimensions of softmax; the line is skipped\n" +
+				"warning: w.txt:5: candidate ../x is not in this library: this is no name of a candidate; the line is skipped\n" +
+				"warning: w.txt:6: candidate 123456 is not in this library: and there is no file of its name with .so beside the wisdom file that can be loaded; the line is skipped\n" +
+				"0 wisdom abcdef\n",
+		},
+		{"newer", "evotune-wisdom 2\n" + line("softmax", "ROWS=5,COLS=7", "abcdef"), "warning: w.txt:1: version 2, and this library reads version 1: export and build the library again\n5 nearest c0ffee\n"},
+		{"no wisdom", "hello\n", "warning: w.txt:1: not a wisdom file: the first line must be \"evotune-wisdom 1\"\n4 nearest c0ffee\n"},
+		{"empty", "", "warning: w.txt:0: the file is empty\n4 nearest c0ffee\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := os.WriteFile(filepath.Join(dir, "w.txt"), []byte(c.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got := program(t, dir, `
+				static float x[35], y[35], z[35];
+				for (int i = 0; i < 35; i++)
+					x[i] = (float)(i % 6);
+				evotune_softmax(5, 7, x, y); /* what is chosen before does not stay */
+				struct evotune_choice c;
+				const int status = evotune_wisdom_load("w.txt", warn, NULL);
+				evotune_softmax_choice(5, 7, &c);
+				printf("%d %s %s\n", status, c.rule == EVOTUNE_WISDOM ? "wisdom" : c.rule == EVOTUNE_NEAREST ? "nearest" : "?", c.candidate);
+				evotune_softmax(5, 7, x, z);
+				for (int i = 0; i < 35; i++)
+					if (!(fabsf(y[i] - z[i]) < 1e-5f))
+						printf("wrong\n");`)
+			if got != c.want {
+				t.Errorf("got\n%swant\n%s", got, c.want)
+			}
+		})
+	}
+	// The environment's file is read before any other, which goes before it then.
+	t.Run("environment", func(t *testing.T) {
+		for name, candidate := range map[string]string{"env.txt": "abcdef", "w.txt": "c0ffee"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(head+line("softmax", "ROWS=5,COLS=7", candidate)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("EVOTUNE_WISDOM", "env.txt")
+		got := program(t, dir, `
+			struct evotune_choice c;
+			evotune_wisdom_load("w.txt", warn, NULL);
+			evotune_softmax_choice(5, 7, &c);
+			printf("%s\n", c.candidate);`)
+		if got != "c0ffee\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("again and again", func(t *testing.T) {
+		one := line("softmax", "ROWS=5,COLS=7", "510")
+		text := head + one + strings.Replace(one, "7", "8", 1) + strings.Replace(one, "510", "c0ffee", 1)
+		if err := os.WriteFile(filepath.Join(dir, "w.txt"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := program(t, dir, `
+			struct evotune_choice c;
+			size_t before = 0;
+			for (int i = 0; i < 300; i++) {
+				evotune_wisdom_load("w.txt", warn, NULL);
+				if (i == 10)
+					before = mallinfo2().uordblks;
+			}
+			evotune_softmax_choice(5, 7, &c);
+			printf("%s %d\n", c.candidate, mallinfo2().uordblks - before < 200000);`)
+		if got != "c0ffee 1\n" {
+			t.Error(got)
+		}
+	})
+	t.Run("a folder", func(t *testing.T) {
+		if got, want := program(t, dir, `printf("%d\n", evotune_wisdom_load("src", warn, NULL));`), "warning: src:0: Is a directory\n4\n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		if got, want := program(t, dir, `printf("%d\n", evotune_wisdom_load("nowhere.txt", warn, NULL));`), "warning: nowhere.txt:0: No such file or directory\n4\n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+	// What an export writes is read back without a warning.
+	t.Run("exported", func(t *testing.T) {
+		if got, want := program(t, dir, `printf("%d\n", evotune_wisdom_load("wisdom.txt", warn, NULL));`), "0\n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// TestEnvironment holds the list to what the files of libraries read.
+func TestEnvironment(t *testing.T) {
+	read := map[string]bool{}
+	pattern := regexp.MustCompile(`(?:getenv\(|environ\.get\()"(EVOTUNE_\w+)"`)
+	err := fs.WalkDir(sources, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(sources, path)
+		for _, m := range pattern.FindAllStringSubmatch(string(text), -1) {
+			read[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(read)), Environment()); diff != "" {
+		t.Error(diff)
+	}
+}

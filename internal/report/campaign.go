@@ -1,0 +1,606 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
+)
+
+// CampaignFormat is the format of report.json; see [EvidenceFormat].
+const CampaignFormat = "evotune-report/1"
+
+// A Log is what a campaign's report is made of.
+type Log struct {
+	// Campaign has its payloads; Events are all of its events, with theirs.
+	Campaign store.Campaign
+	Events   []store.Event
+	// Lineage is that of the best candidate; nil when there is none.
+	Lineage *store.Node
+	// By names the evotune that wrote this, and Store the file it read.
+	By, Store string
+	Made      time.Time
+	// Running says that the campaign has not ended.
+	Running bool
+}
+
+// A Campaign is report.json.
+type Campaign struct {
+	Format string    `json:"format"`
+	Made   time.Time `json:"made"`
+	By     string    `json:"by"`
+
+	Campaign string    `json:"campaign"`
+	State    string    `json:"state"`
+	Reason   string    `json:"reason,omitempty"`
+	Started  time.Time `json:"started"`
+	Last     time.Time `json:"last"`
+	// Config is what the campaign was started with; its budget is the one that it
+	// last ran under.
+	Config map[string]any `json:"config"`
+	// Strategy and SearchVersion name the search that the campaign began with,
+	// LaterVersions what went on with it where that was another.
+	Strategy      string                `json:"strategy"`
+	SearchVersion int                   `json:"search_version"`
+	LaterVersions []int                 `json:"later_search_versions,omitempty"`
+	Seed          int64                 `json:"seed"`
+	Description   evaluator.Description `json:"description"`
+	Asked         int                   `json:"asked"`
+	Evaluated     int                   `json:"evaluated"`
+	Verdicts      map[string]int        `json:"verdicts"`
+	// SpentS is the wall time in seconds over all resumptions, without the
+	// pauses between them; Resumptions counts them, and Pauses how often a
+	// disturbed machine made the campaign wait.
+	SpentS      float64 `json:"spent_s"`
+	Resumptions int     `json:"resumptions"`
+	Pauses      int     `json:"pauses,omitempty"`
+	// PerMinute is the number of evaluations per minute of that. TimedS is the
+	// time in seconds that the device spent in timed launches of candidates and
+	// baseline during the search, from the stored samples, and TimedShare its
+	// share of the wall time; on several devices it may exceed 1.
+	PerMinute  float64 `json:"per_minute"`
+	TimedS     float64 `json:"timed_s"`
+	TimedShare float64 `json:"timed_share"`
+
+	// Best is the winner of the finals, or the best of the search.
+	Best     *BestView    `json:"best"`
+	Finals   *FinalsView  `json:"finals,omitempty"`
+	Failures []FailureRow `json:"failures"`
+	Stages   []StageRow   `json:"stages"`
+	// Operators tells how the search's ways of making candidates did.
+	Operators []OperatorRow `json:"operators"`
+	Genes     []GeneEffect  `json:"genes"`
+	Lineage   Lineage       `json:"lineage"`
+	NotRun    []string      `json:"not_run"`
+	Again     []string      `json:"again"`
+	// Evaluations has one row per proposal, in order.
+	Evaluations []Evaluation `json:"evaluations"`
+
+	bestResult *evaluator.Result // of the search
+}
+
+// A BestView is the best candidate of a campaign.
+type BestView struct {
+	Candidate  string         `json:"candidate"`
+	Genome     map[string]any `json:"genome"`
+	Encoding   string         `json:"encoding"`
+	From       string         `json:"from"` // "finals", "again" or "search"
+	Speedup    float64        `json:"speedup"`
+	MedianNS   float64        `json:"median_ns"`
+	BaselineNS float64        `json:"baseline_ns"`
+	// Significant says that finals found the speedup to be more than noise.
+	Significant bool `json:"significant"`
+}
+
+// A FailureRow counts candidates that failed for one reason, numbers in it
+// set aside.
+type FailureRow struct {
+	Verdict string `json:"verdict"`
+	Stage   string `json:"stage"`
+	Count   int    `json:"count"`
+	// Reason and Candidate are those of the first.
+	Reason    string `json:"reason"`
+	Candidate string `json:"candidate"`
+}
+
+// A StageRow sums up one stage over all candidates. Those that share the
+// binary of another are not counted from inspection on.
+type StageRow struct {
+	Stage   string  `json:"stage"`
+	Passed  int     `json:"passed"`
+	Failed  int     `json:"failed"`
+	NotRun  int     `json:"not_run"`
+	Seconds float64 `json:"seconds"`
+	// Share is of the time of all stages of all candidates. Stages of several
+	// candidates overlap, so it is no share of the wall time.
+	Share float64 `json:"share"`
+}
+
+// An OperatorRow sums up what one operator proposed.
+type OperatorRow struct {
+	Operator string `json:"operator"`
+	Proposed int    `json:"proposed"`
+	Correct  int    `json:"correct"`
+	// Improved counts those faster than every parent, of WithParents correct
+	// ones that have parents with figures; Records those that were the best so
+	// far.
+	Improved    int `json:"improved"`
+	WithParents int `json:"with_parents"`
+	Records     int `json:"records"`
+}
+
+// A GeneEffect has the marginal medians of one gene.
+type GeneEffect struct {
+	Gene string `json:"gene"`
+	// Range is the largest median over the smallest.
+	Range float64 `json:"range"`
+	// Values are in the order of their medians.
+	Values []GeneValue `json:"values"`
+}
+
+// A GeneValue is one value of a gene.
+type GeneValue struct {
+	Value         string  `json:"value"`
+	N             int     `json:"n"`
+	MedianSpeedup float64 `json:"median_speedup"`
+}
+
+// An Evaluation is one proposal and what became of it.
+type Evaluation struct {
+	Index     int      `json:"index"`
+	Candidate string   `json:"candidate"`
+	Genome    string   `json:"genome"`
+	Operator  string   `json:"operator"`
+	Parents   []string `json:"parents,omitempty"`
+	Verdict   string   `json:"verdict,omitempty"` // empty while there is no result
+	Stage     string   `json:"stage,omitempty"`
+	Reason    string   `json:"reason,omitempty"`
+	// Speedup and MedianNS are of the search's one measurement or, where Again says
+	// so, of the second one; FinalsSpeedup is that of the newest finals.
+	Speedup       float64 `json:"speedup,omitempty"`
+	MedianNS      float64 `json:"median_ns,omitempty"`
+	Again         bool    `json:"measured_again,omitempty"`
+	FinalsSpeedup float64 `json:"finals_speedup,omitempty"`
+	Record        bool    `json:"record,omitempty"`
+	// SpentS is the campaign's wall time when the result was logged, CostS
+	// what the evaluation took, in seconds.
+	SpentS float64 `json:"spent_s,omitempty"`
+	CostS  float64 `json:"cost_s,omitempty"`
+}
+
+// NewCampaign makes a report of a campaign's log. The error says what cannot
+// be read.
+func NewCampaign(l Log) (*Campaign, error) {
+	c := l.Campaign
+	r := &Campaign{
+		Format: CampaignFormat, Made: l.Made.UTC().Truncate(time.Second), By: l.By,
+		Campaign: c.ID, State: string(c.State), Reason: c.Reason, Started: c.StartedAt, Last: c.LastAt,
+		Strategy: c.Started.Strategy, SearchVersion: c.Started.SearchVersion, Seed: c.Started.Seed,
+		Asked: c.Asked, Evaluated: c.Evaluated, Verdicts: c.Verdicts,
+		Failures: []FailureRow{}, NotRun: []string{}, Genes: []GeneEffect{},
+	}
+	if c.State == store.Running && !l.Running {
+		r.State = "killed"
+	}
+	if d := c.Started.Config; len(d) > 0 {
+		d, err := record.Config(d)
+		if err == nil {
+			numbers := json.NewDecoder(bytes.NewReader(d))
+			numbers.UseNumber() // 1000000 must not become 1e+06
+			err = numbers.Decode(&r.Config)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", c.ID, err)
+		}
+	}
+	if d := c.Started.Description; len(d) > 0 {
+		if err := json.Unmarshal(d, &r.Description); err != nil {
+			return nil, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", c.ID, err)
+		}
+	}
+	var err error
+	if r.Finals, err = newFinals(c.Finals); err != nil {
+		return nil, fmt.Errorf("campaign %s: %w", c.ID, err)
+	}
+	notRun, err := r.read(l.Events)
+	if err != nil {
+		return nil, err
+	}
+	r.best(c)
+	r.operators()
+	r.genes()
+	r.Lineage = newLineage(l.Lineage, MaxAncestors)
+	r.missing(notRun)
+	r.Again = r.commands(l.Store)
+	return r, nil
+}
+
+// A failure's numbers differ from candidate to candidate.
+var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]*([eE][-+]?[0-9]+)?)`)
+
+// resumed takes in what a resumption changed.
+func (r *Campaign) resumed(e store.Event) error {
+	switch {
+	case e.Note == nil:
+		r.Resumptions++
+	case e.Note.Reason == store.Continued:
+		r.Pauses++
+	case e.Note.Reason != store.InFinals:
+		r.Resumptions++
+	}
+	if e.Note == nil || len(e.Note.Detail) == 0 {
+		return nil
+	}
+	var now struct {
+		SearchVersion int            `json:"search_version"`
+		Budget        map[string]any `json:"budget"`
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Note.Detail))
+	d.UseNumber()
+	if err := d.Decode(&now); err != nil {
+		return fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w: run `tune check`", r.Campaign, e.Seq, err)
+	}
+	if now.Budget != nil && r.Config != nil {
+		r.Config["budget"] = now.Budget
+	}
+	last := r.SearchVersion
+	if n := len(r.LaterVersions); n > 0 {
+		last = r.LaterVersions[n-1]
+	}
+	if now.SearchVersion != 0 && now.SearchVersion != last {
+		r.LaterVersions = append(r.LaterVersions, now.SearchVersion)
+	}
+	return nil
+}
+
+// read goes through the log. It returns how often each check did not run.
+func (r *Campaign) read(events []store.Event) (map[string]int, error) {
+	notRun := map[string]int{}
+	stages := map[evaluator.Stage]*StageRow{}
+	failures := map[string]*FailureRow{}
+	var begun, last time.Time
+	var spent time.Duration
+	best := 0.0
+	again := map[int]bool{} // second measurements take the place of results
+	for _, e := range events {
+		if e.Measured != nil {
+			again[e.Measured.Index] = true
+		}
+	}
+	for _, e := range events {
+		if e.Kind == store.KindStarted {
+			begun = e.Time
+		}
+		if e.Kind == store.KindResumed {
+			spent += last.Sub(begun)
+			begun = e.Time
+			if err := r.resumed(e); err != nil {
+				return nil, err
+			}
+		}
+		last = e.Time
+		switch e.Kind {
+		case store.KindAsked:
+			if e.Asked.Index != len(r.Evaluations) {
+				return nil, fmt.Errorf("campaign %s: event %d: proposal %d follows proposal %d: run `tune check`", r.Campaign, e.Seq, e.Asked.Index, len(r.Evaluations)-1)
+			}
+			r.Evaluations = append(r.Evaluations, Evaluation{
+				Index: e.Asked.Index, Candidate: e.Asked.Candidate, Genome: e.Asked.Genome,
+				Operator: e.Asked.Operator, Parents: e.Asked.Parents,
+			})
+		case store.KindTold, store.KindMeasured:
+			t := e.Result()
+			if t.Index >= len(r.Evaluations) {
+				return nil, fmt.Errorf("campaign %s: event %d: result %d has no proposal: run `tune check`", r.Campaign, e.Seq, t.Index)
+			}
+			var res evaluator.Result
+			if err := json.Unmarshal(t.Detail, &res); err != nil {
+				return nil, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
+			}
+			v := &r.Evaluations[t.Index]
+			v.Verdict, v.Stage, v.Reason, v.MedianNS = t.Verdict, string(res.Stage), res.Reason, t.MedianNS
+			if e.Kind == store.KindTold {
+				v.SpentS, v.CostS = (spent + e.Time.Sub(begun)).Seconds(), res.Cost.Seconds()
+			}
+			r.TimedS += timed(res)
+			if v.Again = e.Kind == store.KindMeasured; !v.Again && again[t.Index] {
+				continue
+			}
+			if t.Fitness > 0 {
+				v.Speedup = 1 / t.Fitness
+				if v.Speedup > best {
+					best, v.Record = v.Speedup, true
+					r.bestResult = &res
+				}
+			}
+			count(res, stages, notRun)
+			if t.Verdict != string(evaluator.Correct) {
+				key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(firstLine(res.Reason), "#")
+				f := failures[key]
+				if f == nil {
+					f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}
+					failures[key] = f
+				}
+				f.Count++
+			}
+		}
+	}
+	if r.Finals != nil {
+		for _, f := range r.Finals.Entries {
+			if i := slices.IndexFunc(r.Evaluations, func(v Evaluation) bool { return v.Candidate == f.Candidate }); i >= 0 {
+				r.Evaluations[i].FinalsSpeedup = f.Speedup
+			}
+		}
+	}
+	r.SpentS = (spent + last.Sub(begun)).Seconds()
+	if r.SpentS > 0 {
+		r.PerMinute, r.TimedShare = 60*float64(r.Evaluated)/r.SpentS, r.TimedS/r.SpentS
+	}
+	total := 0.0
+	for _, s := range stages {
+		total += s.Seconds
+	}
+	for _, name := range evaluator.Stages() {
+		s := stages[name]
+		if s == nil {
+			s = &StageRow{Stage: string(name)}
+		}
+		if total > 0 {
+			s.Share = s.Seconds / total
+		}
+		r.Stages = append(r.Stages, *s)
+	}
+	for _, f := range failures {
+		r.Failures = append(r.Failures, *f)
+	}
+	slices.SortFunc(r.Failures, func(a, b FailureRow) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Reason, b.Reason))
+	})
+	return notRun, nil
+}
+
+// timed is the time of all samples of a result, in seconds; none when it
+// repeats another's.
+func timed(res evaluator.Result) float64 {
+	if res.SharedWith != "" {
+		return 0
+	}
+	ns := 0.0
+	for _, t := range res.Timings {
+		for _, v := range finite(t.SamplesNS) {
+			ns += v * float64(t.Batch)
+		}
+		for _, v := range finite(t.BaselineNS) {
+			ns += v * float64(t.BaselineBatch)
+		}
+	}
+	return ns / 1e9
+}
+
+// count adds a result's steps to the stages.
+func count(res evaluator.Result, stages map[evaluator.Stage]*StageRow, notRun map[string]int) {
+	for _, step := range res.Steps {
+		own := step.Stage == evaluator.StageRender || step.Stage == evaluator.StageCompile
+		if res.SharedWith != "" && !own {
+			continue // counted with the one that it shares a binary with
+		}
+		s := stages[step.Stage]
+		if s == nil {
+			s = &StageRow{Stage: string(step.Stage)}
+			stages[step.Stage] = s
+		}
+		switch step.Outcome {
+		case evaluator.Passed:
+			s.Passed++
+		case evaluator.Failed:
+			s.Failed++
+		default:
+			s.NotRun++
+		}
+		s.Seconds += step.Elapsed.Seconds()
+		for _, v := range step.Evidence {
+			if v.Outcome == evaluator.NotRun {
+				notRun[colon(string(step.Stage)+": "+v.Check, firstLine(v.Detail))]++
+			}
+		}
+	}
+}
+
+func (r *Campaign) best(c store.Campaign) {
+	found := func(id string) *BestView {
+		i := slices.IndexFunc(r.Evaluations, func(e Evaluation) bool { return e.Candidate == id })
+		if i < 0 {
+			return nil
+		}
+		g := r.Evaluations[i].Genome
+		return &BestView{Candidate: id, Encoding: g, Genome: genome.Plain(g)}
+	}
+	id, f := CampaignFigures(c)
+	if f.Fitness > 0 {
+		r.Best = found(id)
+	}
+	if r.Best != nil {
+		r.Best.From, r.Best.Speedup, r.Best.MedianNS, r.Best.BaselineNS, r.Best.Significant = f.From, f.Speedup(), f.MedianNS, f.BaselineNS, f.Significant
+	}
+}
+
+func (r *Campaign) operators() {
+	speed := map[string]float64{}
+	for _, e := range r.Evaluations {
+		if e.Speedup > 0 {
+			speed[e.Candidate] = e.Speedup
+		}
+	}
+	rows := map[string]*OperatorRow{}
+	for _, e := range r.Evaluations {
+		o := rows[e.Operator]
+		if o == nil {
+			o = &OperatorRow{Operator: e.Operator}
+			rows[e.Operator] = o
+		}
+		o.Proposed++
+		if e.Verdict == string(evaluator.Correct) {
+			o.Correct++
+		}
+		if e.Record {
+			o.Records++
+		}
+		parent := 0.0
+		for _, p := range e.Parents {
+			parent = max(parent, speed[p])
+		}
+		if e.Speedup > 0 && parent > 0 {
+			o.WithParents++
+			if e.Speedup > parent {
+				o.Improved++
+			}
+		}
+	}
+	r.Operators = []OperatorRow{}
+	for _, name := range sortedKeys(rows) {
+		r.Operators = append(r.Operators, *rows[name])
+	}
+	slices.SortStableFunc(r.Operators, func(a, b OperatorRow) int { return cmp.Compare(b.Proposed, a.Proposed) })
+}
+
+func (r *Campaign) genes() {
+	speeds := map[string]map[string][]float64{}
+	for _, e := range r.Evaluations {
+		if !(e.Speedup > 0) {
+			continue
+		}
+		for k, v := range genome.Plain(e.Genome) {
+			if speeds[k] == nil {
+				speeds[k] = map[string][]float64{}
+			}
+			name := fmt.Sprint(v)
+			speeds[k][name] = append(speeds[k][name], e.Speedup)
+		}
+	}
+	for _, gene := range sortedKeys(speeds) {
+		g := GeneEffect{Gene: gene}
+		for _, v := range sortedKeys(speeds[gene]) {
+			all := speeds[gene][v]
+			g.Values = append(g.Values, GeneValue{Value: v, N: len(all), MedianSpeedup: evaluator.Median(all)})
+		}
+		slices.SortStableFunc(g.Values, func(a, b GeneValue) int { return cmp.Compare(a.MedianSpeedup, b.MedianSpeedup) })
+		g.Range = g.Values[len(g.Values)-1].MedianSpeedup / g.Values[0].MedianSpeedup
+		r.Genes = append(r.Genes, g)
+	}
+	slices.SortStableFunc(r.Genes, func(a, b GeneEffect) int { return cmp.Compare(b.Range, a.Range) })
+}
+
+// missing lists what did not run in the campaign.
+func (r *Campaign) missing(notRun map[string]int) {
+	for _, t := range r.Description.Tools {
+		if t.Missing != "" {
+			r.NotRun = append(r.NotRun, t.Name+": "+t.Missing)
+		}
+	}
+	for _, k := range sortedKeys(notRun) {
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, plural(notRun[k], "candidate")))
+	}
+	for _, s := range r.Stages {
+		if s.Passed+s.Failed+s.NotRun == 0 && r.Evaluated > 0 {
+			r.NotRun = append(r.NotRun, s.Stage+": reached by no candidate")
+		}
+	}
+	if n := r.Asked - r.Evaluated; n > 0 {
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s without a result", plural(n, "proposal")))
+	}
+	switch {
+	case r.Finals == nil:
+		r.NotRun = append(r.NotRun, "finals: there were none, so the best is that of single measurements and no test was made")
+	case r.Finals.Winner == "":
+		r.NotRun = append(r.NotRun, "winner: no finalist survived the finals")
+	case r.Finals.VsRunnerUp == nil:
+		r.NotRun = append(r.NotRun, "test against a runner-up: there was one finalist")
+	}
+}
+
+// commands are those that make the figures again.
+func (r *Campaign) commands(path string) []string {
+	at := storeFlag(path)
+	var out []string
+	if r.Best != nil {
+		out = append(out, "tune verify "+r.Best.Candidate+at, "tune evidence "+r.Best.Candidate+at+" --out DIR")
+	}
+	if r.State != string(store.Finished) {
+		out = append(out, "tune resume "+r.Campaign+at)
+	}
+	return append(out, r.runCommand())
+}
+
+// search names the search, and what it became on the way.
+func (r *Campaign) search() string {
+	s := fmt.Sprintf("%s version %d", r.Strategy, r.SearchVersion)
+	for _, v := range r.LaterVersions {
+		s += fmt.Sprintf(", then %d", v)
+	}
+	return fmt.Sprintf("%s, seed %d", s, r.Seed)
+}
+
+// runCommand is the command that began the campaign, as far as its record
+// tells.
+func (r *Campaign) runCommand() string {
+	text := func(m map[string]any, key string) string {
+		if v, ok := m[key]; ok && v != nil {
+			return fmt.Sprint(v)
+		}
+		return ""
+	}
+	budget, _ := r.Config["budget"].(map[string]any)
+	b := strings.Builder{}
+	b.WriteString("tune run " + quote(orElse(text(r.Config, "table"), r.Description.Kernel)))
+	flag := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, " --%s %s", name, quote(value))
+		}
+	}
+	flag("backend", text(r.Config, "backend"))
+	if text(r.Config, "backend") != "replay" {
+		for _, s := range r.Description.Shapes {
+			flag("shape", s)
+		}
+	}
+	implementations, _ := r.Config["implementations"].([]any)
+	for _, name := range implementations {
+		flag("implementation", fmt.Sprint(name))
+	}
+	flag("strategy", r.Strategy)
+	flag("seed", fmt.Sprint(r.Seed))
+	flag("window", text(r.Config, "window"))
+	flag("finalists", text(r.Config, "finalists"))
+	flag("evaluations", text(budget, "evaluations"))
+	if n, ok := budget["time_ns"].(json.Number); ok {
+		if ns, err := n.Int64(); err == nil {
+			flag("time", time.Duration(ns).String())
+		}
+	}
+	flag("target", text(budget, "target"))
+	flag("patience", text(budget, "patience"))
+	flag("cost-per-hour", text(budget, "cost_per_hour"))
+	flag("max-cost", text(budget, "max_cost"))
+	return b.String()
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

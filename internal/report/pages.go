@@ -1,0 +1,871 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// Files are the contents of the folder of evidence.
+func (e *Evidence) Files() (Files, error) {
+	p := e.page()
+	f, err := render("evidence.json", e, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range e.Source.Files {
+		f["source/"+s.Name] = []byte(s.text)
+	}
+	for i, w := range e.Source.Winners {
+		b, err := encode(w)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			f["winner.json"] = b
+		}
+		f["winner-"+fileName(w.Shape)+".json"] = b
+	}
+	if e.Source.whole != "" {
+		f[winnerSource] = []byte(e.Source.whole)
+	}
+	f.Seal()
+	return f, nil
+}
+
+// Files are the contents of the folder of a campaign's report.
+func (r *Campaign) Files() (Files, error) {
+	f, err := render("report.json", r, r.page())
+	if err != nil {
+		return nil, err
+	}
+	f.Seal()
+	return f, nil
+}
+
+func render(name string, v any, p *page) (Files, error) {
+	b, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	f := Files{name: b, "README.md": p.markdown(), "index.html": p.html()}
+	for _, plot := range p.plots() {
+		f["plots/"+plot.Name+".svg"] = plot.svg.file()
+	}
+	return f, nil
+}
+
+func encode(v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
+}
+
+// fileName makes a name of a shape's.
+func fileName(shape string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-", r) {
+			return r
+		}
+		return '_'
+	}, shape)
+}
+
+func nanoseconds(ns float64) string {
+	if math.IsNaN(ns) || math.IsInf(ns, 0) {
+		return "not finite"
+	}
+	unit, f := timeUnit(ns)
+	return strconv.FormatFloat(ns*f, 'f', 2, 64) + " " + unit
+}
+
+func seconds(s float64) string {
+	if s >= 60 {
+		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.3gs", s)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func significance(c evaluator.Comparison) string {
+	s := fmt.Sprintf("time ratio %.3f, p = %.3g, samples %d + %d, level %g", c.Ratio, c.P, c.N1, c.N2, c.Alpha)
+	if !c.Significant {
+		s = "~ no significant difference: " + s
+	}
+	for _, w := range c.Warnings {
+		s += "; " + w
+	}
+	return s
+}
+
+// tested says what the test against the baseline found.
+func tested(vs evaluator.Comparison) (said, tone string) {
+	switch {
+	case !vs.Significant:
+		return "but the difference is NOT significant", "idle"
+	case vs.Ratio < 1:
+		return "significant", "good"
+	}
+	return "and significantly SLOWER than the baseline", "bad"
+}
+
+// headline says a result in one sentence.
+func (e *Evidence) headline() (line, tone string) {
+	s := e.Summary
+	if recorded(e.Description) {
+		line = fmt.Sprintf("Recorded as %s in a table", s.Verdict)
+		if s.Speedup > 0 {
+			line += fmt.Sprintf(", at %.3f times the speed of its baseline", s.Speedup)
+		}
+		return line + "; nothing was checked or measured here", "idle"
+	}
+	if s.Verdict != string(evaluator.Correct) {
+		return colon(fmt.Sprintf("Not correct: %s in the stage %s", s.Verdict, orElse(s.Stage, "before any")), firstLine(s.Reason)), "bad"
+	}
+	if !(s.Speedup > 0) {
+		return "Correct; no time was measured", "idle"
+	}
+	line = fmt.Sprintf("Correct, and %.3f times as fast as the baseline (%s against %s)", s.Speedup, nanoseconds(s.MedianNS), nanoseconds(s.BaselineNS))
+	switch {
+	case s.Tested:
+		said, tone := tested(*e.Finals.VsBaseline)
+		return line + ": the winner of the finals, " + said, tone
+	case s.Winner:
+		return line + ": the winner of the finals, but no test was made", "idle"
+	case s.From == "finals":
+		return line + ": measured again in finals, which another candidate won; no test was made for this one", "idle"
+	}
+	return line + ": one measurement during the search, without a test", "idle"
+}
+
+func (e *Evidence) page() *page {
+	p := &page{
+		title: e.Kernel + " " + e.Candidate, kicker: "evidence of one candidate",
+		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from evidence.json; SHA256SUMS has the hashes of all files.", orElse(e.By, "evotune"), stamp(e.Made), e.Format),
+	}
+	p.headline, p.tone = e.headline()
+	if e.Summary.Speedup > 0 {
+		p.figures = append(p.figures,
+			figure{fmt.Sprintf("%.3fx", e.Summary.Speedup), "speedup (" + e.Summary.From + ")"},
+			figure{nanoseconds(e.Summary.MedianNS), "per launch"},
+			figure{nanoseconds(e.Summary.BaselineNS), "baseline"})
+	}
+	p.figures = append(p.figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
+
+	d := e.Description
+	identity := facts{
+		{"candidate", e.Candidate},
+		{"campaign", fmt.Sprintf("%s, proposal %d", e.Campaign, e.Index)},
+		{"kernel", fmt.Sprintf("%s at %s", e.Kernel, strings.Join(e.Shapes, ", "))},
+		{"genome", e.Encoding},
+		{"made by", orElse(e.Operator, "?") + parentText(e.Parents)},
+		{"judged", stamp(e.AskedAt) + " to " + stamp(e.ToldAt)},
+		{"device", d.Device.Name + " (" + d.Device.Fingerprint + ")"},
+		{"baseline", orElse(d.Baseline, "not recorded")},
+		{"compiler", orElse(d.Compiler, "not recorded")},
+		{"flags", e.flagText()},
+		{"harness", orElse(d.Harness, "not recorded")},
+		{"data seed", fmt.Sprint(e.Seed)},
+		{"key of the result", orElse(e.Result.Key, "none")},
+		{"source (SHA-256)", orElse(e.Result.Source, "none")},
+		{"binary (SHA-256)", orElse(e.Result.Binary, "none")},
+	}
+	if e.Result.SharedWith != "" {
+		identity = append(identity, [2]string{"same binary as", e.Result.SharedWith + " (its evaluation answers for this one)"})
+	}
+	if e.Result.Reason != "" {
+		identity = append(identity, [2]string{"reason", e.Result.Reason})
+	}
+	p.section("Identity", identity)
+	p.section("Time", e.timeBlocks()...)
+	if e.Finals != nil {
+		p.section("Finals", append([]block{finalsPara(e.Description)}, finalsBlocks(e.Finals, e.Candidate)...)...)
+	}
+	p.section("Parity", e.parityBlocks()...)
+	p.section("Sanitizers", evidenceBlocks(e.Sanitizers, "No sanitizer ran: the stage was not reached.")...)
+	p.section("Inspection", evidenceBlocks(e.Inspection, "Nothing was inspected: the stage was not reached or the tools were missing.")...)
+	p.section("Profile", evidenceBlocks(e.Profile, "Not measured. (Not measured is not zero.)")...)
+	p.section("Stages", stepsTable(e.Result))
+	p.section("Compilation", evidenceBlocks(e.observed(evaluator.StageCompile), "Nothing was compiled.")...)
+	p.section("Source", e.sourceBlocks()...)
+	p.section("Lineage", lineageBlocks(e.Lineage)...)
+	p.section("Device and tools", deviceBlocks(d)...)
+	p.section("Not run", notRunBlock(e.NotRun))
+	p.section("Make it again", againBlocks(e.Again)...)
+	return p
+}
+
+func (e *Evidence) flagText() string {
+	if e.Source.Status != SourceRebuilt {
+		return "left out with the source"
+	}
+	return orElse(strings.Join(e.Source.Flags, " "), "none of its own")
+}
+
+func parentText(parents []string) string {
+	if len(parents) == 0 {
+		return ", without parents"
+	}
+	return " from " + strings.Join(parents, " and ")
+}
+
+// maxShapes bounds the shapes whose samples are drawn; all are in the tables
+// and in the JSON.
+const maxShapes = 6
+
+func (e *Evidence) timeBlocks() []block {
+	if len(e.Result.Timings) == 0 && e.finalist() == nil {
+		return []block{para("Not measured: the candidate did not reach the benchmark.")}
+	}
+	of := e.readingOf()
+	rows := timingRows(e.Result.Timings, of)
+	var ratios []ratioRow
+	add := func(label string, ts []evaluator.Timing) {
+		for _, t := range ts {
+			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: bootstrap(t.Ratios()), raw: t.Ratios()})
+		}
+	}
+	add(of, e.Result.Timings)
+	if f := e.finalist(); f != nil {
+		rows = append(rows, timingRows(f.Timings, "finals")...)
+		rows = append(rows, timingRows(f.HeldOut, "finals, held out")...)
+		add("finals", f.Timings)
+		add("held out", f.HeldOut)
+		if len(f.Timings) > 1 {
+			rr := evaluator.RoundRatios(f.Timings)
+			ratios = append(ratios, ratioRow{label: "all tuned shapes, finals", est: bootstrap(rr), raw: rr, main: true})
+		}
+	}
+	out := []block{timingTable(rows), plotBlock(plotRatios(ratios))}
+	draw := func(of, prefix string, ts []evaluator.Timing) {
+		for i, t := range ts[:min(len(ts), maxShapes)] {
+			for _, q := range []*Plot{
+				plotDistribution(fmt.Sprintf("%s-samples-%d", prefix, i), t, e.Candidate),
+				plotDrift(fmt.Sprintf("%s-drift-%d", prefix, i), t, e.Candidate),
+			} {
+				if q != nil {
+					q.Title += " (" + of + ")"
+					out = append(out, q)
+				}
+			}
+		}
+	}
+	if f := e.finalist(); f != nil {
+		draw("finals", "finals", f.Timings)
+	}
+	draw(of, "search", e.Result.Timings)
+	out = append(out, rawSamples("all raw samples of the search, in ns per launch", e.Result.Timings))
+	if checks := e.observed(evaluator.StageBenchmark); len(checks) > 0 {
+		out = append(out, para("What was checked around the timing:"))
+		out = append(out, evidenceBlocks(checks, "")...)
+	}
+	return out
+}
+
+func rawSamples(summary string, ts []evaluator.Timing) block {
+	if len(ts) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	for _, t := range ts {
+		fmt.Fprintf(&b, "%s candidate: %s\n%s baseline:  %s\n", t.Shape, joinNumbers(t.SamplesNS), t.Shape, joinNumbers(t.BaselineNS))
+	}
+	return code{summary, b.String()}
+}
+
+func joinNumbers(v []float64) string {
+	s := make([]string, len(v))
+	for i, x := range v {
+		s[i] = strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strings.Join(s, " ")
+}
+
+type timingRow struct {
+	of string
+	t  evaluator.Timing
+}
+
+func timingRows(ts []evaluator.Timing, of string) []timingRow {
+	out := make([]timingRow, len(ts))
+	for i, t := range ts {
+		out[i] = timingRow{of, t}
+	}
+	return out
+}
+
+func timingTable(rows []timingRow) block {
+	t := table{head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
+	for _, r := range rows {
+		interval := bootstrap(r.t.Ratios()).interval()
+		floor := "-"
+		if r.t.FloorNS > 0 {
+			floor = nanoseconds(r.t.FloorNS)
+		}
+		t.rows = append(t.rows, []cell{
+			text(r.t.Shape), text(r.of), number("%d", len(r.t.SamplesNS)), number("%s", nanoseconds(r.t.MedianNS)), number("%s", nanoseconds(r.t.BaselineMedianNS)),
+			strong(number("%.4f", r.t.Ratio)), number("%s", interval), number("%.1f%%", 100*r.t.Spread), number("%d", r.t.Batch), number("%s", floor), text(r.t.Stopped),
+		})
+	}
+	return t
+}
+
+// recorded says that results come from a table, which proves nothing.
+func recorded(d evaluator.Description) bool { return d.Device.Kind == "recorded" }
+
+func finalsPara(d evaluator.Description) block {
+	if recorded(d) {
+		return para("The best candidates again, from the recorded table: nothing was measured.")
+	}
+	return para("The best candidates and the baseline were measured again in fresh processes, interleaved in random order.")
+}
+
+// finalsBlocks are the table and the tests of finals; mark is the candidate
+// that the page is about.
+func finalsBlocks(f *FinalsView, mark string) []block {
+	t := table{head: []string{"candidate", "", "verdict", "median", "baseline", "speedup", "ratio, 95% interval", "held-out shapes"}}
+	for _, e := range f.Entries {
+		note := ""
+		switch e.Candidate {
+		case f.Winner:
+			note = "winner"
+		case f.RunnerUp:
+			note = "runner-up"
+		}
+		median, baseline := evaluator.MedianTimes(e.Timings)
+		speed, interval := "-", "-"
+		if e.Speedup > 0 {
+			speed = fmt.Sprintf("%.3fx", e.Speedup)
+		}
+		if e.Interval != nil {
+			interval = fmt.Sprintf("%.3f (%s)", e.Interval.Median, e.Interval.interval())
+		}
+		var held []string
+		for _, h := range e.HeldOut {
+			if h.Ratio > 0 {
+				held = append(held, fmt.Sprintf("%s %.2fx", h.Shape, 1/h.Ratio))
+			}
+		}
+		name := id(e.Candidate)
+		if e.Candidate == mark {
+			name = strong(name)
+		}
+		t.rows = append(t.rows, []cell{
+			name, text(note),
+			{colon(e.Verdict, firstLine(e.Reason)), verdictTone(e.Verdict)},
+			number("%s", nanoseconds(median)), number("%s", nanoseconds(baseline)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
+		})
+	}
+	tests := list{}
+	if f.Winner == "" {
+		tests = append(tests, "No finalist survived: there is no winner.")
+	}
+	if f.VsBaseline != nil {
+		tests = append(tests, "winner against baseline: "+significance(*f.VsBaseline))
+	}
+	if f.VsRunnerUp != nil {
+		tests = append(tests, fmt.Sprintf("winner against runner-up %s: %s", f.RunnerUp, significance(*f.VsRunnerUp)))
+	}
+	var ratios []ratioRow
+	for _, e := range f.Entries {
+		if e.Interval != nil {
+			label := e.Candidate
+			if e.Candidate == f.Winner {
+				label += " (winner)"
+			}
+			ratios = append(ratios, ratioRow{label: label, est: e.Interval, raw: evaluator.RoundRatios(e.Timings), main: e.Candidate == mark})
+		}
+	}
+	plot := plotRatios(ratios)
+	if plot != nil {
+		plot.Name, plot.Title = "finals", "Finalists: time ratio to the baseline, round by round"
+	}
+	return []block{t, tests, plotBlock(plot)}
+}
+
+func (e *Evidence) parityBlocks() []block {
+	if len(e.Parity) == 0 {
+		return []block{para("Not compared with the reference: the stage was not reached.")}
+	}
+	t := table{head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, fold: fmt.Sprintf("%s with the reference", plural(len(e.Parity), "comparison"))}
+	worst := 0.0
+	for _, r := range e.Parity {
+		share := "-"
+		if r.Limit > 0 {
+			share = fmt.Sprintf("%.2g%%", 100*r.Error/r.Limit)
+			worst = max(worst, r.Error/r.Limit)
+		}
+		limit := "-"
+		if r.Limit > 0 {
+			limit = fmt.Sprintf("%.3g", r.Limit)
+		}
+		t.rows = append(t.rows, []cell{
+			text(orElse(r.Shape, r.Check)), text(r.Seed), text(orElse(r.Output, "worst of all")), outcomeCell(r.Outcome),
+			number("%.3g", r.Error), number("%s", limit), number("%s", share), text(firstLine(r.Detail)),
+		})
+	}
+	out := []block{}
+	if worst > 0 {
+		out = append(out, para(fmt.Sprintf("The error is max |output − reference| / RMS(reference), the reference in double precision. The largest is %.2g%% of its limit.", 100*worst)))
+	}
+	out = append(out, plotBlock(plotParity(e.Parity)), t)
+	for _, r := range e.Parity {
+		out = append(out, logBlock(r.Check, r.Detail))
+	}
+	return out
+}
+
+// logBlock folds away a text of several lines; nil for shorter ones.
+func logBlock(check, detail string) block {
+	if !strings.Contains(strings.TrimSpace(detail), "\n") {
+		return nil
+	}
+	return code{"log of " + check, detail}
+}
+
+// evidenceBlocks is a table of observations, and their logs.
+func evidenceBlocks(list []evaluator.Evidence, none string) []block {
+	if len(list) == 0 {
+		return []block{para(none)}
+	}
+	t := table{head: []string{"check", "outcome", "value", "limit", "detail"}}
+	for _, v := range list {
+		value, limit := "", ""
+		if v.Value != 0 || v.Limit != 0 || v.Unit != "" {
+			value = strings.TrimSpace(fmt.Sprintf("%s %s", short(v.Value), v.Unit))
+		}
+		if v.Limit != 0 {
+			limit = short(v.Limit)
+			if v.AtLeast {
+				limit = "at least " + limit
+			}
+		}
+		t.rows = append(t.rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(firstLine(v.Detail), 400))})
+	}
+	out := []block{t}
+	for _, v := range list {
+		out = append(out, logBlock(v.Check, v.Detail))
+	}
+	return out
+}
+
+// short prints counts as they are and measured values with five digits or so.
+func short(v float64) string {
+	switch size := math.Abs(v); {
+	case v == math.Trunc(v) && size < 1e15:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case size >= 1e4 && size < 1e15:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 5, 64)
+}
+
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + " …"
+	}
+	return s
+}
+
+func stepsTable(r evaluator.Result) block {
+	t := table{head: []string{"stage", "outcome", "checks", "time"}}
+	for _, stage := range evaluator.Stages() {
+		s, ok := r.Step(stage)
+		if !ok {
+			t.rows = append(t.rows, []cell{text(string(stage)), {"NOT RUN", "idle"}, number("0"), number("-")})
+			continue
+		}
+		t.rows = append(t.rows, []cell{text(string(stage)), outcomeCell(s.Outcome), number("%d", len(s.Evidence)), number("%s", nanoseconds(float64(s.Elapsed)))})
+	}
+	return t
+}
+
+// observed are the observations of a stage, but for a profiler's.
+func (e *Evidence) observed(stage evaluator.Stage) []evaluator.Evidence {
+	step, _ := e.Result.Step(stage)
+	return slices.DeleteFunc(slices.Clone(step.Evidence), func(v evaluator.Evidence) bool { return profileCheck.MatchString(v.Check) })
+}
+
+func (e *Evidence) sourceBlocks() []block {
+	s := e.Source
+	if s.Status != SourceRebuilt {
+		return []block{para("Left out: " + s.Why + ".")}
+	}
+	f := facts{
+		{"implementation", s.Implementation + " (" + s.Target + ")"},
+		{"entry", s.Entry},
+		{"flags", orElse(strings.Join(s.Flags, " "), "none of its own")},
+		{"hash, recorded", s.Recorded},
+		{"hash, rendered again", s.Now + " (the same)"},
+		{"definition", s.DefinitionNow},
+	}
+	if len(s.Winners) == 0 {
+		f = append(f, [2]string{"threads", fmt.Sprint(s.Threads)})
+	}
+	if s.Why != "" {
+		f = append(f, [2]string{"note", s.Why})
+	}
+	out := []block{para("Rendered again from the kernel's definition; its hash is the one that was recorded when it was judged."), f}
+	for _, file := range s.Files {
+		out = append(out, sourceCode{file})
+	}
+	if len(s.Winners) > 0 {
+		t := table{head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
+		for _, w := range s.Winners {
+			t.rows = append(t.rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
+		}
+		out = append(out, para("How to launch it, for programs with a harness of their own (the source in one file is "+winnerSource+"):"), t)
+	}
+	return out
+}
+
+func triple(v [3]int64) string { return fmt.Sprintf("%d, %d, %d", v[0], v[1], v[2]) }
+
+// A sourceCode is in the page as text and in the Markdown as a link.
+type sourceCode struct{ SourceFile }
+
+func (s sourceCode) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "- [source/%s](source/%s), SHA-256 %s\n\n", markdownText(s.Name), strings.ReplaceAll(s.Name, " ", "%20"), s.SHA256)
+}
+
+func (s sourceCode) html(b *strings.Builder) {
+	code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", s.Name, plural(strings.Count(s.text, "\n"), "line"), s.SHA256), s.text}.html(b)
+}
+
+func lineageBlocks(l Lineage) []block {
+	if len(l.Nodes) < 2 {
+		return []block{para("It has no ancestors: it was made from nothing.")}
+	}
+	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
+	for _, n := range l.Nodes {
+		speed := "-"
+		if n.Speedup > 0 {
+			speed = fmt.Sprintf("%.3fx", n.Speedup)
+		}
+		t.rows = append(t.rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
+	}
+	out := []block{plotBlock(plotLineage(l)), t}
+	if l.Omitted > 0 {
+		out = append(out, para(fmt.Sprintf("%d more ancestors are left out: `tune lineage` has them all.", l.Omitted)))
+	}
+	return out
+}
+
+func deviceBlocks(d evaluator.Description) []block {
+	f := facts{{"name", d.Device.Name}, {"kind", d.Device.Kind}, {"fingerprint", d.Device.Fingerprint}}
+	for _, k := range sortedKeys(d.Device.Facts) {
+		f = append(f, [2]string{k, d.Device.Facts[k]})
+	}
+	out := []block{f}
+	if len(d.Device.Peaks) > 0 {
+		t := table{head: []string{"measured peak", "value", "unit"}}
+		for _, k := range sortedKeys(d.Device.Peaks) {
+			v, unit := d.Device.Peaks[k], "FLOP/s"
+			if base, _, _ := strings.Cut(k, "/"); slices.Contains([]string{"memory", "llc", "copy", "read", "write", "l2"}, base) {
+				unit = "B/s"
+			}
+			if v >= 1e12 {
+				v, unit = v/1e12, "T"+unit
+			} else {
+				v, unit = v/1e9, "G"+unit
+			}
+			t.rows = append(t.rows, []cell{text(k), number("%.4g", v), text(unit)})
+		}
+		out = append(out, t)
+	} else {
+		out = append(out, para("Peaks: not measured."))
+	}
+	t := table{head: []string{"tool", "state", "version", "path"}}
+	for _, tool := range d.Tools {
+		state := cell{"found", "good"}
+		version := tool.Version
+		if tool.Missing != "" {
+			state, version = cell{"MISSING", "idle"}, tool.Missing
+		}
+		t.rows = append(t.rows, []cell{text(tool.Name), state, text(version), mono(tool.Path)})
+	}
+	if len(t.rows) == 0 {
+		return append(out, para("Tools: none were recorded."))
+	}
+	return append(out, t)
+}
+
+func notRunBlock(l []string) block {
+	if len(l) == 0 {
+		return para("Everything that there is to run was run.")
+	}
+	return list(l)
+}
+
+func againBlocks(commands []string) []block {
+	return []block{
+		para("On the same machine, with the same evotune and the store that this was made from:"),
+		code{text: strings.Join(commands, "\n")},
+	}
+}
+
+func (r *Campaign) page() *page {
+	p := &page{
+		title: r.Description.Kernel + ": " + r.Campaign, kicker: "report of a campaign", tone: "idle",
+		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
+	}
+	if b := r.Best; b != nil {
+		p.headline = fmt.Sprintf("Best: %s, %.3f times as fast as the baseline (%s against %s)", b.Candidate, b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS))
+		switch {
+		case recorded(r.Description):
+			p.headline += ": times of a recorded table, nothing was checked or measured here"
+		case b.From == "finals" && r.Finals != nil && r.Finals.VsBaseline != nil:
+			said, tone := tested(*r.Finals.VsBaseline)
+			p.headline, p.tone = p.headline+": the winner of the finals, "+said, tone
+		default:
+			p.headline += ": without a test"
+		}
+		p.figures = append(p.figures, figure{fmt.Sprintf("%.3fx", b.Speedup), "speedup (" + b.From + ")"}, figure{nanoseconds(b.MedianNS), "per launch"}, figure{nanoseconds(b.BaselineNS), "baseline"})
+	} else {
+		p.headline, p.tone = "No valid candidate", "bad"
+	}
+	p.figures = append(p.figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
+
+	p.section("Campaign", r.configuration())
+	p.section("Progress", r.progressBlocks()...)
+	if r.Finals != nil {
+		mark := ""
+		if r.Best != nil {
+			mark = r.Best.Candidate
+		}
+		p.section("Finals", append([]block{finalsPara(r.Description)}, finalsBlocks(r.Finals, mark)...)...)
+	}
+	p.section("The best, shape by shape", r.bestBlocks()...)
+	p.section("Verdicts", r.verdictBlocks()...)
+	p.section("Where the time went", r.stageTable(), facts{
+		{"wall time", seconds(r.SpentS)},
+		{"evaluations per minute", fmt.Sprintf("%.1f", r.PerMinute)},
+		{"in timed launches", fmt.Sprintf("%s, %.1f%% of the wall time: candidates and baseline, batch by batch, from the stored samples of the search", seconds(r.TimedS), 100*r.TimedShare)},
+	})
+	p.section("Operators", r.operatorBlocks()...)
+	p.section("Genes", r.geneBlocks()...)
+	p.section("Lineage of the best", lineageBlocks(r.Lineage)...)
+	p.section("Device and tools", deviceBlocks(r.Description)...)
+	p.section("Not run", notRunBlock(r.NotRun))
+	p.section("Make it again", againBlocks(r.Again)...)
+	return p
+}
+
+func (r *Campaign) configuration() block {
+	d := r.Description
+	state := colon(r.State, r.Reason)
+	f := facts{
+		{"campaign", r.Campaign + " (" + state + ")"},
+		{"kernel", d.Kernel + " at " + strings.Join(d.Shapes, ", ")},
+		{"also verified at", orElse(strings.Join(d.Verified, ", "), "no other shape")},
+		{"device", d.Device.Name + " (" + d.Device.Fingerprint + "), " + d.Backend + " backend"},
+		{"implementations", orElse(strings.Join(d.Implementations, ", "), "not recorded")},
+		{"baseline", orElse(d.Baseline, "not recorded")},
+		{"compiler", orElse(d.Compiler, "not recorded")},
+		{"harness", orElse(d.Harness, "not recorded")},
+		{"search", r.search()},
+		{"started", stamp(r.Started)},
+		{"last event", stamp(r.Last)},
+		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption") + pauses(r.Pauses)},
+	}
+	for _, k := range []string{"window", "finalists"} {
+		if v, ok := r.Config[k]; ok {
+			f = append(f, [2]string{k, fmt.Sprint(v)})
+		}
+	}
+	budget, _ := r.Config["budget"].(map[string]any)
+	var limits []string
+	for _, k := range sortedKeys(budget) {
+		v := fmt.Sprint(budget[k])
+		if n, ok := budget[k].(json.Number); ok && k == "time_ns" {
+			if ns, err := n.Int64(); err == nil {
+				k, v = "time", time.Duration(ns).String()
+			}
+		}
+		limits = append(limits, k+" "+v)
+	}
+	f = append(f, [2]string{"budget", orElse(strings.Join(limits, ", "), "none")})
+	for _, k := range []string{"backend", "table", "definitions", "implementations", "limits", "hash", "sweep"} {
+		v, ok := r.Config[k]
+		if !ok {
+			continue
+		}
+		text := fmt.Sprint(v)
+		switch v := v.(type) {
+		case []any:
+			text = strings.Trim(text, "[]")
+		case map[string]any:
+			var parts []string
+			for _, name := range sortedKeys(v) {
+				parts = append(parts, fmt.Sprintf("%s %v", name, v[name]))
+			}
+			text = strings.Join(parts, ", ")
+		}
+		if k == "hash" {
+			k = "definition (SHA-256)"
+		}
+		f = append(f, [2]string{k, text})
+	}
+	return f
+}
+
+// pauses says how often the campaign waited for the machine, if it did.
+func pauses(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "pause") + " on a disturbed machine"
+}
+
+func (r *Campaign) progressBlocks() []block {
+	a, b := plotProgress(r.Evaluations, false), plotProgress(r.Evaluations, true)
+	if a == nil && b == nil {
+		return []block{para("No candidate was correct, so there is no progress to draw.")}
+	}
+	t := table{head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, fold: "every new best"}
+	for _, e := range r.Evaluations {
+		if e.Record {
+			finals := "-"
+			if e.FinalsSpeedup > 0 {
+				finals = fmt.Sprintf("%.3fx", e.FinalsSpeedup)
+			}
+			t.rows = append(t.rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
+		}
+	}
+	return []block{plotBlock(a), plotBlock(b), t}
+}
+
+// bestBlocks show the times of the best candidate, from the finals if there
+// were any.
+func (r *Campaign) bestBlocks() []block {
+	if r.Best == nil {
+		return []block{para("There is none.")}
+	}
+	out := []block{facts{{"candidate", r.Best.Candidate}, {"genome", r.Best.Encoding}}}
+	var tuned, held []evaluator.Timing
+	of := r.Best.From
+	if of == FromFinals && r.Finals != nil {
+		for _, e := range r.Finals.Entries {
+			if e.Candidate == r.Best.Candidate {
+				tuned, held = e.Timings, e.HeldOut
+			}
+		}
+	} else if r.bestResult != nil {
+		tuned = r.bestResult.Timings
+	}
+	if len(tuned) == 0 {
+		return append(out, para("Its samples are not in the log."))
+	}
+	out = append(out, timingTable(append(timingRows(tuned, of), timingRows(held, of+", held out")...)))
+	for i, t := range tuned[:min(len(tuned), maxShapes)] {
+		out = append(out, plotDistribution(fmt.Sprintf("best-samples-%d", i), t, r.Best.Candidate),
+			plotBlock(plotDrift(fmt.Sprintf("best-drift-%d", i), t, r.Best.Candidate)))
+	}
+	return out
+}
+
+// maxFailures bounds the reasons on the page; report.json has all.
+const maxFailures = 15
+
+func (r *Campaign) verdictBlocks() []block {
+	t := table{head: []string{"verdict", "candidates", "share"}}
+	for _, v := range evaluator.Verdicts() {
+		if n := r.Verdicts[string(v)]; n > 0 {
+			t.rows = append(t.rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
+		}
+	}
+	var rows []bar
+	for _, s := range r.Stages {
+		rows = append(rows, bar{label: s.Stage, note: stageNote(s), parts: []barPart{
+			{float64(s.Passed), "bar-a", fmt.Sprintf("%d passed", s.Passed)},
+			{float64(s.Failed), "bar-b", fmt.Sprintf("%d failed", s.Failed)},
+			{float64(s.NotRun), "bar-idle", fmt.Sprintf("%d not run", s.NotRun)},
+		}})
+	}
+	out := []block{t, plotBlock(plotBars("stages", "What each stage said", "candidates",
+		"Candidates that reached a stage, and how it ended for them. Those that share another's binary are counted once from inspection on.",
+		[]barPart{{0, "bar-a", "passed"}, {0, "bar-b", "failed"}, {0, "bar-idle", "not run"}}, rows))}
+	if len(r.Failures) == 0 {
+		return append(out, para("No candidate failed."))
+	}
+	ft := table{head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
+	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
+		ft.rows = append(ft.rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(firstLine(f.Reason), 300)), id(f.Candidate)})
+	}
+	out = append(out, ft)
+	if n := len(r.Failures) - maxFailures; n > 0 {
+		out = append(out, para(fmt.Sprintf("%s more in report.json.", plural(n, "reason"))))
+	}
+	return out
+}
+
+func stageNote(s StageRow) string {
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{s.Passed, "passed"}, {s.Failed, "failed"}, {s.NotRun, "not run"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	return orElse(strings.Join(parts, ", "), "not reached")
+}
+
+func (r *Campaign) stageTable() block {
+	t := table{head: []string{"stage", "time", "share of all stages", "per candidate"}}
+	for _, s := range r.Stages {
+		n := s.Passed + s.Failed + s.NotRun
+		each := "-"
+		if n > 0 {
+			each = nanoseconds(s.Seconds / float64(n) * 1e9)
+		}
+		t.rows = append(t.rows, []cell{text(s.Stage), number("%s", seconds(s.Seconds)), number("%.1f%%", 100*s.Share), number("%s", each)})
+	}
+	return t
+}
+
+func (r *Campaign) operatorBlocks() []block {
+	t := table{head: []string{"operator", "proposed", "correct", "faster than its parents", "new best"}}
+	var rows []bar
+	for _, o := range r.Operators {
+		improved := "-"
+		if o.WithParents > 0 {
+			improved = fmt.Sprintf("%d of %d", o.Improved, o.WithParents)
+		}
+		t.rows = append(t.rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
+		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []barPart{
+			{float64(o.Improved), "bar-c", fmt.Sprintf("%d faster than their parents", o.Improved)},
+			{float64(max(o.Correct-o.Improved, 0)), "bar-a", fmt.Sprintf("%d correct", o.Correct-o.Improved)},
+			{float64(max(o.Proposed-o.Correct, 0)), "bar-idle", fmt.Sprintf("%d failed or without a result", o.Proposed-o.Correct)},
+		}})
+	}
+	return []block{plotBlock(plotBars("operators", "What each operator proposed", "proposals",
+		"An operator improves when a candidate is faster than the fastest of its parents, by one measurement each.",
+		[]barPart{{0, "bar-c", "faster than its parents"}, {0, "bar-a", "other correct ones"}, {0, "bar-idle", "failed or no result"}}, rows)), t}
+}
+
+func (r *Campaign) geneBlocks() []block {
+	p := plotGenes(r.Genes)
+	if p == nil {
+		return []block{para("No gene was seen with two values among correct candidates.")}
+	}
+	t := table{head: []string{"gene", "widest over narrowest median", "values (median speedup, candidates)"}, fold: "all values"}
+	for _, g := range r.Genes {
+		var v []string
+		for _, x := range g.Values {
+			v = append(v, fmt.Sprintf("%s %.3fx (%d)", x.Value, x.MedianSpeedup, x.N))
+		}
+		t.rows = append(t.rows, []cell{mono(g.Gene), number("%.3f", g.Range), text(strings.Join(v, ", "))})
+	}
+	return []block{p, t}
+}

@@ -1,0 +1,147 @@
+package server_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// held is a store with one small campaign, held by this process.
+func held(t *testing.T, path string) *store.Store {
+	t.Helper()
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	events := []store.Event{
+		{Kind: store.KindStarted, Started: &store.Started{Kernel: "k", Shapes: []string{"s"}, Device: "d", Strategy: "random"}},
+		{Kind: store.KindAsked, Asked: &store.Asked{Index: 0, Candidate: "aa11", Genome: "X=1", Operator: "random"}},
+		{Kind: store.KindAsked, Asked: &store.Asked{Index: 1, Candidate: "aa22", Genome: "X=2", Operator: "mutation", Parents: []string{"aa11"}}},
+		{Kind: store.KindAsked, Asked: &store.Asked{Index: 2, Candidate: "bb33", Genome: "X=3", Operator: "crossover", Parents: []string{"aa11", "aa22"}}},
+		{Kind: store.KindTold, Told: &store.Told{Index: 0, Candidate: "aa11", Verdict: "correct", Fitness: 0.9, Detail: []byte(`{"verdict":"correct"}`)}},
+		{Kind: store.KindTold, Told: &store.Told{Index: 1, Candidate: "aa22", Verdict: "parity"}},
+		{Kind: store.KindTold, Told: &store.Told{Index: 2, Candidate: "bb33", Verdict: "correct", Fitness: 0.5}},
+	}
+	for i := range events {
+		events[i].Campaign, events[i].Time = "k-1", at.Add(time.Duration(i)*time.Second)
+	}
+	if _, err := s.Append(events...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestAnswersAsTheStoreDoes asks a held store over its socket and compares with
+// what the holder sees.
+func TestAnswersAsTheStoreDoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := held(t, path)
+	stop, err := server.Serve(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	r, err := server.OpenReader(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+
+	same := func(what string, want, got any, wantErr, gotErr error) {
+		t.Helper()
+		if wantErr != nil || gotErr != nil {
+			t.Errorf("%s: store %v, socket %v", what, wantErr, gotErr)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-store +socket):\n%s", what, diff)
+		}
+	}
+	wc, we := s.Campaigns()
+	gc, ge := r.Campaigns()
+	same("campaigns", wc, gc, we, ge)
+	wo, we := s.Campaign("k-1")
+	g1, ge := r.Campaign("k")
+	same("campaign", wo, g1, we, ge)
+	wd, we := s.Candidate("bb33")
+	gd, ge := r.Candidate("bb")
+	same("candidate", wd, gd, we, ge)
+	q := store.Query{Kernel: "k", Limit: 5}
+	wb, we := s.Best(q)
+	gb, ge := r.Best(q)
+	same("best", wb, gb, we, ge)
+	two := store.Query{Limit: 2}
+	wp, next, we := s.Candidates(two, 0)
+	gp, gotNext, ge := r.Candidates(two, 0)
+	same("candidates", wp, gp, we, ge)
+	same("where they go on", next, gotNext, nil, nil)
+	wp, _, we = s.Candidates(two, next)
+	gp, _, ge = r.Candidates(two, next)
+	same("the other candidates", wp, gp, we, ge)
+	wl, we := s.Lineage("bb33")
+	gl, ge := r.Lineage("bb33")
+	same("lineage", wl, gl, we, ge)
+	// aa11 is a parent twice over: shared in the store, shared over the socket.
+	if gl.Parents[0] != gl.Parents[1].Parents[0] {
+		t.Error("the shared ancestor was repeated")
+	}
+
+	for id, want := range map[string]error{"zz": store.ErrNotFound, "aa": store.ErrAmbiguous} {
+		if _, err := r.Candidate(id); !errors.Is(err, want) {
+			t.Errorf("candidate %q: error %v, want %v", id, err, want)
+		}
+		_, wantText := s.Candidate(id)
+		if _, err := r.Candidate(id); err.Error() != wantText.Error() {
+			t.Errorf("candidate %q: %q over the socket, %q from the store", id, err, wantText)
+		}
+	}
+}
+
+// TestNobodyAnswers is a store that is held by a process without a socket, or
+// with one that a killed process left behind.
+func TestNobodyAnswers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s := held(t, path)
+	for _, stale := range []bool{false, true} {
+		if stale {
+			if err := os.WriteFile(server.Socket(path), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := server.OpenReader(t.Context(), path)
+		if !errors.Is(err, store.ErrLocked) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("stale %v: error %v, want one line that is ErrLocked", stale, err)
+		}
+	}
+	stop, err := server.Serve(s)
+	if err != nil {
+		t.Fatalf("a stale socket was in the way: %v", err)
+	}
+	stop()
+	if _, err := os.Stat(server.Socket(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there after the end: %v", err)
+	}
+}
+
+func TestSocketPath(t *testing.T) {
+	for _, path := range []string{"s.db", "/" + strings.Repeat("long/", 40) + "s.db"} {
+		if p := server.Socket(path); len(p) > 107 {
+			t.Errorf("Socket(%q) has %d bytes, too many for an address", path, len(p))
+		}
+	}
+	if server.Socket("/a/s.db") == server.Socket("/b/s.db") {
+		t.Error("two stores share a socket")
+	}
+}

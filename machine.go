@@ -1,0 +1,144 @@
+package evotune
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A Machine says how candidates are compiled, run and measured here. The zero value is
+// this machine with its defaults. The fields must not change after the first use; then
+// it is safe for concurrent use, but two campaigns at once disturb each other's times.
+type Machine struct {
+	// Definitions are folders with definitions of kernels. They take the place of
+	// built-in kernels of the same name and of those that a recorded campaign names.
+	Definitions []string
+	// CPU configures the CPU backend: compiler, sanitizers, timeouts, cache.
+	CPU cpu.Options
+	// CUDA configures the CUDA backend: worker, devices, compilers, sanitizers,
+	// timeouts, cache.
+	CUDA cuda.Options
+	// ReplayLatency is how long the backend Replay takes for every evaluation. Zero
+	// means no time.
+	ReplayLatency time.Duration
+
+	once struct {
+		sync.Mutex
+		cpu  *cpu.Backend
+		cuda *cuda.Backend
+	}
+}
+
+// A limitedBackend is a backend that tells of its device what constraints may
+// name.
+type limitedBackend interface {
+	evaluator.Backend
+	Limits() map[string]any
+}
+
+// backend makes the backend of a name.
+func (m *Machine) backend(name string) (limitedBackend, error) {
+	if name == CUDA {
+		return m.cudaBackend()
+	}
+	return m.cpuBackend()
+}
+
+// cudaBackend makes the CUDA backend, once: it remembers the GPU that it has found.
+func (m *Machine) cudaBackend() (*cuda.Backend, error) {
+	m.once.Lock()
+	defer m.once.Unlock()
+	if m.once.cuda != nil {
+		return m.once.cuda, nil
+	}
+	b, err := cuda.New(m.CUDA)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	m.once.cuda = b
+	return b, nil
+}
+
+func (m *Machine) cpuBackend() (*cpu.Backend, error) {
+	m.once.Lock()
+	defer m.once.Unlock()
+	if m.once.cpu != nil {
+		return m.once.cpu, nil
+	}
+	b, err := cpu.New(m.CPU)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	m.once.cpu = b
+	return b, nil
+}
+
+// GPU says why the CUDA backend cannot be used here; nil when it can.
+func (m *Machine) GPU(ctx context.Context) error {
+	b, err := m.cudaBackend()
+	if err != nil {
+		return err
+	}
+	return b.Available(ctx)
+}
+
+// Devices lists those of this machine: its GPU, if it can be used, and its CPU.
+func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
+	var out []evaluator.Device
+	if b, err := m.cudaBackend(); err == nil {
+		if d, err := b.Device(ctx); err == nil {
+			out = append(out, d)
+		}
+	}
+	b, err := m.cpuBackend()
+	if err != nil {
+		return nil, err
+	}
+	return append(out, b.Device()), nil
+}
+
+// Doctor tries the tools of a backend; Auto (or empty) means those of the CPU's and,
+// where there is a GPU, of the CUDA backend.
+func (m *Machine) Doctor(ctx context.Context, backend string) []evaluator.Tool {
+	names := []string{backend}
+	if backend == Auto || backend == "" {
+		names[0] = CPU
+		if m.GPU(ctx) == nil {
+			names = append(names, CUDA)
+		}
+	}
+	var tools []evaluator.Tool
+	for _, name := range names {
+		b, err := m.backend(name)
+		if err != nil {
+			tools = append(tools, evaluator.Tool{Name: name, Missing: err.Error()})
+			continue
+		}
+		tools = append(tools, b.Doctor(ctx)...)
+	}
+	return tools
+}
+
+// definition finds a kernel. A built-in one is read alone, where no folder of the
+// user's could hold another of its name.
+func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
+	if len(m.Definitions) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
+		if sub, err := fs.Sub(kernels.Builtin(), kernel); err == nil {
+			if _, err := fs.Stat(sub, "kernel.toml"); err == nil {
+				return kernels.Load(sub, ".")
+			}
+		}
+	}
+	catalogue, err := kernels.Open(m.Definitions...)
+	if err != nil {
+		return nil, err
+	}
+	return catalogue.Get(kernel)
+}

@@ -1,0 +1,217 @@
+package evotune
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/store"
+)
+
+// oldStore opens a copy of testdata/old, which revision 185b99f wrote: a search and a
+// sweep of the kernel "mine", and a campaign on a recorded table. Their folders are
+// gone.
+func oldStore(t *testing.T) (*store.Store, *Machine) {
+	t.Helper()
+	f, err := os.Open("testdata/old/old.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "old.db")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, &Machine{Definitions: []string{"testdata/old/mine"}}
+}
+
+// kernelOf finds the campaign of a kernel, a sweep or not.
+func kernelOf(t *testing.T, s *store.Store, kernel string, sweep bool) (store.Campaign, Job) {
+	t.Helper()
+	all, err := s.Campaigns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if c, err = s.Campaign(c.ID); err != nil {
+			t.Fatal(err)
+		}
+		job, err := RecordedJob(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Kernel == kernel && job.Sweep == sweep {
+			return c, job
+		}
+	}
+	t.Fatalf("no campaign of %s", kernel)
+	return store.Campaign{}, Job{}
+}
+
+// What campaigns recorded in a map of strings are fields of a job.
+func TestOldJobs(t *testing.T) {
+	s, _ := oldStore(t)
+	c, job := kernelOf(t, s, "mine", false)
+	if job.ID != c.ID || job.Backend != CPU || len(job.Hash) != 64 || job.Limits["device_cores"] < 1 || len(job.Definitions) != 1 ||
+		!filepath.IsAbs(job.Definitions[0]) || job.Window != DefaultWindow || job.Finalists != 2 || job.Budget.Evaluations != 4 || job.Table != "" {
+		t.Errorf("the search is read as %+v", job)
+	}
+	if _, job := kernelOf(t, s, "mine", true); job.Strategy != sweepStrategy || job.Budget.Evaluations != 2 || job.Finalists != -1 {
+		t.Errorf("the sweep is read as %+v", job)
+	}
+	if _, job := kernelOf(t, s, "synthetic-1000", false); job.Backend != Replay || filepath.Base(job.Table) != "synthetic.json" {
+		t.Errorf("the campaign on a table is read as %+v", job)
+	}
+}
+
+// A store of an older version answers what a new one does.
+func TestOldStore(t *testing.T) {
+	s, m := oldStore(t)
+	_, job := kernelOf(t, s, "mine", false)
+	answers, err := m.Best(t.Context(), s, Question{Kernel: "mine", Shapes: job.Shapes, Proven: true})
+	if err != nil || len(answers) != 1 || answers[0].Changed {
+		t.Fatalf("best: %+v, %v", answers, err)
+	}
+	best := answers[0].ID
+	if found, err := Select(s, Selection{Where: `proven && kernel == "mine"`}); err != nil || found.Matched != 1 || found.Candidates[0].ID != best {
+		t.Errorf("query: %+v, %v", found, err)
+	}
+	subject, err := m.Subject(s, best)
+	if err != nil || subject.Source.Status != report.SourceRebuilt || subject.Lineage.ID != best {
+		t.Errorf("evidence: %s %s, %v", subject.Source.Status, subject.Source.Why, err)
+	}
+	files, err := m.Export(s, ExportOptions{Kernels: []string{"mine"}, MinEvidence: "parity"})
+	if err != nil || len(files["manifest.json"]) == 0 {
+		t.Errorf("export: %d files, %v", len(files), err)
+	}
+	sweep, _ := kernelOf(t, s, "mine", true)
+	target, done, err := m.ContinueSweep(s, sweep.ID, 0)
+	if err != nil || !done {
+		t.Fatalf("sweep: %t, %v", done, err)
+	}
+	if rec, _, err := target.Recording(s, "test"); err != nil || len(rec.Trials) != 2 {
+		t.Errorf("sweep: %+v, %v", rec, err)
+	}
+	// Without the folder the kernel is not known, and nothing is guessed.
+	if _, err := new(Machine).Continue(s, job.ID, Budget{Evaluations: 6}); !errors.Is(err, ErrInput) {
+		t.Errorf("a campaign without its kernel: %v", err)
+	}
+}
+
+// TestOldResume goes on with a campaign of an older version on a table, which is here
+// now, and comes where a campaign of this one comes.
+func TestOldResume(t *testing.T) {
+	old, m := oldStore(t)
+	const table = "evaluator/replay/testdata/synthetic.json"
+	_, job := kernelOf(t, old, "synthetic-1000", false)
+	s, err := store.Open(filepath.Join(t.TempDir(), "moved.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	here, err := json.Marshal(absolute(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range old.Events(job.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Started != nil {
+			config := string(e.Started.Config)
+			if !strings.Contains(config, `"extra":{`) {
+				t.Fatalf("not of an older version: %s", config)
+			}
+			e.Started.Config = json.RawMessage(strings.Replace(config, `"`+job.Table+`"`, string(here), 1))
+		}
+		if _, err := s.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Continue(s, job.ID, Budget{}); !errors.As(err, new(*FinishedError)) {
+		t.Errorf("a finished campaign without a larger budget: %v", err)
+	}
+	if sum, err := m.Resume(t.Context(), s, "", Budget{Evaluations: 30}, Options{}); err != nil || !sum.Complete || sum.Evaluated != 30 || sum.Campaign != job.ID {
+		t.Fatalf("resumed: %+v, %v", sum, err)
+	}
+	fresh, err := m.Run(t.Context(), s, Job{Table: table, Seed: job.Seed, Budget: Budget{Evaluations: 30}}, Options{Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := asked(t, s, job.ID), asked(t, s, fresh.Campaign); !reflect.DeepEqual(a, b) {
+		t.Errorf("the paths differ:\n%v\n%v", a, b)
+	}
+	c, err := s.Campaign(fresh.Campaign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := RecordedJob(c)
+	if err != nil || again.Table != absolute(table) || again.Backend != Replay || again.Hash != job.Hash || strings.Contains(string(c.Started.Config), "extra") {
+		t.Errorf("recorded as %s (%v)", c.Started.Config, err)
+	}
+}
+
+// asked are the genomes of a campaign, in order.
+func asked(t *testing.T, s *store.Store, campaign string) (out []string) {
+	t.Helper()
+	for e, err := range s.Events(campaign, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Asked != nil {
+			out = append(out, e.Asked.Genome)
+		}
+	}
+	return out
+}
+
+// TestOldVerify measures a candidate of an older version again.
+func TestOldVerify(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("no C compiler on Linux: kernels cannot be run")
+	}
+	s, m := oldStore(t)
+	answers, err := m.Best(t.Context(), s, Question{Kernel: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := NewRecord(s, answers[0].ID, false)
+	if err != nil || rec.Finals == nil {
+		t.Fatalf("%+v, %v", rec.Finals, err)
+	}
+	v, err := m.Verify(t.Context(), rec, VerifyOptions{Tolerance: 0.05})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The time is this machine's, and the machine may be busy.
+	if v.Stored.Verdict != evaluator.Correct || v.Disturbed == "" && v.Again.Verdict != evaluator.Correct || !v.SameSource {
+		t.Errorf("stored %s, now %s: %s", v.Stored.Verdict, v.Again.Verdict, v.Again.Reason)
+	}
+}

@@ -1,0 +1,416 @@
+package evotune
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/store"
+)
+
+// RatchetFormat is the format of the file. The number grows when a reader of the
+// older one would misunderstand; fields may be added without.
+const RatchetFormat = "evotune-ratchet/1"
+
+// A Ratchet is the file: what must not get slower.
+type Ratchet struct {
+	Format  string         `json:"format"`
+	Entries []RatchetEntry `json:"entries"`
+}
+
+// A RatchetEntry is the best proven candidate of a kernel at its shapes on a
+// device, as its finals measured it.
+type RatchetEntry struct {
+	Candidate string        `json:"candidate"`
+	Kernel    string        `json:"kernel"`
+	Shapes    []string      `json:"shapes"`
+	Device    RatchetDevice `json:"device"`
+	Harness   string        `json:"harness"`
+	Compiler  string        `json:"compiler,omitempty"`
+	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
+	// fewer than six rounds.
+	Ratio float64 `json:"ratio"`
+	Lo    float64 `json:"lo,omitempty"`
+	Hi    float64 `json:"hi,omitempty"`
+	// MedianNS is the time, a geometric mean over the shapes.
+	MedianNS float64 `json:"median_ns"`
+	// Rounds are the time ratios to the baseline, one for each round of the finals.
+	Rounds []float64 `json:"rounds"`
+}
+
+// A RatchetDevice is a device, as in [evaluator.Device].
+type RatchetDevice struct {
+	Name        string `json:"name"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// measure fills in what follows from timings of finals.
+func (e *RatchetEntry) measure(ts []evaluator.Timing) {
+	e.Rounds = evaluator.RoundRatios(ts)
+	e.Ratio, e.Lo, e.Hi = evaluator.Interval(e.Rounds)
+	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) {
+		e.Lo, e.Hi = 0, 0
+	}
+	e.MedianNS, _ = evaluator.MedianTimes(ts)
+}
+
+// same says whether both are of one kernel, device and set of shapes.
+func (e *RatchetEntry) same(o RatchetEntry) bool {
+	return e.Kernel == o.Kernel && e.Device.Fingerprint == o.Device.Fingerprint &&
+		slices.Equal(slices.Sorted(slices.Values(e.Shapes)), slices.Sorted(slices.Values(o.Shapes)))
+}
+
+// A RatchetState says how an entry fared.
+type RatchetState string
+
+// The states of an entry.
+const (
+	RatchetOK      RatchetState = "ok"      // no slower than allowed, or not by more than noise
+	RatchetFaster  RatchetState = "faster"  // by more than the threshold and more than noise
+	RatchetSlower  RatchetState = "slower"  // likewise
+	RatchetFailed  RatchetState = "failed"  // there is no time: it does not compile, is not correct, is gone
+	RatchetSkipped RatchetState = "skipped" // not measured here
+)
+
+// A RatchetRow is an entry and what became of it.
+type RatchetRow struct {
+	Candidate string        `json:"candidate"`
+	Kernel    string        `json:"kernel"`
+	Shapes    []string      `json:"shapes"`
+	Device    RatchetDevice `json:"device"`
+	State     RatchetState  `json:"state"`
+	Reason    string        `json:"reason,omitempty"`
+	// Was and Now are times relative to the baseline, Change is Now / Was - 1.
+	Was    float64 `json:"was"`
+	Now    float64 `json:"now,omitempty"`
+	Change float64 `json:"change"`
+	NowNS  float64 `json:"now_ns,omitempty"`
+	// Measurements is how often it was measured: again when it was slower.
+	Measurements int `json:"measurements"`
+	// Test compares the rounds of now with those of the file.
+	Test *evaluator.Comparison `json:"test,omitempty"`
+	// KernelChanged: the definition is another than the campaign's, and
+	// CompilerChanged: the compiler is, so the baseline may be another, too.
+	// SameBinary: the machine code is as it was.
+	KernelChanged   bool `json:"kernel_changed,omitempty"`
+	CompilerChanged bool `json:"compiler_changed,omitempty"`
+	SameBinary      bool `json:"same_binary,omitempty"`
+}
+
+func (r *RatchetRow) set(s RatchetState, format string, args ...any) {
+	r.State, r.Reason = s, oneLine(fmt.Sprintf(format, args...))
+}
+
+// ReadRatchet reads the file and holds it to its promises. The error is an ErrInput;
+// a file that is missing gives [io/fs.ErrNotExist].
+func ReadRatchet(path string) (Ratchet, error) {
+	var r Ratchet
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return r, badInput(err)
+	}
+	bad := func(format string, args ...any) (Ratchet, error) {
+		return Ratchet{}, badInput(fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return bad("it is no ratchet file: %v: --update writes one", err)
+	}
+	kind, version, _ := strings.Cut(r.Format, "/")
+	ours, known, _ := strings.Cut(RatchetFormat, "/")
+	switch {
+	case kind != ours:
+		return bad("it is no ratchet file: its format is %q, not %q", r.Format, RatchetFormat)
+	case version != known:
+		return bad("format %q is not known, only %q: upgrade evotune", r.Format, RatchetFormat)
+	}
+	for i, e := range r.Entries {
+		positive := func(x float64) bool { return x > 0 && x <= math.MaxFloat64 }
+		switch {
+		case e.Candidate == "" || e.Kernel == "" || e.Device.Fingerprint == "":
+			return bad("entry %d has no candidate, kernel or device: make it again with --update", i+1)
+		case len(e.Rounds) == 0 || slices.ContainsFunc(e.Rounds, func(x float64) bool { return !positive(x) }):
+			return bad("entry %d (%s): its rounds are no list of positive numbers: make it again with --update", i+1, e.Candidate)
+		case math.Abs(e.Ratio-evaluator.Median(e.Rounds)) > 1e-9*e.Ratio:
+			return bad("entry %d (%s): the ratio %g is not the median of its rounds, %g: make it again with --update", i+1, e.Candidate, e.Ratio, evaluator.Median(e.Rounds))
+		case slices.ContainsFunc(r.Entries[:i], e.same):
+			return bad("entry %d (%s): there is another for this kernel, device and shapes", i+1, e.Candidate)
+		}
+	}
+	return r, nil
+}
+
+// UpdateRatchet is the file made anew from the winners of finals that a store has: the
+// best of each kernel, device and set of shapes. Entries of old that the store knows
+// nothing better to put for are kept: so many. Fresh counts those that are new or
+// replaced. The error is one of the store, or an ErrNoCandidate.
+func (m *Machine) UpdateRatchet(r Reader, old Ratchet) (next Ratchet, kept, fresh int, err error) {
+	next.Format = RatchetFormat
+	if next.Entries, err = m.provenBest(r); err != nil {
+		return next, 0, 0, err
+	}
+	if len(next.Entries) == 0 {
+		return next, 0, 0, noCandidate("%s has no winner of finals: run a campaign to its end, or see `tune list`", storeName(r))
+	}
+	for _, e := range next.Entries {
+		if !slices.ContainsFunc(old.Entries, func(o RatchetEntry) bool { return e.same(o) && e.Candidate == o.Candidate }) {
+			fresh++
+		}
+	}
+	for _, o := range old.Entries {
+		if !slices.ContainsFunc(next.Entries, o.same) {
+			next.Entries = append(next.Entries, o)
+			kept++
+		}
+	}
+	slices.SortFunc(next.Entries, func(x, y RatchetEntry) int {
+		return cmp.Or(cmp.Compare(x.Kernel, y.Kernel), cmp.Compare(x.Device.Name, y.Device.Name),
+			cmp.Compare(x.Device.Fingerprint, y.Device.Fingerprint), slices.Compare(x.Shapes, y.Shapes))
+	})
+	return next, kept, fresh, nil
+}
+
+// provenBest are the best winners of finals, one for each kernel, device and
+// set of shapes.
+func (m *Machine) provenBest(r Reader) ([]RatchetEntry, error) {
+	campaigns, err := r.Campaigns()
+	if err != nil {
+		return nil, err
+	}
+	var out []RatchetEntry
+	beside := map[string]string{} // by candidate: what a ratio is relative to
+	for _, c := range campaigns {
+		e := RatchetEntry{
+			Kernel: c.Started.Kernel, Shapes: c.Started.Shapes,
+			Device: RatchetDevice{Name: c.Started.Name, Fingerprint: c.Started.Device},
+		}
+		if c.Finals == nil || c.Finals.Winner == "" {
+			continue
+		}
+		i := slices.IndexFunc(out, e.same)
+		s, err := m.Subject(r, c.Finals.Winner)
+		if err != nil {
+			return nil, err
+		}
+		v, err := report.NewEvidence(s)
+		if err != nil {
+			return nil, err
+		}
+		if v.Finals == nil {
+			continue // what they measured was not kept
+		}
+		for _, f := range v.Finals.Entries {
+			if f.Candidate == c.Finals.Winner {
+				e.measure(f.Timings)
+			}
+		}
+		e.Candidate, e.Harness, e.Compiler = c.Finals.Winner, v.Description.Harness, v.Description.Compiler
+		job, err := RecordedJob(s.Campaign)
+		if err != nil {
+			return nil, err
+		}
+		beside[e.Candidate] = strings.Join([]string{job.Hash, e.Harness, e.Compiler}, "\n")
+		// Ratios to different baselines are not compared: the newest campaign's counts.
+		if len(e.Rounds) == 0 || i >= 0 && beside[out[i].Candidate] == beside[e.Candidate] && out[i].Ratio <= e.Ratio {
+			continue
+		}
+		if i < 0 {
+			out = append(out, e)
+		} else {
+			out[i] = e
+		}
+	}
+	return out, nil
+}
+
+// A RatchetJob is an entry with what the store has of it.
+type RatchetJob struct {
+	Entry     RatchetEntry
+	candidate store.Candidate
+	campaign  store.Campaign
+	missing   string // why the store cannot tell what to measure
+}
+
+// Jobs looks the entries up in a store, which can be closed then.
+func (f Ratchet) Jobs(r Reader) ([]RatchetJob, error) {
+	jobs := make([]RatchetJob, len(f.Entries))
+	for i, e := range f.Entries {
+		jobs[i] = RatchetJob{Entry: e}
+		if err := jobs[i].lookUp(r); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+func (j *RatchetJob) lookUp(r Reader) (err error) {
+	if j.candidate, err = r.Candidate(j.Entry.Candidate); errors.Is(err, store.ErrNotFound) {
+		j.missing = "the store does not have it"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c := j.candidate
+	if j.campaign, err = r.Campaign(c.Campaign); err != nil {
+		return err
+	}
+	of := RatchetEntry{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.Entry.Device} // other devices are skipped
+	switch {
+	case c.ID != j.Entry.Candidate || !of.same(j.Entry):
+		j.missing = fmt.Sprintf("in the store it is %s, of %s at %s", c.ID, c.Kernel, strings.Join(c.Shapes, ", "))
+	case c.Told == nil:
+		j.missing = "the store has no result of it"
+	}
+	return nil
+}
+
+// Hold measures one entry of a ratchet again, as finals do: up to three times, when it
+// is slower than before by more than the threshold (0.03 is 3%) and more than noise.
+// The error is for what kept it from doing so, such as ErrDisturbed.
+func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (RatchetRow, error) {
+	e := j.Entry
+	row := RatchetRow{Candidate: e.Candidate, Kernel: e.Kernel, Shapes: e.Shapes, Device: e.Device, Was: e.Ratio}
+	here, err := m.isHere(ctx, e.Device, j.campaign.Started.Backend)
+	if err != nil {
+		return row, err
+	}
+	if !here {
+		row.set(RatchetSkipped, "it was measured on another device, %s (%s)", e.Device.Name, e.Device.Fingerprint)
+		return row, nil
+	}
+	if j.missing != "" {
+		row.set(RatchetFailed, "%s: merge the store that has it, or make the file again with --update", j.missing)
+		return row, nil
+	}
+	t, changed, err := m.ratchetTarget(j.campaign)
+	if err != nil {
+		row.set(RatchetFailed, "%v", err)
+		return row, nil
+	}
+	p, err := t.Open(ctx)
+	if err != nil && changed && ctx.Err() == nil { // it could be opened before the kernel changed
+		row.set(RatchetFailed, "the kernel as it is now: %v", err)
+		return row, nil
+	}
+	if err != nil {
+		return row, err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	now := p.Evaluator.Describe()
+	switch {
+	case now.Device.Fingerprint != e.Device.Fingerprint:
+		row.set(RatchetSkipped, "it was measured on another device, %s (%s)", e.Device.Name, e.Device.Fingerprint)
+		return row, nil
+	case now.Harness != e.Harness:
+		row.set(RatchetSkipped, "it was measured by version %q of the harness, this is %q: run a campaign and --update", e.Harness, now.Harness)
+		return row, nil
+	}
+	row.KernelChanged, row.CompilerChanged = changed, now.Compiler != e.Compiler
+	g, err := p.Space.Parse(j.candidate.Asked.Genome)
+	if err != nil {
+		row.set(RatchetFailed, "it is no genome of the kernel as it is now: %v", err)
+		return row, nil
+	}
+	var stored evaluator.Result
+	if err := json.Unmarshal(j.candidate.Told.Detail, &stored); err != nil {
+		return row, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", e.Candidate, err)
+	}
+	return row, row.judge(ctx, p.Evaluator, g, e, stored, threshold)
+}
+
+// isHere says whether a device is one of this machine's. Recorded ones are told
+// by their table.
+func (m *Machine) isHere(ctx context.Context, d RatchetDevice, backend string) (bool, error) {
+	if backend == Replay {
+		return true, nil
+	}
+	here, err := m.Devices(ctx)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(here, func(h evaluator.Device) bool { return h.Fingerprint == d.Fingerprint }), nil
+}
+
+// ratchetTarget is what the campaign tuned, by the kernel as it is now, and
+// whether that has changed. Machine.Definitions stand in for the campaign's own.
+func (m *Machine) ratchetTarget(of store.Campaign) (t *Target, changed bool, err error) {
+	job, err := RecordedJob(of)
+	if err != nil {
+		return nil, false, err
+	}
+	was := job.Hash
+	if len(m.Definitions) > 0 {
+		job.Definitions = m.Definitions
+	}
+	t = &Target{Job: job, machine: m}
+	err = t.load()
+	// That a kernel has changed is what a library's CI is there for.
+	return t, was != "" && was != t.Job.Hash, err
+}
+
+// ratchetTries is how often a candidate has to be found slower. The test knows
+// the noise within one measurement; that from one to the next shows in repeating it.
+const ratchetTries = 3
+
+// judge puts the candidate through the ordeal and, if it is still correct,
+// measures it as finals do, which is how the file's figures were made. The row has
+// the last measurement.
+func (r *RatchetRow) judge(ctx context.Context, ev evaluator.Evaluator, g genome.Genome, e RatchetEntry, stored evaluator.Result, threshold float64) error {
+	again, err := ev.Evaluate(ctx, g, 0)
+	if err != nil {
+		return err
+	}
+	r.SameBinary = stored.Binary == again.Binary
+	failed := func(verdict evaluator.Verdict, stage, reason string) error {
+		if verdict == evaluator.Infrastructure {
+			return fmt.Errorf("candidate %s could not be judged: %s: %s", r.Candidate, stage, reason)
+		}
+		r.set(RatchetFailed, "%s, in %s: %s", verdict, stage, reason)
+		return nil
+	}
+	if again.Disturbed != "" {
+		return fmt.Errorf("candidate %s could not be measured: %w: %s", r.Candidate, ErrDisturbed, again.Disturbed)
+	}
+	if again.Verdict != evaluator.Correct {
+		return failed(again.Verdict, string(again.Stage), again.Reason)
+	}
+	for r.Measurements < ratchetTries {
+		f, err := ev.Finals(ctx, []genome.Genome{g})
+		if err != nil {
+			return err
+		}
+		if f := f.Entries[0]; f.Verdict != evaluator.Correct {
+			return failed(f.Verdict, "finals", f.Reason)
+		}
+		var now RatchetEntry
+		now.measure(f.Entries[0].Timings)
+		test := evaluator.Compare(now.Rounds, e.Rounds)
+		r.Measurements++
+		r.Now, r.NowNS, r.Change, r.Test = now.Ratio, now.MedianNS, now.Ratio/e.Ratio-1, &test
+		if !test.Significant || r.Change <= threshold {
+			break
+		}
+	}
+	switch {
+	case r.Test.Significant && r.Change > threshold:
+		r.set(RatchetSlower, "more than %.3g%% and more than noise, in each of %d measurements", 100*threshold, r.Measurements)
+	case r.Measurements > 1:
+		r.set(RatchetOK, "slower at first, but not in measurement %d", r.Measurements)
+	case r.Test.Significant && r.Change < -threshold:
+		r.set(RatchetFaster, "a campaign and --update would keep it")
+	case !r.Test.Significant && math.Abs(r.Change) > threshold:
+		r.set(RatchetOK, "no more than noise")
+	default:
+		r.set(RatchetOK, "")
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package evotune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/store"
+)
+
+// Options say how a campaign runs here and now; they never change its path. The zero
+// value is fine.
+type Options struct {
+	// Workers is how many candidates are evaluated at once, at most one for each
+	// proposal in flight. Zero means one per core or, on GPUs, one per proposal.
+	Workers int
+	// Listen, when not nil, is called with every event, from one goroutine.
+	Listen func(Event)
+	// OnStage, when not nil, is called from the workers: with an empty stage when
+	// they take a candidate, with the stages it enters, and with an empty
+	// candidate when they are idle.
+	OnStage func(worker int, candidate string, stage evaluator.Stage)
+	// Ready, when not nil, is called once before the first event, when the evaluator
+	// is open.
+	Ready func(workers int, ev evaluator.Evaluator)
+	// Drain, when it is closed, ends the campaign after the candidates that are
+	// being evaluated. The end of the context ends it at once. Either way Finished is
+	// not Complete, and Resume goes on.
+	Drain <-chan struct{}
+}
+
+// Run does a job as a new campaign of the store, or of none when s is nil, which keeps
+// nothing and begins with nothing. It returns when its budget is spent
+// and the finals are done, when o.Drain is closed, or when ctx ends. What was
+// evaluated is in the store even when there is an error. Finished names the campaign,
+// if it began.
+func (m *Machine) Run(ctx context.Context, s *store.Store, job Job, o Options) (Finished, error) {
+	t, err := m.Target(job)
+	if err != nil {
+		return Finished{}, err
+	}
+	return t.Run(ctx, s, o)
+}
+
+// Resume is Continue and Run.
+func (m *Machine) Resume(ctx context.Context, s *store.Store, id string, b Budget, o Options) (Finished, error) {
+	t, err := m.Continue(s, id, b)
+	if err != nil {
+		return Finished{}, err
+	}
+	return t.Run(ctx, s, o)
+}
+
+// A FinishedError is the error of Continue for a campaign that its budget has ended.
+type FinishedError struct{ Campaign store.Campaign }
+
+func (e *FinishedError) Error() string {
+	return fmt.Sprintf("campaign %s is finished; give it a larger budget to go on, such as %d evaluations", e.Campaign.ID, 2*e.Campaign.Evaluated)
+}
+
+// Is says that it is an ErrInput.
+func (e *FinishedError) Is(target error) bool { return target == ErrInput }
+
+// Continue is the target of a stored campaign, or of the last one for an empty id, to
+// be gone on with. A budget that is not zero replaces the campaign's, for later
+// resumptions too. The error is one of the store, an ErrInput or a *FinishedError.
+func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error) {
+	c, last, err := lastRun(s, id)
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.Recorded(c)
+	if err != nil {
+		return nil, err
+	}
+	t.resumed, t.Job.Budget = c.ID, last
+	if !b.IsZero() {
+		t.Job.Budget = b
+	}
+	if c.State == store.Finished && t.Job.Budget == last {
+		return nil, &FinishedError{c}
+	}
+	return t, badInput(campaign.Config(t.Job).Validate())
+}
+
+// lastRun finds a campaign, or the last one, and the budget that it last ran under,
+// which need not be the one of its configuration.
+func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
+	if id == "" {
+		all, err := s.Campaigns()
+		if err != nil {
+			return store.Campaign{}, Budget{}, err
+		}
+		if len(all) == 0 {
+			return store.Campaign{}, Budget{}, badInput(fmt.Errorf("%s holds no campaign: start one with `tune run`", s.Path()))
+		}
+		id = all[len(all)-1].ID
+	}
+	c, err := s.Campaign(id)
+	if err != nil {
+		return c, Budget{}, err
+	}
+	last, err := campaign.LastBudget(s.Events(c.ID, 0))
+	return c, last, err
+}
+
+// Run runs the target as a campaign of the store, as [Machine.Run] does, or goes on
+// with the one that it was made of.
+func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, error) {
+	var past []store.Event
+	if t.resumed != "" {
+		for e, err := range s.Events(t.resumed, 0) {
+			if err != nil {
+				return Finished{}, err
+			}
+			past = append(past, e)
+		}
+	}
+	p, err := t.Open(ctx)
+	if err != nil {
+		return Finished{}, err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // the campaign is over
+	if t.Job.Sweep {
+		p.Evaluator = thorough{p.Evaluator}
+	}
+	if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
+		return Finished{}, badInput(err)
+	}
+	cfg := campaign.Config(t.Job)
+	if n := t.Job.warmStart(); s != nil && t.resumed == "" && n > 0 {
+		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, n); err != nil {
+			return Finished{}, err
+		}
+	}
+	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
+	if o.Ready != nil {
+		o.Ready(workers, p.Evaluator)
+	}
+	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Listen: o.Listen, OnStage: o.OnStage}
+	if s != nil {
+		run.Log = s
+	}
+	return campaign.Run(ctx, p, cfg, run)
+}
+
+// warmStart is how many genomes of the store a new campaign may begin with. That is
+// none where campaigns are repeated to compare searches, and for sweeps, which are
+// samples.
+func (j Job) warmStart() int {
+	switch {
+	case j.Sweep || len(j.Start) > 0:
+		return 0
+	case j.WarmStart != 0:
+		return j.WarmStart
+	case j.Strategy == "random" || j.Backend == Replay:
+		return 0
+	}
+	return DefaultWarmStart
+}
+
+// workersFor is how many candidates are evaluated at once: those asked for, else
+// one per core, for GPUs as many as there are proposals in flight, since most of
+// them wait for the GPU. A window of zero is the default one.
+func workersFor(asked, window int, backend string) int {
+	window = cmp.Or(window, campaign.DefaultWindow)
+	switch {
+	case asked > 0:
+		return min(asked, window)
+	case backend == CUDA:
+		return window
+	}
+	return min(runtime.NumCPU(), window)
+}
+
+// sameDevice refuses to go on with a campaign on another device: its results
+// would not be comparable.
+func sameDevice(past []store.Event, now evaluator.Description) error {
+	for _, e := range past {
+		if e.Started != nil && e.Started.Device != now.Device.Fingerprint {
+			return fmt.Errorf("campaign %s was started on another device (%s, %s; this is %s, %s): results would not be comparable; start a new campaign here",
+				e.Campaign, e.Started.Name, e.Started.Device, now.Device.Name, now.Device.Fingerprint)
+		}
+	}
+	return nil
+}
+
+// thorough measures every candidate as if it could be the best: a benchmark that
+// ends early since others are faster is no measurement of a space.
+type thorough struct{ evaluator.Evaluator }
+
+// Usage passes on what the evaluator tells.
+func (t thorough) Usage() (evaluator.Usage, bool) { return evaluator.UsageOf(t.Evaluator) }
+
+// Conditions passes on what the evaluator tells.
+func (t thorough) Conditions(ctx context.Context) (evaluator.Conditions, bool) {
+	return evaluator.ConditionsOf(ctx, t.Evaluator)
+}
+
+// Evaluate knows of no incumbent.
+func (t thorough) Evaluate(ctx context.Context, g genome.Genome, _ float64) (evaluator.Result, error) {
+	return t.Evaluator.Evaluate(ctx, g, 0)
+}

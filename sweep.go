@@ -1,0 +1,240 @@
+package evotune
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/store"
+)
+
+// largestSweep is how many genomes a space may have to be measured whole.
+const largestSweep = 1_000_000
+
+// sweepStrategy draws genomes uniformly and without repeats.
+const sweepStrategy = "random"
+
+// sweep fills in what a sweep is.
+func (t *Target) sweep() error {
+	space, err := t.space()
+	if err != nil {
+		return err
+	}
+	if t.Job.Budget.Evaluations == 0 && space.Size() > largestSweep {
+		return badField("sample", "is missing: the space of %s has %.4g genomes, too many to measure all", t.Job.Kernel, space.Size())
+	}
+	if t.Job.ID == "" {
+		var id [4]byte
+		rand.Read(id[:]) // it never fails
+		t.Job.ID = t.Job.Kernel + "-sweep-" + hex.EncodeToString(id[:])
+	}
+	t.Job.Strategy, t.Job.Finalists = sweepStrategy, -1
+	return nil
+}
+
+// ContinueSweep is Continue for a sweep. A sample above zero makes the sweep one of so
+// many genomes. Done says that all of it is measured, so that there is nothing to run.
+func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Target, done bool, err error) {
+	c, last, err := lastRun(s, id)
+	if err != nil {
+		return nil, false, err
+	}
+	if t, err = m.Recorded(c); err != nil {
+		return nil, false, err
+	}
+	t.resumed = c.ID
+	whole := t.Job.Budget.Evaluations == 0
+	if last.Evaluations > 0 { // other budgets end a sweep early and leave its size alone
+		t.Job.Budget.Evaluations = last.Evaluations
+	}
+	switch {
+	case !t.Job.Sweep:
+		return nil, false, badInput(fmt.Errorf("campaign %s is a search and no sweep: what it measured is no sample of the space", c.ID))
+	case sample > 0 && whole:
+		return nil, false, badField("sample", "%d: campaign %s measures the whole space, there is no more", sample, c.ID)
+	case sample > 0 && sample < t.Job.Budget.Evaluations:
+		return nil, false, badField("sample", "%d: campaign %s measures %d genomes already, give more", sample, c.ID, t.Job.Budget.Evaluations)
+	case sample > 0:
+		t.Job.Budget.Evaluations = sample
+	}
+	return t, c.State == store.Finished && c.Evaluated >= t.Job.Budget.Evaluations, nil
+}
+
+// Recording is what a store holds of a target's sweep, to be written as tables.
+// Unsaid lists the constraints that tables cannot hold. By names the writer.
+func (t *Target) Recording(s *store.Store, by string) (rec *replay.Recording, unsaid []string, err error) {
+	space, err := t.space()
+	if err != nil {
+		return nil, nil, err
+	}
+	rec = &replay.Recording{Name: t.Job.Kernel, Entry: t.Job.Kernel, Shapes: t.Job.Shapes, Version: by, Space: space}
+	if t.table != nil {
+		rec.Rules = t.table.Constraints()
+	} else {
+		d, err := t.declaration(space)
+		if err != nil {
+			return nil, nil, err
+		}
+		rec.Rules, unsaid = d.Rules(space)
+		if rec.Specification, rec.Size, err = t.specification(d); err != nil {
+			return nil, nil, err
+		}
+		rec.Entry = rec.Specification.KernelName
+	}
+	var genomes []string
+	trials := map[int]int{} // by index of the proposal
+	for e, err := range s.Events(t.Job.ID, 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case e.Started != nil:
+			rec.Device, rec.Backend, rec.Started = e.Started.Name, e.Started.Backend, e.Time
+		case e.Asked != nil:
+			genomes = append(genomes, e.Asked.Genome)
+		case e.Result() != nil:
+			told := e.Result()
+			trial := replay.Trial{At: e.Time}
+			if trial.Genome, err = space.Parse(genomes[told.Index]); err != nil {
+				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", t.Job.ID, told.Index, err)
+			}
+			if err := json.Unmarshal(told.Detail, &trial.Result); err != nil {
+				return nil, nil, fmt.Errorf("campaign %s: result %d cannot be read: %w: run `tune check`", t.Job.ID, told.Index, err)
+			}
+			if at, ok := trials[told.Index]; ok {
+				rec.Trials[at] = trial // measured again
+				break
+			}
+			trials[told.Index] = len(rec.Trials)
+			rec.Trials = append(rec.Trials, trial)
+		}
+	}
+	return rec, unsaid, nil
+}
+
+// declaration is the space as the kernel declares it.
+func (t *Target) declaration(space *genome.Space) (replay.Declaration, error) {
+	var d replay.Declaration
+	for _, im := range t.chosen {
+		d.Alternatives = append(d.Alternatives, genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints})
+	}
+	if len(t.chosen) > 1 {
+		d.Choice = space.Genes()[0].Name
+	}
+	shapes, err := t.shapes()
+	if err != nil {
+		return d, err
+	}
+	for _, s := range shapes {
+		env := map[string]any{}
+		for _, l := range kernels.Limits() {
+			env[l.Name] = l.Default
+		}
+		maps.Copy(env, t.Job.limits())
+		for name, n := range s.Dims {
+			env[name] = n
+		}
+		d.Envs = append(d.Envs, env)
+	}
+	return d, nil
+}
+
+// specification describes the first implementation at the first tuned shape.
+func (t *Target) specification(d replay.Declaration) (*replay.Specification, []int64, error) {
+	shapes, err := t.shapes()
+	if err != nil {
+		return nil, nil, err
+	}
+	shape, im, problem := shapes[0], t.chosen[0], &t.definition.Problem
+	s := &replay.Specification{
+		Language: "C", KernelName: im.Entry, KernelFile: im.Template,
+		GlobalSize: replay.Extent{X: "1"}, LocalSize: replay.Extent{X: "1"},
+	}
+	for _, f := range im.Flags {
+		if !strings.Contains(f, "{{") { // those that depend on the genome have no place in T1
+			s.CompilerOptions = append(s.CompilerOptions, f)
+		}
+	}
+	if im.Launch != nil {
+		s.Language, s.GlobalSizeType = "CUDA", "CUDA"
+		s.GlobalSize, s.LocalSize = extent(d, im.Launch.Grid), extent(d, im.Launch.Block)
+	}
+	var size []int64
+	for _, name := range problem.Dims {
+		n := float64(shape.Dims[name])
+		size = append(size, shape.Dims[name])
+		s.Arguments = append(s.Arguments, replay.T1Argument{Name: name, Type: "int64", MemoryType: "Scalar", FillType: "Constant", FillValue: &n})
+	}
+	s.ProblemSize = size
+	for _, b := range problem.Buffers {
+		arg := replay.T1Argument{Name: b.Name, MemoryType: "Vector", FillType: "Random"}
+		arg.Type, arg.TypeSize = t1Type(b.DType)
+		if arg.Size, err = problem.Elements(b, shape); err != nil {
+			return nil, nil, err
+		}
+		switch b.Role {
+		case kernels.In:
+			arg.AccessType = "ReadOnly"
+		case kernels.Out:
+			arg.AccessType, arg.FillType = "WriteOnly", ""
+		default:
+			arg.AccessType = "ReadWrite"
+		}
+		if b.Data.Distribution == kernels.Constant {
+			arg.FillType, arg.FillValue = "Constant", &b.Data.A
+		}
+		s.Arguments = append(s.Arguments, arg)
+	}
+	scalars, err := problem.ScalarValues(shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, sc := range problem.Scalars {
+		arg := replay.T1Argument{Name: sc.Name, MemoryType: "Scalar", FillType: "Constant", FillValue: &scalars[i]}
+		arg.Type, arg.TypeSize = t1Type(sc.DType)
+		s.Arguments = append(s.Arguments, arg)
+	}
+	return s, size, nil
+}
+
+// extent writes a launch geometry in Python. What cannot be said there is left
+// as kernel.toml has it.
+func extent(d replay.Declaration, axes []string) replay.Extent {
+	out := []string{"1", "", ""}
+	for i, src := range axes {
+		text, err := d.Python(src)
+		if err != nil {
+			text = src
+		}
+		out[i] = text
+	}
+	return replay.Extent{X: out[0], Y: out[1], Z: out[2]}
+}
+
+// t1Type names a type as T1 does, and gives the size of one that it does not
+// have.
+func t1Type(d kernels.DType) (name string, size int64) {
+	switch d {
+	case kernels.F64:
+		return "double", 0
+	case kernels.F32:
+		return "float", 0
+	case kernels.F16:
+		return "half", 0
+	case kernels.I64:
+		return "int64", 0
+	case kernels.I32:
+		return "int32", 0
+	case kernels.I8:
+		return "int8", 0
+	case kernels.U8:
+		return "uint8", 0
+	}
+	return "custom", d.Size()
+}

@@ -1,0 +1,336 @@
+package evotune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/store"
+)
+
+// A Target is a job with its kernel loaded, for a Machine.
+type Target struct {
+	// Job is what a campaign records: name, backend, shapes, limits, hash and the
+	// defaults of the backend are filled in.
+	Job Job
+
+	machine *Machine
+	table   *replay.Table
+	// definition is the kernel as the backend has it.
+	definition *kernels.Definition
+	chosen     []*kernels.Implementation
+
+	resumed string // the campaign to go on with, or empty
+	file    *judged
+
+	// debug judges candidates in the debug flavor; pools are the contents to time
+	// on, and none draws new ones.
+	debug bool
+	pools []string
+}
+
+// Definition is the kernel as its backend has it; nil for a recorded table.
+func (t *Target) Definition() *kernels.Definition { return t.definition }
+
+// Target loads what a job names and fills in what it leaves out. The error is an
+// ErrInput.
+func (m *Machine) Target(job Job) (*Target, error) {
+	t, err := m.target(job)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	return t, nil
+}
+
+func (m *Machine) target(job Job) (*Target, error) {
+	t := &Target{Job: job, machine: m}
+	if job.Backend == "" {
+		t.Job.Backend = Auto
+		if job.Table != "" {
+			t.Job.Backend = Replay
+		}
+	}
+	if err := t.Job.check(); err != nil {
+		return nil, err
+	}
+	t.Job.Definitions = slices.Concat(m.Definitions, job.Definitions)
+	for i, d := range t.Job.Definitions {
+		t.Job.Definitions[i] = absolute(d)
+	}
+	if job.Table != "" {
+		t.Job.Table = absolute(job.Table)
+	}
+	if err := t.load(); err != nil {
+		return nil, err
+	}
+	if job.Hash != "" && job.Hash != t.Job.Hash {
+		return nil, fmt.Errorf("the kernel %s is not the one that the job names (%.12s, here %.12s)", t.Job.Kernel, job.Hash, t.Job.Hash)
+	}
+	if job.Limits == nil && t.table == nil {
+		b, err := m.backend(t.Job.Backend)
+		if err != nil {
+			return nil, err
+		}
+		if t.Job.Limits, err = limitsOf(b.Limits()); err != nil {
+			return nil, err
+		}
+	}
+	if t.Job.Window == 0 && t.Job.Backend == CUDA {
+		t.Job.Window = DefaultGPUWindow
+	}
+	if job.Sweep {
+		if err := t.sweep(); err != nil {
+			return nil, err
+		}
+	} else if job.Budget.IsZero() {
+		t.Job.Budget.Time = DefaultTime
+	}
+	return t, campaign.Config(t.Job).Validate()
+}
+
+// Recorded is the target of a stored campaign, by the kernel as it is now. The error
+// is an ErrInput; where the kernel has changed the target is given besides, since it
+// may still render what was measured.
+func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
+	job, err := RecordedJob(c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{Job: job, machine: m}
+	if len(m.Definitions) > 0 { // which may be there because these are no more, or on another machine
+		job.Definitions = slices.DeleteFunc(slices.Clone(job.Definitions), func(dir string) bool {
+			_, err := os.Stat(dir)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+	}
+	t.Job.Definitions = slices.Concat(job.Definitions, m.Definitions)
+	if err := t.load(); err != nil {
+		return nil, badInput(err)
+	}
+	if job.Hash != "" && job.Hash != t.Job.Hash {
+		return t, badInput(fmt.Errorf("the kernel %s has changed since campaign %s was started (%.12s, now %.12s): results before and after would not be comparable; start a new campaign", job.Kernel, c.ID, job.Hash, t.Job.Hash))
+	}
+	return t, nil
+}
+
+// load reads the kernel and settles name, hash, backend, shapes and implementations.
+func (t *Target) load() error {
+	switch t.Job.Backend {
+	case Replay:
+		table, err := replay.Load(t.Job.Table)
+		if err != nil {
+			return err
+		}
+		for _, n := range table.Notices() {
+			slog.Warn(n, "file", t.Job.Table)
+		}
+		t.table = table
+		t.Job.Kernel, t.Job.Hash, t.Job.Shapes = table.Name(), table.Hash(), []string{"recorded"}
+		return nil
+	case Auto, CPU, CUDA:
+	default:
+		return fmt.Errorf("unknown backend %q: there are %s, %s, %s and %s", t.Job.Backend, Auto, CPU, CUDA, Replay)
+	}
+	catalogue, err := kernels.Open(t.Job.Definitions...)
+	if err != nil {
+		return err
+	}
+	if t.definition, err = catalogue.Get(t.Job.Kernel); err != nil {
+		// A folder that could not be read is the likelier reason.
+		if broken := catalogue.Errors(); errors.Is(err, kernels.ErrUnknownKernel) && len(broken) > 0 {
+			return broken[0]
+		}
+		return err
+	}
+	t.Job.Hash = t.definition.Hash
+	var noGPU error
+	if t.Job.Backend == Auto {
+		// Whether there is a GPU is asked for kernels that run on one alone.
+		t.Job.Backend = CPU
+		if len(t.definition.On(CUDA).Implementations) > 0 {
+			if noGPU = t.machine.GPU(context.Background()); noGPU == nil {
+				t.Job.Backend = CUDA
+			}
+		}
+	}
+	t.definition = t.definition.On(t.Job.Backend)
+	if err := t.choose(); err != nil {
+		if noGPU != nil && len(t.definition.Implementations) == 0 {
+			return fmt.Errorf("%w, and no GPU can be used: %w", err, noGPU)
+		}
+		return err
+	}
+	if len(t.Job.Shapes) == 0 {
+		t.Job.Shapes = []string{t.definition.Problem.ShapesFor(kernels.Tune)[0].Name}
+	}
+	_, err = t.shapes()
+	return err
+}
+
+// choose settles which implementations are searched.
+func (t *Target) choose() error {
+	var have []string
+	wanted := map[string]bool{}
+	for _, n := range t.Job.Implementations {
+		wanted[n] = true
+	}
+	for _, im := range t.definition.Implementations {
+		if im.Backend != t.Job.Backend {
+			continue
+		}
+		have = append(have, im.Name)
+		if len(t.Job.Implementations) == 0 || wanted[im.Name] {
+			t.chosen = append(t.chosen, im)
+			delete(wanted, im.Name)
+		}
+	}
+	if len(have) == 0 {
+		return fmt.Errorf("the kernel %s has no implementation for the %s backend", t.definition.Name, t.Job.Backend)
+	}
+	for _, n := range t.Job.Implementations {
+		if wanted[n] {
+			return fmt.Errorf("the kernel %s has no implementation %q for the %s backend: it has %s", t.definition.Name, n, t.Job.Backend, strings.Join(have, ", "))
+		}
+	}
+	return nil
+}
+
+// shapes looks the tuned shapes up.
+func (t *Target) shapes() ([]kernels.Shape, error) {
+	out := make([]kernels.Shape, len(t.Job.Shapes))
+	for i, n := range t.Job.Shapes {
+		s, err := t.definition.Problem.Shape(n)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", t.definition.Name, err)
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+// dims gives the dimensions of a shape by its name; nil if it is not known.
+func (t *Target) dims(shape string) map[string]int64 {
+	if t.definition == nil {
+		return nil
+	}
+	s, err := t.definition.Problem.Shape(shape)
+	if err != nil {
+		return nil
+	}
+	return s.Dims
+}
+
+// Space is what is searched. The error is an ErrInput.
+func (t *Target) Space() (*genome.Space, error) {
+	s, err := t.space()
+	return s, badInput(err)
+}
+
+func (t *Target) space() (*genome.Space, error) {
+	if t.table != nil {
+		return t.table.Space()
+	}
+	shapes, err := t.shapes()
+	if err != nil {
+		return nil, err
+	}
+	return t.definition.Space(t.chosen, shapes, t.Job.limits())
+}
+
+// Render fills the template of a genome, given in its canonical encoding. The error
+// is an ErrInput, and so is that of a recorded table, which has no sources.
+func (t *Target) Render(encoding string) (kernels.Rendered, error) {
+	r, err := t.render(encoding)
+	return r, badInput(err)
+}
+
+func (t *Target) render(encoding string) (kernels.Rendered, error) {
+	if t.definition == nil {
+		return kernels.Rendered{}, errors.New("a recorded table has no sources")
+	}
+	space, err := t.space()
+	if err != nil {
+		return kernels.Rendered{}, fmt.Errorf("the kernel as it is now has no such space: %w", err)
+	}
+	g, err := space.Parse(encoding)
+	if err != nil {
+		return kernels.Rendered{}, fmt.Errorf("it is no genome of the kernel as it is now: %w", err)
+	}
+	im := t.definition.Implementation(g, t.chosen)
+	if im == nil {
+		return kernels.Rendered{}, errors.New("the kernel as it is now has no implementation for it")
+	}
+	r, err := im.Render(g)
+	if err != nil {
+		return r, fmt.Errorf("the kernel as it is now does not render: %w", err)
+	}
+	return r, nil
+}
+
+// A Problem is a space, and the evaluator that judges its genomes.
+type Problem = campaign.Problem
+
+// Open builds harness and reference of the target and measures what the device can
+// do at most, which takes seconds: campaigns, verifications and judgments begin so.
+// The caller closes the Evaluator.
+func (t *Target) Open(ctx context.Context) (Problem, error) {
+	if t.table != nil {
+		ev, err := replay.New(t.table, replay.Options{Latency: t.machine.ReplayLatency})
+		if err != nil {
+			return Problem{}, badInput(err)
+		}
+		return Problem{Space: ev.Space(), Evaluator: ev}, nil
+	}
+	space, err := t.Space()
+	if err != nil {
+		return Problem{}, err
+	}
+	backend, err := t.machine.backend(t.Job.Backend)
+	if err != nil {
+		return Problem{}, err
+	}
+	tune, err := t.shapes()
+	if err != nil {
+		return Problem{}, err
+	}
+	plan := evaluator.Plan{
+		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
+		Debug: t.debug, Pools: t.pools, Sanitize: t.sanitized(tune),
+	}
+	isTuned := map[string]bool{}
+	for _, s := range tune {
+		isTuned[s.Name] = true
+	}
+	for _, s := range t.definition.Problem.ShapesFor(kernels.Verify) {
+		if !isTuned[s.Name] {
+			plan.Verify = append(plan.Verify, s)
+		}
+	}
+	ordeal, err := evaluator.Open(ctx, backend, plan)
+	if err != nil {
+		return Problem{}, err
+	}
+	return Problem{Space: space, Evaluator: ordeal}, nil
+}
+
+// sanitized is the shape for the sanitizers: the first that candidates for the
+// tuned shapes can compute.
+func (t *Target) sanitized(tune []kernels.Shape) kernels.Shape {
+	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
+	for _, s := range small {
+		if _, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.Job.limits()); err == nil {
+			return s
+		}
+	}
+	return small[0]
+}

@@ -1,0 +1,105 @@
+package evotune
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+func TestChooseImplementations(t *testing.T) {
+	d := &kernels.Definition{Name: "k", Implementations: []*kernels.Implementation{
+		{Name: "first", Backend: "cpu"}, {Name: "second", Backend: "cpu"}, {Name: "third", Backend: "cpu"}, {Name: "gpu", Backend: "cuda"},
+	}}
+	for _, c := range []struct{ asked, want, err string }{
+		{"", "first second third", ""},
+		{"first", "first", ""},
+		{"second", "second", ""},
+		{"third first", "first third", ""},
+		{"gpu", "", `no implementation "gpu" for the cpu backend: it has first, second, third`},
+	} {
+		x := &Target{definition: d, Job: Job{Backend: CPU, Implementations: strings.Fields(c.asked)}}
+		err := x.choose()
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%q: error %v, expected %q", c.asked, err, c.err)
+			}
+			continue
+		}
+		var got []string
+		for _, im := range x.chosen {
+			got = append(got, im.Name)
+		}
+		if err != nil || !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%q chose %v (%v), expected %s", c.asked, got, err, c.want)
+		}
+	}
+}
+
+// A job that contradicts itself, or names what is not there, is refused before
+// anything runs.
+func TestTargetBadInput(t *testing.T) {
+	const table = "evaluator/replay/testdata/synthetic.json"
+	for want, j := range map[string]Job{
+		"names no kernel":      {},
+		"unknown kernel":       {Kernel: "nobody"},
+		"unknown backend":      {Kernel: "softmax", Backend: "quantum"},
+		"go together":          {Kernel: "softmax", Table: table, Backend: CPU},
+		"no such file":         {Table: "nowhere.json"},
+		"unknown shape":        {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
+		"no implementation":    {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
+		"is not the one":       {Kernel: "softmax", Backend: CPU, Hash: "abc"},
+		"unknown strategy":     {Table: table, Strategy: "hope"},
+		"must not be negative": {Table: table, Budget: Budget{Evaluations: -1}},
+		"a sweep has no":       {Table: table, Sweep: true, Strategy: "evolution"},
+		"a sweep ends by":      {Table: table, Sweep: true, Budget: Budget{Patience: 3}},
+		"sample is missing":    {Kernel: "sgemm", Backend: CPU, Sweep: true},
+	} {
+		if got, err := new(Machine).Target(j); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) || got != nil {
+			t.Errorf("%+v: %v, want %q", j, err, want)
+		}
+	}
+}
+
+// What a job leaves out is filled in, and what was filled in goes to another machine
+// as JSON and is the same job there.
+func TestTargetJob(t *testing.T) {
+	d, err := new(Machine).definition("softmax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := Job{Kernel: "softmax", Backend: CPU, Seed: 7, Limits: map[string]int64{"device_cores": 3}}
+	one, err := new(Machine).Target(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := one.Job; j.Hash != d.Hash || len(j.Shapes) != 1 || j.Budget.Time != DefaultTime || j.Limits["device_cores"] != 3 || len(j.Limits) != 1 {
+		t.Errorf("filled in: %+v", j)
+	}
+	text, err := json.Marshal(one.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent Job
+	if err := json.Unmarshal(text, &sent); err != nil {
+		t.Fatal(err)
+	}
+	two, err := new(Machine).Target(sent)
+	if err != nil || !reflect.DeepEqual(one.Job, two.Job) {
+		t.Errorf("%+v and, sent, %+v (%v)", one.Job, two.Job, err)
+	}
+	for want, j := range map[int]Job{0: {Sweep: true}, 5: {WarmStart: 5}, DefaultWarmStart: {}, -1: {WarmStart: -1}} {
+		if got := j.warmStart(); got != want {
+			t.Errorf("%+v begins with %d, want %d", j, got, want)
+		}
+	}
+	for _, j := range []Job{{Strategy: "random"}, {Backend: Replay}, {Start: []Start{{}}}} {
+		if got := j.warmStart(); got != 0 {
+			t.Errorf("%+v begins with %d", j, got)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package evotune
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/store"
+)
+
+// A Record is what a store holds of a candidate that is to be measured again.
+type Record struct {
+	Candidate store.Candidate
+	Campaign  store.Campaign
+	// Record is what it is held against: its result, its part in the finals and, where
+	// it was in none, the results that it was selected from.
+	campaign.Record
+}
+
+// NewRecord gathers what a verification of a candidate is held against; the candidate
+// is named by its ID or a unique beginning. The store can be closed then. Untimed, for
+// Debug, leaves out what times are compared with. The error is one of the store, or an
+// ErrInput.
+func NewRecord(r Reader, id string, untimed bool) (rec Record, err error) {
+	if rec.Candidate, err = r.Candidate(id); err != nil {
+		return rec, err
+	}
+	c := rec.Candidate
+	if rec.Campaign, err = r.Campaign(c.Campaign); err != nil {
+		return rec, err
+	}
+	if c.Told == nil {
+		return rec, badInput(fmt.Errorf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign))
+	}
+	if err := json.Unmarshal(c.Told.Detail, &rec.Result); err != nil {
+		return rec, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+	}
+	if untimed || rec.Result.Verdict != evaluator.Correct {
+		return rec, nil
+	}
+	f, err := report.FinalistOf(c.Finals, c.ID)
+	if err != nil {
+		return rec, fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	}
+	if f != nil && f.Fitness > 0 {
+		rec.Finals = &evaluator.Finalist{Verdict: evaluator.Verdict(f.Verdict), Fitness: f.Fitness, Timings: f.Timings}
+		return rec, nil
+	}
+	log, ok := r.(eventLog)
+	if !ok {
+		return rec, badInput(fmt.Errorf("another process holds the store, which has the results that candidate %s was selected from: verify it when that has ended", c.ID))
+	}
+	rec.Readings, rec.At, err = readings(log, c)
+	return rec, err
+}
+
+// An eventLog is a reader with the whole log: a store, and no campaign that answers
+// for one.
+type eventLog interface {
+	Events(campaign string, from uint64, o ...store.EventsOption) iter.Seq2[store.Event, error]
+}
+
+// readings are the correct results of a candidate's campaign, one for each binary,
+// and where among them its own is.
+func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, err error) {
+	seen := map[string]int{} // by binary
+	for e, err := range log.Events(c.Campaign, 0) {
+		if err != nil {
+			return nil, 0, err
+		}
+		t := e.Result()
+		if t == nil || t.Verdict != string(evaluator.Correct) {
+			continue
+		}
+		var res struct {
+			Binary  string             `json:"binary"`
+			Timings []evaluator.Timing `json:"timings"`
+		}
+		if err := json.Unmarshal(t.Detail, &res); err != nil {
+			return nil, 0, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
+		}
+		if len(res.Timings) == 0 {
+			continue
+		}
+		i, known := seen[res.Binary]
+		if !known || res.Binary == "" {
+			i = len(out)
+			seen[res.Binary] = i
+			out = append(out, campaign.NewReading(res.Timings))
+		}
+		if t.Candidate == c.ID {
+			at = i
+		}
+	}
+	return out, at, nil
+}
+
+// A Verification compares a stored result with one made again: the verdicts, what is
+// the same, the change of the time with its test, and whether it is Reproduced.
+type Verification struct {
+	Candidate  string `json:"candidate"`
+	SameDevice bool   `json:"same_device"`
+	// Measured says which stored measurement the time is compared with: that of the
+	// finals, that of the search, or a second one of the search ("again").
+	Measured string `json:"measured"`
+	campaign.Verification
+}
+
+// VerifyOptions say how a candidate is measured again.
+type VerifyOptions struct {
+	// Tolerance is the relative change of the time that is allowed: 0.05 is 5%. Zero
+	// allows what is no more than noise.
+	Tolerance float64
+	// StoredContents times on the contents that the stored measurement was made on.
+	// The error is an ErrInput where they were not kept. False draws new ones, in
+	// secret.
+	StoredContents bool
+}
+
+// Verify puts a stored candidate through all stages again, in fresh processes,
+// measures it as finals do, and compares.
+func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Verification, error) {
+	v := Verification{Candidate: rec.Candidate.ID, Measured: report.FromFinals}
+	if rec.Finals == nil {
+		if v.Measured = report.FromSearch; rec.Candidate.Again {
+			v.Measured = report.FromAgain
+		}
+	}
+	p, g, err := m.openAgain(ctx, rec, func(t *Target) error {
+		if !o.StoredContents {
+			return nil
+		}
+		if t.pools = rec.Pools(); len(t.pools) == 0 {
+			return fmt.Errorf("the contents that candidate %s was timed on are not stored", rec.Candidate.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	v.SameDevice = p.Evaluator.Describe().Device.Fingerprint == rec.Campaign.Started.Device
+	if v.Verification, err = campaign.Verify(ctx, p.Evaluator, g, rec.Record, o.Tolerance); err != nil {
+		return v, fmt.Errorf("candidate %s: %w", rec.Candidate.ID, err)
+	}
+	return v, nil
+}
+
+// Debug tells why a stored candidate was refused: it compiles it without optimization,
+// with debugging information and with its asserts alive, and puts it through compile,
+// inspect, parity and the sanitizers. Nothing is timed.
+func (m *Machine) Debug(ctx context.Context, rec Record) (evaluator.Result, error) {
+	p, g, err := m.openAgain(ctx, rec, func(t *Target) error {
+		if t.debug = true; t.table != nil {
+			return fmt.Errorf("candidate %s comes from a recorded table, which has no source to compile for debugging", rec.Candidate.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return evaluator.Result{}, err
+	}
+	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
+	return p.Evaluator.Evaluate(ctx, g, 0)
+}
+
+// openAgain opens the target of a stored candidate, which adjust may change.
+func (m *Machine) openAgain(ctx context.Context, rec Record, adjust func(*Target) error) (Problem, genome.Genome, error) {
+	t, err := m.Recorded(rec.Campaign)
+	if err == nil {
+		err = badInput(adjust(t))
+	}
+	if err != nil {
+		return Problem{}, genome.Genome{}, err
+	}
+	p, err := t.Open(ctx)
+	if err != nil {
+		return p, genome.Genome{}, err
+	}
+	g, err := p.Space.Parse(rec.Candidate.Asked.Genome)
+	if err != nil {
+		p.Evaluator.Close() //nolint:errcheck // nothing is kept
+		return p, g, badInput(fmt.Errorf("candidate %s is no genome of the kernel as it is now: %w", rec.Candidate.ID, err))
+	}
+	return p, g, nil
+}
