@@ -269,7 +269,7 @@ var loadErrors = []struct {
 	{"float value twice", `values = [0.5, 1, 2]`, `values = [0.5, 1, ‸1.0]`, `parameter SCALE has the value 1.0 twice`},
 	{"mixed values", `values = [1, 2]`, `values = [1, ‸"2"]`, `parameter THREADS mixes an integer with a string: its values must be of one kind`},
 	{"values of tables", `values = [1, 2]`, `values = [‸{}]`, `parameter THREADS: a value is a table, expected numbers, strings or booleans`},
-	{"value is no number", `values = [0.5, 1, 2]`, `values = [0.5, ‸inf]`, `parameter SCALE: a value must be a finite number`},
+	{"value is not a number", `values = [0.5, 1, 2]`, `values = [0.5, ‸inf]`, `parameter SCALE: a value must be a finite number`},
 	{"range of too many", "range = [2, 8]\nstep = 2", "range = ‸[0, 4096]", `range of ROWS has more than 4096 values: use a larger step, pow2, or a list of values`},
 	{"range of all integers", "range = [2, 8]\nstep = 2", "range = ‸[-9223372036854775808, 9223372036854775807]", `range of ROWS has more than 4096 values: use a larger step, pow2, or a list of values`},
 	{"range backwards", "range = [2, 8]", "range = ‸[8, 2]", `range of ROWS is empty: 8 is above 2`},

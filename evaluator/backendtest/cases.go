@@ -84,7 +84,7 @@ func LoadCases(path string) ([]Case, error) {
 		case seen[c.Kernel]:
 			return nil, fmt.Errorf("zoo: %s: case %q: listed twice", path, c.Kernel)
 		case c.Honest && (c.Verdict != evaluator.Correct || c.Slower != 0 || len(c.Or) > 0):
-			return nil, fmt.Errorf("zoo: %s: case %q: an honest neighbour is correct, and nothing else", path, c.Kernel)
+			return nil, fmt.Errorf("zoo: %s: case %q: an honest neighbor is correct, and nothing else", path, c.Kernel)
 		case c.Verdict == evaluator.Correct && c.Slower <= 0 && !c.Honest:
 			return nil, fmt.Errorf("zoo: %s: case %q: a cheat that passes must show that it gains nothing: set slower", path, c.Kernel)
 		}

@@ -66,7 +66,7 @@ func (h *lab) findTools(ctx context.Context) error {
 		path    string
 		cost    string
 	}{
-		{asanFlavour(), h.tool.path, "reads and writes outside of buffers and undefined behaviour are found only where they change an output; " + runtimeHint(h.tool, "libasan8 libubsan1")},
+		{asanFlavour(), h.tool.path, "reads and writes outside of buffers and undefined behavior are found only where they change an output; " + runtimeHint(h.tool, "libasan8 libubsan1")},
 		{tsanFlavour(), h.tool.path, "data races are found only where they change an output; " + runtimeHint(h.tool, "libtsan2")},
 		{guardsFlavour(), h.tool.path, "reads outside of buffers at other shapes than the sanitize shape are found only where they change an output"},
 		{memcheck, valgrind, "decisions on uninitialised memory are not looked for; apt-get install valgrind"},

@@ -544,7 +544,7 @@ func TestDetailFaults(t *testing.T) {
 		`{"configs": [{"verdict": "compile"}]}`:    `details of configuration 1: the verdict "compile" is not that of a configuration that failed`,
 		`{"configs": [{"time": 3}]}`:               `key "time" is not expected here`,
 		`{"configs": [{"compile_time": 3}]}`:       "sum to 0.003 s; its cost is 0.5 s",
-		`{"configs": [{"compile_time": "3"}]}`:     "compile_time: 3 is no number",
+		`{"configs": [{"compile_time": "3"}]}`:     "compile_time: 3 is not a number",
 		`{"configs": [{"units": {"x": 3}}]}`:       "units: the unit of x is no text",
 		`{"configs": [{"units": {"x": "W"}}]}`:     "units: x has one and is no measurement of the configuration",
 		`{"configs": [{"t4": {"invalidity": 3}}]}`: `t4: key "invalidity" is not expected here`,

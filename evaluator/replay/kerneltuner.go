@@ -437,7 +437,7 @@ func millis(v any, u unit) (float64, error) {
 	}
 	n, ok := v.(json.Number)
 	if !ok {
-		return 0, fmt.Errorf("%v is no number", v)
+		return 0, fmt.Errorf("%v is not a number", v)
 	}
 	x, err := n.Float64()
 	if err != nil {

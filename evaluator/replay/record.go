@@ -116,11 +116,11 @@ func (w *row) setCost(rec record, whole json.RawMessage) error {
 	} else if told(whole) {
 		n, ok := scalar(whole).(json.Number)
 		if !ok {
-			return fmt.Errorf("cost_s: %s is no number", oneLine(string(whole)))
+			return fmt.Errorf("cost_s: %s is not a number", oneLine(string(whole)))
 		}
 		var err error
 		if w.costS, err = n.Float64(); err != nil || w.costS < 0 {
-			return fmt.Errorf("cost_s: %s is no number of seconds", n)
+			return fmt.Errorf("cost_s: %s is not a number of seconds", n)
 		}
 	}
 	if w.costS > maxCost {
@@ -218,7 +218,7 @@ func numbers(raw json.RawMessage) ([]float64, error) {
 	for i, v := range list {
 		n, ok := v.(json.Number)
 		if !ok {
-			return nil, fmt.Errorf("%s is no number", show(v))
+			return nil, fmt.Errorf("%s is not a number", show(v))
 		}
 		var err error
 		if out[i], err = n.Float64(); err != nil {

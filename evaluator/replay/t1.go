@@ -333,7 +333,7 @@ func (p *python) number() (any, error) {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, p.fail(p.start, "%s is no number", text)
+		return nil, p.fail(p.start, "%s is not a number", text)
 	}
 	return x, p.next()
 }

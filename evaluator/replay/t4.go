@@ -710,7 +710,7 @@ func inMS(raw json.RawMessage, u unit) (json.RawMessage, error) {
 		for i, x := range v {
 			var err error
 			if x == nil {
-				err = errors.New("null is no number")
+				err = errors.New("null is not a number")
 			} else {
 				list[i], err = millis(x, u)
 			}

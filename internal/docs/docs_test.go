@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -129,7 +130,7 @@ func misworded(file string, line int, text string) []docs.Finding {
 	return out
 }
 
-// TestWords looks for them in the pages and in all that the commands print.
+// TestWords looks for them in the pages and in all that programs print.
 func TestWords(t *testing.T) {
 	var found []docs.Finding
 	for _, p := range pages(t) {
@@ -139,14 +140,20 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob(root + "/cmd/*/*.go")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("%d files of the commands: %v", len(files), err)
+	var files []string
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "docs" && strings.HasSuffix(filepath.Dir(file), "internal")) {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
+			files = append(files, file)
+		}
+		return err
+	})
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%d files in Go: %v", len(files), err)
 	}
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, file, nil, 0)
 		if err != nil {

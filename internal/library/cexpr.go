@@ -53,7 +53,7 @@ func (t *translator) integer(src string) (string, error) {
 	case cFloat:
 		return fmt.Sprintf("(%[1]s == floor(%[1]s) && fabs(%[1]s) < 0x1p62 ? (int64_t)%[1]s : -1)", e.text), nil
 	}
-	return "", fmt.Errorf("%q is no number", src)
+	return "", fmt.Errorf("%q is not a number", src)
 }
 
 // float translates an expression whose value is a number.
@@ -63,7 +63,7 @@ func (t *translator) float(src string) (string, error) {
 		return "", err
 	}
 	if e.kind != cInt && e.kind != cFloat {
-		return "", fmt.Errorf("%q is no number", src)
+		return "", fmt.Errorf("%q is not a number", src)
 	}
 	return asFloat(e), nil
 }
@@ -224,7 +224,7 @@ func (t *translator) binary(n *ast.BinaryNode) (cExpr, error) {
 	case a.kind == cBool && b.kind == cBool && (op == "==" || op == "!="):
 		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: cBool}, nil
 	case a.kind > cFloat || b.kind > cFloat:
-		return a, fmt.Errorf("%s compares what are no numbers", n)
+		return a, fmt.Errorf("%s compares values that are not numbers", n)
 	}
 	switch op {
 	case "==", "!=", "<", "<=", ">", ">=":
@@ -291,7 +291,7 @@ func (t *translator) in(n *ast.BinaryNode) (cExpr, error) {
 			return x, err
 		}
 		if e.kind > cFloat {
-			return x, fmt.Errorf("%s is no number", item)
+			return x, fmt.Errorf("%s is not a number", item)
 		}
 		any = append(any, x.text+" == "+e.text)
 	}
@@ -337,7 +337,7 @@ func (t *translator) call(name string, args []ast.Node) (cExpr, error) {
 			return x, err
 		}
 		if x.kind > cFloat {
-			return x, fmt.Errorf("%s of what is no number", name)
+			return x, fmt.Errorf("%s of what is not a number", name)
 		}
 		float = float || x.kind == cFloat
 		xs = append(xs, x)

@@ -74,12 +74,12 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 			p.Flags = flags(p.Problem)
 			byName[d.Name] = p
 			if err := p.translatable(); err != nil {
-				return nil, fmt.Errorf("kernel %s cannot leave: %s: %w", d.Name, path.Join(d.Dir, "kernel.toml"), err)
+				return nil, fmt.Errorf("kernel %s cannot be exported: %s: %w", d.Name, path.Join(d.Dir, "kernel.toml"), err)
 			}
 		}
 		v, err := p.variant(w.Rendered, w.Limits)
 		if err != nil {
-			return nil, fmt.Errorf("candidate %s of %s cannot leave: %s: %w", w.Evidence.Candidate, d.Name, path.Join(d.Dir, "kernel.toml"), err)
+			return nil, fmt.Errorf("candidate %s of %s cannot be exported: %s: %w", w.Evidence.Candidate, d.Name, path.Join(d.Dir, "kernel.toml"), err)
 		}
 		v.Winner, v.Tuned, v.Candidate = w, true, w.Evidence.Candidate
 		v.Symbol = p.Name + "_" + v.Candidate

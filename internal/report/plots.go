@@ -89,7 +89,7 @@ func plotDrift(name string, t evaluator.Timing, candidate string) *Plot {
 	s := newSVG(plotWidth, top+height+44, "samples over time at "+t.Shape)
 	p := &Plot{
 		Name: name, Title: "Samples in their order at " + t.Shape, svg: s,
-		Caption: "Neighbouring marks of both lines were taken back to back; what moves both is the machine, what moves one is the kernel.",
+		Caption: "Neighboring marks of both lines were taken back to back; what moves both is the machine, what moves one is the kernel.",
 	}
 	mine, theirs := scaled(t.SamplesNS, f), scaled(t.BaselineNS, f)
 	lo, hi, ok := span(append(slices.Clone(mine), theirs...), 0.08)

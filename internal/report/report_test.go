@@ -490,7 +490,7 @@ func selfContained(t *testing.T, name string, page []byte) {
 			case strings.Contains(a.Value, "://") && a.Name.Local != "xmlns":
 				t.Errorf("%s is an address", where)
 			case strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf"):
-				t.Errorf("%s is no number", where)
+				t.Errorf("%s is not a number", where)
 			}
 		}
 	}

@@ -229,7 +229,7 @@ func noSockets(tcp bool) error {
 
 // jailer starts a program from a thread of its own, which is locked in before
 // and lives as long as the program: a domain of Landlock is a thread's, and its
-// children's, and a thread cannot leave it.
+// children's, and a thread cannot be exported it.
 func (l *Launcher) jailer(cmd *exec.Cmd, j *Jail, result chan<- error) {
 	defer l.jailed.Done()
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
