@@ -98,6 +98,8 @@ func (m *Machine) target(job Job) (*Target, error) {
 	return t, campaign.Config(t.Job).Validate()
 }
 
+var errChanged = errors.New("has changed")
+
 // Recorded is the target of a stored campaign, by the kernel as it is now. The error
 // is an ErrInput; where the kernel has changed the target is given besides, since it
 // may still render what was measured.
@@ -118,7 +120,7 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 		return nil, badInput(err)
 	}
 	if job.Hash != "" && job.Hash != t.Job.Hash {
-		return t, badInput(fmt.Errorf("the kernel %s has changed since campaign %s was started (%.12s, now %.12s): results before and after would not be comparable; start a new campaign", job.Kernel, c.ID, job.Hash, t.Job.Hash))
+		return t, badInput(fmt.Errorf("the kernel %s %w since campaign %s was started (%.12s, now %.12s): results before and after would not be comparable; start a new campaign", job.Kernel, errChanged, c.ID, job.Hash, t.Job.Hash))
 	}
 	return t, nil
 }

@@ -3,6 +3,7 @@ package evotune
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -105,6 +106,13 @@ func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, 
 type Verification struct {
 	Candidate  string `json:"candidate"`
 	SameDevice bool   `json:"same_device"`
+	// SameDefinition: the kernel's definition is as it was. A candidate of another
+	// one is measured if it renders to the same source.
+	SameDefinition bool `json:"same_definition"`
+	// StoredHarness and Harness are the versions of the harness, then and now: what
+	// is timed, and how, may differ between two.
+	StoredHarness string `json:"stored_harness"`
+	Harness       string `json:"harness"`
 	// Measured says which stored measurement the time is compared with: that of the
 	// finals, that of the search, or a second one of the search ("again").
 	Measured string `json:"measured"`
@@ -131,7 +139,12 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 			v.Measured = report.FromAgain
 		}
 	}
-	p, g, err := m.openAgain(ctx, rec, func(t *Target) error {
+	var then evaluator.Description
+	if err := json.Unmarshal(rec.Campaign.Started.Description, &then); err != nil {
+		return v, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", rec.Campaign.ID, err)
+	}
+	p, g, err := m.openAgain(ctx, rec, func(t *Target, same bool) error {
+		v.SameDefinition = same
 		if !o.StoredContents {
 			return nil
 		}
@@ -144,7 +157,9 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 		return v, err
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
-	v.SameDevice = p.Evaluator.Describe().Device.Fingerprint == rec.Campaign.Started.Device
+	now := p.Evaluator.Describe()
+	v.SameDevice = now.Device.Fingerprint == rec.Campaign.Started.Device
+	v.StoredHarness, v.Harness = then.Harness, now.Harness
 	if v.Verification, err = campaign.Verify(ctx, p.Evaluator, g, rec.Record, o.Tolerance); err != nil {
 		return v, fmt.Errorf("candidate %s: %w", rec.Candidate.ID, err)
 	}
@@ -155,7 +170,7 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 // with debugging information and with its asserts alive, and puts it through compile,
 // inspect, parity and the sanitizers. Nothing is timed.
 func (m *Machine) Debug(ctx context.Context, rec Record) (evaluator.Result, error) {
-	p, g, err := m.openAgain(ctx, rec, func(t *Target) error {
+	p, g, err := m.openAgain(ctx, rec, func(t *Target, _ bool) error {
 		if t.debug = true; t.table != nil {
 			return fmt.Errorf("candidate %s comes from a recorded table, which has no source to compile for debugging", rec.Candidate.ID)
 		}
@@ -168,11 +183,19 @@ func (m *Machine) Debug(ctx context.Context, rec Record) (evaluator.Result, erro
 	return p.Evaluator.Evaluate(ctx, g, 0)
 }
 
-// openAgain opens the target of a stored candidate, which adjust may change.
-func (m *Machine) openAgain(ctx context.Context, rec Record, adjust func(*Target) error) (Problem, genome.Genome, error) {
+// openAgain opens the target of a stored candidate, which adjust may change; it is told
+// whether the definition is the same. Another definition will do that renders the
+// candidate to the same source.
+func (m *Machine) openAgain(ctx context.Context, rec Record, adjust func(t *Target, same bool) error) (Problem, genome.Genome, error) {
 	t, err := m.Recorded(rec.Campaign)
+	same := err == nil
+	if errors.Is(err, errChanged) {
+		if r, failed := t.Render(rec.Candidate.Asked.Genome); failed == nil && r.Hash == rec.Result.Source {
+			err = nil
+		}
+	}
 	if err == nil {
-		err = badInput(adjust(t))
+		err = badInput(adjust(t, same))
 	}
 	if err != nil {
 		return Problem{}, genome.Genome{}, err

@@ -132,6 +132,7 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 		fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/v.Reference, 1/v.Fresh.Fitness)
 		fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
 	}
+	fmt.Fprintf(w, "harness\t%s\t%s\n", v.StoredHarness, v.Harness)
 	fmt.Fprintf(w, "same\t%s\n", sameness(v))
 	if err := w.Flush(); err != nil {
 		return err
@@ -232,7 +233,7 @@ func sameness(v evotune.Verification) string {
 	for _, x := range []struct {
 		what string
 		same bool
-	}{{"device", v.SameDevice}, {"source", v.SameSource}, {"binary", v.SameBinary}, {"key", v.SameKey}} {
+	}{{"device", v.SameDevice}, {"definition", v.SameDefinition}, {"source", v.SameSource}, {"binary", v.SameBinary}, {"key", v.SameKey}} {
 		if x.same {
 			same = append(same, x.what)
 		} else {

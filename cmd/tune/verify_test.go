@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,11 +50,11 @@ func TestPrintVerification(t *testing.T) {
 		},
 	} {
 		var b bytes.Buffer
-		if err := printVerification(&b, evotune.Record{Candidate: store.Candidate{ID: "a"}, Record: c.rec}, evotune.Verification{SameDevice: true, Measured: c.from, Verification: c.v}); err != nil {
+		if err := printVerification(&b, evotune.Record{Candidate: store.Candidate{ID: "a"}, Record: c.rec}, evotune.Verification{SameDevice: true, StoredHarness: "cpu/1", Harness: "cpu/5", Measured: c.from, Verification: c.v}); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasSuffix(b.String(), c.want) {
-			t.Errorf("printed\n%swant at the end\n%s", b.String(), c.want)
+		if said := b.String(); !strings.HasSuffix(said, c.want) || !regexp.MustCompile(`(?m)^harness +cpu/1 +cpu/5$`).MatchString(said) || !strings.Contains(said, "CHANGED: definition, source") {
+			t.Errorf("printed\n%swant at the end\n%s", said, c.want)
 		}
 	}
 }
