@@ -548,3 +548,19 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+// TestParallel: who declares more threads than there are cores used no more than
+// these at once.
+func TestParallel(t *testing.T) {
+	r := Reading{NS: 1e6, WallNS: 1.1e6, CPUNS: 4e6}
+	for _, c := range []struct {
+		threads, cores int
+		want           float64
+	}{{8, 2, 2e6}, {8, 8, 1.1e6}, {8, 0, 1.1e6}, {2, 2, 2e6}, {0, 2, 4e6}} {
+		var l tally
+		l.seen.merge(Conditions{Cores: c.cores})
+		if got := r.passed(l.parallel(c.threads), false); got != c.want {
+			t.Errorf("%d threads on %d cores: %g ns passed, want %g", c.threads, c.cores, got, c.want)
+		}
+	}
+}

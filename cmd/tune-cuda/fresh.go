@@ -104,7 +104,7 @@ func (q *race) contentsOf(r *runner) *rand.Rand {
 	if q.r.Pool == "" {
 		return q.dice
 	}
-	text := fmt.Sprintf("%s\n%s %t %d", q.r.Pool, r.Binary, r == q.runners[0], r.readings)
+	text := fmt.Sprintf("%s\n%s %t %d", q.r.Pool, r.Code, r == q.runners[0], r.readings)
 	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(text))))
 }
 

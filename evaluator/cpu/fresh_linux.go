@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"slices"
@@ -20,9 +19,9 @@ const tableBits = 16
 type table struct {
 	dtype dtype
 	raw   []byte
-	// noise is the bits of an element that are drawn anew each time, 16 at most: a
-	// candidate could learn the answers to all elements of a table. They change an
-	// element by 2^-15 of itself at most.
+	// noise is the bits of an element that are drawn anew each time. A candidate could
+	// learn the answers for all elements of a table: so these bits matter more than any
+	// tolerance. They are at most all but seven of the mantissa.
 	noise uint64
 }
 
@@ -30,85 +29,75 @@ func newTable(d distribution, t dtype, seed uint64) table {
 	tb := table{dtype: t, raw: make([]byte, t.size()<<tableBits)}
 	s := stream(seed)
 	d.fill(tb.raw, t, &s)
-	switch {
-	case d.kind != "uniform" && d.kind != "normal":
-	case t == f32:
-		tb.noise = 1<<8 - 1
-		quiet[float32](d, tb.raw, uint32(tb.noise), &s)
-	case t == f64:
-		tb.noise = 1<<16 - 1
-		quiet[float64](d, tb.raw, tb.noise, &s)
+	if d.kind == "uniform" || d.kind == "normal" {
+		switch t {
+		case f32:
+			tb.noise = uint64(quiet[float32](d, tb.raw, uint32(1<<16-1), &s))
+		case f64:
+			tb.noise = quiet[float64](d, tb.raw, uint64(1<<45-1), &s)
+		}
 	}
 	return tb
 }
 
-// quiet draws elements again that noise could take past the ends of their
-// distribution, as long as there are others.
-func quiet[F float32 | float64, T uint32 | uint64](d distribution, raw []byte, noise T, s *stream) {
+// quiet gives as much of the noise as fits well into a distribution with ends, and draws
+// elements again that it could take past these.
+func quiet[F float32 | float64, T uint32 | uint64](d distribution, raw []byte, noise T, s *stream) T {
 	if d.kind != "uniform" {
-		return
+		return noise
 	}
 	values, bits := view[F](raw), view[T](raw)
-	ends := [2]F{F(d.a), F(d.b)}
+	span := func(i int) (least, most F) {
+		low, high := bits[i]&^noise, bits[i]|noise
+		x, y := *(*F)(unsafe.Pointer(&low)), *(*F)(unsafe.Pointer(&high))
+		return min(x, y), max(x, y)
+	}
 	for i := range values {
-		for range 64 {
-			low, high := bits[i]&^noise, bits[i]|noise
-			x, y := *(*F)(unsafe.Pointer(&low)), *(*F)(unsafe.Pointer(&high))
-			if min(x, y) >= ends[0] && max(x, y) <= ends[1] {
+		for least, most := span(i); ; least, most = span(i) {
+			if noise != 0 && float64(most)-float64(least) > (d.b-d.a)/64 {
+				return quiet[F](d, raw, noise>>1, s)
+			}
+			if noise == 0 || float64(least) >= d.a && float64(most) <= d.b {
 				break
 			}
 			values[i] = F(d.draw(s))
 		}
 	}
+	return noise
 }
 
 // fill makes contents of b, which is aligned to its elements.
 func (t table) fill(b []byte, seed uint64) {
 	s := stream(seed)
-	switch {
-	case t.noise != 0:
-		t.fillNoisy(b, &s)
-	case t.dtype.size() == 1:
-		choose(view[uint8](b), view[uint8](t.raw), &s)
-	case t.dtype.size() == 2:
-		choose(view[uint16](b), view[uint16](t.raw), &s)
-	case t.dtype.size() == 4:
-		choose(view[uint32](b), view[uint32](t.raw), &s)
+	switch t.dtype.size() {
+	case 1:
+		choose(view[uint8](b), view[uint8](t.raw), 0, &s)
+	case 2:
+		choose(view[uint16](b), view[uint16](t.raw), 0, &s)
+	case 4:
+		choose(view[uint32](b), view[uint32](t.raw), uint32(t.noise), &s)
 	default:
-		choose(view[uint64](b), view[uint64](t.raw), &s)
+		choose(view[uint64](b), view[uint64](t.raw), t.noise, &s)
 	}
 }
 
-func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, s *stream) {
+func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stream) {
 	from := (*[1 << tableBits]T)(table)
 	for ; len(out) >= 4; out = out[4:] {
 		z := s.next()
 		out[0], out[1], out[2], out[3] = from[z&0xffff], from[z>>16&0xffff], from[z>>32&0xffff], from[z>>48]
+		switch {
+		case noise == 0:
+		case uint64(noise) <= 0xffff:
+			z = s.next()
+			out[0], out[1], out[2], out[3] = out[0]^T(z)&noise, out[1]^T(z>>16)&noise, out[2]^T(z>>32)&noise, out[3]^T(z>>48)&noise
+		default:
+			out[0], out[1], out[2], out[3] = out[0]^T(s.next())&noise, out[1]^T(s.next())&noise, out[2]^T(s.next())&noise, out[3]^T(s.next())&noise
+		}
 	}
 	for z := s.next(); len(out) > 0; out, z = out[1:], z>>16 {
-		out[0] = from[z&0xffff]
+		out[0] = from[z&0xffff] ^ T(s.next())&noise
 	}
-}
-
-// fillNoisy chooses vectors of 16 bytes and changes the last bits of their elements.
-func (t table) fillNoisy(b []byte, s *stream) {
-	from := view[uint64](t.raw)
-	vectors, noise, shift := uint64(len(from)/2-1), t.noise, 32
-	if t.dtype == f32 {
-		noise, shift = noise|noise<<32, 24
-	}
-	next := func(b []byte) {
-		z := s.next()
-		k := 2 * (z & vectors)
-		binary.NativeEndian.PutUint64(b, from[k]^z>>16&noise)
-		binary.NativeEndian.PutUint64(b[8:], from[k+1]^z>>shift&noise)
-	}
-	for ; len(b) >= 16; b = b[16:] {
-		next(b)
-	}
-	var last [16]byte
-	next(last[:])
-	copy(b, last[:])
 }
 
 // refresh gives the next n sets contents that no candidate has seen, the same ones in

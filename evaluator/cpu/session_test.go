@@ -332,6 +332,10 @@ func TestTableNoise(t *testing.T) {
 	}{
 		{distribution{"uniform", 1, 2}, f32, true},
 		{distribution{"uniform", -1, 1}, f64, true},
+		{distribution{"uniform", 0, 0.1}, f32, true},
+		{distribution{"uniform", -2, 3}, f64, true},
+		{distribution{"uniform", 0.99999, 1}, f32, false},
+		{distribution{"uniform", 1e9, 1e9 + 1}, f64, true},
 		{distribution{"normal", 0, 1}, f32, true},
 		{distribution{"uniform", -1, 1}, f16, false},
 		{distribution{"integers", 0, 1e6}, f32, false},
@@ -360,7 +364,7 @@ func TestTableNoise(t *testing.T) {
 		case "constant":
 			middle, spread = c.d.a, 0
 		}
-		if scale := math.Max(spread, 1); math.Abs(mean-middle) > 0.01*scale || math.Abs(width-spread) > 0.01*scale {
+		if scale := math.Max(spread, 1e-3); math.Abs(mean-middle) > 0.02*scale || math.Abs(width-spread) > 0.02*scale {
 			t.Errorf("%v of %v: mean %g, deviation %g", c.dtype, c.d, mean, width)
 		}
 	}

@@ -273,8 +273,9 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 }
 
 // partial makes contents for a batch and launches on its first sets alone, drawn how
-// many: one launch could do the work of the next. The candidate is not told that
-// they will not come; nothing of this is timed.
+// many: one launch could do the work of the next. The command has as many launches, and
+// lies in the candidate's process: who looks for it there is not found out. Nothing of
+// this is timed.
 func (c *contender) partial(base *contender, left *evaluator.Observation) error {
 	if c.batch < 2 {
 		return nil

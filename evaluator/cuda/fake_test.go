@@ -578,6 +578,9 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		if len(r.Contenders) > 1 && (r.Pool == "" || f.pools[r.Pool]) {
 			return wire.Failure{Error: fmt.Sprintf("pool %q is none, or was used", r.Pool)}, false
 		}
+		if slices.ContainsFunc(r.Contenders, func(c wire.Contender) bool { return len(c.Code) < 64 }) {
+			return wire.Failure{Error: fmt.Sprintf("contenders without the hash of their code: %+v", r.Contenders)}, false
+		}
 		f.pools[r.Pool] = true
 	}
 	if f.bare && r.Reference {

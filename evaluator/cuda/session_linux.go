@@ -513,7 +513,7 @@ func spoiled(t wire.Timed) string {
 func (h *lab) race(q *wire.TimeRequest, d *shapeData, seed uint64, batch time.Duration, contenders []*candidate) {
 	q.Shape, q.Seed, q.Cold, q.BatchNS = d.wire, seed, h.problem.spec.Cache == kernels.Cold, batch.Nanoseconds()
 	for _, c := range contenders {
-		q.Contenders = append(q.Contenders, wire.Contender{Binary: c.name, Geometry: c.geometry[d]})
+		q.Contenders = append(q.Contenders, wire.Contender{Binary: c.name, Code: c.hash, Geometry: c.geometry[d]})
 	}
 }
 

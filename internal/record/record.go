@@ -23,6 +23,9 @@ func Config(config json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(config, &fields); err != nil {
 		return nil, err
 	}
+	if fields["extra"] == nil { // it is a name somewhere
+		return config, nil
+	}
 	var extra map[string]string
 	if err := json.Unmarshal(fields["extra"], &extra); err != nil {
 		return nil, fmt.Errorf("extra: %w", err)

@@ -14,6 +14,7 @@ func TestConfig(t *testing.T) {
 		},
 		{"a sweep", `{"kernel":"k","extra":{"sweep":"sample"}}`, `{"kernel":"k","sweep":true}`},
 		{"a table", `{"kernel":"k","extra":{"backend":"replay","kernel":"/a/t.json"}}`, `{"backend":"replay","kernel":"k","table":"/a/t.json"}`},
+		{"a shape of that name", `{"kernel":"extra","shapes":["extra"]}`, `{"kernel":"extra","shapes":["extra"]}`},
 		{"nothing in it", `{"kernel":"k","extra":null}`, `{"kernel":"k"}`},
 	} {
 		got, err := Config(json.RawMessage(c.in))

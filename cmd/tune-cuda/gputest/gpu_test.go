@@ -675,10 +675,10 @@ func TestPool(t *testing.T) {
 	c := opened(t, axpy(), nil)
 	c.load(t, "good")
 	c.load(t, "tallies")
-	positive := func(pool string) int64 {
+	positive := func(pool, code string) int64 {
 		var a wire.TimeAnswer
 		must(t, c.ask(wire.Time, wire.TimeRequest{
-			Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "tallies", Geometry: line(64)}},
+			Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "tallies", Code: code, Geometry: line(64)}},
 			Shape:      axpyShape(1 << 20), Seed: 2, Pool: pool, BatchNS: 500_000, Last: true,
 		}, &a, time.Minute))
 		x := a.Contenders[1]
@@ -687,10 +687,10 @@ func TestPool(t *testing.T) {
 		}
 		return x.After[0].NotFinite
 	}
-	first, again, other, drawn := positive("a"), positive("a"), positive("b"), positive("")
+	first, again, other, drawn, another := positive("a", "x"), positive("a", "x"), positive("b", "x"), positive("", "x"), positive("a", "y")
 	note(t, "positive: %d, again %d; other pools %d, %d", first, again, other, drawn)
-	if first != again || first == other || first == drawn || first == 0 {
-		t.Errorf("pools a, a, b and a new one: %d, %d, %d, %d", first, again, other, drawn)
+	if first != again || first == other || first == drawn || first == another || first == 0 {
+		t.Errorf("pools a, a, b and a new one: %d, %d, %d, %d; of other code %d", first, again, other, drawn, another)
 	}
 }
 

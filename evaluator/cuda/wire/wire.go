@@ -307,7 +307,7 @@ type TimeRequest struct {
 	Contenders []Contender `json:"contenders,omitempty"`
 	Shape      Shape       `json:"shape"`
 	Seed       uint64      `json:"seed,omitempty"`
-	// Pool decides the contents of the inputs in timed launches: reading n of a binary
+	// Pool decides the contents of the inputs in timed launches: reading n of a contender
 	// goes through the same ones in every race with this pool. No candidate may know it
 	// before it runs; empty draws one.
 	Pool string `json:"pool,omitempty"`
@@ -336,7 +336,10 @@ type TimeRequest struct {
 
 // A Contender is a loaded binary and its launch.
 type Contender struct {
-	Binary   string   `json:"binary"`
+	Binary string `json:"binary"`
+	// Code is the hash of its machine code, which decides its contents in a Pool: the
+	// name of a binary is another in each process.
+	Code     string   `json:"code,omitempty"`
 	Geometry Geometry `json:"geometry"`
 }
 
