@@ -287,7 +287,7 @@ func finishedLines(f *campaign.Finished) string {
 		case !f.Complete:
 			sure = "no finals yet"
 		case best.Speedup < 1:
-			sure = "no faster than the baseline"
+			sure = "not faster than the baseline"
 		default:
 			sure = "not significant"
 		}

@@ -267,6 +267,9 @@ func (f judgment) next(p *kernels.Problem) string {
 		if strings.Contains(f.Reason, "cannot open source file") {
 			return "NVRTC has no header of the host: use --cuda-compiler nvcc, or include the header only where __CUDACC_RTC__ is not defined"
 		}
+		if !strings.Contains(f.Reason, f.Implementation.Entry) {
+			return "correct what the compiler reports above"
+		}
 		return "the function must be " + f.Implementation.Prototype()
 	case evaluator.Inspect:
 		return "change what the failed check names; `// evotune: max_stack = N` (max_registers, max_spill) sets another bound"

@@ -117,22 +117,27 @@ configuration folder; an unknown key in it is an error.`,
 		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
 		a.doctorCommand(), a.versionCommand(),
 	)
-	// cobra's own complaints about arguments are the user's to mend.
+	// cobra's own complaints about arguments are the user's to correct.
 	for _, c := range append([]*cobra.Command{root}, descendants(root)...) {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, given []string) error {
 				if err := args(cmd, given); err != nil {
-					return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
+					return badInputf("%w: call it as `%s`, or see `%s --help`", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
 				}
 				return nil
 			}
 		}
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.Args = func(_ *cobra.Command, given []string) error {
 		if len(given) == 0 {
 			return nil
 		}
-		return badInputf("unknown command %q: see `tune --help`", given[0])
+		near := ""
+		if known := root.SuggestionsFor(given[0]); len(known) > 0 {
+			near = fmt.Sprintf(": did you mean %s?", strings.Join(known, " or "))
+		}
+		return badInputf("unknown command %q%s: see `tune --help`", given[0], near)
 	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, ok := a.terminal(); ok {
