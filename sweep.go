@@ -48,7 +48,7 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	if t, err = m.Recorded(c); err != nil {
 		return nil, false, err
 	}
-	t.resumed = c.ID
+	t.resumed = true
 	whole := t.Job.Budget.Evaluations == 0
 	if last.Evaluations > 0 { // other budgets end a sweep early and leave its size alone
 		t.Job.Budget.Evaluations = last.Evaluations
