@@ -55,7 +55,7 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	}
 	switch {
 	case !t.Job.Sweep:
-		return nil, false, badInput(fmt.Errorf("campaign %s is a search and no sweep: what it measured is no sample of the space", c.ID))
+		return nil, false, badInput(fmt.Errorf("campaign %s is a search, not a sweep: what it measured is not a sample of the space", c.ID))
 	case sample > 0 && whole:
 		return nil, false, badField("sample", "%d: campaign %s measures the whole space, there is no more", sample, c.ID)
 	case sample > 0 && sample < t.Job.Budget.Evaluations:

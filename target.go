@@ -268,7 +268,7 @@ func (t *Target) render(encoding string) (kernels.Rendered, error) {
 	}
 	g, err := space.Parse(encoding)
 	if err != nil {
-		return kernels.Rendered{}, fmt.Errorf("it is no genome of the kernel as it is now: %w", err)
+		return kernels.Rendered{}, fmt.Errorf("it is not a genome of the kernel as it is now: %w", err)
 	}
 	im := t.definition.Implementation(g, t.chosen)
 	if im == nil {
