@@ -109,7 +109,7 @@ func (m *Machine) winners(r Reader, x ExportOptions) ([]*library.Winner, error) 
 			return nil, noCandidate("%s has no winner for %s: there are campaigns on %s, for %s",
 				name, x.asked(), distinct(devices), distinct(shapes))
 		case len(groups) == 0:
-			return nil, noCandidate("nothing of %s is proven yet: no campaign has had finals with a winner: finish one with `tune resume`, or ask for less with --min-evidence", name)
+			return nil, marked{noCandidate("nothing of %s is proven yet: no campaign has had finals with a winner: finish one with `tune resume`", name), ErrUnproven}
 		}
 		for _, key := range slices.Sorted(maps.Keys(groups)) {
 			w, err := m.winner(r, groups[key], x.MinEvidence)

@@ -2,6 +2,7 @@ package evotune
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"strings"
 	"sync"
@@ -60,7 +61,7 @@ func (m *Machine) cudaBackend() (*cuda.Backend, error) {
 	}
 	b, err := cuda.New(m.CUDA)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, badOption(err, cuda.ErrOptions)
 	}
 	m.once.cuda = b
 	return b, nil
@@ -74,10 +75,19 @@ func (m *Machine) cpuBackend() (*cpu.Backend, error) {
 	}
 	b, err := cpu.New(m.CPU)
 	if err != nil {
-		return nil, badInput(err)
+		return nil, badOption(err, cpu.ErrOptions)
 	}
 	m.once.cpu = b
 	return b, nil
+}
+
+// badOption is the error of a backend that could not be made: an ErrInput if it is one
+// of its options, and else the machine's.
+func badOption(err, options error) error {
+	if errors.Is(err, options) {
+		return badInput(err)
+	}
+	return err
 }
 
 // GPU says why the CUDA backend cannot be used here; nil when it can.

@@ -122,13 +122,13 @@ func ReadRatchet(path string) (Ratchet, error) {
 		return Ratchet{}, badInput(fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
-		return bad("it is no ratchet file: %v: --update writes one", err)
+		return bad("it is not a ratchet file: %v: --update writes one", err)
 	}
 	kind, version, _ := strings.Cut(r.Format, "/")
 	ours, known, _ := strings.Cut(RatchetFormat, "/")
 	switch {
 	case kind != ours:
-		return bad("it is no ratchet file: its format is %q, not %q", r.Format, RatchetFormat)
+		return bad("it is not a ratchet file: its format is %q, not %q", r.Format, RatchetFormat)
 	case version != known:
 		return bad("format %q is not known, only %q: upgrade evotune", r.Format, RatchetFormat)
 	}
@@ -138,7 +138,7 @@ func ReadRatchet(path string) (Ratchet, error) {
 		case e.Candidate == "" || e.Kernel == "" || e.Device.Fingerprint == "":
 			return bad("entry %d has no candidate, kernel or device: make it again with --update", i+1)
 		case len(e.Rounds) == 0 || slices.ContainsFunc(e.Rounds, func(x float64) bool { return !positive(x) }):
-			return bad("entry %d (%s): its rounds are no list of positive numbers: make it again with --update", i+1, e.Candidate)
+			return bad("entry %d (%s): its rounds are not a list of positive numbers: make it again with --update", i+1, e.Candidate)
 		case math.Abs(e.Ratio-evaluator.Median(e.Rounds)) > 1e-9*e.Ratio:
 			return bad("entry %d (%s): the ratio %g is not the median of its rounds, %g: make it again with --update", i+1, e.Candidate, e.Ratio, evaluator.Median(e.Rounds))
 		case slices.ContainsFunc(r.Entries[:i], e.same):
@@ -317,7 +317,7 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 	row.KernelChanged, row.CompilerChanged = changed, now.Compiler != e.Compiler
 	g, err := p.Space.Parse(j.candidate.Asked.Genome)
 	if err != nil {
-		row.set(RatchetFailed, "it is no genome of the kernel as it is now: %v", err)
+		row.set(RatchetFailed, "it is not a genome of the kernel as it is now: %v", err)
 		return row, nil
 	}
 	var stored evaluator.Result

@@ -113,8 +113,8 @@ func TestReadRatchet(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"good", file(entry(), entry(`"f"`, `"g"`)), ""},
 		{"empty", file(), ""},
-		{"no JSON", "[", "it is no ratchet file"},
-		{"another file", `{"format":"evotune-report/1"}`, "it is no ratchet file: its format is"},
+		{"no JSON", "[", "it is not a ratchet file"},
+		{"another file", `{"format":"evotune-report/1"}`, "it is not a ratchet file: its format is"},
 		{"newer", `{"format":"evotune-ratchet/2"}`, "upgrade evotune"},
 		{"no candidate", file(entry(`"a"`, `""`)), "entry 1 has no candidate"},
 		{"no rounds", file(entry("[1,2,3]", "[]")), "entry 1 (a): its rounds"},

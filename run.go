@@ -77,7 +77,7 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
-	t.resumed, t.Job.Budget = c.ID, last
+	t.resumed, t.Job.Budget = true, last
 	if !b.IsZero() {
 		t.Job.Budget = b
 	}
@@ -109,11 +109,18 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 }
 
 // Run runs the target as a campaign of the store, as [Machine.Run] does, or goes on
-// with the one that it was made of.
+// with the one that [Machine.Continue] or [Machine.ContinueSweep] made it of. The targets of FileTarget and of
+// Recorded are refused with an ErrInput.
 func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, error) {
+	switch {
+	case t.file != nil:
+		return Finished{}, badInput(fmt.Errorf("%s is a finished kernel, which no campaign searches: judge it", t.file.path))
+	case t.recorded != "" && !t.resumed:
+		return Finished{}, badInput(fmt.Errorf("campaign %s is recorded: go on with it, or start a new campaign with its job", t.recorded))
+	}
 	var past []store.Event
-	if t.resumed != "" {
-		for e, err := range s.Events(t.resumed, 0) {
+	if t.resumed {
+		for e, err := range s.Events(t.recorded, 0) {
 			if err != nil {
 				return Finished{}, err
 			}
@@ -132,7 +139,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		return Finished{}, badInput(err)
 	}
 	cfg := campaign.Config(t.Job)
-	if n := t.Job.warmStart(); s != nil && t.resumed == "" && n > 0 {
+	if n := t.Job.warmStart(); s != nil && !t.resumed && n > 0 {
 		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, n); err != nil {
 			return Finished{}, err
 		}

@@ -48,14 +48,14 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	if t, err = m.Recorded(c); err != nil {
 		return nil, false, err
 	}
-	t.resumed = c.ID
+	t.resumed = true
 	whole := t.Job.Budget.Evaluations == 0
 	if last.Evaluations > 0 { // other budgets end a sweep early and leave its size alone
 		t.Job.Budget.Evaluations = last.Evaluations
 	}
 	switch {
 	case !t.Job.Sweep:
-		return nil, false, badInput(fmt.Errorf("campaign %s is a search and no sweep: what it measured is no sample of the space", c.ID))
+		return nil, false, badInput(fmt.Errorf("campaign %s is a search, not a sweep: what it measured is not a sample of the space", c.ID))
 	case sample > 0 && whole:
 		return nil, false, badField("sample", "%d: campaign %s measures the whole space, there is no more", sample, c.ID)
 	case sample > 0 && sample < t.Job.Budget.Evaluations:

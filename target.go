@@ -30,8 +30,9 @@ type Target struct {
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
 
-	resumed string // the campaign to go on with, or empty
-	file    *judged
+	recorded string // the campaign that it was made of, or empty
+	resumed  bool   // Run goes on with that campaign
+	file     *judged
 
 	// debug judges candidates in the debug flavor; pools are the contents to time
 	// on, and none draws new ones.
@@ -102,13 +103,14 @@ var errChanged = errors.New("has changed")
 
 // Recorded is the target of a stored campaign, by the kernel as it is now. The error
 // is an ErrInput; where the kernel has changed the target is given besides, since it
-// may still render what was measured.
+// may still render what was measured. Run refuses it: [Machine.Continue] gives one that
+// goes on.
 func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 	job, err := RecordedJob(c)
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{Job: job, machine: m}
+	t := &Target{Job: job, machine: m, recorded: c.ID}
 	if len(m.Definitions) > 0 { // which may be there because these are no more, or on another machine
 		job.Definitions = slices.DeleteFunc(slices.Clone(job.Definitions), func(dir string) bool {
 			_, err := os.Stat(dir)
@@ -266,7 +268,7 @@ func (t *Target) render(encoding string) (kernels.Rendered, error) {
 	}
 	g, err := space.Parse(encoding)
 	if err != nil {
-		return kernels.Rendered{}, fmt.Errorf("it is no genome of the kernel as it is now: %w", err)
+		return kernels.Rendered{}, fmt.Errorf("it is not a genome of the kernel as it is now: %w", err)
 	}
 	im := t.definition.Implementation(g, t.chosen)
 	if im == nil {

@@ -207,7 +207,7 @@ func (m *Machine) openAgain(ctx context.Context, rec Record, adjust func(t *Targ
 	g, err := p.Space.Parse(rec.Candidate.Asked.Genome)
 	if err != nil {
 		p.Evaluator.Close() //nolint:errcheck // nothing is kept
-		return p, g, badInput(fmt.Errorf("candidate %s is no genome of the kernel as it is now: %w", rec.Candidate.ID, err))
+		return p, g, badInput(fmt.Errorf("candidate %s is not a genome of the kernel as it is now: %w", rec.Candidate.ID, err))
 	}
 	return p, g, nil
 }

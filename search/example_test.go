@@ -3,7 +3,6 @@ package search_test
 import (
 	"fmt"
 	"log"
-	"math/rand"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/search"
@@ -68,49 +67,51 @@ func Example() {
 	// Output: BM=64,BN=128,ORDER=rows 1
 }
 
-// A descent is a strategy of one's own: from the best so far to a neighbor of it.
+// A descent is a strategy of one's own: steps from the best so far to a neighbor of it,
+// and a random genome after eight steps in a row that gained nothing.
 type descent struct {
-	space    *genome.Space
-	rng      *rand.Rand
-	proposed map[genome.Genome]bool
-	asked    []genome.Genome
-	best     int // index of a proposal, or -1
-	fitness  float64
+	search.Base
+	steps map[int]bool // what Ask proposed as a step, by its index
+	idle  int          // steps in a row that gained nothing
 }
 
-func (d *descent) Name() string { return "descent" }
-
-// Ask proposes a neighbor that is new, else any genome that is new.
 func (d *descent) Ask() (search.Proposal, bool) {
-	p := search.Proposal{Index: len(d.asked), Operator: "random"}
-	if d.best >= 0 {
-		for _, g := range d.space.Neighbours(d.asked[d.best]) {
-			if !d.proposed[g] {
-				p.Genome, p.Operator, p.Parents = g, "step", []int{d.best}
-				break
-			}
+	if best, ok := d.Best(); ok && d.idle < 8 {
+		if p, ok := d.Propose(d.Space().Neighbours(best.Genome), "step", best.Index); ok {
+			d.steps[p.Index] = true
+			return p, true
 		}
 	}
-	for tries := 0; p.Genome.IsZero() || d.proposed[p.Genome]; tries++ {
-		if tries == 1000 {
-			return search.Proposal{}, false
-		}
-		p.Genome = d.space.Random(d.rng)
-	}
-	d.proposed[p.Genome] = true
-	d.asked = append(d.asked, p.Genome)
-	return p, true
+	d.idle = 0
+	return d.Fresh()
 }
 
+// Tell hears of all proposals. Those of Options.Start are none that Ask made.
 func (d *descent) Tell(index int, o search.Outcome) {
-	if o.OK && (d.best < 0 || o.Fitness < d.fitness) {
-		d.best, d.fitness = index, o.Fitness
+	d.Base.Tell(index, o)
+	if !d.steps[index] {
+		return
+	}
+	delete(d.steps, index)
+	if best, ok := d.Best(); ok && best.Index == index {
+		d.idle = 0
+	} else {
+		d.idle++
 	}
 }
 
-// A strategy of one's own is a type with three methods.
-func ExampleStrategy() {
-	var s search.Strategy = &descent{space: blocks(), rng: rand.New(rand.NewSource(1)), proposed: map[genome.Genome]bool{}, best: -1}
+func init() {
+	search.Register("descent", 1, func(b search.Base) search.Strategy {
+		return &descent{Base: b, steps: map[int]bool{}}
+	})
+}
+
+// A strategy of one's own is a type around a Base. It is registered in main or init.
+func ExampleRegister() {
+	s, err := search.New("descent", blocks(), search.Options{Seed: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
 	best, least := minimize(s, 40)
 	fmt.Println(best, least)
 	// Output: BM=64,BN=128,ORDER=rows 1

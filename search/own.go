@@ -9,7 +9,9 @@ import (
 
 // Register adds a strategy of your own under a name, which [New], [Names] and
 // [Version] then know. newStrategy makes one search of it, around a Base that
-// holds the space and the options; version is as in [Version]. Call Register
+// holds the space and the options; version is as in [Version]. The genomes of
+// Options.Start are proposed before the strategy's Ask is called at all, but its Tell is
+// called for them as for its own proposals, and they have the first indices. Call Register
 // from main or an init function, before any search begins: it is not safe for
 // concurrent use. A name that is empty or taken, and a version below 1, panic.
 func Register(name string, version int, newStrategy func(Base) Strategy) {
@@ -35,7 +37,9 @@ func (w warmed) Ask() (Proposal, bool) {
 // A Base does what every strategy has to do: it counts proposals, remembers
 // what is spent and told, and begins with the genomes of [Options]. A strategy
 // embeds it and writes its own Ask; one that learns more than the best genome
-// writes Tell as well, and calls the Base's in it.
+// writes Tell as well, and calls the Base's in it. Tell then hears of the proposals of
+// [Options.Start] too, which Ask did not make: what a strategy keeps by index has none
+// of these.
 type Base struct{ *ledger }
 
 // Space is the space that is searched.

@@ -82,6 +82,32 @@ func TestOwnStrategy(t *testing.T) {
 	}
 }
 
+// TestOwnWarm: a strategy that keeps what it proposed by index is told of proposals that
+// it did not make, and of its own by their right indices.
+func TestOwnWarm(t *testing.T) {
+	space := conditional(t)
+	var all []genome.Genome
+	for g := range space.All() {
+		all = append(all, g)
+	}
+	for _, window := range []int{1, 4} {
+		o := search.Options{Seed: 2, Start: []genome.Genome{all[7], all[3], all[11]}}
+		proposals := drive(t, open(t, "descent", space, o), len(all), window, made)
+		steps := 0
+		for i, p := range proposals {
+			if (p.Operator == "warm") != (i < 3) {
+				t.Errorf("window %d: proposal %d is %s", window, i, p.Operator)
+			}
+			if p.Operator == "step" {
+				steps++
+			}
+		}
+		if len(proposals) != len(all) || steps == 0 {
+			t.Errorf("window %d: %d proposals with %d steps, of %d genomes", window, len(proposals), steps, len(all))
+		}
+	}
+}
+
 func TestRegisterRefuses(t *testing.T) {
 	registerGreedy(t)
 	for _, c := range []struct {

@@ -168,7 +168,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 		if info.IsDir() {
 			return nil, fmt.Errorf("%w: it is a directory", ErrNotStore)
 		}
-		return nil, fmt.Errorf("%w: it is no regular file", ErrNotStore)
+		return nil, fmt.Errorf("%w: it is not a regular file", ErrNotStore)
 	}
 	f, err := os.OpenFile(path, flag, 0o644)
 	if err == nil {

@@ -851,7 +851,7 @@ func TestOpenErrors(t *testing.T) {
 		{"missing", filepath.Join(dir, "missing.db"), append(reading, Options{MustExist: true}), fs.ErrNotExist, "there is no store"},
 		{"missing folder", filepath.Join(dir, "no", "missing.db"), both, fs.ErrNotExist, ""},
 		{"folder", dir, both, ErrNotStore, "directory"},
-		{"device", os.DevNull, both, ErrNotStore, "no regular file"},
+		{"device", os.DevNull, both, ErrNotStore, "not a regular file"},
 		{"text", write("text.db", []byte(strings.Repeat("not a store\n", 1000))), both, ErrNotStore, "another kind of file"},
 		{"one byte", write("byte.db", []byte("x")), both, ErrNotStore, "another kind of file"},
 		{"empty, reading", write("empty.db", nil), reading, ErrNotStore, "empty"},

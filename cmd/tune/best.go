@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/store"
 )
 
 // The formats of answers, besides formatTable and formatJSON.
@@ -84,11 +86,14 @@ docs/ask.md has the rule in full, and the keys of the formats.
 			if cmd.Flags().Changed("device") && q.Device == "" {
 				return badInputf("--device is empty: name one, or leave it out for any")
 			}
-			if err := checkObjective(objective, args[0]); err != nil {
-				return err
+			if objective != "time" && objective != "energy" {
+				return badInputf("unknown objective %q: there are time and energy", objective)
 			}
 			q.Kernel = args[0]
 			return a.withReader(cmd, func(r server.Reader) error {
+				if objective == "energy" {
+					return a.noEnergy(cmd.Context(), r, q)
+				}
 				answers, err := a.machine().Best(cmd.Context(), r, q)
 				if errors.Is(err, evotune.ErrNoCandidate) {
 					err = fmt.Errorf("%w: see `tune list`", err)
@@ -116,16 +121,20 @@ docs/ask.md has the rule in full, and the keys of the formats.
 	return cmd
 }
 
-// checkObjective refuses what is not known or not measured.
-func checkObjective(objective, kernel string) error {
-	switch objective {
-	case "time":
-		return nil
-	case "energy":
-		return &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", kernel)}
+// noEnergy is the error of every question for the least energy: what is wrong with the
+// question itself, else that there is no answer.
+func (a *app) noEnergy(ctx context.Context, r server.Reader, q evotune.Question) error {
+	q.Device = ""
+	if _, err := a.machine().Best(ctx, noCampaigns{r}, q); !errors.Is(err, evotune.ErrNoCandidate) {
+		return storeError(err)
 	}
-	return badInputf("unknown objective %q: there are time and energy", objective)
+	return &exitError{exitNoCandidate, fmt.Errorf("no stored candidate of %q has a measured energy: no backend measures it", q.Kernel)}
 }
+
+// noCampaigns is a store without a campaign that could answer.
+type noCampaigns struct{ server.Reader }
+
+func (noCampaigns) Campaigns() ([]store.Campaign, error) { return nil, nil }
 
 func (a *app) printAnswers(views []answerView, format string) error {
 	switch format {

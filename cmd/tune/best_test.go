@@ -181,6 +181,24 @@ func TestBestAnswers(t *testing.T) {
 	if s := tune(t, exitNoCandidate, "best", "attention", "--store", path, "--objective", "energy"); !strings.Contains(s, "measured energy") {
 		t.Error(s)
 	}
+	// What is wrong with the question or the store comes before that nothing measures energy.
+	for _, c := range []struct {
+		status      int
+		store, want string
+		with        []string
+	}{
+		{exitBadInput, path, "tune: unknown objective \"luck\"", []string{"--objective", "luck"}},
+		{exitBadInput, path, "tune: unknown dtype \"f7\"", []string{"--dtype", "f7"}},
+		{exitBadInput, path, "tune: --shape is empty", []string{"--shape="}},
+		{exitBadInput, filepath.Join(t.TempDir(), "none.db"), "none.db", nil},
+		{exitNoCandidate, path, "measured energy", []string{"--device", "nobody's"}},
+		{exitNoCandidate, path, "measured energy", []string{"--shape", "B=2,H=8,S=512,D=64"}},
+	} {
+		args := append([]string{"best", "attention", "--store", c.store, "--objective", "energy"}, c.with...)
+		if s := tune(t, c.status, args...); !strings.Contains(s, c.want) {
+			t.Errorf("%v: %s", c.with, s)
+		}
+	}
 	if s := tune(t, 0, "best", "attention", "--store", path, "--dtype", "f16"); !strings.Contains(s, "any device (") {
 		t.Error(s)
 	}

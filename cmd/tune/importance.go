@@ -162,7 +162,7 @@ func (a *app) campaignImportance(r server.Reader, id string, o importance.Option
 			p := asked[t.Index]
 			g, err := space.Parse(p.Genome)
 			if err != nil {
-				return v, badInputf("campaign %s: candidate %s is no genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
+				return v, badInputf("campaign %s: candidate %s is not a genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
 			}
 			es = append(es, importance.Evaluation{Genome: g, Time: t.Fitness})
 			if p.Operator == "seed" || p.Operator == "random" {

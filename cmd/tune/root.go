@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if e.err != nil {
 		text := e.err.Error()
 		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // fields are called as flags are
-			text = strings.Replace(text, f.Error(), "--"+f.Error(), 1)
+			text = "--" + f.Field + " " + f.Err.Error()
 		}
 		fmt.Fprintf(stderr, "tune: %s\n", oneLine(text))
 	}

@@ -231,7 +231,7 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	switch info, err := os.Stat(path); {
 	case err != nil: // it is new, or cannot be written either
 	case !info.Mode().IsRegular(): // such as /dev/null, which no file must take the place of
-		return badInputf("%s is no regular file: name another", path)
+		return badInputf("%s is not a regular file: name another", path)
 	default:
 		// A link stays a link.
 		mode = info.Mode().Perm()

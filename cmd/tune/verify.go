@@ -82,7 +82,7 @@ binary, and nothing is timed; the status is 4 when a check fails.
 	return cmd
 }
 
-// The flavours that a candidate is compiled in.
+// The flavors that a candidate is compiled in.
 const (
 	flavourRelease = "release"
 	flavourDebug   = "debug"
@@ -156,7 +156,7 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 	return nil
 }
 
-// debug prints what becomes of a candidate in the debug flavour.
+// debug prints what becomes of a candidate in the debug flavor.
 func (a *app) debug(ctx context.Context, rec evotune.Record) error {
 	again, err := a.machine().Debug(ctx, rec)
 	if err != nil {

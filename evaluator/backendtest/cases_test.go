@@ -21,9 +21,9 @@ func TestJudge(t *testing.T) {
 			Steps: []evaluator.Step{{Stage: s, Outcome: evaluator.Failed, Evidence: e}},
 		}
 	}
-	redZone := Case{Kernel: "write-past-end", Verdict: evaluator.Parity, Stage: evaluator.StageParity, Check: "guard"}
+	guard := Case{Kernel: "write-past-end", Verdict: evaluator.Parity, Stage: evaluator.StageParity, Check: "guard: wrote"}
 	slow := Case{Kernel: "clock-tampering", Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Slower: 2}
-	either := redZone
+	either := guard
 	either.Or = []Outcome{{evaluator.Sanitizer, evaluator.StageSanitize, "memcheck"}, {evaluator.Timeout, evaluator.StageParity, ""}}
 	for _, test := range []struct {
 		name string
@@ -31,32 +31,32 @@ func TestJudge(t *testing.T) {
 		r    evaluator.Result
 		want string // part of the complaint; empty: none
 	}{
-		{"right, by the reason", redZone, failed(evaluator.Parity, evaluator.StageParity, "a Guard was changed"), ""},
+		{"right, by the reason", guard, failed(evaluator.Parity, evaluator.StageParity, "Guard: wrote byte 0 behind the end of C"), ""},
 		{
-			"right, by evidence", redZone,
-			failed(evaluator.Parity, evaluator.StageParity, "memory", evaluator.Evidence{Check: "guard of C", Outcome: evaluator.Failed}), "",
+			"right, by evidence", guard,
+			failed(evaluator.Parity, evaluator.StageParity, "memory", evaluator.Evidence{Check: "guard: wrote to C", Outcome: evaluator.Failed}), "",
 		},
 		{
-			"evidence that passed shows nothing", redZone,
-			failed(evaluator.Parity, evaluator.StageParity, "error 1", evaluator.Evidence{Check: "guard of C", Outcome: evaluator.Passed}),
+			"evidence that passed shows nothing", guard,
+			failed(evaluator.Parity, evaluator.StageParity, "error 1", evaluator.Evidence{Check: "guard: wrote to C", Outcome: evaluator.Passed}),
 			"by another check",
 		},
-		{"by another check", redZone, failed(evaluator.Parity, evaluator.StageParity, "error 1"), "by another check"},
-		{"wrong verdict", redZone, failed(evaluator.Launch, evaluator.StageParity, "guard"), "got launch"},
-		{"wrong stage", redZone, failed(evaluator.Parity, evaluator.StageBenchmark, "guard"), "at benchmark"},
-		{"passed", redZone, evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}, "got correct"},
-		{"no reason", redZone, failed(evaluator.Parity, evaluator.StageParity, ""), "no reason"},
-		{"no step", redZone, evaluator.Result{Verdict: evaluator.Parity, Stage: evaluator.StageParity, Reason: "guard"}, "no step"},
-		{"a fitness all the same", redZone, func() evaluator.Result {
-			r := failed(evaluator.Parity, evaluator.StageParity, "guard")
+		{"by another check", guard, failed(evaluator.Parity, evaluator.StageParity, "error 1"), "by another check"},
+		{"wrong verdict", guard, failed(evaluator.Launch, evaluator.StageParity, "guard: wrote byte 0"), "got launch"},
+		{"wrong stage", guard, failed(evaluator.Parity, evaluator.StageBenchmark, "guard: wrote byte 0"), "at benchmark"},
+		{"passed", guard, evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}, "got correct"},
+		{"no reason", guard, failed(evaluator.Parity, evaluator.StageParity, ""), "no reason"},
+		{"no step", guard, evaluator.Result{Verdict: evaluator.Parity, Stage: evaluator.StageParity, Reason: "guard: wrote byte 0"}, "no step"},
+		{"a fitness all the same", guard, func() evaluator.Result {
+			r := failed(evaluator.Parity, evaluator.StageParity, "guard: wrote byte 0")
 			r.Fitness = 1
 			return r
 		}(), "fitness"},
-		{"either, the expected", either, failed(evaluator.Parity, evaluator.StageParity, "guard"), ""},
+		{"either, the expected", either, failed(evaluator.Parity, evaluator.StageParity, "guard: wrote byte 0"), ""},
 		{"either, the second", either, failed(evaluator.Sanitizer, evaluator.StageSanitize, "memcheck: a write"), ""},
 		{"either, the last", either, failed(evaluator.Timeout, evaluator.StageParity, "no answer"), ""},
 		{"either, the second by another check", either, failed(evaluator.Sanitizer, evaluator.StageSanitize, "racecheck"), "\"memcheck\" occurs neither"},
-		{"either, and neither", either, failed(evaluator.Launch, evaluator.StageParity, "guard"), "want parity at parity"},
+		{"either, and neither", either, failed(evaluator.Launch, evaluator.StageParity, "guard: wrote byte 0"), "want parity at parity"},
 		{"either, passed", either, evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}, "got correct"},
 		{"gained nothing", slow, evaluator.Result{
 			Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Timings: []evaluator.Timing{{Shape: "s", Ratio: 4}},

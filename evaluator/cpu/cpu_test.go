@@ -400,7 +400,7 @@ func TestOpenRefuses(t *testing.T) {
 			kernel: func(t *testing.T) evaluator.Plan {
 				return planOf(changed(t, "kernel.toml", `THREADS = 1, WRONG = "nothing"`, `THREADS = 1, WRONG = "zone"`))
 			},
-			want: evaluator.ErrBaseline, text: "guard",
+			want: evaluator.ErrBaseline, text: "guard: wrote",
 		},
 		{
 			name:   "no compiler",
