@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,6 +49,11 @@ func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 	if !s.cuda && !strings.HasSuffix(file, ".c") {
 		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
 	}
+	for _, file := range slices.Sorted(maps.Keys(included)) {
+		if draftFiles.MatchString(file) {
+			return nil, s.fault(s.including(file), "it includes %s, which is the name of a file that evotune writes: rename it", file)
+		}
+	}
 	if err := s.read(entry); err != nil {
 		return nil, err
 	}
@@ -81,6 +87,20 @@ func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 		return err
 	}, true)
 	return draft, err
+}
+
+// draftFiles are the names of a drafted folder's own files; there are file systems on
+// which case does not count.
+var draftFiles = regexp.MustCompile(`(?i)^(kernel\.toml|kernel\.cu?\.tmpl|reference\.c)$`)
+
+// including is where the source includes a file; -1 if it does so through others.
+func (s *source) including(file string) int {
+	for _, m := range localInclude.FindAllStringSubmatchIndex(s.text, -1) {
+		if path.Clean(s.text[m[2]:m[3]]) == file {
+			return m[2]
+		}
+	}
+	return -1
 }
 
 // A drafted folder: kernel.toml line by line, and the other files.

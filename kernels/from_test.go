@@ -67,6 +67,47 @@ func TestFromRefusals(t *testing.T) {
 	}
 }
 
+// A file that is included must not have the name of one that evotune writes: it would be
+// lost, and the candidate would include the reference.
+func TestFromRefusesOwnNames(t *testing.T) {
+	for _, c := range []struct{ name, include, file, want string }{
+		{"k.c", "reference.c", "reference.c", "k.c:1: it includes reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "./Reference.c", "Reference.c", "k.c:1: it includes Reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "kernel.toml", "kernel.toml", "k.c:1: it includes kernel.toml, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "kernel.c.tmpl", "kernel.c.tmpl", "k.c:1: it includes kernel.c.tmpl, which is the name of a file that evotune writes: rename it"},
+		{"k.cu", "kernel.cu.tmpl", "kernel.cu.tmpl", "k.cu:1: it includes kernel.cu.tmpl, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "other.h", "reference.c", "k.c: it includes reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "sub/reference.c", "sub/reference.c", ""},
+	} {
+		temp := t.TempDir()
+		for name, text := range map[string]string{
+			c.name:    "#include \"" + c.include + "\"\n#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ y[0] = U; }\n",
+			"other.h": "#include \"reference.c\"\n",
+			c.file:    "static void helper(void) {}\n",
+		} {
+			file := filepath.Join(temp, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := filepath.Join(temp, "made")
+		_, err := kernels.ScaffoldFrom(dir, "made", filepath.Join(temp, c.name), "")
+		got := ""
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), temp+string(filepath.Separator), "")
+		}
+		if got != c.want {
+			t.Errorf("%s\ngot  %q\nwant %q", c.include, got, c.want)
+		}
+		if _, err := os.Stat(dir); (err == nil) != (c.want == "") {
+			t.Errorf("%s: the folder: %v", c.include, err)
+		}
+	}
+}
+
 // What the source says is taken from it, in the forms in which people write it.
 func TestFromForms(t *testing.T) {
 	for _, c := range []struct {
