@@ -126,6 +126,11 @@ func TestFromForms(t *testing.T) {
 			"kernel.c.tmpl", "void run_made(int64_t n, int64_t m, const double *a, double *y)\n{\n\tf(n, m, (void *)a, y);\n}\n",
 		},
 		{
+			"what is passed for arrays of a tuned size", "k.c",
+			"#define TILE 8 // tune: 4, 8\nvoid f(int n, const float A[n][TILE], float *y)\n{ y[0] = A[0][0]; }", "",
+			"kernel.c.tmpl", "\n\tf(n, (void *)A, y);\n",
+		},
+		{
 			"an output of one element that is changed", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n (*y)++;\n}", "",
 			"kernel.toml", "line 4 of k.c changes it",

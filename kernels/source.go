@@ -39,7 +39,8 @@ type argument struct {
 	pointer     bool
 	input       bool
 	restrict    bool
-	axes        []string // as declared, in C
+	axes        []string // as declared, in C; nil where they are no dimensions
+	nested      bool     // an array of arrays
 	changed     int      // the line that changes what an output holds; 0: none
 	flag        bool     // bool
 }
@@ -523,7 +524,7 @@ func (s *source) argument(at int, text string) error {
 			a.axes = append(a.axes, x)
 		}
 	}
-	if s.cuda && len(a.axes) > 1 {
+	if a.nested = len(a.axes) > 1; a.nested && s.cuda {
 		return s.fault(at, "%s is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer", a.name)
 	}
 	dtype, ok := elements[a.ctype]
@@ -726,7 +727,7 @@ func (s *source) template(entry string) string {
 	}
 	for _, a := range s.arguments {
 		switch {
-		case a.pointer && len(a.axes) > 1: // whatever the array's sizes
+		case a.nested: // whatever the array's sizes
 			call = append(call, "(void *)"+a.name)
 		default:
 			call = append(call, a.name)
