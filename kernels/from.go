@@ -139,6 +139,9 @@ func (d *drafted) ask(key, what, dummy string) {
 
 var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF16: "1e-2"}
 
+// tensorCores is how a source uses them.
+var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
+
 func tomlValue(v any) string {
 	if s, ok := v.(string); ok {
 		return quoteTOML(s)
@@ -204,12 +207,15 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		moved = append(moved, fmt.Sprintf("%d*(%s)", n, strings.Join(bySize[n], " + ")))
 	}
 	d.ask("bytes", "what one launch has to move, an expression "+over+": "+strings.Join(moved, " + ")+", with the number of elements for each name", `"1"`)
-	switch {
-	case len(kinds) == 1 && kinds[F32]:
-		d.add(`pipe = "f32"`)
-	case len(kinds) == 1 && kinds[F64]:
-		d.add(`pipe = "f64"`)
-	default:
+	pipe := ""
+	if len(kinds) == 1 && !tensorCores.MatchString(s.text+strings.Join(slices.Collect(maps.Values(included)), "\n")) {
+		for kind := range kinds {
+			pipe = map[DType]string{F32: "f32", F64: "f64"}[kind]
+		}
+	}
+	if pipe != "" {
+		d.assume("the peak that bounds the operations, if they have the type of the buffers", "pipe = %q", pipe)
+	} else {
 		d.ask("pipe", `the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, `"f32"`)
 	}
 	d.add("")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,11 @@ func TestFromForms(t *testing.T) {
 			"kernel.toml", `role = 'FILL IN: "out", or "inout" if y counts before the launch: line 5 of k.c changes it'`,
 		},
 		{
+			"tensor cores, of which there are several peaks", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32\"); }", "",
+			"kernel.toml", "\npipe = 'FILL IN: the peak that bounds the operations",
+		},
+		{
 			"words and truths", "k.c",
 			"#define T float // tune: float, double\n#define P (true) // tune: false, (true)\nvoid f(int n, float *y)\n{ y[0] = (T)n; }", "",
 			"kernel.toml", "values = [\"float\", \"double\"]\n\n[[implementation.parameter]]\nname = \"P\"\nvalues = [false, true]\n\n[implementation.baseline]\ngenome = { T = \"float\", P = true }\n",
@@ -198,6 +204,25 @@ func TestFromForms(t *testing.T) {
 				t.Error("nothing is left to fill in")
 			}
 		})
+	}
+}
+
+// What the source does not say is listed as assumed.
+func TestFromAssumes(t *testing.T) {
+	d, dir, err := from(t, "k.c", "#define U 1 // tune: 1, 2\nvoid f(int n, const float *x, float *y)\n{ y[0] = x[0]; }", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, f := range d.Taken {
+		said = append(said, strings.TrimPrefix(f.String(), filepath.Dir(dir)+string(filepath.Separator)))
+	}
+	for _, want := range []string{
+		`made/kernel.toml:11: assumed: pipe = "f32": the peak that bounds the operations, if they have the type of the buffers`,
+	} {
+		if !slices.Contains(said, want) {
+			t.Errorf("%s\nlacks\n%s", strings.Join(said, "\n"), want)
+		}
 	}
 }
 
