@@ -218,6 +218,7 @@ func TestFromAssumes(t *testing.T) {
 		said = append(said, strings.TrimPrefix(f.String(), filepath.Dir(dir)+string(filepath.Separator)))
 	}
 	for _, want := range []string{
+		"k.c:2: assumed: n is a dimension: every integer becomes one; a flag or a stride too",
 		`made/kernel.toml:11: assumed: pipe = "f32": the peak that bounds the operations, if they have the type of the buffers`,
 	} {
 		if !slices.Contains(said, want) {

@@ -543,7 +543,7 @@ func (s *source) argument(at int, text string) error {
 	default:
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
 	}
-	role := "a scalar"
+	assumed, role := "", "a scalar"
 	switch {
 	case a.pointer && a.input:
 		role = "an input: const"
@@ -554,9 +554,10 @@ func (s *source) argument(at int, text string) error {
 			role = "an output or both: not const"
 		}
 	case a.dtype == I64:
-		role = "a dimension"
+		role = "a dimension: every integer becomes one; a flag or a stride too"
+		assumed = "assumed: "
 	}
-	s.taken = append(s.taken, s.at(at, "%s is %s", a.name, role))
+	s.taken = append(s.taken, s.at(at, "%s%s is %s", assumed, a.name, role))
 	s.arguments = append(s.arguments, a)
 	return nil
 }
