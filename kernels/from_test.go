@@ -147,6 +147,11 @@ func TestFromForms(t *testing.T) {
 			"kernel.toml", "\npipe = 'FILL IN: the peak that bounds the operations",
 		},
 		{
+			"attributes, which are no function", "k.c",
+			"#define U 1 // tune: 1, 2\n__attribute__((cold)) void f(int n, float *y) __attribute__((hot)) __attribute__ ((noinline))\n{ y[0] = n; }", "f",
+			"kernel.c.tmpl", "void run_made(int64_t n, float *y)\n{\n\tf(n, y);\n}\n",
+		},
+		{
 			"words and truths", "k.c",
 			"#define T float // tune: float, double\n#define P (true) // tune: false, (true)\nvoid f(int n, float *y)\n{ y[0] = (T)n; }", "",
 			"kernel.toml", "values = [\"float\", \"double\"]\n\n[[implementation.parameter]]\nname = \"P\"\nvalues = [false, true]\n\n[implementation.baseline]\ngenome = { T = \"float\", P = true }\n",

@@ -195,16 +195,22 @@ func (s *source) function(start, brace int) *function {
 	for i := f.close; i >= start; i-- {
 		switch s.bare[i] {
 		case ')':
-			depth++
+			if depth++; depth == 1 {
+				f.close = i
+			}
 		case '(':
-			if depth--; depth == 0 {
-				at := lastWord.FindStringSubmatchIndex(s.bare[start:i])
-				if at == nil {
-					return nil
-				}
-				f.open, f.name, f.id = i, start+at[2], s.bare[start+at[2]:start+at[3]]
+			if depth--; depth > 0 {
+				continue
+			}
+			at := lastWord.FindStringSubmatchIndex(s.bare[start:i])
+			if at == nil {
+				return nil
+			}
+			f.open, f.name, f.id = i, start+at[2], s.bare[start+at[2]:start+at[3]]
+			if f.id != "__attribute__" {
 				return f
 			}
+			i = f.name // and what stands before it
 		}
 	}
 	return nil
