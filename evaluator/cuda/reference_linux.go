@@ -161,6 +161,9 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	for _, buffers := range sets {
 		if len(swap) == 2 {
 			i, j := h.problem.index(swap[0]), h.problem.index(swap[1])
+			if i < 0 || j < 0 {
+				return "", fmt.Errorf("the control swap: there are no two buffers %q", swap)
+			}
 			buffers[i], buffers[j] = buffers[j], buffers[i]
 		}
 		sum := sha256.New()
@@ -242,7 +245,7 @@ func (q *problem) contents(s wire.Shape, dump string) ([][][]byte, error) {
 	return sets, nil
 }
 
-// index is where a buffer stands.
+// index is where a buffer stands; -1 if there is none of the name.
 func (q *problem) index(name string) int {
 	return slices.IndexFunc(q.open.Buffers, func(b wire.Buffer) bool { return b.Name == name })
 }

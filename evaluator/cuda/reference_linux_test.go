@@ -110,6 +110,16 @@ func expectAgain(t *testing.T, dir string) {
 	if !errors.Is(err, ErrReference) {
 		t.Errorf("a reference that fails gives %v", err)
 	}
+	// Names that the problem does not have are refused.
+	for _, swap := range [][]string{{"x", "none"}, {"none", "w"}} {
+		err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
+			_, err := h.expect(t.Context(), w, h.problem.verify[0].wire, h.problem.seedOf(1), swap)
+			return err
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), "the control swap: ") {
+			t.Errorf("%q gives %v", swap, err)
+		}
+	}
 }
 
 // Whoever waits for another's answer stops when it is told to.
