@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,6 +49,11 @@ func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 	if !s.cuda && !strings.HasSuffix(file, ".c") {
 		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
 	}
+	for _, file := range slices.Sorted(maps.Keys(included)) {
+		if draftFiles.MatchString(file) {
+			return nil, s.fault(s.including(file), "it includes %s, which is the name of a file that evotune writes: rename it", file)
+		}
+	}
 	if err := s.read(entry); err != nil {
 		return nil, err
 	}
@@ -81,6 +87,20 @@ func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 		return err
 	}, true)
 	return draft, err
+}
+
+// draftFiles are the names of a drafted folder's own files; there are file systems on
+// which case does not count.
+var draftFiles = regexp.MustCompile(`(?i)^(kernel\.toml|kernel\.cu?\.tmpl|reference\.c)$`)
+
+// including is where the source includes a file; -1 if it does so through others.
+func (s *source) including(file string) int {
+	for _, m := range localInclude.FindAllStringSubmatchIndex(s.text, -1) {
+		if path.Clean(s.text[m[2]:m[3]]) == file {
+			return m[2]
+		}
+	}
+	return -1
 }
 
 // A drafted folder: kernel.toml line by line, and the other files.
@@ -118,6 +138,9 @@ func (d *drafted) ask(key, what, dummy string) {
 }
 
 var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF16: "1e-2"}
+
+// tensorCores is how a source uses them.
+var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
 
 func tomlValue(v any) string {
 	if s, ok := v.(string); ok {
@@ -184,12 +207,15 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		moved = append(moved, fmt.Sprintf("%d*(%s)", n, strings.Join(bySize[n], " + ")))
 	}
 	d.ask("bytes", "what one launch has to move, an expression "+over+": "+strings.Join(moved, " + ")+", with the number of elements for each name", `"1"`)
-	switch {
-	case len(kinds) == 1 && kinds[F32]:
-		d.add(`pipe = "f32"`)
-	case len(kinds) == 1 && kinds[F64]:
-		d.add(`pipe = "f64"`)
-	default:
+	pipe := ""
+	if len(kinds) == 1 && !tensorCores.MatchString(s.text+strings.Join(slices.Collect(maps.Values(included)), "\n")) {
+		for kind := range kinds {
+			pipe = map[DType]string{F32: "f32", F64: "f64"}[kind]
+		}
+	}
+	if pipe != "" {
+		d.assume("the peak that bounds the operations, if they have the type of the buffers", "pipe = %q", pipe)
+	} else {
 		d.ask("pipe", `the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, `"f32"`)
 	}
 	d.add("")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,47 @@ func TestFromRefusals(t *testing.T) {
 	}
 }
 
+// A file that is included must not have the name of one that evotune writes: it would be
+// lost, and the candidate would include the reference.
+func TestFromRefusesOwnNames(t *testing.T) {
+	for _, c := range []struct{ name, include, file, want string }{
+		{"k.c", "reference.c", "reference.c", "k.c:1: it includes reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "./Reference.c", "Reference.c", "k.c:1: it includes Reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "kernel.toml", "kernel.toml", "k.c:1: it includes kernel.toml, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "kernel.c.tmpl", "kernel.c.tmpl", "k.c:1: it includes kernel.c.tmpl, which is the name of a file that evotune writes: rename it"},
+		{"k.cu", "kernel.cu.tmpl", "kernel.cu.tmpl", "k.cu:1: it includes kernel.cu.tmpl, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "other.h", "reference.c", "k.c: it includes reference.c, which is the name of a file that evotune writes: rename it"},
+		{"k.c", "sub/reference.c", "sub/reference.c", ""},
+	} {
+		temp := t.TempDir()
+		for name, text := range map[string]string{
+			c.name:    "#include \"" + c.include + "\"\n#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ y[0] = U; }\n",
+			"other.h": "#include \"reference.c\"\n",
+			c.file:    "static void helper(void) {}\n",
+		} {
+			file := filepath.Join(temp, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir := filepath.Join(temp, "made")
+		_, err := kernels.ScaffoldFrom(dir, "made", filepath.Join(temp, c.name), "")
+		got := ""
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), temp+string(filepath.Separator), "")
+		}
+		if got != c.want {
+			t.Errorf("%s\ngot  %q\nwant %q", c.include, got, c.want)
+		}
+		if _, err := os.Stat(dir); (err == nil) != (c.want == "") {
+			t.Errorf("%s: the folder: %v", c.include, err)
+		}
+	}
+}
+
 // What the source says is taken from it, in the forms in which people write it.
 func TestFromForms(t *testing.T) {
 	for _, c := range []struct {
@@ -85,6 +127,11 @@ func TestFromForms(t *testing.T) {
 			"kernel.c.tmpl", "void run_made(int64_t n, int64_t m, const double *a, double *y)\n{\n\tf(n, m, (void *)a, y);\n}\n",
 		},
 		{
+			"what is passed for arrays of a tuned size", "k.c",
+			"#define TILE 8 // tune: 4, 8\nvoid f(int n, const float A[n][TILE], float *y)\n{ y[0] = A[0][0]; }", "",
+			"kernel.c.tmpl", "\n\tf(n, (void *)A, y);\n",
+		},
+		{
 			"an output of one element that is changed", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n (*y)++;\n}", "",
 			"kernel.toml", "line 4 of k.c changes it",
@@ -93,6 +140,16 @@ func TestFromForms(t *testing.T) {
 			"an output that is changed", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n for (int i = 0; i < n; i++)\n  y[i % (n)] += U;\n}", "",
 			"kernel.toml", `role = 'FILL IN: "out", or "inout" if y counts before the launch: line 5 of k.c changes it'`,
+		},
+		{
+			"tensor cores, of which there are several peaks", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32\"); }", "",
+			"kernel.toml", "\npipe = 'FILL IN: the peak that bounds the operations",
+		},
+		{
+			"attributes, which are no function", "k.c",
+			"#define U 1 // tune: 1, 2\n__attribute__((cold)) void f(int n, float *y) __attribute__((hot)) __attribute__ ((noinline))\n{ y[0] = n; }", "f",
+			"kernel.c.tmpl", "void run_made(int64_t n, float *y)\n{\n\tf(n, y);\n}\n",
 		},
 		{
 			"words and truths", "k.c",
@@ -152,6 +209,26 @@ func TestFromForms(t *testing.T) {
 				t.Error("nothing is left to fill in")
 			}
 		})
+	}
+}
+
+// What the source does not say is listed as assumed.
+func TestFromAssumes(t *testing.T) {
+	d, dir, err := from(t, "k.c", "#define U 1 // tune: 1, 2\nvoid f(int n, const float *x, float *y)\n{ y[0] = x[0]; }", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, f := range d.Taken {
+		said = append(said, strings.TrimPrefix(f.String(), filepath.Dir(dir)+string(filepath.Separator)))
+	}
+	for _, want := range []string{
+		"k.c:2: assumed: n is a dimension: every integer becomes one; a flag or a stride too",
+		`made/kernel.toml:11: assumed: pipe = "f32": the peak that bounds the operations, if they have the type of the buffers`,
+	} {
+		if !slices.Contains(said, want) {
+			t.Errorf("%s\nlacks\n%s", strings.Join(said, "\n"), want)
+		}
 	}
 }
 

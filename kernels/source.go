@@ -39,7 +39,8 @@ type argument struct {
 	pointer     bool
 	input       bool
 	restrict    bool
-	axes        []string // as declared, in C
+	axes        []string // as declared, in C; nil where they are no dimensions
+	nested      bool     // an array of arrays
 	changed     int      // the line that changes what an output holds; 0: none
 	flag        bool     // bool
 }
@@ -194,16 +195,22 @@ func (s *source) function(start, brace int) *function {
 	for i := f.close; i >= start; i-- {
 		switch s.bare[i] {
 		case ')':
-			depth++
+			if depth++; depth == 1 {
+				f.close = i
+			}
 		case '(':
-			if depth--; depth == 0 {
-				at := lastWord.FindStringSubmatchIndex(s.bare[start:i])
-				if at == nil {
-					return nil
-				}
-				f.open, f.name, f.id = i, start+at[2], s.bare[start+at[2]:start+at[3]]
+			if depth--; depth > 0 {
+				continue
+			}
+			at := lastWord.FindStringSubmatchIndex(s.bare[start:i])
+			if at == nil {
+				return nil
+			}
+			f.open, f.name, f.id = i, start+at[2], s.bare[start+at[2]:start+at[3]]
+			if f.id != "__attribute__" {
 				return f
 			}
+			i = f.name // and what stands before it
 		}
 	}
 	return nil
@@ -523,7 +530,7 @@ func (s *source) argument(at int, text string) error {
 			a.axes = append(a.axes, x)
 		}
 	}
-	if s.cuda && len(a.axes) > 1 {
+	if a.nested = len(a.axes) > 1; a.nested && s.cuda {
 		return s.fault(at, "%s is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer", a.name)
 	}
 	dtype, ok := elements[a.ctype]
@@ -542,7 +549,7 @@ func (s *source) argument(at int, text string) error {
 	default:
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
 	}
-	role := "a scalar"
+	assumed, role := "", "a scalar"
 	switch {
 	case a.pointer && a.input:
 		role = "an input: const"
@@ -553,9 +560,10 @@ func (s *source) argument(at int, text string) error {
 			role = "an output or both: not const"
 		}
 	case a.dtype == I64:
-		role = "a dimension"
+		role = "a dimension: every integer becomes one; a flag or a stride too"
+		assumed = "assumed: "
 	}
-	s.taken = append(s.taken, s.at(at, "%s is %s", a.name, role))
+	s.taken = append(s.taken, s.at(at, "%s%s is %s", assumed, a.name, role))
 	s.arguments = append(s.arguments, a)
 	return nil
 }
@@ -726,7 +734,7 @@ func (s *source) template(entry string) string {
 	}
 	for _, a := range s.arguments {
 		switch {
-		case a.pointer && len(a.axes) > 1: // whatever the array's sizes
+		case a.nested: // whatever the array's sizes
 			call = append(call, "(void *)"+a.name)
 		default:
 			call = append(call, a.name)

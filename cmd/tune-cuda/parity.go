@@ -257,23 +257,25 @@ func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 		return a, nil
 	}
 	var wrong []cu.DevicePtr
-	if r.Kind == "swap" && r.Answer != "" {
-		given, err := readOutputs(r.Answer, r.Shape, p.buffers, 1)
-		if err != nil {
-			return a, err
-		}
-		if wrong, err = p.place(r.Shape, given[0]); err != nil {
-			return a, err
-		}
-	} else if r.Kind == "swap" {
+	if r.Kind == "swap" {
 		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
 		if err != nil {
 			return a, err
 		}
-		inputs := slices.Clone(n.inputs)
-		inputs[i], inputs[j] = inputs[j], inputs[i]
-		if wrong, err = p.compute(r.Shape, inputs); err != nil {
-			return a, err
+		if r.Answer != "" {
+			given, err := readOutputs(r.Answer, r.Shape, p.buffers, 1)
+			if err != nil {
+				return a, err
+			}
+			if wrong, err = p.place(r.Shape, given[0]); err != nil {
+				return a, err
+			}
+		} else {
+			inputs := slices.Clone(n.inputs)
+			inputs[i], inputs[j] = inputs[j], inputs[i]
+			if wrong, err = p.compute(r.Shape, inputs); err != nil {
+				return a, err
+			}
 		}
 	} else if wrong, err = p.constants(r, n); err != nil {
 		return a, err

@@ -61,7 +61,7 @@ type lab struct {
 	// reference in CUDA does; hostKey identifies it, and expected are the files with
 	// what it gave.
 	hostReference, hostKey string
-	expectMu               sync.Mutex
+	expecting              *semaphore.Weighted // whoever waits stops with its context
 	expected               map[string]string
 
 	peaksMu sync.Mutex
@@ -194,6 +194,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 
 func (h *lab) init() {
 	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
+	h.expecting = semaphore.NewWeighted(1)
 	h.baselines, h.made = map[*shapeData]*candidate{}, map[string]*candidate{}
 	h.further, h.expected = map[furtherKey]wire.Shape{}, map[string]string{}
 }

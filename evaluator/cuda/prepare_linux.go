@@ -142,7 +142,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
 	host := filepath.Join(dir, "host")
-	if err := h.runHostReference(ctx, program, d.wire, dump, host); err != nil {
+	if err := h.runHostReference(ctx, program, d.wire, dump, host, prepareTimeout); err != nil {
 		return err
 	}
 	want, err := readDoubles(host)

@@ -1,8 +1,8 @@
 package cuda
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +20,8 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// referenceDeadline bounds one run of the reference on the CPU.
+// referenceDeadline bounds one run of the reference on the CPU where it takes the place
+// of one in CUDA, at shapes of any size.
 const referenceDeadline = 30 * time.Minute
 
 // mostKept bounds the answers that are cached, in bytes: larger ones would drive out
@@ -107,8 +108,8 @@ func referenceMain(spec *kernels.Problem) string {
 }
 
 // runHostReference runs the program on a file with all buffers, and has it write the
-// outputs to another.
-func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape, in, out string) error {
+// outputs to another, within a time.
+func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape, in, out string, timeout time.Duration) error {
 	args := []string{in, out}
 	for _, n := range slices.Concat(s.Dims, s.Elements) {
 		args = append(args, strconv.FormatInt(n, 10))
@@ -116,7 +117,7 @@ func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape
 	for _, v := range s.Scalars {
 		args = append(args, strconv.FormatFloat(v, 'x', -1, 64))
 	}
-	text, err := h.launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: referenceDeadline, Output: 4096})
+	text, err := h.launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: timeout, Output: 4096})
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, s.Name, err, plain.Line(string(text)))
 	}
@@ -132,8 +133,10 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		return "", nil
 	}
 	// Whoever else comes meanwhile most likely wants the same.
-	h.expectMu.Lock()
-	defer h.expectMu.Unlock()
+	if err := h.expecting.Acquire(ctx, 1); err != nil {
+		return "", err
+	}
+	defer h.expecting.Release(1)
 	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, swap)
 	if file, ok := h.expected[key]; ok {
 		return file, nil
@@ -158,16 +161,22 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	for _, buffers := range sets {
 		if len(swap) == 2 {
 			i, j := h.problem.index(swap[0]), h.problem.index(swap[1])
+			if i < 0 || j < 0 {
+				return "", fmt.Errorf("the control swap: there are no two buffers %q", swap)
+			}
 			buffers[i], buffers[j] = buffers[j], buffers[i]
 		}
-		all := bytes.Join(buffers, nil)
-		known := cache.Key("host reference 1", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), cache.Key(string(all)))
+		sum := sha256.New()
+		for _, b := range buffers {
+			sum.Write(b)
+		}
+		known := cache.Key("host reference 2", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), string(sum.Sum(nil)))
 		answer, ok := h.cache.Get("references", known, nil)
 		if !ok || int64(len(answer)) != h.problem.outputBytes(s) {
-			if err := os.WriteFile(in, all, 0o600); err != nil {
+			if err := writeBuffers(in, buffers); err != nil {
 				return "", err
 			}
-			if err := h.runHostReference(ctx, h.hostReference, s, in, out); err != nil {
+			if err := h.runHostReference(ctx, h.hostReference, s, in, out, referenceDeadline); err != nil {
 				return "", err
 			}
 			if answer, err = os.ReadFile(out); err != nil {
@@ -186,6 +195,21 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	}
 	h.expected[key] = file
 	return file, nil
+}
+
+// writeBuffers writes buffers to a file, one behind the other.
+func writeBuffers(file string, buffers [][]byte) (err error) {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for _, b := range buffers {
+		if _, err := f.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // contents reads the buffers that the reference gets: those that a worker wrote to a
@@ -221,7 +245,7 @@ func (q *problem) contents(s wire.Shape, dump string) ([][][]byte, error) {
 	return sets, nil
 }
 
-// index is where a buffer stands.
+// index is where a buffer stands; -1 if there is none of the name.
 func (q *problem) index(name string) int {
 	return slices.IndexFunc(q.open.Buffers, func(b wire.Buffer) bool { return b.Name == name })
 }

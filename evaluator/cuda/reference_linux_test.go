@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -10,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -106,6 +109,46 @@ func expectAgain(t *testing.T, dir string) {
 	})
 	if !errors.Is(err, ErrReference) {
 		t.Errorf("a reference that fails gives %v", err)
+	}
+	// Names that the problem does not have are refused.
+	for _, swap := range [][]string{{"x", "none"}, {"none", "w"}} {
+		err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
+			_, err := h.expect(t.Context(), w, h.problem.verify[0].wire, h.problem.seedOf(1), swap)
+			return err
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), "the control swap: ") {
+			t.Errorf("%q gives %v", swap, err)
+		}
+	}
+}
+
+// Whoever waits for another's answer stops when it is told to.
+func TestExpectIsCanceled(t *testing.T) {
+	h := &lab{hostReference: "reference"}
+	h.options.CompileWorkers = 1
+	h.init()
+	if err := h.expecting.Acquire(t.Context(), 1); err != nil { // another computes
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := h.expect(ctx, nil, wire.Shape{}, 0, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("it gives %v", err)
+	}
+}
+
+// A run of the reference has the time that it is given.
+func TestReferenceInCTimeout(t *testing.T) {
+	o := fakeOptions(t)
+	h, _ := openFakePlan(t, o, planOf(bareDefinition(t)))
+	program := filepath.Join(h.scratch, "slow")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	err := h.runHostReference(t.Context(), program, h.problem.sanitize.wire, "in", "out", 100*time.Millisecond)
+	if !errors.Is(err, ErrReference) || time.Since(begin) > 30*time.Second {
+		t.Errorf("after %s it gives %v", time.Since(begin), err)
 	}
 }
 
