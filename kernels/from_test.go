@@ -132,6 +132,11 @@ func TestFromForms(t *testing.T) {
 			"kernel.c.tmpl", "\n\tf(n, (void *)A, y);\n",
 		},
 		{
+			"functions that would meet those of another candidate in a library", "k.c",
+			"float g(float);\n#define U 1 // tune: 1, 2\nextern float g(float x) { return x * U; }\nstatic int h(void) { return 0; }\nvoid f(int n, const float *x, float *y)\n{ y[h()] = g(x[0]); }", "f",
+			"kernel.c.tmpl", "static float g(float);\n#define U {{.U}} // tune: 1, 2\nstatic float g(float x) { return x * U; }\nstatic int h(void) { return 0; }\nstatic void f(int n, const",
+		},
+		{
 			"an output of one element that is changed", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n (*y)++;\n}", "",
 			"kernel.toml", "line 4 of k.c changes it",

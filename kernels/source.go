@@ -20,10 +20,12 @@ type source struct {
 	templates  []tuned // the entry's template parameters, in order
 	params     []tuned // what is to be tuned
 	edits      []edit
-	taken      []Finding
-	bounds     string // of __launch_bounds__
-	launch     string // the launch that the source has
-	launched   int    // and its line
+	// declarations are what ends with a semicolon outside of braces.
+	declarations [][2]int
+	taken        []Finding
+	bounds       string // of __launch_bounds__
+	launch       string // the launch that the source has
+	launched     int    // and its line
 }
 
 // A function is a definition; its fields are offsets.
@@ -143,6 +145,7 @@ func (s *source) findFunctions() error {
 		switch s.bare[i] {
 		case ';':
 			if depth == 0 {
+				s.declarations = append(s.declarations, [2]int{start, i})
 				start = i + 1
 			}
 		case '{':
@@ -638,6 +641,7 @@ func (s *source) adapt() {
 		s.taken = append(s.taken, s.at(at[0], "OpenMP is not used: the compiler gets no -fopenmp"))
 	}
 	if !s.cuda {
+		s.hide()
 		return
 	}
 	after := -1 // the end of the include before
@@ -676,6 +680,33 @@ func (s *source) adapt() {
 					s.edits = append(s.edits, edit{s.entry.head + at, end, ""})
 					break
 				}
+			}
+		}
+	}
+}
+
+// hide makes functions static: in a library there are several candidates of a kernel.
+func (s *source) hide() {
+	static := func(from, to int) {
+		head := s.bare[from:to]
+		switch at := regexp.MustCompile(`\bextern\b`).FindStringIndex(head); {
+		case regexp.MustCompile(`\bstatic\b`).MatchString(head):
+		case at != nil:
+			s.edits = append(s.edits, edit{from + at[0], from + at[1], "static"})
+		default:
+			from += len(head) - len(strings.TrimLeft(head, " \t\r\n"))
+			s.edits = append(s.edits, edit{from, from, "static "})
+		}
+	}
+	for _, f := range s.functions {
+		if f.id == "main" {
+			continue
+		}
+		static(f.head, f.name)
+		prototype := regexp.MustCompile(`^[^=(]*\b` + f.id + `\s*\(`)
+		for _, d := range s.declarations {
+			if prototype.MatchString(s.bare[d[0]:d[1]]) {
+				static(d[0], d[1])
 			}
 		}
 	}
