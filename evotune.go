@@ -27,12 +27,12 @@
 // A [Machine] says how candidates are compiled, run and measured here; its zero value
 // is this machine with its defaults. A [Job] says what is tuned: a kernel, a backend,
 // shapes, a strategy and a budget. [Machine.Run] does a job, as one campaign of a
-// [store.Store], and tells of it in typed events. [Machine.Resume] goes on with a
+// [store.Store], and reports typed events. [Machine.Resume] goes on with a
 // campaign that was interrupted. [Machine.Target] is the first half of both: a
 // [Target] is a job with its kernel loaded, which shows its space and its sources.
 //
-// What a store holds is asked with [Machine.Best] and [Selection], measured again with
-// [Machine.Verify] and [Ratchet], and written as a library with [Machine.Export].
+// Query a store with [Machine.Best] and [Selection], measure what it holds again with
+// [Machine.Verify] and [Ratchet], and write it as a library with [Machine.Export].
 // [Machine.Judge] judges one finished kernel, without a search and without a store.
 //
 // A candidate that fails is a value with a verdict. An error means that evotune or
@@ -48,7 +48,7 @@
 //
 // # Stability
 //
-// Public are this package, search, searchbench, genome, kernels, evaluator with the
+// The public packages are this one, search, searchbench, genome, kernels, evaluator with the
 // packages below it, and store. Before version 1 their API may change with a minor
 // version, and CHANGELOG.md says how. Stores stay readable: every version reads what
 // an earlier one wrote. Everything under internal and cmd may change at any time.

@@ -69,7 +69,7 @@ type Job struct {
 	// device; an empty map the values that kernels take for an unknown device.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	// Sweep measures every genome, or a uniform sample of Budget.Evaluations, and
-	// none less for being slow. Strategy, Finalists, WarmStart and other budgets
+	// slow ones as often as others. Strategy, Finalists, WarmStart and other budgets
 	// must be left out then.
 	Sweep bool `json:"sweep,omitempty"`
 	// WarmStart is up to how many winners of earlier campaigns of the same kernel the

@@ -56,7 +56,7 @@ func (a *app) bestCommand() *cobra.Command {
 	var objective, text string
 	cmd := &cobra.Command{
 		Use:   "best KERNEL",
-		Short: "Answer with the best candidates of a kernel, or the nearest there are",
+		Short: "Print the best candidates of a kernel, or the nearest",
 		Long: `Answer with the best stored candidates of a kernel for a device, a shape and a
 type of data. Where there are none for exactly that, the nearest answer, and
 every answer says which rule served: the device first (the same, one of its

@@ -17,7 +17,7 @@ import (
 func (a *app) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
-		Short: "Show what two candidates differ in",
+		Short: "Show how two candidates differ",
 		Long: `Set two candidates side by side: the genes in which they differ, what the stages
 saw of each, and their times by shape, with a test of whether B is faster than A
 or slower; "~" means that the difference is no more than noise.

@@ -25,7 +25,7 @@ func (a *app) importanceCommand() *cobra.Command {
 	var o importance.Options
 	cmd := &cobra.Command{
 		Use:   "importance CAMPAIGN|FILE",
-		Short: "Say which genes mattered, and how",
+		Short: "Show which genes matter, and how",
 		Long: `Say which genes mattered to the time of a kernel, and how: for each gene its share
 of the variance of the (logarithm of the) time over the space, its best and its
 worst value and what they do to the time; pairs of genes that matter beyond what

@@ -15,7 +15,7 @@ func (a *app) mergeCommand() *cobra.Command {
 	var into string
 	cmd := &cobra.Command{
 		Use:   "merge STORE... --into FILE",
-		Short: "Bring the stores of several machines together",
+		Short: "Merge the stores of several machines",
 		Long: `Copy the campaigns of several stores into one, without loss or duplicates. FILE may
 be a store, whose campaigns are kept, or new. A campaign that several stores have
 is taken once, from the one that has most of it; two stores that tell different

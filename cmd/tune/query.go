@@ -126,8 +126,8 @@ func (a *app) showCommand() *cobra.Command {
 	var source bool
 	cmd := &cobra.Command{
 		Use:   "show CANDIDATE|CAMPAIGN",
-		Short: "Show all that is kept of a candidate or a campaign",
-		Long: `Show all that is kept of a candidate or a campaign. Names may be shortened to a
+		Short: "Show what is stored of a candidate or a campaign",
+		Long: `Show what is stored of a candidate or a campaign. Names may be shortened to a
 beginning that is unique. --source prints the rendered source of a candidate in one file,
 rendered again from the kernel as it is now.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),

@@ -41,7 +41,7 @@ func (a *app) ratchetCommand() *cobra.Command {
 	threshold := percent(0.03)
 	cmd := &cobra.Command{
 		Use:   "ratchet --baseline FILE",
-		Short: "Fail when a kernel that was fast has got slower",
+		Short: "Fail when a kernel has become slower",
 		Long: `Put the candidates of a file through the whole ordeal again on this device, measure
 them as finals do, in fresh processes beside their baseline, and fail when one has
 got slower: relative to the baseline by more than the threshold, and by more than

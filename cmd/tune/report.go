@@ -17,7 +17,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "report CAMPAIGN --out DIR",
-		Short: "Write a folder that tells of a campaign",
+		Short: "Write a folder that describes a campaign",
 		Long: `Write what a campaign did as one folder: report.json for programs, README.md and
 index.html for people, and plots: configuration, progress, verdicts and reasons
 of failures, the finals with their tests, operators, genes, the lineage of the

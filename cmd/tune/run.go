@@ -25,8 +25,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Evolve a kernel for this machine",
 		Long: `Evolve a kernel for this machine: search its space, put every candidate through
 the ordeal, and measure the best again at the end. Everything is kept in the
-store. The first of the budgets to be spent ends the search; without any, it
-ends after three minutes.
+store. The search ends when the first budget is spent (three minutes if you set
+none); preparation and finals come on top.
 
 The search begins with the best that the store knows of the same kernel for other
 shapes and devices, and of earlier campaigns for this one. They are evaluated like
@@ -69,8 +69,8 @@ With --json every line is one event; the last one is the "finished" event. With
 func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [CAMPAIGN]",
-		Short: "Go on with a campaign that was interrupted",
-		Long: `Go on with a campaign that was interrupted, or give a finished one a larger budget.
+		Short: "Continue an interrupted campaign",
+		Long: `Continue an interrupted campaign, or give a finished one a larger budget.
 Without a name it is the last campaign of the store. The log is replayed into a
 fresh search, so the path is the one that the campaign would have walked anyway.
 If evotune was killed, what was in flight then is evaluated first, one at a time; a

@@ -20,7 +20,7 @@ import (
 func (a *app) spaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "space",
-		Short: "Look at recorded spaces, and convert them between programs",
+		Short: "Inspect recorded spaces, and convert them between programs",
 		Long: `Look at recorded spaces, and convert them between evotune's own form, the T4 results
 and T1 descriptions of the auto-tuning community, and cache files of Kernel Tuner.
 Forms are told apart by what the files hold; names that end in .gz are gzipped.
@@ -173,7 +173,7 @@ func (a *app) spaceImportCommand() *cobra.Command {
 	c := conversion{form: replay.Forms()[0].Name}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Bring a recorded space of another program into evotune's form",
+		Short: "Convert another program's recorded space into evotune's form",
 		Long: `Read a recorded space in any form and write it in evotune's own, whole: samples, times
 by stage, metrics, timestamps and environment are kept. The cache of a run of Kernel
 Tuner that was interrupted is read up to its last whole configuration.

@@ -21,7 +21,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	var flavour, contents string
 	cmd := &cobra.Command{
 		Use:   "verify CANDIDATE",
-		Short: "Prove a stored candidate again and compare",
+		Short: "Judge a stored candidate again, and compare",
 		Long: `Put a stored candidate through the whole ordeal again, in fresh processes, and
 compare: the verdict must be the same, and the time relative to the baseline
 may differ by noise or by the tolerance. What has changed since (source, binary,
