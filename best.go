@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -32,7 +32,7 @@ type Question struct {
 
 // An Answer is a stored candidate, and by which rule it answers: the device, the
 // nearest shape with its distance in doublings, and whether the kernel has changed.
-type Answer = library.Answer
+type Answer = ask.Answer
 
 // Best answers with the best stored candidates for a question, the best first, or the
 // nearest that there are: the device counts first, then the shape, then winners of
@@ -41,7 +41,7 @@ type Answer = library.Answer
 func (m *Machine) Best(ctx context.Context, r Reader, q Question) ([]Answer, error) {
 	// Kernels are read while devices are looked at: either takes as long.
 	type resolved struct {
-		library.Question
+		ask.Question
 		error
 	}
 	question := make(chan resolved, 1)
@@ -50,9 +50,9 @@ func (m *Machine) Best(ctx context.Context, r Reader, q Question) ([]Answer, err
 		question <- resolved{q, err}
 	}()
 	devices, unknown := m.wanted(ctx, r, q.Kernel, q.Device)
-	ask := <-question
-	if ask.error != nil {
-		return nil, badInput(ask.error)
+	asked := <-question
+	if asked.error != nil {
+		return nil, badInput(asked.error)
 	}
 	if unknown != nil {
 		return nil, unknown
@@ -60,20 +60,20 @@ func (m *Machine) Best(ctx context.Context, r Reader, q Question) ([]Answer, err
 	var answers []Answer
 	var err error
 	for _, d := range devices {
-		ask.Device = d
-		if answers, err = library.Ask(r, ask.Question); !errors.Is(err, library.ErrNoCandidate) {
+		asked.Device = d
+		if answers, err = ask.Ask(r, asked.Question); !errors.Is(err, ask.ErrNoCandidate) {
 			break
 		}
 	}
-	if errors.Is(err, library.ErrQuestion) {
+	if errors.Is(err, ask.ErrQuestion) {
 		return nil, badInput(err)
 	}
 	return answers, err
 }
 
 // question makes a question for the library, without the device.
-func (m *Machine) question(of Question) (library.Question, error) {
-	q := library.Question{Kernel: of.Kernel, DType: of.DType, Proven: of.Proven, Limit: of.Limit}
+func (m *Machine) question(of Question) (ask.Question, error) {
+	q := ask.Question{Kernel: of.Kernel, DType: of.DType, Proven: of.Proven, Limit: of.Limit}
 	if of.DType != "" && !slices.Contains(kernels.DTypes(), of.DType) {
 		var known []string
 		for _, t := range kernels.DTypes() {
@@ -104,7 +104,7 @@ func (m *Machine) question(of Question) (library.Question, error) {
 		case unknown:
 			return q, badField("shape", "%s: dimensions need the definition of the kernel; the name of a shape does not: %w", s, err)
 		default:
-			if q.Dims, err = library.ParseShape(definition, s); err != nil {
+			if q.Dims, err = ask.ParseShape(definition, s); err != nil {
 				return q, err
 			}
 		}
@@ -129,17 +129,17 @@ func (m *Machine) wanted(ctx context.Context, r Reader, kernel, text string) ([]
 		}
 		return out, err
 	}
-	known, err := library.Devices(r, strings.HasPrefix(text, "GPU-") || strings.HasPrefix(text, "MIG-"))
+	known, err := ask.Devices(r, strings.HasPrefix(text, "GPU-") || strings.HasPrefix(text, "MIG-"))
 	if err != nil {
 		return nil, err
 	}
-	d, err := library.FindDevice(known, text)
+	d, err := ask.FindDevice(known, text)
 	if err == nil {
 		return []*evaluator.Device{&d}, nil
 	}
 	// This machine may have what the store has never seen.
 	if here, hereErr := m.Devices(ctx); hereErr == nil {
-		if d, hereErr = library.FindDevice(here, text); hereErr == nil {
+		if d, hereErr = ask.FindDevice(here, text); hereErr == nil {
 			return []*evaluator.Device{&d}, nil
 		}
 	}

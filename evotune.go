@@ -58,8 +58,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/internal/campaign"
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
@@ -70,9 +71,9 @@ var (
 	// correct: nothing was run.
 	ErrInput = errors.New("bad input")
 	// ErrNoCandidate is the error of a question that no stored candidate answers.
-	ErrNoCandidate = library.ErrNoCandidate
+	ErrNoCandidate = ask.ErrNoCandidate
 	// ErrUnproven is the error of an export of a candidate that lacks evidence.
-	ErrUnproven = library.ErrUnproven
+	ErrUnproven = export.ErrUnproven
 	// ErrDisturbed is the error of a measurement that the machine was too busy for:
 	// nothing was found right or wrong.
 	ErrDisturbed = errors.New("the machine is busy")

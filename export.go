@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -18,8 +18,8 @@ import (
 
 // The languages of ExportOptions.Lang.
 const (
-	LangC    = string(library.C)
-	LangCUDA = string(library.CUDA)
+	LangC    = string(export.C)
+	LangCUDA = string(export.CUDA)
 )
 
 // ExportOptions say which winners are exported, and how.
@@ -51,12 +51,12 @@ type ExportOptions struct {
 // The error is one of the store, an ErrInput, an ErrNoCandidate or an ErrUnproven.
 func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	o.Lang = cmp.Or(o.Lang, LangC)
-	o.MinEvidence = cmp.Or(o.MinEvidence, string(library.Finals))
+	o.MinEvidence = cmp.Or(o.MinEvidence, string(export.Finals))
 	switch {
 	case len(o.Kernels) == 0:
 		return nil, badInput(errors.New("no kernel to export is named"))
-	case !slices.Contains(library.Levels(), library.Level(o.MinEvidence)):
-		return nil, badField("min-evidence", "%q is not known: choose one of %v", o.MinEvidence, library.Levels())
+	case !slices.Contains(export.Levels(), export.Level(o.MinEvidence)):
+		return nil, badField("min-evidence", "%q is not known: choose one of %v", o.MinEvidence, export.Levels())
 	case o.Lang != LangC && o.Lang != LangCUDA:
 		return nil, badField("lang", "%q is not known: choose %s or %s", o.Lang, LangC, LangCUDA)
 	}
@@ -64,10 +64,10 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := library.Export(winners, library.Options{
-		Lang: library.Lang(o.Lang), Min: library.Level(o.MinEvidence), By: cmp.Or(o.By, "evotune"), Embed: o.Embed, NVCC: o.NVCC,
+	files, err := export.Export(winners, export.Options{
+		Lang: export.Lang(o.Lang), Min: export.Level(o.MinEvidence), By: cmp.Or(o.By, "evotune"), Embed: o.Embed, NVCC: o.NVCC,
 	})
-	if errors.Is(err, library.ErrUnproven) {
+	if errors.Is(err, export.ErrUnproven) {
 		return nil, err
 	}
 	if err != nil {
@@ -79,13 +79,13 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 }
 
 // winners finds what is exported: the best of each kernel, device and set of shapes.
-func (m *Machine) winners(r Reader, x ExportOptions) ([]*library.Winner, error) {
+func (m *Machine) winners(r Reader, x ExportOptions) ([]*export.Winner, error) {
 	all, err := r.Campaigns()
 	if err != nil {
 		return nil, err
 	}
-	backend := library.Lang(x.Lang).Backend()
-	var found []*library.Winner
+	backend := export.Lang(x.Lang).Backend()
+	var found []*export.Winner
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(x.Kernels))) {
 		groups := map[string][]store.Campaign{} // by device and shapes
 		var devices, shapes []string
@@ -152,7 +152,7 @@ func candidateOf(c store.Campaign, min string) string {
 	switch {
 	case c.Finals != nil && c.Finals.Winner != "":
 		return c.Finals.Winner
-	case min != string(library.Finals) && c.Best != nil:
+	case min != string(export.Finals) && c.Best != nil:
 		return c.Best.Candidate
 	}
 	return ""
@@ -160,7 +160,7 @@ func candidateOf(c store.Campaign, min string) string {
 
 // winner is the best of campaigns for one device and shapes whose source can still
 // be had: those with finals first, then by the time relative to the baseline.
-func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*library.Winner, error) {
+func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*export.Winner, error) {
 	fitness := func(c store.Campaign) (float64, bool) {
 		if f := c.Finals; f != nil && f.Winner != "" {
 			return f.Fitness, true
@@ -205,7 +205,7 @@ func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*library.Wi
 		if err != nil {
 			return nil, err
 		}
-		return &library.Winner{Evidence: e, Rendered: rendered, Limits: limits}, nil
+		return &export.Winner{Evidence: e, Rendered: rendered, Limits: limits}, nil
 	}
 	return nil, why
 }

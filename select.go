@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/store"
 )
 
@@ -52,11 +52,11 @@ const spare = 1000
 // Check says what is wrong with the condition or the order, as far as that can be
 // told without a store. The error is an ErrInput.
 func (o Selection) Check() error {
-	if _, err := library.CompileFilter(o.Where); err != nil {
+	if _, err := ask.CompileFilter(o.Where); err != nil {
 		return badInput(err)
 	}
 	if o.Sort != "" && !o.Count {
-		_, err := library.CompileSortKey(o.Sort)
+		_, err := ask.CompileSortKey(o.Sort)
 		return badInput(err)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (o Selection) Check() error {
 // an ErrInput.
 func Select(r Reader, o Selection) (Selected, error) {
 	s := Selected{Started: map[string]*store.Started{}}
-	filter, err := library.CompileFilter(o.Where)
+	filter, err := ask.CompileFilter(o.Where)
 	if err != nil {
 		return s, badInput(err)
 	}
@@ -94,9 +94,9 @@ func Select(r Reader, o Selection) (Selected, error) {
 		}
 		q.Campaign = c.ID
 	}
-	var key *library.SortKey
+	var key *ask.SortKey
 	if o.Sort != "" && !o.Count {
-		if key, err = library.CompileSortKey(o.Sort); err != nil {
+		if key, err = ask.CompileSortKey(o.Sort); err != nil {
 			return s, badInput(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/export"
 )
 
 // A setting is a key of the configuration. It can be given as the flag --key,
@@ -120,7 +120,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 		envPrefix + "CONFIG": true,
 		envPrefix + "TEST":   true, // which tests run (internal/longtest): somebody who tests may export it
 	}
-	for _, name := range library.Environment() {
+	for _, name := range export.Environment() {
 		envs[name] = true
 	}
 	for _, s := range allSettings() {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/build"
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/server"
 )
 
@@ -18,8 +18,8 @@ func (a *app) exportCommand() *cobra.Command {
 	var x evotune.ExportOptions
 	var out string
 	var force bool
-	levels := make([]string, len(library.Levels()))
-	for i, l := range library.Levels() {
+	levels := make([]string, len(export.Levels()))
+	for i, l := range export.Levels() {
 		levels[i] = string(l)
 	}
 	cmd := &cobra.Command{
@@ -52,9 +52,9 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 				return badInputf("where should it go? give --out DIR")
 			case !slices.Contains(levels, x.MinEvidence):
 				return badInputf("--min-evidence %q is not known: choose one of %s", x.MinEvidence, strings.Join(levels, ", "))
-			case x.Lang != string(library.C) && x.Lang != string(library.CUDA):
+			case x.Lang != string(export.C) && x.Lang != string(export.CUDA):
 				return badInputf("--lang %q is not known: choose c or cuda", x.Lang)
-			case (x.Embed || x.NVCC != "") && x.Lang != string(library.CUDA):
+			case (x.Embed || x.NVCC != "") && x.Lang != string(export.CUDA):
 				return badInputf("--embed and --nvcc are for GPUs: add --lang cuda")
 			case x.NVCC != "" && !x.Embed:
 				return badInputf("--nvcc compiles what is to be embedded: add --embed")
@@ -72,11 +72,11 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 		},
 	}
 	addFolderFlags(cmd, &out, &force)
-	cmd.Flags().StringVar(&x.Lang, "lang", string(library.C), "the library's `LANGUAGE`: c for winners on CPUs, cuda for those on GPUs")
+	cmd.Flags().StringVar(&x.Lang, "lang", string(export.C), "the library's `LANGUAGE`: c for winners on CPUs, cuda for those on GPUs")
 	cmd.Flags().BoolVar(&x.Embed, "embed", false, "with --lang cuda: machine code instead of sources, which takes nvcc here and nothing there")
 	cmd.Flags().StringVar(&x.NVCC, "nvcc", "", "with --embed: the `COMPILER` (default: nvcc on the PATH, in CUDA_HOME, or in /usr/local/cuda)")
 	cmd.Flags().StringSliceVar(&x.Devices, "devices", nil, "winners on these `DEVICES` only: parts of names, or beginnings of fingerprints (default: all)")
 	cmd.Flags().StringSliceVar(&x.Shapes, "shapes", nil, "winners that were tuned for one of these `SHAPES` only (default: all)")
-	cmd.Flags().StringVar(&x.MinEvidence, "min-evidence", string(library.Finals), "how much must be proven: `LEVEL` "+strings.Join(levels, ", "))
+	cmd.Flags().StringVar(&x.MinEvidence, "min-evidence", string(export.Finals), "how much must be proven: `LEVEL` "+strings.Join(levels, ", "))
 	return cmd
 }

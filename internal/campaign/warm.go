@@ -9,7 +9,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -44,9 +44,9 @@ const (
 // earlier campaigns of the same kernel on the same backend, the nearest
 // campaign's first. Nearness goes by the device, then by the shapes:
 //
-//   - devices by the rules of [library.CompareDevices], those that it calls other
+//   - devices by the rules of [ask.CompareDevices], those that it calls other
 //     ones last;
-//   - the distance of two shapes is [library.Distance]; of two campaigns, the mean
+//   - the distance of two shapes is [ask.Distance]; of two campaigns, the mean
 //     over the new one's shapes of the distance to the nearest of the old one's. A
 //     shape that dims does not know is farther than all others;
 //   - of equals the newest comes first.
@@ -79,7 +79,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 		if err := json.Unmarshal(c.Started.Description, &n.there); err != nil {
 			continue // a campaign that cannot be read is no help, and no harm
 		}
-		n.rule = library.CompareDevices(here.Device, n.there.Device)
+		n.rule = ask.CompareDevices(here.Device, n.there.Device)
 		near = append(near, n)
 	}
 	slices.SortStableFunc(near, func(a, b neighbour) int {
@@ -117,7 +117,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 type neighbour struct {
 	store.Campaign
 	there    evaluator.Description
-	rule     library.DeviceRule
+	rule     ask.DeviceRule
 	distance float64
 	winners  []store.Candidate // once they were asked for
 }
@@ -171,7 +171,7 @@ func shapeDistance(a, b string, dims func(string) map[string]int64) float64 {
 	if len(x) == 0 {
 		return math.Inf(1)
 	}
-	return library.Distance(x, y)
+	return ask.Distance(x, y)
 }
 
 // carryOver makes a genome of space from the encoding of one from elsewhere.

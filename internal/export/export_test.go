@@ -1,4 +1,4 @@
-package library
+package export
 
 import (
 	"encoding/json"
@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 )
@@ -376,8 +377,8 @@ func TestLibrary(t *testing.T) {
 			}
 			evotune_sgemm_choice(1024, 1024, 1024, 1, &c);
 			printf("%s|%s|%s\n", evotune_rule_text(c.rule), c.candidate, c.tuned_for);`)
-		far := Distance(map[string]int64{"ROWS": 8192, "COLS": 64}, map[string]int64{"ROWS": 1024, "COLS": 1024})
-		near := Distance(map[string]int64{"ROWS": 1025, "COLS": 1024}, map[string]int64{"ROWS": 1024, "COLS": 1024})
+		far := ask.Distance(map[string]int64{"ROWS": 8192, "COLS": 64}, map[string]int64{"ROWS": 1024, "COLS": 1024})
+		near := ask.Distance(map[string]int64{"ROWS": 1025, "COLS": 1024}, map[string]int64{"ROWS": 1024, "COLS": 1024})
 		want := "tuned for this shape|c0ffee|1024x1024|0.0000\n" +
 			fmt.Sprintf("tuned for the nearest shape|c0ffee|1024x1024|%.4f\n", far) +
 			fmt.Sprintf("tuned for the nearest shape|c0ffee|1024x1024|%.4f\n", near) +
