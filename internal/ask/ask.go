@@ -296,7 +296,7 @@ func (q Question) source(src Source, c store.Campaign, devices map[string]evalua
 		if wanted == nil {
 			wanted = q.named(problem)
 		}
-		if s.shape, s.distance = nearestShape(q.Shape, wanted, c.Started.Shapes, problem); math.IsInf(s.distance, 1) {
+		if s.shape, s.distance = Nearest(q.Shape, wanted, c.Started.Shapes, dimsIn(problem)); math.IsInf(s.distance, 1) {
 			return nil, nil
 		}
 	}
@@ -416,40 +416,28 @@ func Devices(src Source, uuids bool) ([]evaluator.Device, error) {
 // named gives the dimensions of the shape asked for by name: those that it has on
 // the problem's backend, else on another; nil when they are not known.
 func (q Question) named(problem *kernels.Problem) map[string]int64 {
-	if problem == nil {
-		return nil
-	}
-	if s, err := problem.Shape(q.Shape); err == nil {
-		return s.Dims
+	dims := dimsIn(problem)(q.Shape)
+	if problem == nil || dims != nil {
+		return dims
 	}
 	for _, backend := range kernels.Backends() {
-		if s, err := q.Definition.ProblemOn(backend).Shape(q.Shape); err == nil {
-			return s.Dims
+		if dims = dimsIn(q.Definition.ProblemOn(backend))(q.Shape); dims != nil {
+			return dims
 		}
 	}
 	return nil
 }
 
-// nearestShape gives the shape of a campaign that is nearest to the wanted one,
-// +Inf when none is known to be near.
-func nearestShape(name string, wanted map[string]int64, shapes []string, problem *kernels.Problem) (nearest string, distance float64) {
-	if name != "" && slices.Contains(shapes, name) {
-		return name, 0
-	}
-	distance = math.Inf(1)
-	if problem == nil || wanted == nil {
-		return "", distance
-	}
-	for _, n := range shapes {
-		s, err := problem.Shape(n)
-		if err != nil {
-			continue // the kernel no longer has it
+// dimsIn gives the dimensions of a problem's shapes by their names, nil for those that
+// it does not have or no longer has. A problem that is not known has none.
+func dimsIn(problem *kernels.Problem) func(shape string) map[string]int64 {
+	return func(shape string) map[string]int64 {
+		if problem == nil {
+			return nil
 		}
-		if d := Distance(wanted, s.Dims); d < distance {
-			nearest, distance = n, d
-		}
+		s, _ := problem.Shape(shape)
+		return s.Dims
 	}
-	return nearest, distance
 }
 
 func sameSet(a, b []string) bool {

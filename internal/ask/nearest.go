@@ -45,6 +45,26 @@ func Distance(a, b map[string]int64) float64 {
 	return sum
 }
 
+// Nearest gives which of shapes is nearest to a wanted one by Distance, and how far it
+// is; +Inf when none is known to be near. The wanted one is known by a name, by its
+// dimensions, or by both; a shape of its name is the same one. dims gives the dimensions
+// of a shape by its name, or nil.
+func Nearest(name string, wanted map[string]int64, shapes []string, dims func(shape string) map[string]int64) (nearest string, distance float64) {
+	if name != "" && slices.Contains(shapes, name) {
+		return name, 0
+	}
+	distance = math.Inf(1)
+	if len(wanted) == 0 {
+		return "", distance
+	}
+	for _, shape := range shapes {
+		if d := Distance(wanted, dims(shape)); d < distance {
+			nearest, distance = shape, d
+		}
+	}
+	return nearest, distance
+}
+
 // A DeviceRule says why a result of one device serves for another, the nearest
 // first.
 type DeviceRule int

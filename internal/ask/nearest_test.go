@@ -34,6 +34,31 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+func TestNearest(t *testing.T) {
+	known := map[string]map[string]int64{"small": {"M": 7}, "large": {"M": 1023}, "odd": {"N": 7}}
+	dims := func(shape string) map[string]int64 { return known[shape] }
+	for _, c := range []struct {
+		name     string
+		wanted   map[string]int64
+		shapes   []string
+		nearest  string
+		distance float64
+	}{
+		{"", known["small"], []string{"large", "small"}, "small", 0},
+		{"", map[string]int64{"M": 15}, []string{"large", "small"}, "small", 1},
+		{"x", map[string]int64{"M": 511}, []string{"small", "gone", "large"}, "large", 1},
+		{"gone", nil, []string{"small", "gone"}, "gone", 0}, // the same name is the same shape
+		{"x", nil, []string{"small", "gone"}, "", math.Inf(1)},
+		{"x", known["small"], []string{"gone", "odd"}, "", math.Inf(1)},
+		{"", nil, []string{"", "gone"}, "", math.Inf(1)},
+		{"small", known["small"], nil, "", math.Inf(1)},
+	} {
+		if nearest, distance := Nearest(c.name, c.wanted, c.shapes, dims); nearest != c.nearest || distance != c.distance {
+			t.Errorf("%q %v of %q: %q at %g, want %q at %g", c.name, c.wanted, c.shapes, nearest, distance, c.nearest, c.distance)
+		}
+	}
+}
+
 // drawShape gives sizes with many zeros and small numbers among them.
 func drawShape(t *rapid.T, label string) map[string]int64 {
 	size := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, 1<<20), rapid.Int64Range(0, math.MaxInt64))

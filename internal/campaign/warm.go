@@ -46,9 +46,9 @@ const (
 //
 //   - devices by the rules of [ask.CompareDevices], those that it calls other
 //     ones last;
-//   - the distance of two shapes is [ask.Distance]; of two campaigns, the mean
-//     over the new one's shapes of the distance to the nearest of the old one's. A
-//     shape that dims does not know is farther than all others;
+//   - the distance of two campaigns is the mean over the new one's shapes of the
+//     distance to the nearest of the old one's, by [ask.Nearest]. A shape that dims does
+//     not know is farther than all others;
 //   - of equals the newest comes first.
 //
 // Of each campaign come the winner of its finals, then the other finalists;
@@ -153,25 +153,11 @@ func (n *neighbour) winner(s *store.Store, rank int) (*store.Candidate, error) {
 // a new one.
 func shapesDistance(now, then []string, dims func(string) map[string]int64) float64 {
 	sum := 0.0
-	for _, a := range now {
-		least := math.Inf(1)
-		for _, b := range then {
-			least = min(least, shapeDistance(a, b, dims))
-		}
-		sum += least
+	for _, shape := range now {
+		_, distance := ask.Nearest(shape, dims(shape), then, dims)
+		sum += distance
 	}
 	return sum / float64(max(1, len(now)))
-}
-
-func shapeDistance(a, b string, dims func(string) map[string]int64) float64 {
-	if a == b {
-		return 0
-	}
-	x, y := dims(a), dims(b)
-	if len(x) == 0 {
-		return math.Inf(1)
-	}
-	return ask.Distance(x, y)
 }
 
 // carryOver makes a genome of space from the encoding of one from elsewhere.
