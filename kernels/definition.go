@@ -300,6 +300,24 @@ func (d *Definition) ProblemOn(backend string) *Problem {
 	return &d.Problem
 }
 
+// Flags lists the dimensions that are flags, such as a causal mask: those that are 0
+// or 1 in every shape on every backend, and 0 in some.
+func (d *Definition) Flags() []string {
+	problems := append(slices.Collect(maps.Values(d.Variants)), &d.Problem)
+	return slices.DeleteFunc(slices.Clone(d.Problem.Dims), func(dim string) bool {
+		zero := false
+		for _, p := range problems {
+			for _, s := range p.Shapes {
+				if s.Dims[dim] > 1 {
+					return true
+				}
+				zero = zero || s.Dims[dim] == 0
+			}
+		}
+		return !zero
+	})
+}
+
 // On gives the kernel as a backend has it: its problem and its implementations,
 // of which there may be none.
 func (d *Definition) On(backend string) *Definition {

@@ -600,11 +600,10 @@ func (s *source) flagText() string {
 const maxDim = 1 << 40
 
 // ParseShape reads a shape that is written by its dimensions: "B=2,H=8,S=512". Every
-// dimension of the kernel must be given, but flags: those that have no values but
-// 0 and 1 in all the kernel's shapes, and 0 in some. They are 0 when left out.
+// dimension of the kernel must be given, but flags, which are 0 when left out.
 // The error wraps ErrQuestion and lists the dimensions.
 func ParseShape(d *kernels.Definition, text string) (map[string]int64, error) {
-	flags := flagDims(d)
+	flags := d.Flags()
 	known := make([]string, len(d.Problem.Dims))
 	for i, name := range d.Problem.Dims {
 		known[i] = name
@@ -650,21 +649,4 @@ func ParseShape(d *kernels.Definition, text string) (map[string]int64, error) {
 		}
 	}
 	return dims, nil
-}
-
-// flagDims lists the dimensions that are flags.
-func flagDims(d *kernels.Definition) []string {
-	problems := append(slices.Collect(maps.Values(d.Variants)), &d.Problem)
-	return slices.DeleteFunc(slices.Clone(d.Problem.Dims), func(name string) bool {
-		zero := false
-		for _, p := range problems {
-			for _, s := range p.Shapes {
-				if s.Dims[name] > 1 {
-					return true
-				}
-				zero = zero || s.Dims[name] == 0
-			}
-		}
-		return !zero
-	})
 }

@@ -22,7 +22,7 @@ type problem struct {
 	Kernel, Name, Func   string
 	Description, License string
 	Variants             []*variant // tuned ones first
-	// Flags are the dimensions that are 0 or 1 in every shape, and both in some.
+	// Flags are the dimensions that are 0 or 1.
 	Flags []string
 }
 
@@ -59,6 +59,15 @@ func comment(text string) string {
 	return strings.NewReplacer("*/", "* /", "/*", "/ *", `\`, "/", `"`, "'").Replace(strings.Join(strings.Fields(text), " "))
 }
 
+// newProblem makes one of a kernel's, without variants.
+func newProblem(d *kernels.Definition, of *kernels.Problem) *problem {
+	name := word(d.Name)
+	return &problem{
+		Problem: of, Kernel: d.Name, Name: name, Func: "evotune_" + name,
+		Description: comment(d.Description), License: d.License, Flags: d.Flags(),
+	}
+}
+
 // newProblems groups winners by kernel, both in one order: the same winners give the
 // same problems, whatever order they come in. All are of one backend.
 func newProblems(winners []*Winner) ([]*problem, error) {
@@ -67,11 +76,7 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 		d := w.Rendered.Implementation.Definition()
 		p := byName[d.Name]
 		if p == nil {
-			p = &problem{
-				Problem: w.Rendered.Implementation.Problem(), Kernel: d.Name, Name: word(d.Name), Description: comment(d.Description), License: d.License,
-			}
-			p.Func = "evotune_" + p.Name
-			p.Flags = flags(p.Problem)
+			p = newProblem(d, w.Rendered.Implementation.Problem())
 			byName[d.Name] = p
 			if err := p.translatable(); err != nil {
 				return nil, fmt.Errorf("kernel %s cannot be exported: %s: %w", d.Name, path.Join(d.Dir, "kernel.toml"), err)
@@ -184,20 +189,6 @@ func (p *problem) translator(r kernels.Rendered, limits map[string]any) *transla
 	maps.Copy(t.constants, limits)
 	maps.Copy(t.constants, r.Genome.Map())
 	return t
-}
-
-func flags(p *kernels.Problem) []string {
-	var found []string
-	for _, d := range p.Dims {
-		seen := map[int64]bool{}
-		for _, s := range p.Shapes {
-			seen[s.Dims[d]] = true
-		}
-		if len(seen) == 2 && seen[0] && seen[1] {
-			found = append(found, d)
-		}
-	}
-	return found
 }
 
 // The texts below are parts of C.

@@ -33,7 +33,7 @@ func TestTorchSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := newTorchOp(&problem{Problem: &d.Problem, Kernel: name, Name: word(name), Flags: flags(&d.Problem)})
+		op, err := newTorchOp(newProblem(d, &d.Problem))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
