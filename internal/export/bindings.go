@@ -10,20 +10,6 @@ import (
 
 // This file has the parts of callers in other languages.
 
-// bindings writes the callers in Python and Go.
-func (x *export) bindings() error {
-	for name, source := range map[string]string{
-		"python/evotune.py": "python/evotune.py.tmpl", "python/example.py": "python/example.py.tmpl",
-		"go/evotune.go": "go/evotune.go.tmpl", "go/example/main.go": "go/example.go.tmpl",
-	} {
-		if err := x.fill(name, source, x); err != nil {
-			return err
-		}
-	}
-	x.files["go/go.mod"] = []byte("module evotune\n\ngo 1.21\n")
-	return nil
-}
-
 // Words that a parameter cannot be called in Python, or that the generated code
 // needs for itself.
 var pythonWords = strings.Fields("False None True and as assert async await break class continue def del elif else except " +

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -52,20 +53,15 @@ func newGPU(v *variant) (gpu, error) {
 	return g, nil
 }
 
-// cuda writes a library for GPUs.
+// cuda adds what a library for GPUs has: its kernels, how they are launched, and a device
+// for its check.
 func (x *export) cuda() error {
 	for _, p := range x.Kernels {
 		if p.DeviceReference == nil {
 			return fmt.Errorf("kernel %s has no reference in CUDA, with which the library's test compares: add [problem.reference.cuda] with source, entry, grid and block, and tune it again", p.Kernel)
 		}
-		b, err := p.baseline()
-		if err != nil {
-			return fmt.Errorf("kernel %s: %w", p.Kernel, err)
-		}
-		if b != nil {
-			p.Variants = append(p.Variants, b)
-		}
 		for _, v := range p.Variants {
+			var err error
 			if v.gpu, err = newGPU(v); err != nil {
 				return fmt.Errorf("kernel %s, candidate %s: %w", p.Kernel, v.Candidate, err)
 			}
@@ -87,36 +83,15 @@ func (x *export) cuda() error {
 			return err
 		}
 	}
-	copied := map[string]string{
-		"src/dispatch.h": "common/dispatch.h", "src/dispatch.c": "common/dispatch.c", "src/gpu.h": "cuda/gpu.h", "src/gpu.c": "cuda/gpu.c",
-		"cmake/evotuneConfig.cmake.in": "cuda/evotuneConfig.cmake.in", "cmake/evotune.pc.in": "c/evotune.pc.in",
-		"manifest.schema.json": "common/manifest.schema.json", "test/device.h": "cuda/device.h",
-	}
+	from := map[string]string{"src/gpu.h": "cuda/gpu.h", "src/gpu.c": "cuda/gpu.c", "test/device.h": "cuda/device.h"}
 	own := []string{"src/runtime.c", "test/device_runtime.c"}
 	if x.Embed {
 		own = []string{"src/driver.h", "src/driver.c", "src/libcuda.c", "test/device_driver.c"}
 	}
 	for _, name := range own {
-		copied[name] = "cuda/" + filepath.Base(name)
+		from[name] = "cuda/" + path.Base(name)
 	}
-	for name, source := range copied {
-		if err := x.copy(name, source); err != nil {
-			return err
-		}
-	}
-	for name, source := range map[string]string{
-		"include/evotune.h": "cuda/evotune.h.tmpl", "src/kernels.c": "cuda/kernels.c.tmpl",
-		"CMakeLists.txt": "cuda/CMakeLists.txt.tmpl", "test/check.c": "cuda/check.c.tmpl", "README.md": "cuda/README.md.tmpl",
-	} {
-		if err := x.fill(name, source, x); err != nil {
-			return err
-		}
-	}
-	if err := x.torch(); err != nil {
-		return err
-	}
-	x.files["wisdom.txt"] = x.wisdom()
-	return x.manifest()
+	return x.add(x, from)
 }
 
 // withStandard adds what the backend compiles with besides a candidate's flags.

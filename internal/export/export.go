@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,9 @@ const (
 	C    Lang = "c"    // kernels for processors
 	CUDA Lang = "cuda" // kernels for NVIDIA's GPUs
 )
+
+// Langs lists the languages.
+func Langs() []Lang { return []Lang{C, CUDA} }
 
 // Backend is the backend whose winners can leave in the language.
 func (l Lang) Backend() string {
@@ -61,11 +65,12 @@ var ErrUnproven = errors.New("not proven")
 // the winners and options alone. All winners must be of the language's backend;
 // there is at least one.
 func Export(winners []*Winner, o Options) (map[string][]byte, error) {
-	if o.Min == "" {
-		o.Min = Finals
-	}
+	o.Min = cmp.Or(o.Min, Finals)
 	if len(winners) == 0 {
 		return nil, errors.New("no winner was given")
+	}
+	if !slices.Contains(Langs(), o.Lang) {
+		return nil, fmt.Errorf("no library can be written in %q: choose one of %q", o.Lang, Langs())
 	}
 	for _, w := range winners {
 		im := w.Rendered.Implementation
@@ -81,15 +86,32 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 		return nil, err
 	}
 	x := &export{Options: o, Kernels: problems, files: map[string][]byte{}}
-	switch o.Lang {
-	case C:
-		err = x.c()
-	case CUDA:
-		err = x.cuda()
-	default:
-		err = fmt.Errorf("no library can be written in %q: choose %q or %q", o.Lang, C, CUDA)
+	for _, p := range x.Kernels {
+		if err := p.addBaseline(); err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", p.Kernel, err)
+		}
 	}
-	if err != nil {
+	lang := string(x.Lang) + "/"
+	own := x.c
+	if x.CUDA() {
+		own = x.cuda
+	}
+	if err := own(); err != nil {
+		return nil, err
+	}
+	if err := x.add(x, map[string]string{
+		"include/evotune.h": "common/evotune.h.tmpl", "src/kernels.c": "common/kernels.c.tmpl",
+		"src/dispatch.h": "common/dispatch.h", "src/dispatch.c": "common/dispatch.c", "test/check.c": lang + "check.c.tmpl",
+		"CMakeLists.txt": lang + "CMakeLists.txt.tmpl", "cmake/evotuneConfig.cmake.in": "common/evotuneConfig.cmake.in.tmpl",
+		"cmake/evotune.pc.in": "common/evotune.pc.in", "manifest.schema.json": "common/manifest.schema.json", "README.md": "common/README.md.tmpl",
+	}); err != nil {
+		return nil, err
+	}
+	if err := x.torch(); err != nil {
+		return nil, err
+	}
+	x.files["wisdom.txt"] = x.wisdom()
+	if x.files["manifest.json"], err = x.manifest(); err != nil {
 		return nil, err
 	}
 	return x.files, nil
@@ -102,6 +124,9 @@ type export struct {
 	files    map[string][]byte
 	compiler string // of machine code in the library
 }
+
+// CUDA says that the library is for GPUs.
+func (x *export) CUDA() bool { return x.Lang == CUDA }
 
 //go:embed files
 var sources embed.FS
@@ -174,61 +199,42 @@ func quoteC(s string) string {
 	return b.String()
 }
 
-// fill writes a file from a template.
-func (x *export) fill(name, source string, data any) error {
-	text, err := fs.ReadFile(sources, path.Join("files", source))
-	if err != nil {
-		return err
-	}
-	t, err := template.New(source).Funcs(functions).Option("missingkey=error").Parse(string(text))
-	if err != nil {
-		return err
-	}
-	if strings.HasSuffix(name, ".h") {
-		if _, err := t.New("types").Parse(typesOfC); err != nil {
-			return err
+// add writes files, each from its source below files. Templates, which end in .tmpl, are
+// filled with data; they may use those of the folder common and of the library's language
+// by the names of their files. Others are copied.
+func (x *export) add(data any, from map[string]string) error {
+	for name, source := range from {
+		text, err := fs.ReadFile(sources, path.Join("files", source))
+		if err == nil && strings.HasSuffix(source, ".tmpl") {
+			text, err = x.fill(source, data)
 		}
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, data); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	x.files[name] = b.Bytes()
-	if strings.HasSuffix(name, ".go") {
-		if x.files[name], err = format.Source(b.Bytes()); err != nil {
+		if err == nil && strings.HasSuffix(name, ".go") {
+			text, err = format.Source(text)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		x.files[name] = text
 	}
 	return nil
 }
 
-// copy writes a file as it is.
-func (x *export) copy(name, source string) error {
-	text, err := fs.ReadFile(sources, path.Join("files", source))
+// fill fills a template.
+func (x *export) fill(source string, data any) ([]byte, error) {
+	t, err := template.New(path.Base(source)).Funcs(functions).Option("missingkey=error").
+		ParseFS(sources, "files/common/*.tmpl", "files/"+string(x.Lang)+"/*.tmpl", "files/"+source)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x.files[name] = text
-	return nil
+	var b bytes.Buffer
+	err = t.Execute(&b, data)
+	return b.Bytes(), err
 }
 
-// typesOfC declares the types of elements that C lacks.
-const typesOfC = `
-{{- if .Half}}typedef uint16_t evotune_f16; /* the bits of an IEEE 754 binary16 */
-{{end}}
-{{- if .Brain}}typedef uint16_t evotune_bf16; /* the upper half of an IEEE 754 binary32 */
-{{end}}`
-
-// c writes a library for processors.
+// c adds what a library for processors has: its kernels, how a processor is known, and
+// callers in Python and Go.
 func (x *export) c() error {
 	for _, p := range x.Kernels {
-		b, err := p.baseline()
-		if err != nil {
-			return fmt.Errorf("kernel %s: %w", p.Kernel, err)
-		}
-		if b != nil {
-			p.Variants = append(p.Variants, b)
-		}
 		for _, v := range p.Variants {
 			v.native()
 			v.File = "src/kernels/" + v.Symbol + ".c"
@@ -236,49 +242,31 @@ func (x *export) c() error {
 		}
 		x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
 	}
-	for name, source := range map[string]string{
-		"src/dispatch.h": "common/dispatch.h", "src/dispatch.c": "common/dispatch.c",
-		"cmake/evotuneConfig.cmake.in": "c/evotuneConfig.cmake.in", "cmake/evotune.pc.in": "c/evotune.pc.in",
-		"manifest.schema.json": "common/manifest.schema.json",
-	} {
-		if err := x.copy(name, source); err != nil {
-			return err
-		}
-	}
-	for name, source := range map[string]string{
-		"include/evotune.h": "c/evotune.h.tmpl", "src/kernels.c": "c/kernels.c.tmpl", "src/cpu.h": "c/cpu.h.tmpl", "src/cpu.c": "c/cpu.c.tmpl",
-		"CMakeLists.txt": "c/CMakeLists.txt.tmpl", "test/check.c": "c/check.c.tmpl", "test/bench.c": "c/bench.c.tmpl", "README.md": "c/README.md.tmpl",
-	} {
-		if err := x.fill(name, source, x); err != nil {
-			return err
-		}
-	}
-	if err := x.bindings(); err != nil {
-		return err
-	}
-	if err := x.torch(); err != nil {
-		return err
-	}
-	x.files["wisdom.txt"] = x.wisdom()
-	return x.manifest()
+	x.files["go/go.mod"] = []byte("module evotune\n\ngo 1.21\n")
+	return x.add(x, map[string]string{
+		"src/cpu.h": "c/cpu.h.tmpl", "src/cpu.c": "c/cpu.c.tmpl", "test/bench.c": "c/bench.c.tmpl",
+		"python/evotune.py": "python/evotune.py.tmpl", "python/example.py": "python/example.py.tmpl",
+		"go/evotune.go": "go/evotune.go.tmpl", "go/example/main.go": "go/example.go.tmpl",
+	})
 }
 
-// baseline is the kernel's own baseline, for any processor; nil when it is a
-// routine of another library.
-func (p *problem) baseline() (*variant, error) {
+// addBaseline adds the kernel's own baseline, for any device, to the variants. There is
+// none when it is a routine of another library.
+func (p *problem) addBaseline() error {
 	r, err := p.Variants[0].Rendered.Implementation.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	v, err := p.variant(r, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	v.Candidate, v.Symbol = "baseline", p.Name+"_baseline"
-	return v, nil
+	p.Variants = append(p.Variants, v)
+	return nil
 }
 
 // native replaces what means "this machine" to a compiler: by the instruction sets

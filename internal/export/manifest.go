@@ -128,8 +128,8 @@ type ManifestHeldOut struct {
 	Ratio float64 `json:"ratio"`
 }
 
-// manifest adds manifest.json.
-func (x *export) manifest() error {
+// manifest is manifest.json.
+func (x *export) manifest() ([]byte, error) {
 	m := Manifest{Format: ManifestFormat, By: x.By, Lang: x.Lang, MinEvidence: x.Min, Embedded: x.compiler}
 	for _, p := range x.Kernels {
 		k := ManifestKernel{
@@ -151,8 +151,7 @@ func (x *export) manifest() error {
 		m.Kernels = append(m.Kernels, k)
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
-	x.files["manifest.json"] = append(text, '\n')
-	return err
+	return append(text, '\n'), err
 }
 
 func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {

@@ -291,9 +291,6 @@ type torchPackage struct {
 	LeftOut []string
 }
 
-// CUDA says that the operators are for GPUs.
-func (t *torchPackage) CUDA() bool { return t.Lang == CUDA }
-
 // torch writes the package for PyTorch.
 func (x *export) torch() error {
 	t := &torchPackage{export: x}
@@ -305,17 +302,11 @@ func (x *export) torch() error {
 		}
 		t.Ops = append(t.Ops, op)
 	}
-	for name, source := range map[string]string{
-		"evotune_torch/ops.cpp": "ops.cpp.tmpl", "evotune_torch/__init__.py": "init.py.tmpl", "README.md": "README.md.tmpl",
-	} {
-		if err := x.fill("torch/"+name, "torch/"+source, t); err != nil {
-			return err
-		}
+	from := map[string]string{
+		"torch/evotune_torch/ops.cpp": "torch/ops.cpp.tmpl", "torch/evotune_torch/__init__.py": "torch/init.py.tmpl", "torch/README.md": "torch/README.md.tmpl",
 	}
 	for _, name := range []string{"evotune_torch/build.py", "setup.py", "pyproject.toml", "theirs.py", "test_ops.py", "bench.py"} {
-		if err := x.copy("torch/"+name, path.Join("torch", path.Base(name))); err != nil {
-			return err
-		}
+		from["torch/"+name] = "torch/" + path.Base(name)
 	}
-	return nil
+	return x.add(t, from)
 }
