@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -46,41 +45,11 @@ func cudaKernels(t *testing.T) []*kernels.Definition {
 	return list
 }
 
-// cudaWinner is a random genome as if a campaign at one shape had found and proven it.
+// cudaWinner makes a winner of a kernel for GPUs.
 func cudaWinner(t *testing.T, d *kernels.Definition, im *kernels.Implementation, s kernels.Shape, rng *rand.Rand) *Winner {
 	t.Helper()
-	space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, hopper)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := space.Random(rng)
-	r, err := im.Render(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := fmt.Sprintf("%016x", rng.Uint64())
-	timing := evaluator.Timing{Shape: s.Name, SamplesNS: []float64{1000}, BaselineNS: []float64{2000}, MedianNS: 1000, BaselineMedianNS: 2000, Ratio: 0.5}
-	passed := func(stage evaluator.Stage) evaluator.Step {
-		return evaluator.Step{Stage: stage, Outcome: evaluator.Passed}
-	}
-	return &Winner{
-		Rendered: r, Limits: hopper,
-		Evidence: &report.Evidence{
-			Candidate: id, Campaign: d.Name + "-1", Kernel: d.Name, Shapes: []string{s.Name}, Genome: g.Map(),
-			Description: evaluator.Description{
-				Backend: "cuda", Kernel: d.Name, Compiler: "nvcc",
-				Device: evaluator.Device{Name: "NVIDIA H200", Kind: "cuda", Fingerprint: "0123", Facts: map[string]string{"capability": "9.0", "driver": "580"}},
-			},
-			Result: evaluator.Result{
-				Verdict: evaluator.Correct, Timings: []evaluator.Timing{timing},
-				Steps: []evaluator.Step{passed(evaluator.StageParity), passed(evaluator.StageSanitize)},
-			},
-			Summary: report.Summary{Verdict: string(evaluator.Correct), Winner: true, Significant: true},
-			Finals: &report.FinalsView{Winner: id, Entries: []report.FinalistView{{
-				Candidate: id, Verdict: string(evaluator.Correct), Timings: []evaluator.Timing{timing},
-			}}},
-		},
-	}
+	device := evaluator.Device{Name: "NVIDIA H200", Kind: "cuda", Fingerprint: "0123", Facts: map[string]string{"capability": "9.0", "driver": "580"}}
+	return proven(t, d, []*kernels.Implementation{im}, s, device, hopper, "", rng)
 }
 
 // cudaWinners has one of every implementation of every kernel.
@@ -183,14 +152,8 @@ func TestGeometryInC(t *testing.T) {
 	program.WriteString("int main(void)\n{\n" + body.String() + "\treturn 0;\n}\n")
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string][]byte{"p.c": []byte(program.String())})
-	if out, err := exec.CommandContext(t.Context(), cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "p"), filepath.Join(dir, "p.c"), "-lm").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%.3000s", err, out)
-	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "p")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	run(t, dir, cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "p", "p.c", "-lm")
+	got := strings.Split(strings.TrimSpace(run(t, dir, "./p")), "\n")
 	if len(got) != len(want) {
 		t.Fatalf("%d lines, want %d", len(got), len(want))
 	}

@@ -143,25 +143,10 @@ func TestDriver(t *testing.T) {
 		"fake/libcuda.c": []byte(standInDriver), "program.c": []byte(strings.NewReplacer("@ROWS@", rows, "@COLS@", cols).Replace(driverProgram)),
 		"more/wisdom.txt": []byte(other), "more/abcd.cubin": []byte("from a file\n\x00"),
 	})
-	compile := func(args ...string) {
-		t.Helper()
-		args = append([]string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-I" + filepath.Join(dir, "include"), "-I" + filepath.Join(dir, "src")}, args...)
-		if out, err := exec.CommandContext(t.Context(), cc, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%.3000s", err, out)
-		}
-	}
-	compile("-shared", "-fPIC", "-D_GNU_SOURCE", "-o", filepath.Join(dir, "fake", "libcuda.so.1"), filepath.Join(dir, "fake", "libcuda.c"))
-	args := []string{"-pthread", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "program.c")}
-	for name := range files {
-		if strings.HasPrefix(name, "src/") && strings.HasSuffix(name, ".c") {
-			args = append(args, filepath.Join(dir, filepath.FromSlash(name)))
-		}
-		if symbol, found := strings.CutPrefix(name, "src/kernels/"); found && strings.HasSuffix(symbol, ".c") {
-			args = append(args, "-DEVOTUNE_HAVE_"+strings.TrimSuffix(symbol, ".c"))
-		}
-	}
-	compile(append(args, "-lm", "-ldl")...)
-	run := func(name, capability string, args ...string) string {
+	strict := []string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"}
+	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fake/libcuda.so.1", "fake/libcuda.c")...)
+	run(t, dir, cc, slices.Concat(strict, []string{"-pthread", "-o", "program", "program.c"}, sourcesIn(files), []string{"-lm", "-ldl"})...)
+	on := func(name, capability string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), args...)
 		cmd.Env = []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "fake"), "FAKE_CAPABILITY=" + capability}
@@ -188,7 +173,7 @@ func TestDriver(t *testing.T) {
 	image, exact := "softmax, "+id, geometry(softmax.Rendered, shape)
 
 	t.Run("its device", func(t *testing.T) {
-		got := run("NVIDIA H200", "90")
+		got := on("NVIDIA H200", "90")
 		if want := launch("1", id+"."+shape.Name, image, exact, rows+" "+cols); !strings.Contains(got, "prepare 0\n"+want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -208,24 +193,24 @@ func TestDriver(t *testing.T) {
 		}
 	})
 	t.Run("a like device", func(t *testing.T) {
-		if got, want := run("NVIDIA H100", "90"), launch("1", id+"."+shape.Name, image, exact, rows+" "+cols); !strings.Contains(got, want) {
+		if got, want := on("NVIDIA H100", "90"), launch("1", id+"."+shape.Name, image, exact, rows+" "+cols); !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	})
 	t.Run("an old device", func(t *testing.T) {
-		got := run("Tesla T4", "75")
+		got := on("Tesla T4", "75")
 		if strings.Contains(got, "launch") || !strings.HasPrefix(got, "prepare 0\nchoice 0 0 .\nsoftmax 3\n") || !strings.Contains(got, "workspace 3 0\n") {
 			t.Errorf("it printed\n%s", got)
 		}
 	})
 	t.Run("no driver", func(t *testing.T) {
-		got := run("", "90")
+		got := on("", "90")
 		if strings.Contains(got, "launch") || !strings.HasPrefix(got, "prepare 6\nchoice 6 0 .\nsoftmax 6\n") || !strings.Contains(got, "workspace 6 0\n") {
 			t.Errorf("it printed\n%s", got)
 		}
 	})
 	t.Run("wisdom", func(t *testing.T) {
-		got := run("NVIDIA H200", "90", filepath.Join(dir, "more", "wisdom.txt"))
+		got := on("NVIDIA H200", "90", filepath.Join(dir, "more", "wisdom.txt"))
 		for _, want := range []string{
 			"warning more/wisdom.txt:3: candidate abcd is not in this library, and the line does not say how to launch it; the line is skipped\n",
 			"warning more/wisdom.txt:4: candidate abce is not in this library: and there is no file of its name with .cubin beside the wisdom file that can be read; the line is skipped\nwisdom 0\n",

@@ -38,33 +38,38 @@ func winnerOf(t *testing.T, kernel, candidate string, seed int64) *Winner {
 	return winnerFrom(t, d, candidate, seed)
 }
 
-// winnerFrom makes a winner: a random genome for the first tuned shape, with evidence
-// as a campaign leaves it. Nothing was run.
+// winnerFrom makes a winner of a kernel for processors, at its first tuned shape.
 func winnerFrom(t *testing.T, d *kernels.Definition, candidate string, seed int64) *Winner {
 	t.Helper()
-	const backend = "cpu"
-	kernel := d.Name
-	d = d.On(backend)
-	shape := d.ProblemOn(backend).ShapesFor(kernels.Tune)[0]
-	space, err := d.Space(d.Implementations, []kernels.Shape{shape}, nil)
+	d = d.On("cpu")
+	device := evaluator.Device{Name: `A "B" C`, Kind: "cpu", Fingerprint: "f00d", Facts: map[string]string{"architecture": "any"}}
+	return proven(t, d, d.Implementations, d.Problem.ShapesFor(kernels.Tune)[0], device, nil, candidate, rand.New(rand.NewSource(seed)))
+}
+
+// proven makes a winner: a random genome for a shape, with evidence as a campaign leaves
+// it. Nothing was run. Without a name the candidate gets a random one.
+func proven(t *testing.T, d *kernels.Definition, ims []*kernels.Implementation, shape kernels.Shape, device evaluator.Device, limits map[string]any, candidate string, rng *rand.Rand) *Winner {
+	t.Helper()
+	space, err := d.Space(ims, []kernels.Shape{shape}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := space.Random(rand.New(rand.NewSource(seed)))
-	r, err := d.Implementation(g, d.Implementations).Render(g)
+	g := space.Random(rng)
+	r, err := d.Implementation(g, ims).Render(g)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if candidate == "" {
+		candidate = fmt.Sprintf("%016x", rng.Uint64())
 	}
 	timings := []evaluator.Timing{evaluator.NewTiming(shape.Name, []float64{100, 101, 99}, []float64{200, 202, 198}, 1, 1)}
 	against := evaluator.Compare([]float64{0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, []float64{1, 1, 1, 1, 1, 1})
 	e := &report.Evidence{
-		Candidate: candidate, Campaign: kernel + "-1", Kernel: kernel, Shapes: []string{shape.Name}, Operator: "mutation",
+		Candidate: candidate, Campaign: d.Name + "-1", Kernel: d.Name, Shapes: []string{shape.Name}, Operator: "mutation",
 		Genome:  g.Map(),
 		Summary: report.Summary{Verdict: string(evaluator.Correct), From: "finals", Winner: true, Tested: true, Significant: true},
 		Description: evaluator.Description{
-			Backend: backend, Compiler: "a compiler", Harness: "1",
-			Device: evaluator.Device{Name: `A "B" C`, Kind: backend, Fingerprint: "f00d", Facts: map[string]string{"architecture": "any"}},
-			Native: []string{"-fwrapv"},
+			Backend: device.Kind, Compiler: "a compiler", Harness: "1", Device: device, Native: []string{"-fwrapv"},
 		},
 		Result: evaluator.Result{
 			Verdict: evaluator.Correct, Source: r.Hash, Binary: "b", Key: "k", Timings: timings,
@@ -81,7 +86,7 @@ func winnerFrom(t *testing.T, d *kernels.Definition, candidate string, seed int6
 		},
 		Lineage: report.Lineage{Nodes: []report.LineageNode{{Candidate: candidate, Parents: []string{"aa", "bb"}}, {Candidate: "aa", Parents: []string{"cc"}}, {Candidate: "cc"}}},
 	}
-	return &Winner{Evidence: e, Rendered: r}
+	return &Winner{Evidence: e, Rendered: r, Limits: limits}
 }
 
 func mustExport(t *testing.T, winners []*Winner, o Options) map[string][]byte {
@@ -300,20 +305,27 @@ func build(t *testing.T, files map[string][]byte) string {
 		t.Skip("no gcc")
 	}
 	dir := t.TempDir()
-	if err := report.Write(filepath.Join(dir, "x"), files, false); err != nil {
-		t.Fatal(err)
-	}
-	dir = filepath.Join(dir, "x")
+	writeFiles(t, dir, files)
 	args := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-std=gnu11", "-shared", "-fPIC", "-Isrc", "-Iinclude", "-o", "libevotune.so"}
-	for name := range files {
-		if rest, ok := strings.CutPrefix(name, "src/kernels/"); ok {
-			args = append(args, name, "-DEVOTUNE_HAVE_"+strings.TrimSuffix(rest, ".c"))
-		} else if strings.HasPrefix(name, "src/") && strings.HasSuffix(name, ".c") {
-			args = append(args, name)
-		}
-	}
+	args = append(args, sourcesIn(files)...)
 	run(t, dir, "gcc", append(args, "-lm", "-pthread", "-ldl")...)
 	return dir
+}
+
+// sourcesIn lists the files of a library that a compiler of C gets, and defines which
+// kernels there are.
+func sourcesIn(files map[string][]byte) []string {
+	var args []string
+	for name := range files {
+		if !strings.HasPrefix(name, "src/") || !strings.HasSuffix(name, ".c") {
+			continue
+		}
+		args = append(args, name)
+		if symbol, ok := strings.CutPrefix(name, "src/kernels/"); ok {
+			args = append(args, "-DEVOTUNE_HAVE_"+strings.TrimSuffix(symbol, ".c"))
+		}
+	}
+	return args
 }
 
 func run(t *testing.T, dir, name string, args ...string) string {
