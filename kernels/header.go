@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func Header(p *Problem, im *Implementation) string { return header(p, im, im.Ent
 // ReferenceHeader gives the C header with the prototype of the reference,
 // which gets every buffer and scalar as double.
 func ReferenceHeader(p *Problem) string {
-	return guard("EVOTUNE_REFERENCE_H", prototype(p.Reference.Entry, referenceParams(p)))
+	return guard("EVOTUNE_REFERENCE_H", prototype(p.Reference.Entry, ReferenceParams(p)))
 }
 
 // Conversions is the part of a header that turns elements of a type into float and
@@ -45,19 +46,28 @@ func Conversions(t DType) string {
 
 // DeviceReferenceHeader is the same for the reference in CUDA.
 func DeviceReferenceHeader(p *Problem) string {
-	return deviceGuard("EVOTUNE_REFERENCE_H", "", "__global__ "+prototype(p.DeviceReference.Entry, referenceParams(p)))
+	return deviceGuard("EVOTUNE_REFERENCE_H", "", "__global__ "+prototype(p.DeviceReference.Entry, ReferenceParams(p)))
 }
 
-func referenceParams(p *Problem) []string {
+// Params declares what an implementation in C takes: the dimensions, the buffers and
+// the scalars.
+func Params(p *Problem) []string { return paramsAs(p, DType.C) }
+
+// ReferenceParams declares what the reference takes: all but the dimensions as double.
+func ReferenceParams(p *Problem) []string {
+	return paramsAs(p, func(DType) string { return "double" })
+}
+
+func paramsAs(p *Problem, ctype func(DType) string) []string {
 	var params []string
 	for _, d := range p.Dims {
 		params = append(params, "int64_t "+d)
 	}
 	for _, b := range p.Buffers {
-		params = append(params, pointer(b, "double"))
+		params = append(params, pointer(b, ctype(b.DType)))
 	}
 	for _, s := range p.Scalars {
-		params = append(params, "double "+s.Name)
+		params = append(params, ctype(s.DType)+" "+s.Name)
 	}
 	return params
 }
@@ -66,55 +76,31 @@ func header(p *Problem, im *Implementation, entry string) string {
 	if im.Backend == "cuda" {
 		return deviceHeader(p, im, entry)
 	}
-	var params []string
-	half, brain := false, false
-	for _, d := range p.Dims {
-		params = append(params, "int64_t "+d)
-	}
-	for _, b := range p.Buffers {
-		params = append(params, pointer(b, b.DType.C()))
-		half = half || b.DType == F16
-		brain = brain || b.DType == BF16
-	}
-	for _, s := range p.Scalars {
-		params = append(params, s.DType.C()+" "+s.Name)
-	}
 	body := ""
-	if half {
-		body += Conversions(F16)
+	for _, t := range []DType{F16, BF16} {
+		if slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.DType == t }) {
+			body += Conversions(t)
+		}
 	}
-	if brain {
-		body += Conversions(BF16)
-	}
-	return guard("EVOTUNE_KERNEL_H", body+prototype(entry, params))
+	return guard("EVOTUNE_KERNEL_H", body+prototype(entry, Params(p)))
 }
 
 func deviceHeader(p *Problem, im *Implementation, entry string) string {
-	var params []string
 	includes := ""
-	include := func(file string) {
-		if line := "#include <" + file + ">\n"; !strings.Contains(includes, line) {
+	types := func(t DType) string {
+		own, file := t.C(), ""
+		switch t {
+		case F16:
+			own, file = "__half", "cuda_fp16.h"
+		case BF16:
+			own, file = "__nv_bfloat16", "cuda_bf16.h"
+		}
+		if line := "#include <" + file + ">\n"; file != "" && !strings.Contains(includes, line) {
 			includes += line
 		}
+		return own
 	}
-	for _, d := range p.Dims {
-		params = append(params, "int64_t "+d)
-	}
-	for _, b := range p.Buffers {
-		ctype := b.DType.C()
-		switch b.DType {
-		case F16:
-			ctype = "__half"
-			include("cuda_fp16.h")
-		case BF16:
-			ctype = "__nv_bfloat16"
-			include("cuda_bf16.h")
-		}
-		params = append(params, pointer(b, ctype))
-	}
-	for _, s := range p.Scalars {
-		params = append(params, s.DType.C()+" "+s.Name)
-	}
+	params := paramsAs(p, types)
 	if im.Launch != nil && im.Launch.Workspace != "" {
 		params = append(params, "void *workspace")
 	}

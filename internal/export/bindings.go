@@ -125,11 +125,7 @@ func (b buffer) Comparable() bool { return b.DType != kernels.F16 && b.DType != 
 
 // GoParams declares the parameters in Go.
 func (p *problem) GoParams() string {
-	s := strings.Join(p.GoDims(), ", ") + " int64"
-	for _, b := range p.Buffers() {
-		s += fmt.Sprintf(", %s []%s", b.GoName(), b.GoType())
-	}
-	return s
+	return strings.Join(p.GoDims(), ", ") + " int64, " + commas(p.Buffers(), func(b buffer) string { return b.GoName() + " []" + b.GoType() })
 }
 
 // GoArgs passes them on.
@@ -139,18 +135,12 @@ func (p *problem) GoArgs() string {
 
 // GoCDims passes the dimensions to C.
 func (p *problem) GoCDims() string {
-	var list []string
-	for _, d := range p.GoDims() {
-		list = append(list, "C.int64_t("+d+")")
-	}
-	return strings.Join(list, ", ")
+	return commas(p.GoDims(), func(d string) string { return "C.int64_t(" + d + ")" })
 }
 
 // GoCArgs passes everything to C.
 func (p *problem) GoCArgs() string {
-	s := p.GoCDims()
-	for _, b := range p.Buffers() {
-		s += fmt.Sprintf(", (*C.%s)(unsafe.Pointer(unsafe.SliceData(%s)))", b.DType.C(), b.GoName())
-	}
-	return s
+	return p.GoCDims() + ", " + commas(p.Buffers(), func(b buffer) string {
+		return fmt.Sprintf("(*C.%s)(unsafe.Pointer(unsafe.SliceData(%s)))", b.DType.C(), b.GoName())
+	})
 }

@@ -314,27 +314,18 @@ func (p *problem) ReferenceGeometry() ([]string, error) {
 	return geometryC(&p.DeviceReference.Launch, &translator{dims: p.Dims})
 }
 
-// ScalarValues declares the scalars of the kernels, ReferenceScalars those of the
-// reference.
+// ScalarValues declares the scalars of the kernels.
 func (p *problem) ScalarValues() ([]string, error) {
-	return p.scalars(func(s kernels.Scalar) string { return s.DType.C() })
+	return p.scalars(func(s kernels.Scalar, value string) string { return declared(s.DType.C(), s.Name, value) })
 }
 
-// ReferenceScalars declares all of them as double.
+// ReferenceScalars declares those of the reference, all as double.
 func (p *problem) ReferenceScalars() ([]string, error) {
-	return p.scalars(func(kernels.Scalar) string { return "double" })
+	return p.scalars(func(s kernels.Scalar, value string) string { return declared("double", s.Name, value) })
 }
 
-func (p *problem) scalars(ctype func(kernels.Scalar) string) ([]string, error) {
-	var list []string
-	for _, s := range p.Scalars {
-		value, err := p.scalar(s)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, fmt.Sprintf("%[1]s %[2]s = (%[1]s)(%[3]s)", ctype(s), s.Name, value))
-	}
-	return list, nil
+func declared(ctype, name, value string) string {
+	return fmt.Sprintf("%[1]s %[2]s = (%[1]s)(%[3]s)", ctype, name, value)
 }
 
 // DeviceShapes are the shapes for the check: those that some variant was tuned for,

@@ -194,14 +194,9 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		}
 		out.Timings = append(out.Timings, row)
 	}
-	if e.Finals != nil {
-		for _, f := range e.Finals.Entries {
-			if f.Candidate != e.Candidate {
-				continue
-			}
-			for _, t := range f.HeldOut {
-				out.HeldOut = append(out.HeldOut, ManifestHeldOut{t.Shape, t.Ratio})
-			}
+	if f := v.Winner.final(); f != nil {
+		for _, t := range f.HeldOut {
+			out.HeldOut = append(out.HeldOut, ManifestHeldOut{t.Shape, t.Ratio})
 		}
 	}
 	return out

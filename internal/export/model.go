@@ -129,10 +129,8 @@ func (p *problem) translatable() error {
 			return err
 		}
 	}
-	for _, x := range p.Scalars {
-		if _, err := p.scalar(x); err != nil {
-			return fmt.Errorf("the value of %s: %w", x.Name, err)
-		}
+	if _, err := p.ScalarValues(); err != nil {
+		return err
 	}
 	if p.DeviceReference != nil {
 		if _, err := p.ReferenceGeometry(); err != nil {
@@ -193,77 +191,56 @@ func (p *problem) translator(r kernels.Rendered, limits map[string]any) *transla
 
 // The texts below are parts of C.
 
-// DimParams declares the dimensions.
-func (p *problem) DimParams() string {
-	var list []string
-	for _, d := range p.Dims {
-		list = append(list, "int64_t "+d)
+// commas writes a list of texts that are made of items.
+func commas[T any](items []T, text func(T) string) string {
+	list := make([]string, len(items))
+	for i, x := range items {
+		list[i] = text(x)
 	}
 	return strings.Join(list, ", ")
 }
 
-// DimNames are the names as texts.
-func (p *problem) DimNames() string {
-	var list []string
-	for _, d := range p.Dims {
-		list = append(list, strconv.Quote(d))
-	}
-	return strings.Join(list, ", ")
+// DimParams declares the dimensions.
+func (p *problem) DimParams() string {
+	return strings.Join(kernels.Params(p.Problem)[:len(p.Dims)], ", ")
 }
+
+// DimNames are the names as texts.
+func (p *problem) DimNames() string { return commas(p.Dims, strconv.Quote) }
 
 // FlagText lists the flags for people.
 func (p *problem) FlagText() string { return strings.Join(p.Flags, ", ") }
 
 // BufferParams declares the arrays as the exported function has them.
 func (p *problem) BufferParams() string {
-	var list []string
-	for _, b := range p.Problem.Buffers {
-		list = append(list, pointerTo(b, b.DType.C()))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(kernels.Params(p.Problem)[len(p.Dims):][:len(p.Problem.Buffers)], ", ")
 }
 
 // BufferArgs names the arrays.
 func (p *problem) BufferArgs() string {
-	var list []string
-	for _, b := range p.Problem.Buffers {
-		list = append(list, b.Name)
-	}
-	return strings.Join(list, ", ")
-}
-
-func pointerTo(b kernels.Buffer, ctype string) string {
-	if b.Role == kernels.In {
-		ctype = "const " + ctype
-	}
-	return ctype + " *" + b.Name
+	return commas(p.Problem.Buffers, func(b kernels.Buffer) string { return b.Name })
 }
 
 // KernelParams declares what a kernel takes.
-func (p *problem) KernelParams() string {
-	s := p.DimParams() + ", " + p.BufferParams()
-	for _, x := range p.Scalars {
-		s += ", " + x.DType.C() + " " + x.Name
-	}
-	return s
-}
+func (p *problem) KernelParams() string { return strings.Join(kernels.Params(p.Problem), ", ") }
 
 // KernelArgs passes that on, the scalars computed from the dimensions.
 func (p *problem) KernelArgs() (string, error) {
-	list := slices.Clone(p.Dims)
-	list = append(list, p.BufferArgs())
-	for _, x := range p.Scalars {
-		value, err := p.scalar(x)
-		if err != nil {
-			return "", err
-		}
-		list = append(list, "("+x.DType.C()+")("+value+")")
-	}
-	return strings.Join(list, ", "), nil
+	values, err := p.scalars(func(s kernels.Scalar, value string) string { return "(" + s.DType.C() + ")(" + value + ")" })
+	return strings.Join(slices.Concat(p.Dims, []string{p.BufferArgs()}, values), ", "), err
 }
 
-func (p *problem) scalar(x kernels.Scalar) (string, error) {
-	return (&translator{dims: p.Dims}).float(x.Value)
+// scalars computes the scalars from the dimensions.
+func (p *problem) scalars(text func(s kernels.Scalar, value string) string) ([]string, error) {
+	var list []string
+	for _, s := range p.Scalars {
+		value, err := (&translator{dims: p.Dims}).float(s.Value)
+		if err != nil {
+			return nil, fmt.Errorf("the value of %s: %w", s.Name, err)
+		}
+		list = append(list, text(s, value))
+	}
+	return list, nil
 }
 
 // ReferenceSymbol is the reference's function.
@@ -271,30 +248,14 @@ func (p *problem) ReferenceSymbol() string { return "evotune_reference_" + p.Nam
 
 // ReferenceParams declares what the reference takes: everything as double.
 func (p *problem) ReferenceParams() string {
-	s := p.DimParams()
-	for _, b := range p.Problem.Buffers {
-		s += ", " + pointerTo(b, "double")
-	}
-	for _, x := range p.Scalars {
-		s += ", double " + x.Name
-	}
-	return s
+	return strings.Join(kernels.ReferenceParams(p.Problem), ", ")
 }
 
 // ReferenceArgs passes arrays called wide_NAME.
 func (p *problem) ReferenceArgs() (string, error) {
-	s := strings.Join(p.Dims, ", ")
-	for _, b := range p.Problem.Buffers {
-		s += ", wide_" + b.Name
-	}
-	for _, x := range p.Scalars {
-		value, err := p.scalar(x)
-		if err != nil {
-			return "", err
-		}
-		s += ", " + value
-	}
-	return s, nil
+	wide := commas(p.Problem.Buffers, func(b kernels.Buffer) string { return "wide_" + b.Name })
+	values, err := p.scalars(func(_ kernels.Scalar, value string) string { return value })
+	return strings.Join(slices.Concat(p.Dims, []string{wide}, values), ", "), err
 }
 
 // Unpack declares the dimensions from an array.
@@ -354,21 +315,16 @@ func (b buffer) RoleText() string {
 
 // Count is the number of elements, in C.
 func (b buffer) Count() (string, error) {
-	t := &translator{dims: b.of.Dims}
-	var axes []string
-	for _, a := range b.Shape {
-		text, err := t.integer(a)
-		if err != nil {
-			return "", err
-		}
-		axes = append(axes, text)
-	}
-	return strings.Join(axes, " * "), nil
+	axes, err := b.axes(&translator{dims: b.of.Dims})
+	return strings.Join(axes, " * "), err
 }
 
 // AxesC are its axes, in C that computes with numbers of any size.
 func (b buffer) AxesC() ([]string, error) {
-	t := &translator{dims: b.of.Dims, saturating: true}
+	return b.axes(&translator{dims: b.of.Dims, saturating: true})
+}
+
+func (b buffer) axes(t *translator) ([]string, error) {
 	var axes []string
 	for _, a := range b.Shape {
 		text, err := t.integer(a)
@@ -430,20 +386,12 @@ func newShape(s kernels.Shape, order []string) shape {
 
 // Dims are the sizes.
 func (s shape) Dims() string {
-	var list []string
-	for _, d := range s.dims {
-		list = append(list, strconv.FormatInt(d, 10))
-	}
-	return strings.Join(list, ", ")
+	return commas(s.dims, func(d int64) string { return strconv.FormatInt(d, 10) })
 }
 
 // Logs are log2(1 + size), of which distances are made.
 func (s shape) Logs() string {
-	var list []string
-	for _, d := range s.dims {
-		list = append(list, number(math.Log2(1+float64(d))))
-	}
-	return strings.Join(list, ", ")
+	return commas(s.dims, func(d int64) string { return number(math.Log2(1 + float64(d))) })
 }
 
 // TunedShapes are those that the variant was tuned for.
@@ -466,15 +414,10 @@ func (v *variant) timings() []evaluator.Timing {
 	if v.Winner == nil {
 		return nil
 	}
-	e := v.Winner.Evidence
-	if e.Finals != nil {
-		for _, f := range e.Finals.Entries {
-			if f.Candidate == e.Candidate && len(f.Timings) > 0 {
-				return f.Timings
-			}
-		}
+	if f := v.Winner.final(); f != nil && len(f.Timings) > 0 {
+		return f.Timings
 	}
-	return e.Result.Timings
+	return v.Winner.Evidence.Result.Timings
 }
 
 // CheckShapes are all shapes of the definition.

@@ -64,13 +64,7 @@ func (t torchTensor) Type() string { return torchTypes[t.DType][0] }
 func (t torchTensor) PyType() string { return torchTypes[t.DType][1] }
 
 // AxesList are the axes as a list of numbers.
-func (t torchTensor) AxesList() string {
-	var list []string
-	for _, a := range t.Axes {
-		list = append(list, strconv.Itoa(a))
-	}
-	return strings.Join(list, ", ")
-}
+func (t torchTensor) AxesList() string { return commas(t.Axes, strconv.Itoa) }
 
 // A torchArg is a dimension that callers give.
 type torchArg struct {
@@ -198,64 +192,56 @@ func torchCall(text string, op *torchOp) string {
 	return text
 }
 
-// Schema is the signature of the operator.
-func (op *torchOp) Schema() string {
-	var list []string
+// params writes the parameters: tensors, then the dimensions that no tensor tells.
+func (op *torchOp) params(tensor func(torchTensor) string, arg func(torchArg) string) string {
+	list := make([]string, 0, len(op.In)+len(op.Args))
 	for _, t := range op.In {
-		list = append(list, "Tensor "+t.Arg)
+		list = append(list, tensor(t))
 	}
 	for _, a := range op.Args {
-		list = append(list, a.Type()+" "+a.Arg)
+		list = append(list, arg(a))
 	}
-	out := "Tensor"
-	if n := len(op.Out); n > 1 {
-		out = "(" + strings.TrimSuffix(strings.Repeat("Tensor, ", n), ", ") + ")"
+	return strings.Join(list, ", ")
+}
+
+// returns is the type of the result, which is of tensors.
+func (op *torchOp) returns(tensor, open, end string) string {
+	if len(op.Out) == 1 {
+		return tensor
 	}
-	return fmt.Sprintf("%s(%s) -> %s", op.Name, strings.Join(list, ", "), out)
+	return open + commas(op.Out, func(torchTensor) string { return tensor }) + end
+}
+
+// Schema is the signature of the operator.
+func (op *torchOp) Schema() string {
+	return op.Name + "(" + op.params(
+		func(t torchTensor) string { return "Tensor " + t.Arg },
+		func(a torchArg) string { return a.Type() + " " + a.Arg },
+	) + ") -> " + op.returns("Tensor", "(", ")")
 }
 
 // Returns is the type of the result in C++.
-func (op *torchOp) Returns() string {
-	if n := len(op.Out); n > 1 {
-		return "std::tuple<" + strings.TrimSuffix(strings.Repeat("at::Tensor, ", n), ", ") + ">"
-	}
-	return "at::Tensor"
-}
+func (op *torchOp) Returns() string { return op.returns("at::Tensor", "std::tuple<", ">") }
 
 // Params declares the parameters in C++, ParamTypes are their types, Values their names.
 func (op *torchOp) Params() string {
-	var list []string
-	for _, t := range op.In {
-		list = append(list, "const at::Tensor &in_"+t.Name)
-	}
-	for _, a := range op.Args {
-		list = append(list, a.CType()+" arg_"+a.Dim)
-	}
-	return strings.Join(list, ", ")
+	return op.params(
+		func(t torchTensor) string { return "const at::Tensor &in_" + t.Name },
+		func(a torchArg) string { return a.CType() + " arg_" + a.Dim },
+	)
 }
 
 // ParamTypes are the types of the parameters.
 func (op *torchOp) ParamTypes() string {
-	var list []string
-	for range op.In {
-		list = append(list, "const at::Tensor &")
-	}
-	for _, a := range op.Args {
-		list = append(list, a.CType())
-	}
-	return strings.Join(list, ", ")
+	return op.params(func(torchTensor) string { return "const at::Tensor &" }, torchArg.CType)
 }
 
 // Values passes the parameters on.
 func (op *torchOp) Values() string {
-	var list []string
-	for _, t := range op.In {
-		list = append(list, "in_"+t.Name)
-	}
-	for _, a := range op.Args {
-		list = append(list, "arg_"+a.Dim)
-	}
-	return strings.Join(list, ", ")
+	return op.params(
+		func(t torchTensor) string { return "in_" + t.Name },
+		func(a torchArg) string { return "arg_" + a.Dim },
+	)
 }
 
 // Pointers passes the arrays to the library, in the problem's order.

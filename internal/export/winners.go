@@ -21,6 +21,19 @@ type Winner struct {
 	Limits map[string]any
 }
 
+// final is its part in the finals of its campaign, or nil.
+func (w *Winner) final() *report.FinalistView {
+	if w.Evidence.Finals == nil {
+		return nil
+	}
+	entries := w.Evidence.Finals.Entries
+	i := slices.IndexFunc(entries, func(f report.FinalistView) bool { return f.Candidate == w.Evidence.Candidate })
+	if i < 0 {
+		return nil
+	}
+	return &entries[i]
+}
+
 // A Level says how much must be proven of a candidate before it leaves. Each
 // includes those before it.
 type Level string
