@@ -2,17 +2,14 @@ package cpu
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
@@ -85,16 +82,15 @@ func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Reg
 	if err != nil {
 		return seen, err
 	}
-	seen.Measures, seen.Instructions = append(seen.Measures, counts.measures()...), counts
+	seen.Measures, seen.Instructions = append(seen.Measures, counts.measures()...), counts.Instructions
 	return seen, nil
 }
 
 // instructionCounts is a static profile of a binary.
 type instructionCounts struct {
-	total     int
-	mnemonics map[string]int
-	widths    map[string]int // "zmm", "ymm", "xmm": instructions by widest register
-	fused     int            // multiply-adds on floating point
+	evaluator.Instructions
+	widths map[string]int // "zmm", "ymm", "xmm": instructions by widest register
+	fused  int            // multiply-adds on floating point
 }
 
 // disassemblyLimit bounds what is read of objdump's output.
@@ -126,7 +122,7 @@ func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCount
 
 // countInstructions reads objdump's lines: "  addr:\tmnemonic operands".
 func countInstructions(text string) *instructionCounts {
-	c := &instructionCounts{mnemonics: map[string]int{}, widths: map[string]int{}}
+	c := &instructionCounts{Instructions: evaluator.Instructions{}, widths: map[string]int{}}
 	for line := range strings.Lines(text) {
 		_, instruction, ok := strings.Cut(line, ":\t")
 		if !ok {
@@ -140,8 +136,7 @@ func countInstructions(text string) *instructionCounts {
 			continue
 		}
 		m := fields[0]
-		c.total++
-		c.mnemonics[m]++
+		c.Instructions[m]++
 		if strings.HasPrefix(m, "vfm") || strings.HasPrefix(m, "vfnm") || m == "fmla" || m == "fmadd" || m == "fmls" {
 			c.fused++
 		}
@@ -159,29 +154,9 @@ var prefixes = map[string]bool{
 	"lock": true, "rep": true, "repz": true, "repnz": true, "bnd": true, "notrack": true, "data16": true, "cs": true, "ds": true,
 }
 
-// Matching implements [evaluator.Instructions].
-func (c *instructionCounts) Matching(re *regexp.Regexp) (n int, example string) {
-	for _, m := range slices.Sorted(maps.Keys(c.mnemonics)) {
-		if re.MatchString(m) {
-			if example == "" {
-				example = m
-			}
-			n += c.mnemonics[m]
-		}
-	}
-	return n, example
-}
-
 // measures tells how many instructions there are, with the most frequent ones.
 func (c *instructionCounts) measures() []evaluator.Measure {
-	top := slices.SortedFunc(maps.Keys(c.mnemonics), func(a, b string) int {
-		return cmp.Or(c.mnemonics[b]-c.mnemonics[a], strings.Compare(a, b))
-	})
-	var words []string
-	for _, m := range top[:min(len(top), 12)] {
-		words = append(words, fmt.Sprintf("%s %d", m, c.mnemonics[m]))
-	}
-	list := []evaluator.Measure{{Check: "instructions", Value: float64(c.total), Detail: strings.Join(words, ", ")}}
+	list := []evaluator.Measure{{Check: "instructions", Value: float64(c.Total()), Detail: c.Top(12)}}
 	for _, w := range []string{"zmm", "ymm", "xmm"} {
 		if n := c.widths[w]; n > 0 {
 			list = append(list, evaluator.Measure{Check: w + " instructions", Value: float64(n)})

@@ -93,8 +93,9 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 		seen.NotCounted = why
 		return seen, err
 	}
-	seen.Instructions = counts
-	note("instructions", int64(counts.total()), "", how+": "+counts.top(12), evaluator.Unbound)
+	seen.Instructions = counts.Mnemonics
+	code := counts.code()
+	note("instructions", int64(code.Total()), "", how+": "+code.Top(12), evaluator.Unbound)
 	for _, f := range families {
 		if n := counts.family(f.stems...); n > 0 {
 			note(f.name, int64(n), "instructions", strings.Join(f.stems, ", "), evaluator.Unbound)
@@ -159,7 +160,7 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 		return counts, "", why, err
 	}
 	counts = countInstructions(text)
-	if counts.total() == 0 {
+	if counts.code().Total() == 0 {
 		return counts, "", h.disasm.path + " shows no instructions", nil
 	}
 	if unread == nil {

@@ -180,7 +180,7 @@ func TestCountingByOpcodes(t *testing.T) {
 				if how != "by opcodes that "+d.name()+" named" {
 					t.Errorf("%s: counted %s", name, how)
 				}
-				if want := listed[name]; !maps.Equal(counts.Mnemonics, want.stems()) || counts.total() != want.total() || want.total() == 0 {
+				if want := listed[name]; !maps.Equal(counts.Mnemonics, want.stems()) || counts.code().Total() != want.code().Total() || want.code().Total() == 0 {
 					t.Errorf("%s: opcodes are %v, the disassembler counts %v", name, counts.Mnemonics, want.stems())
 				}
 			}
@@ -189,7 +189,7 @@ func TestCountingByOpcodes(t *testing.T) {
 					counts, _ := count(candidates[name+" for "+arch], false)
 					for _, stem := range stems {
 						if counts.family(stem) == 0 {
-							t.Errorf("%s for %s: no %s among %s", name, arch, stem, counts.top(60))
+							t.Errorf("%s for %s: no %s among %s", name, arch, stem, counts.code().Top(60))
 						}
 					}
 				}
@@ -222,7 +222,7 @@ func TestCountingByOpcodes(t *testing.T) {
 			}
 			fresh()
 			if counts, how := count(c, false); how != byTool || counts.family("HMMA") == 0 {
-				t.Errorf("after that, counted %s: %s", how, counts.top(60))
+				t.Errorf("after that, counted %s: %s", how, counts.code().Top(60))
 			}
 		})
 	}

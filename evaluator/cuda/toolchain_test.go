@@ -387,10 +387,10 @@ func TestDisassembly(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts := countInstructions(string(text))
-			totals = append(totals, counts.total())
+			totals = append(totals, counts.code().Total())
 			for _, stem := range []string{"HMMA", "LDSM", "BAR", "LDG", "STG", "EXIT"} {
 				if counts.family(stem) == 0 {
-					t.Errorf("%s, %s: no %s among %s", name, d.path, stem, counts.top(40))
+					t.Errorf("%s, %s: no %s among %s", name, d.path, stem, counts.code().Top(40))
 				}
 			}
 			if n := counts.family("LDL", "STL"); n != 0 {
