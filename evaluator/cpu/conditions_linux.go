@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 const (
@@ -111,12 +112,8 @@ func (u *usage) since(before *usage) (c evaluator.Conditions) {
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 	look := func() *usage {
 		var pids []int
-		for queue, all := []int{os.Getpid()}, processes(); len(queue) > 0; queue = queue[1:] {
-			for _, p := range all {
-				if p.parent == queue[0] {
-					queue, pids = append(queue, p.pid), append(pids, p.pid)
-				}
-			}
+		for _, p := range programs.Descendants(programs.Table(), os.Getpid()) {
+			pids = append(pids, p.PID)
 		}
 		return readUsage(pids)
 	}

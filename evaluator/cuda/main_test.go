@@ -518,7 +518,7 @@ func TestOutsideKill(t *testing.T) {
 		for _, p := range g.pools() {
 			p.mu.Lock()
 			for w := range p.all {
-				killOne(w.pid)
+				killOne(w.PID)
 			}
 			p.mu.Unlock()
 		}

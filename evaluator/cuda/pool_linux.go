@@ -149,7 +149,7 @@ func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
 		for n := len(p.idle); n > 0; n = len(p.idle) {
 			w := p.idle[n-1]
 			p.idle = p.idle[:n-1]
-			if !w.ended() {
+			if !w.Ended() {
 				return w, nil
 			}
 			// It was killed while it had nothing to do.
@@ -301,7 +301,7 @@ func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer,
 // put gives a worker back. One that is dead, or old, is replaced.
 func (p *pool) put(w *worker) {
 	p.mu.Lock()
-	gone := w.dead || w.ended()
+	gone := w.dead || w.Ended()
 	keep := !p.closed && !gone && w.loaded < recycleAfter && len(p.all) <= p.room()
 	if keep {
 		p.idle = append(p.idle, w)
@@ -354,7 +354,7 @@ func (h *lab) place() (*gpu, func()) {
 func (h *lab) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswer, error) {
 	var a wire.LoadAnswer
 	w.loaded++
-	w.stderr.Forget()
+	w.Stderr.Forget()
 	err := w.call(ctx, h.options.Timeout, wire.Load, c.load(), &a)
 	if a.Fault != nil && a.Fault.Fatal {
 		w.dead = true

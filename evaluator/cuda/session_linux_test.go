@@ -140,7 +140,7 @@ func TestWorkersWithHeap(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			return s.(*session).w.pid
+			return s.(*session).w.PID
 		}
 		first, with, after := pid(70, false), pid(71, true), pid(72, false)
 		if first != with || with == after {
@@ -159,7 +159,7 @@ func TestFaultsInFinals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first := s.(*session).w.pid
+			first := s.(*session).w.PID
 			for _, last := range []bool{false, true} {
 				got, err := sample(t, s, h, 2, last)
 				if err != nil {
@@ -174,7 +174,7 @@ func TestFaultsInFinals(t *testing.T) {
 					t.Errorf("fault %+v", f)
 				}
 			}
-			if fresh := s.(*session).w.pid != first; fresh != (do == "time=fatal") {
+			if fresh := s.(*session).w.PID != first; fresh != (do == "time=fatal") {
 				t.Errorf("a fresh process: %v", fresh)
 			}
 			if _, err := s.Close(); err != nil {

@@ -411,7 +411,7 @@ func TestCompilingChildren(t *testing.T) {
 	if !ok {
 		t.Skip("NVRTC does not work here")
 	}
-	killOne(n.idle[0].pid)
+	killOne(n.idle[0].PID)
 	small := unit{source: "extern \"C\" __global__ void k(int *x) { x[0] = 1; }\n", arch: "sm_80"}
 	if _, err := n.compile(t.Context(), small); err != nil {
 		t.Errorf("after its child was killed: %v", err)
