@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -66,7 +67,7 @@ func readUsage(pids []int) *usage {
 		}
 	}
 	text, _ = os.ReadFile("/proc/pressure/cpu")
-	if _, total, ok := strings.Cut(firstLine(string(text)), "total="); ok {
+	if _, total, ok := strings.Cut(plain.First(string(text)), "total="); ok {
 		v, _ := strconv.ParseFloat(total, 64)
 		u.pressure = v / 1e6
 	}

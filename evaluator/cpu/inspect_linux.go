@@ -53,7 +53,7 @@ func codeHash(object []byte, threads int) (string, error) {
 // Inspect implements [evaluator.Lab]: what the compiler and objdump tell of the
 // binary.
 func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Regexp) (seen evaluator.Inspection, err error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return seen, err
 	}
@@ -97,7 +97,7 @@ type instructionCounts struct {
 const disassemblyLimit = 64 << 20
 
 func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCounts, error) {
-	f, err := os.CreateTemp(h.scratch, "inspect-")
+	f, err := os.CreateTemp(h.Scratch, "inspect-")
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCount
 	if h.tool.jail != nil {
 		c.Jail = h.tool.jail.With([]string{h.objdump, f.Name()}, nil)
 	}
-	text, err := h.launcher.Run(ctx, c)
+	text, err := h.Launcher.Run(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("running objdump: %w", err)
 	}

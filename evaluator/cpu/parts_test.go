@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 func TestFirstError(t *testing.T) {
@@ -16,7 +18,7 @@ func TestFirstError(t *testing.T) {
 		"\n\nsomething\n": "something",
 		"":                "the compiler failed and did not say why",
 	} {
-		if got := firstError(log); got != want {
+		if got := labs.FirstError(log, errorMarks...); got != want {
 			t.Errorf("%q gives %q", log, got)
 		}
 	}

@@ -589,6 +589,12 @@ func (p *process) reap(final bool) int {
 			if q.PID == p.pid || q.PID == os.Getpid() {
 				continue
 			}
+			if counted[q.PID] && q.State == 'Z' && q.Parent == os.Getpid() {
+				// It was killed when it had another parent, and its environment is gone.
+				_, _ = unix.Wait4(q.PID, nil, 0, nil)
+				clean = 0
+				continue
+			}
 			if q.Group != p.pid && !hasVariable(q.PID, runVariable+"="+p.token) {
 				continue
 			}
@@ -598,8 +604,7 @@ func (p *process) reap(final bool) int {
 			clean = 0
 			_ = unix.Kill(q.PID, unix.SIGKILL)
 			if q.Parent == os.Getpid() {
-				var status unix.WaitStatus
-				_, _ = unix.Wait4(q.PID, &status, 0, nil)
+				_, _ = unix.Wait4(q.PID, nil, 0, nil)
 			}
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -52,11 +52,11 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 	if len(s.entries) == 0 || len(s.entries) > 1 && purpose != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts makes no sense", len(s.entries))
 	}
-	whole, leave, err := h.enter(ctx)
+	whole, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	s.ctx, s.cancel = context.WithCancel(h.Life)
 	s.end = []func(){leave, s.cancel}
 	defer s.watch(whole)()
 	defer func() {
@@ -98,13 +98,13 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		return err
 	}
 	s.end = append(s.end, func() { machine.Release(wholeMachine) })
-	tune := s.h.problem.tune
+	tune := s.h.problem.Tune
 	switch {
 	case s.purpose == evaluator.ForFinals:
 		// The memory of the other timings makes room; it is made again on demand.
 		s.h.timing.close()
 		s.h.timing = nil
-		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.verify...)); err != nil {
+		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.Verify...)); err != nil {
 			return err
 		}
 		s.end = append(s.end, s.state.close)
@@ -153,8 +153,8 @@ func (s *session) why(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case s.h.ctx.Err() != nil:
-		return errClosed
+	case s.h.Life.Err() != nil:
+		return evaluator.ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}

@@ -3,25 +3,23 @@ package cuda
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
-	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
-	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // findTools looks for the tools of inspection and profiling; those of
 // sanitizing are proven elsewhere.
 func (h *lab) findTools(ctx context.Context) {
 	t := h.toolkit
-	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()}, t.locked())
+	h.Found(evaluator.Tool{Name: "compiler", Version: h.compiler.version()}, t.locked())
 	version := func(path string) string {
-		v, _ := t.version(ctx, h.launcher, path) // one that does not run is found out when it is used
+		v, _ := labs.Version(ctx, h.Launcher, path) // one that does not run is found out when it is used
 		return v
 	}
 	tool := func(name, path, missing string) {
@@ -31,7 +29,7 @@ func (h *lab) findTools(ctx context.Context) {
 		} else {
 			e.Version = version(path)
 		}
-		h.tools = append(h.tools, e)
+		h.Found(e)
 	}
 	h.disasm = t.disassembler(version)
 	path := ""
@@ -44,23 +42,12 @@ func (h *lab) findTools(ctx context.Context) {
 
 // doctor looks for every tool without a plan.
 func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
-	dir, err := os.MkdirTemp("", "evotune-doctor-")
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
-	defer remove(dir)
-	c, err := cache.New(filepath.Join(dir, "cache"), 0)
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
+	return labs.Try(ctx, b.options.Logger, func(base *labs.Base) []evaluator.Tool { return b.look(ctx, newLab(base, b.options)) })
+}
+
+func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	o := b.options
-	life, cancel := context.WithCancel(ctx)
-	defer cancel()
-	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
-	defer h.launcher.Close()
-	defer func() { _ = c.Close() }() // its folder is removed as well
-	h.init()
-	h.toolkit = findToolkit(ctx, o, h.launcher)
+	h.toolkit = findToolkit(ctx, o, h.Launcher)
 	t := h.toolkit
 
 	var tools []evaluator.Tool
@@ -72,7 +59,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 			add(name, "", "", missing)
 			return
 		}
-		v, err := t.version(ctx, h.launcher, path)
+		v, err := labs.Version(ctx, h.Launcher, path)
 		if err != nil {
 			add(name, path, "", "it does not run ("+plain.Line(err.Error())+"): "+missing)
 			return
@@ -81,7 +68,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	const toolkitHint = "it comes with NVIDIA's CUDA toolkit (developer.nvidia.com/cuda-downloads; on Debian apt-get install nvidia-cuda-toolkit)"
 	program("nvcc", t.nvcc, "candidates are compiled by NVRTC alone; "+toolkitHint)
-	rtc, err := newNVRTC(ctx, t, h.launcher, max(o.Timeout, time.Minute))
+	rtc, err := newNVRTC(ctx, t, h.Launcher, max(o.Timeout, time.Minute))
 	if err != nil {
 		add("nvrtc", "", "", "nvcc compiles, which takes about twice as long: "+plain.Line(err.Error()))
 	} else {
@@ -90,7 +77,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		defer rtc.close()
 	}
 	if h.compiler == nil {
-		if n, err := newNVCC(ctx, t, h.launcher, c, max(o.Timeout, time.Minute)); err == nil {
+		if n, err := newNVCC(ctx, t, h.Launcher, h.Cache, max(o.Timeout, time.Minute)); err == nil {
 			h.compiler = n
 		}
 	}
@@ -141,12 +128,8 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
-	for _, g := range h.gpus {
-		for _, p := range g.pools() {
-			p.close()
-		}
-	}
-	return append(tools, h.tools...)
+	h.closePools()
+	return append(tools, h.Desc.Tools...)
 }
 
 // cublas finds the library where the worker will look for it, and beside the

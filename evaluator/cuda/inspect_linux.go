@@ -42,7 +42,7 @@ func (t *toolkit) disassembler(version func(path string) string) *disassembler {
 
 // Inspect implements [evaluator.Lab].
 func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, patterns []*regexp.Regexp) (evaluator.Inspection, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Inspection{}, err
 	}
@@ -129,7 +129,7 @@ var families = []struct {
 // occupancy is how many threads fit at the first shape. It is never a reason to
 // reject: fast kernels run at a tenth.
 func (h *lab) occupancy(c *candidate, r resources) evaluator.Measure {
-	d := h.problem.tune[0]
+	d := h.problem.Tune[0]
 	g, dev := c.geometry[d], h.gpus[0].device
 	threads := g.Block[0] * g.Block[1] * g.Block[2]
 	// The multiprocessor has one kilobyte more than a block may opt in to.
@@ -146,7 +146,7 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 	}
 	tool := h.disasm.name()
 	key := cache.Key("instructions 1", h.disasm.identity, c.hash)
-	if _, ok := h.cache.Get("instructions", key, &counts); ok {
+	if _, ok := h.Cache.Get("instructions", key, &counts); ok {
 		return counts, "by " + tool, "", nil
 	}
 	code, unread := readOpcodes(c.out.Cubin)
@@ -165,11 +165,10 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 	}
 	if unread == nil {
 		if err := h.disasm.names.learn(code, text); err != nil {
-			h.log.Error("the disassembler is started for every binary from now on, which takes longer than compiling", "error", err)
+			h.Log.Error("the disassembler is started for every binary from now on, which takes longer than compiling", "error", err)
 		}
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("instructions", key, nil, counts)
+	h.Keep("instructions", key, nil, counts)
 	return counts, "by " + tool, "", nil
 }
 
@@ -181,19 +180,19 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 	defer h.compiling.Release(1)
 	jail := h.disasm.jail
 	if jail != nil {
-		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
+		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.Scratch})
 	}
-	out, err := h.launcher.Run(ctx, process.Command{
+	out, err := h.Launcher.Run(ctx, process.Command{
 		Jail: jail, Memory: compilerMemory, FileSize: cubinLimit,
 		Path: h.disasm.path, Args: append(slices.Clone(h.disasm.args), c.path),
 		Timeout: h.options.Timeout, Output: disassemblyLimit,
 		// cuobjdump leaves temporary files behind when it is killed.
-		Env: []string{"TMPDIR=" + h.scratch},
+		Env: []string{"TMPDIR=" + h.Scratch},
 	})
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.Line(firstLine(string(out)))), nil
+		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.First(string(out))), nil
 	case err != nil:
 		return "", "", fmt.Errorf("running %s: %w", h.disasm.path, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -135,8 +136,8 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	timer.Stop()
 	if err != nil {
 		s.kill()
-		if text := firstLine(s.Stderr.Text()); text != "" {
-			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, plain.Line(text))
+		if text := plain.First(s.Stderr.Text()); text != "" {
+			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, text)
 		}
 		return nil, errNoServer
 	}
@@ -280,7 +281,7 @@ func (n *nvrtc) close() {
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	if n.jail == nil {
-		if err := u.outside(); err != nil {
+		if err := labs.Outside(u.all()); err != nil {
 			return compiled{}, err
 		}
 	}
@@ -305,13 +306,13 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 			n.release(s)
 			out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
 			if len(out.Cubin) > cubinLimit {
-				return compiled{}, tooLarge(out.Log)
+				return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 			}
 			if answer.Error != "" {
 				if answer.Log == "" {
 					out.Log = answer.Error
 				}
-				return out, &refused{summary: firstError(out.Log), log: out.Log}
+				return out, &labs.Refusal{Summary: labs.FirstError(out.Log, errorMarks...), Log: out.Log}
 			}
 			return out, nil
 		}
@@ -321,9 +322,9 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 		case ctx.Err() != nil:
 			return compiled{}, ctx.Err()
 		case errors.Is(err, process.ErrTimeout):
-			return compiled{}, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: text}
+			return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), Log: text}
 		case try > 0:
-			return compiled{}, &refused{"the compiler crashes on it", text, true}
+			return compiled{}, &labs.Refusal{Summary: "the compiler crashes on it", Log: text, Crash: true}
 		}
 		// Somebody may have killed the child: a source that crashes the
 		// compiler does so again.

@@ -61,7 +61,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: 3, Last: true})
+		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 3, Last: true})
 		if err != nil || got.Series[0].Fault != nil {
 			t.Fatal(got, err)
 		}

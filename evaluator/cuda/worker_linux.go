@@ -40,8 +40,8 @@ type workerError struct {
 }
 
 func (e *workerError) Error() string {
-	if s := firstLine(e.stderr); s != "" {
-		return e.reason + ": " + plain.Line(s)
+	if s := plain.First(e.stderr); s != "" {
+		return e.reason + ": " + s
 	}
 	return e.reason
 }
