@@ -10,7 +10,7 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// makeFurther makes the contents that bite of one shape, and what the reference says of
+// makeFurther makes the edge-case inputs of one shape, and what the reference says of
 // them: as the data of shapes of their own, since scalars may differ, too.
 func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	d.further = map[string]*shapeData{}
@@ -19,7 +19,7 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 		if err != nil {
 			return err
 		}
-		if err := h.bite(ctx, f, c); err != nil {
+		if err := h.fillFurther(ctx, f, c); err != nil {
 			return err
 		}
 		d.further[c.Name] = f
@@ -27,10 +27,10 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	return nil
 }
 
-// bite fills in contents that bite, in place of the first of the declared ones. How far
+// fillFurther fills in edge-case inputs, in place of the first of the declared ones. How far
 // honest answers may lie from the reference's follows from what it makes of inputs
 // that differ by some roundings, and from the rounding of the outputs themselves.
-func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
+func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) error {
 	q := h.problem
 	scalars, values, err := d.Further(q.spec, c, d.shape, q.seed)
 	if err != nil {

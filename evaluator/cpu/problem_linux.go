@@ -29,7 +29,7 @@ type shapeData struct {
 	expected [variants][]expected
 	// poison, by buffer: what an output holds before a launch.
 	poison [][]byte
-	// further holds the contents that bite, by name, of shapes that are not timed:
+	// further holds the edge-case inputs, by name, of shapes that are not timed:
 	// each as its first contents, with scalars of its own. Silent says why one of
 	// them cannot be compared.
 	further map[string]*shapeData

@@ -213,7 +213,7 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 // compare launches two times on one contents: once with poisoned outputs, once
 // with outputs that hold stale but ordinary numbers, each time with other junk
 // on the stack. It ends early when the first launch changed what is not its own, and on
-// contents that bite.
+// edge-case inputs.
 func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, err error) {
 	e, q, a := s.entries[0], s.h.problem, s.arena
 	if a == nil {

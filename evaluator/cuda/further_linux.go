@@ -9,7 +9,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// inputs gives a shape with contents that bite, or with the declared ones where the
+// inputs gives a shape with edge-case inputs, or with the declared ones where the
 // name is "". The contents are made when they are first asked for.
 func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
 	if name == "" {
@@ -42,7 +42,7 @@ func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
 	return s, nil
 }
 
-// A furtherKey names contents that bite at one shape.
+// A furtherKey names edge-case inputs at one shape.
 type furtherKey struct {
 	shape *shapeData
 	name  string

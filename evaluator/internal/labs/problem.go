@@ -51,7 +51,7 @@ func roundScalars(p *kernels.Problem, values []float64) {
 	}
 }
 
-// Further makes contents that bite, at a shape: the scalars, and by buffer the
+// Further makes edge-case inputs, at a shape: the scalars, and by buffer the
 // elements of the inputs, and two times more as they are elsewhere by some roundings.
 func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64) (scalars []float64, values [3][][]float64, err error) {
 	if scalars, err = c.Scalars(p, s); err != nil {
