@@ -338,6 +338,18 @@ func (p *problem) veil(n *instance, s wire.Shape, key uint64) error {
 	return nil
 }
 
+// unveiled does something while what must come out can be read.
+func (p *problem) unveiled(n *instance, s wire.Shape, do func() error) error {
+	key := n.key
+	if err := p.veil(n, s, key); err != nil {
+		return err
+	}
+	if err := p.sync(); err != nil {
+		return err
+	}
+	return errors.Join(do(), p.veil(n, s, key))
+}
+
 // startHash puts the hashing of an instance into the stream.
 func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error) {
 	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
@@ -423,28 +435,19 @@ func (p *problem) loadSet(w *set, n *instance, changed bool) error {
 	return nil
 }
 
-// poisonSet makes the outputs of a set what no answer is.
-func (p *problem) poisonSet(w *set) error {
+// spoilSet makes the outputs of a set what no answer is or, if plain is set, ordinary
+// numbers.
+func (p *problem) spoilSet(w *set, plain bool) (err error) {
 	for i, b := range p.buffers {
-		if b.Role == "out" {
-			if err := p.harness.poison(w.arrays[i], w.blocks[i].bytes, b.poison()); err != nil {
-				return err
-			}
+		switch {
+		case b.Role != "out" || err != nil:
+		case plain:
+			err = p.harness.set(w.arrays[i], w.blocks[i].bytes/b.size(), b.dtype, 1)
+		default:
+			err = p.harness.poison(w.arrays[i], w.blocks[i].bytes, b.poison())
 		}
 	}
-	return nil
-}
-
-// plainSet makes the outputs of a set ordinary numbers.
-func (p *problem) plainSet(w *set) error {
-	for i, b := range p.buffers {
-		if b.Role == "out" {
-			if err := p.harness.set(w.arrays[i], w.blocks[i].bytes/b.size(), b.dtype, 1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 // compareSet holds the outputs in a set against an instance.

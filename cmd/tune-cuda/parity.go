@@ -133,11 +133,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 				return err
 			}
 		}
-		spoil := p.poisonSet
-		if k+1 < repeat {
-			spoil = p.plainSet
-		}
-		if err := spoil(w); err != nil {
+		if err := p.spoilSet(w, k+1 < repeat); err != nil {
 			return err
 		}
 		if err := c.enqueue(p.stream); err != nil {
@@ -295,15 +291,8 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 
 // halved copies a right answer, the smaller half of it, by magnitude, as zero.
 func (p *problem) halved(to cu.DevicePtr, n *instance, i int, s wire.Shape) error {
-	key := n.key
-	if err := p.veil(n, s, key); err != nil {
-		return err
-	}
-	if err := p.sync(); err != nil {
-		return err
-	}
 	v := make([]float64, s.Elements[i])
-	if err := errors.Join(download(v, n.want[i]), p.veil(n, s, key)); err != nil {
+	if err := p.unveiled(n, s, func() error { return download(v, n.want[i]) }); err != nil {
 		return err
 	}
 	halve(v)
@@ -336,23 +325,19 @@ func (p *problem) writeReference(r wire.ReferenceRequest) (wire.ReferenceAnswer,
 	if r.InputsOnly {
 		return a, os.WriteFile(r.File, wire.AppendDoubles(nil, all), 0o600)
 	}
-	key := n.key
-	if err := p.veil(n, r.Shape, key); err != nil {
-		return a, err
-	}
-	if err := p.sync(); err != nil {
-		return a, err
-	}
-	for i, b := range p.buffers {
-		if b.output() {
-			v := make([]float64, r.Shape.Elements[i])
-			if err := download(v, n.want[i]); err != nil {
-				return a, err
+	err = p.unveiled(n, r.Shape, func() error {
+		for i, b := range p.buffers {
+			if b.output() {
+				v := make([]float64, r.Shape.Elements[i])
+				if err := download(v, n.want[i]); err != nil {
+					return err
+				}
+				all = append(all, v...)
 			}
-			all = append(all, v...)
 		}
-	}
-	if err := p.veil(n, r.Shape, key); err != nil {
+		return nil
+	})
+	if err != nil {
 		return a, err
 	}
 	return a, os.WriteFile(r.File, wire.AppendDoubles(nil, all), 0o600)

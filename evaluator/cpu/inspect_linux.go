@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -53,20 +54,15 @@ func codeHash(object []byte, threads int) (string, error) {
 // Inspect implements [evaluator.Lab]: what the compiler and objdump tell of the
 // binary.
 func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Regexp) (seen evaluator.Inspection, err error) {
-	ctx, leave, err := h.Enter(ctx)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return seen, err
 	}
-	defer leave()
-	c, err := handle(a)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return seen, err
 	}
-	release, err := h.share(ctx)
-	if err != nil {
-		return seen, err
-	}
-	defer release()
+	defer done()
 	frame := evaluator.Measure{Check: "stack frame", Value: float64(c.clean.Frame), Unit: "bytes", Bound: evaluator.MaxStack}
 	if c.clean.FrameOf != "" {
 		frame.Detail = c.clean.FrameOf + " (" + c.clean.FrameKind + ")"

@@ -133,6 +133,20 @@ func supported(im *kernels.Implementation) error {
 	return nil
 }
 
+// work begins a call that needs a share of the machine. Done ends it.
+func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err error) {
+	ctx, leave, err := h.Enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err := h.share(ctx)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return ctx, func() { release(); leave() }, nil
+}
+
 // share waits for a job's slot and for the machine to be free of timings.
 func (h *lab) share(ctx context.Context) (func(), error) {
 	if err := h.jobs.Acquire(ctx, 1); err != nil {
@@ -184,16 +198,11 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 }
 
 func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a evaluator.Artifact, report evaluator.BuildReport, err error) {
-	ctx, leave, err := h.Enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return a, report, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return a, report, err
-	}
-	defer release()
+	defer done()
 	f := cleanFlavour()
 	g := glue(h.problem.spec, src.Entry, func(s kernels.Scalar) string { return s.DType.C() })
 	out, err := h.tool.compile(ctx, f.compilation(&src, g))
@@ -213,14 +222,6 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 		Handle: &candidate{src: src, clean: out, glue: g},
 	}
 	return a, evaluator.BuildReport{Log: out.Log, Bytes: len(out.Object)}, nil
-}
-
-func handle(a evaluator.Artifact) (*candidate, error) {
-	c, ok := a.Handle.(*candidate)
-	if !ok {
-		return nil, errors.New("the artifact was not made by this lab")
-	}
-	return c, nil
 }
 
 // prepare makes inputs and reference outputs of every shape.

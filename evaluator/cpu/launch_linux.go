@@ -29,7 +29,7 @@ func (h *lab) Sanitizers() []string {
 // where they end; between guard pages it is run as it is, at every shape. The
 // outputs are compared with the reference as well.
 func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string) (found evaluator.Findings, err error) {
-	c, err := handle(artifact)
+	c, err := labs.Handle[*candidate](artifact)
 	if err != nil {
 		return found, err
 	}
@@ -44,16 +44,11 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	if tool == memcheckName && c.src.Threads > 1 && h.sandbox && (h.tool.jail == nil || !programs.ConfinesSignals()) {
 		return evaluator.Findings{NotRun: "several threads under valgrind could signal evotune on this kernel (Landlock 6, Linux 6.12, confines them)"}, nil
 	}
-	ctx, leave, err := h.Enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return found, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return found, err
-	}
-	defer release()
+	defer done()
 	if f.guards {
 		begin := time.Now()
 		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
@@ -29,7 +30,7 @@ func reachFlavour() flavour {
 // Profile implements [evaluator.Profiler]. It says which code of a candidate no
 // sanitizer has seen, since only other shapes than the sanitizers' reach it.
 func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evaluator.Evidence, error) {
-	c, err := handle(artifact)
+	c, err := labs.Handle[*candidate](artifact)
 	if err != nil {
 		return nil, err
 	}
@@ -37,16 +38,11 @@ func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evalu
 	if !built || artifact.Unsupported[h.problem.Sanitize.shape.Name] != "" {
 		return nil, nil // they are "not run" all the same
 	}
-	ctx, leave, err := h.Enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
+	defer done()
 	e, err := h.reach(ctx, c, artifact.Unsupported)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // A session is a set of harness processes with candidates loaded.
@@ -43,7 +44,7 @@ type entry struct {
 func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...evaluator.Artifact) (_ evaluator.Session, err error) {
 	s := &session{h: h, purpose: purpose}
 	for _, a := range artifacts {
-		c, err := handle(a)
+		c, err := labs.Handle[*candidate](a)
 		if err != nil {
 			return nil, err
 		}

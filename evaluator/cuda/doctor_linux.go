@@ -50,9 +50,8 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	h.toolkit = findToolkit(ctx, o, h.Launcher)
 	t := h.toolkit
 
-	var tools []evaluator.Tool
 	add := func(name, path, version, missing string) {
-		tools = append(tools, evaluator.Tool{Name: name, Path: path, Version: version, Missing: missing})
+		h.Found(evaluator.Tool{Name: name, Path: path, Version: version, Missing: missing})
 	}
 	program := func(name, path, missing string) {
 		if path == "" {
@@ -84,7 +83,7 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	if o.compiler != nil {
 		h.compiler = o.compiler
 	}
-	tools = append(tools, t.locked())
+	h.Found(t.locked())
 	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)
@@ -98,13 +97,13 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	path, err := findWorker(o.Worker)
 	if err != nil {
 		add("worker", "", "", "nothing runs on a GPU: "+err.Error())
-		return tools
+		return h.Desc.Tools
 	}
 	h.workerPath = path
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		add("worker", path, "", "nothing runs on a GPU: "+plain.Line(err.Error()))
-		return tools
+		return h.Desc.Tools
 	}
 	d := devices[0]
 	b.remember(d)
@@ -118,18 +117,18 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	}
 	if h.compiler == nil {
 		add("compute-sanitizer", t.sanitizer, "", "not tried without a compiler")
-		return tools
+		return h.Desc.Tools
 	}
 	h.gpus = []*gpu{h.newGPU(d)}
 	h.limits = limitsOf(d)
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		add("harness", "", "", plain.Line(err.Error()))
-		return tools
+		return h.Desc.Tools
 	}
 	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
 	h.closePools()
-	return append(tools, h.Desc.Tools...)
+	return h.Desc.Tools
 }
 
 // cublas finds the library where the worker will look for it, and beside the

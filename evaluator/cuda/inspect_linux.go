@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -47,7 +48,7 @@ func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, patterns []*reg
 		return evaluator.Inspection{}, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return evaluator.Inspection{}, err
 	}

@@ -422,15 +422,6 @@ func (h *lab) acquireCore(ctx context.Context) error {
 	return h.compiling.Acquire(ctx, 1)
 }
 
-// handle finds the candidate of an artifact.
-func handle(a evaluator.Artifact) (*candidate, error) {
-	c, ok := a.Handle.(*candidate)
-	if !ok {
-		return nil, errors.New("the artifact was not built by this lab")
-	}
-	return c, nil
-}
-
 // blame says who is to blame for how a worker ended with a candidate in it: the
 // candidate when it did not answer in time, and nobody knows when the worker
 // died without a word. Errors of the machine stay as they are.

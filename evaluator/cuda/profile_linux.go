@@ -13,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -29,7 +30,7 @@ func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Ev
 		return nil, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	switch {
 	case err != nil:
 		return nil, err

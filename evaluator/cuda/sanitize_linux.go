@@ -220,7 +220,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		return evaluator.Findings{}, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return evaluator.Findings{}, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -79,7 +80,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	}
 	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants), races: map[*shapeData]int{}}
 	for _, a := range artifacts {
-		c, err := handle(a)
+		c, err := labs.Handle[*candidate](a)
 		if err != nil {
 			return nil, err
 		}

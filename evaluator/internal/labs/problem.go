@@ -1,6 +1,7 @@
 package labs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/evotune/evotune/evaluator"
@@ -75,6 +76,15 @@ func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, se
 		}
 	}
 	return scalars, values, nil
+}
+
+// Handle is what a lab has put into an artifact.
+func Handle[T any](a evaluator.Artifact) (T, error) {
+	h, ok := a.Handle.(T)
+	if !ok {
+		return h, errors.New("the artifact was not made by this lab")
+	}
+	return h, nil
 }
 
 // A Placed is what a lab computes of the shapes of a plan, by what they are for.
