@@ -15,7 +15,12 @@
 // [Lab], which builds, runs and reports, and never judges: evaluator/cpu for
 // this machine's processor, evaluator/cuda for NVIDIA's GPUs. evaluator/replay is
 // an [Evaluator] without a lab, for results from a table. evaluator/backendtest
-// is the suite that all of them pass, and docs/ordeal.md walks through the stages.
+// is the suite that all three pass, and docs/ordeal.md walks through the stages.
+//
+// One timing takes this way: a [Reading] is what a lab saw of one batch, a [Series]
+// those of one contender in one request. The judge pairs readings with the baseline's,
+// decides which count, and keeps them as a [Timing] in the [Result]: that is what is
+// stored, and what every printed figure is computed from again.
 //
 // # Caveats
 //

@@ -389,13 +389,3 @@ type Outcome struct {
 	Disturbed string
 	Evidence  []Evidence
 }
-
-// A DuelEntry is one binary's part in the finals.
-type DuelEntry struct {
-	Verdict Verdict // empty when all went well
-	Reason  string
-	Timings []Timing // tuned shapes
-	HeldOut []Timing // shapes that were not tuned for
-	// Evidence is what else was seen, such as a profile.
-	Evidence []Evidence
-}

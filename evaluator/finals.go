@@ -14,7 +14,7 @@ import (
 // A finalist's part in the finals, while they last.
 type contender struct {
 	Artifact
-	entry   *DuelEntry
+	entry   *Finalist
 	tallies map[string]*tally // by shape
 }
 
@@ -30,8 +30,8 @@ func (c *contender) lose(o Outcome) {
 // other. In each set every contender is timed at every shape, and in each round
 // once, in random order, beside the baseline. A contender that seems impossible,
 // or was disturbed so much that its time is unknown, is timed once more alone.
-func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]DuelEntry, error) {
-	entries := make([]DuelEntry, len(bins))
+func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
+	entries := make([]Finalist, len(bins))
 	all := make([]*contender, len(bins))
 	for i, a := range bins {
 		all[i] = &contender{Artifact: a, entry: &entries[i], tallies: map[string]*tally{}}

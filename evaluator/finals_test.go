@@ -247,7 +247,7 @@ func TestFinalsDoubt(t *testing.T) {
 	for i := range 27 {
 		tl.pairs[i].candidate.CPUNS *= 2
 	}
-	c := &contender{entry: &DuelEntry{}, tallies: map[string]*tally{"main": tl}}
+	c := &contender{entry: &Finalist{}, tallies: map[string]*tally{"main": tl}}
 	out, err := j.settle(t.Context(), c, false)
 	if err != nil || out.Verdict != Infrastructure || !strings.Contains(out.Reason, "evotune's clock confirms only 3 of 30 readings") {
 		t.Errorf("%s %q, %v", out.Verdict, out.Reason, err)

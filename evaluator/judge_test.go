@@ -147,8 +147,8 @@ func TestVerdicts(t *testing.T) {
 			l.kind, a.build.Log = "cuda", "warning: Cannot perform wmma load or store on local memory"
 		}, StageCompile, Compile, "a diagnostic that blocks: warning: Cannot", "blocking diagnostics"},
 		{"no entry", func(_ *scriptedLab, a *actor) { a.inspection.Refused = "there is no entry" }, StageInspect, Inspect, "entry: there is no entry", "entry"},
-		{"lacks", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = mnemonics{"ret": 1} }, StageInspect, Inspect, "requires ^vfm: no instruction", "requires ^vfm"},
-		{"has", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = mnemonics{"vfma": 1, "divps": 2} }, StageInspect, Inspect, "forbids ^div: 2 instructions of the binary match ^div (divps)", "forbids ^div"},
+		{"lacks", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = Instructions{"ret": 1} }, StageInspect, Inspect, "requires ^vfm: no instruction", "requires ^vfm"},
+		{"has", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = Instructions{"vfma": 1, "divps": 2} }, StageInspect, Inspect, "forbids ^div: 2 instructions of the binary match ^div (divps)", "forbids ^div"},
 
 		{"guard", func(_ *scriptedLab, a *actor) { a.compare = seen(func(o *Observation) { o.Guard = "wrote behind y" }) }, StageParity, Parity, odd + "wrote behind y", "parity odd seed 2"},
 		{"input", func(_ *scriptedLab, a *actor) {

@@ -1,8 +1,13 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/kernels"
@@ -208,8 +213,7 @@ type Inspection struct {
 	// Refused says why there is nothing to inspect, such as a missing entry.
 	Refused  string
 	Measures []Measure
-	// Instructions counts mnemonics; nil when NotCounted says why they could
-	// not be counted.
+	// Instructions is nil when NotCounted says why they could not be counted.
 	Instructions Instructions
 	NotCounted   string
 }
@@ -237,11 +241,39 @@ const (
 	LocalMemory
 )
 
-// Instructions are the counted mnemonics of a binary.
-type Instructions interface {
-	// Matching counts the instructions whose mnemonic matches; example is one of
-	// these mnemonics.
-	Matching(re *regexp.Regexp) (n int, example string)
+// Instructions counts the instructions of a binary by mnemonic.
+type Instructions map[string]int
+
+// Matching counts the instructions whose mnemonic matches; example is the first of
+// these mnemonics in the order of the alphabet.
+func (c Instructions) Matching(re *regexp.Regexp) (n int, example string) {
+	for m, count := range c {
+		if re.MatchString(m) {
+			n += count
+			if example == "" || m < example {
+				example = m
+			}
+		}
+	}
+	return n, example
+}
+
+// Top lists the most frequent mnemonics, at most so many, each with its count.
+func (c Instructions) Top(most int) string {
+	names := slices.SortedFunc(maps.Keys(c), func(a, b string) int { return cmp.Or(c[b]-c[a], strings.Compare(a, b)) })
+	var words []string
+	for _, m := range names[:min(most, len(names))] {
+		words = append(words, fmt.Sprintf("%s %d", m, c[m]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Total is the number of instructions.
+func (c Instructions) Total() (n int) {
+	for _, count := range c {
+		n += count
+	}
+	return n
 }
 
 // Findings is what a launch under a sanitizer showed.

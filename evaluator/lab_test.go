@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -292,22 +291,10 @@ func (l *scriptedLab) Control(_ context.Context, c kernels.Control, s kernels.Sh
 	return []Output{{Name: "y", Error: 1, Elements: 4}}, nil
 }
 
-// mnemonics are counted instructions.
-type mnemonics map[string]int
-
-func (m mnemonics) Matching(re *regexp.Regexp) (n int, example string) {
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if re.MatchString(name) {
-			n, example = n+m[name], name
-		}
-	}
-	return n, example
-}
-
 func (l *scriptedLab) Inspect(_ context.Context, a Artifact, _ []*regexp.Regexp) (Inspection, error) {
 	in := a.Handle.(*actor).inspection
 	if in.Instructions == nil && in.NotCounted == "" {
-		in.Instructions = mnemonics{"vfmadd231ps": 3, "ret": 1}
+		in.Instructions = Instructions{"vfmadd231ps": 3, "ret": 1}
 	}
 	return in, nil
 }

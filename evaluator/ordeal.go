@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +62,9 @@ type stages interface {
 	// Evaluator.Evaluate.
 	Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
 	// Duel times several candidates and the baseline in fresh processes, at every
-	// tuned shape and at the held-out ones. Entry i belongs to artifact i.
-	Duel(ctx context.Context, artifacts []Artifact) ([]DuelEntry, error)
+	// tuned shape and at the held-out ones. Entry i belongs to artifact i, still
+	// without genome and fitness; its verdict is empty when all went well.
+	Duel(ctx context.Context, artifacts []Artifact) ([]Finalist, error)
 	Close() error
 }
 
@@ -465,32 +467,19 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals,
 		return f, fmt.Errorf("finals: %d of %d finalists were answered for", len(entries), len(bins))
 	}
 	var ranked []int
-	for n, d := range entries {
-		e := &f.Entries[of[n]]
-		e.Verdict, e.Reason = d.Verdict, text.Text(d.Reason)
-		if e.Verdict == "" {
-			e.Verdict = Correct
+	for n, e := range entries {
+		e.Genome, e.Reason, e.Evidence = finalists[of[n]], text.Text(e.Reason), plainEvidence(e.Evidence)
+		if e.Verdict = cmp.Or(e.Verdict, Correct); e.Verdict == Correct {
+			if e.Fitness = fitness(e.Timings); e.Fitness > 0 {
+				ranked = append(ranked, of[n])
+			}
 		}
-		e.Timings, e.HeldOut, e.Evidence = d.Timings, d.HeldOut, plainEvidence(d.Evidence)
-		if e.Verdict != Correct {
-			continue
-		}
-		if e.Fitness = fitness(d.Timings); e.Fitness > 0 {
-			ranked = append(ranked, of[n])
-		}
+		f.Entries[of[n]] = e
 	}
 	if len(ranked) == 0 {
 		return f, nil
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int {
-		switch fa, fb := f.Entries[a].Fitness, f.Entries[b].Fitness; {
-		case fa < fb:
-			return -1
-		case fa > fb:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(f.Entries[a].Fitness, f.Entries[b].Fitness) })
 	f.Winner = ranked[0]
 	winner := f.Entries[f.Winner]
 	samples, baseline := rounds(winner.Timings)

@@ -110,7 +110,7 @@ type fakeBench struct {
 	seen  kernels.Rendered // what was compiled last
 	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
 	calls sync.Map // of Stage+code: *atomic.Int32
-	duel  func(bins []Artifact) ([]DuelEntry, error)
+	duel  func(bins []Artifact) ([]Finalist, error)
 }
 
 func (b *fakeBench) call(ctx context.Context, stage Stage, code string) (Outcome, error) {
@@ -162,7 +162,7 @@ func (b *fakeBench) Benchmark(ctx context.Context, bin Artifact, incumbent float
 	}, out, err
 }
 
-func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]DuelEntry, error) {
+func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]Finalist, error) {
 	return b.duel(bins)
 }
 
@@ -191,7 +191,7 @@ func TestCorrect(t *testing.T) {
 // not note in its log what is about to run.
 func TestStagePrevented(t *testing.T) {
 	f := newFixture(t)
-	f.bench.duel = func([]Artifact) ([]DuelEntry, error) { return nil, errors.New("finals were held") }
+	f.bench.duel = func([]Artifact) ([]Finalist, error) { return nil, errors.New("finals were held") }
 	g := f.genome(t, 1, 0)
 	for _, at := range []Stage{StageCompile, StageParity, StageBenchmark, StageFinals} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -494,15 +494,15 @@ func TestFinals(t *testing.T) {
 		"3": {drift(50.01), drift(100)},
 		"4": {flat(100), flat(100)},
 	}
-	f.bench.duel = func(bins []Artifact) ([]DuelEntry, error) {
-		var out []DuelEntry
+	f.bench.duel = func(bins []Artifact) ([]Finalist, error) {
+		var out []Finalist
 		for _, b := range bins {
 			if b.Handle == "7" {
-				out = append(out, DuelEntry{Verdict: Launch, Reason: "crashed"})
+				out = append(out, Finalist{Verdict: Launch, Reason: "crashed"})
 				continue
 			}
 			s := times[b.Handle.(string)]
-			out = append(out, DuelEntry{Timings: []Timing{NewTiming("main", s[0], s[1], 1, 1)}})
+			out = append(out, Finalist{Timings: []Timing{NewTiming("main", s[0], s[1], 1, 1)}})
 		}
 		return out, nil
 	}
@@ -537,7 +537,7 @@ func TestFinals(t *testing.T) {
 	if _, err := f.Finals(t.Context(), nil); err == nil {
 		t.Error("finals without finalists")
 	}
-	f.bench.duel = func([]Artifact) ([]DuelEntry, error) { return nil, errors.New("no power") }
+	f.bench.duel = func([]Artifact) ([]Finalist, error) { return nil, errors.New("no power") }
 	if _, err := f.Finals(t.Context(), []genome.Genome{f.genome(t, 1, 0)}); err == nil || !strings.Contains(err.Error(), "no power") {
 		t.Errorf("got %v", err)
 	}

@@ -51,17 +51,13 @@ func Interval(values []float64) (median, lo, hi float64) {
 
 // NewTiming summarises paired samples, in nanoseconds per launch.
 func NewTiming(shape string, samples, baseline []float64, batch, baselineBatch int) Timing {
-	ratios := make([]float64, 0, len(samples))
-	for i := range min(len(samples), len(baseline)) {
-		ratios = append(ratios, samples[i]/baseline[i])
-	}
 	t := Timing{
 		Shape:     shape,
 		SamplesNS: samples, BaselineNS: baseline,
 		Batch: batch, BaselineBatch: baselineBatch,
 		MedianNS: Median(samples), BaselineMedianNS: Median(baseline),
-		Ratio: Median(ratios),
 	}
+	t.Ratio = Median(t.Ratios())
 	if s := slices.Sorted(slices.Values(samples)); len(s) > 0 && t.MedianNS > 0 {
 		t.Spread = (Quantile(s, 0.75) - Quantile(s, 0.25)) / t.MedianNS
 	}

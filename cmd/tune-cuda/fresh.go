@@ -90,9 +90,7 @@ func (q *rotation) fill(buffers []buffer, blocks []block) (err error) {
 
 // free leaves the sets, which are kept by themselves.
 func (q *rotation) free() {
-	for _, d := range q.pools {
-		release(d)
-	}
+	releaseAll(q.pools)
 	release(q.spans)
 	q.guards.free()
 }
@@ -343,11 +341,7 @@ func (q *race) settle(k int) ([]wire.Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		for _, d := range want {
-			release(d)
-		}
-	}()
+	defer releaseAll(want)
 	n := &instance{want: want, rms: make([]float64, len(want)), mean: make([]float64, len(want)), slack: make([]float64, len(want))}
 	if err := q.measure(n, q.r.Shape); err != nil {
 		return nil, err
@@ -358,43 +352,31 @@ func (q *race) settle(k int) ([]wire.Output, error) {
 // checkZones looks at the guards of all sets and of the contender's workspace.
 // What is damaged is put right, so that nobody else is blamed for it.
 func (q *race) checkZones(r *runner) error {
-	if err := q.harness.begin(); err != nil {
+	var z zones
+	err := q.harness.gather(func() (err error) {
+		// The tables, too, are where a candidate may have found them.
+		if err := q.guards.upload(); err != nil {
+			return err
+		}
+		if r.work != nil {
+			if err := r.work.guards.upload(); err != nil {
+				return err
+			}
+		}
+		z, err = q.harness.lookAtGuards(q.guards, r.work)
 		return err
-	}
-	if err := q.guards.upload(); err != nil { // which a candidate may have found, too
-		return err
-	}
-	zones, err := q.harness.checkGuards(q.guards)
+	})
 	if err != nil {
 		return err
 	}
-	var scratch *finding[uint64]
-	if r.work != nil {
-		if err := r.work.guards.upload(); err != nil {
-			return err
-		}
-		if scratch, err = q.harness.checkGuards(r.work.guards); err != nil {
-			return err
-		}
+	name, offset, damaged := z.damaged(q.buffers)
+	if damaged == nil {
+		return nil
 	}
-	if err := q.harness.fetch(); err != nil {
-		return err
+	if r.Guard == "" {
+		r.Guard, r.GuardOffset = name, offset
 	}
-	if i, offset, damaged := q.guards.found(zones.read()); damaged {
-		if r.Guard == "" {
-			r.Guard, r.GuardOffset = q.buffers[i%len(q.buffers)].Name, offset
-		}
-		return q.harness.setGuards(q.guards)
-	}
-	if scratch != nil {
-		if _, offset, damaged := r.work.guards.found(scratch.read()); damaged {
-			if r.Guard == "" {
-				r.Guard, r.GuardOffset = "workspace", offset
-			}
-			return q.harness.setGuards(r.work.guards)
-		}
-	}
-	return nil
+	return q.harness.setGuards(damaged)
 }
 
 // passEvents makes the events of passes when they are first needed.

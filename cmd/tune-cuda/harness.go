@@ -137,6 +137,18 @@ func (h *harness) fetch() error {
 	return h.sync()
 }
 
+// gather empties the report, puts work into the stream that leaves findings in it, and
+// fetches them.
+func (h *harness) gather(work func() error) error {
+	if err := h.begin(); err != nil {
+		return err
+	}
+	if err := work(); err != nil {
+		return err
+	}
+	return h.fetch()
+}
+
 // A finding is a part of the report: T as kernels leave it.
 type finding[T any] struct {
 	at cu.DevicePtr
@@ -162,6 +174,35 @@ func (h *harness) checkGuards(g *guards) (*finding[uint64], error) {
 		return nil, err
 	}
 	return f, h.run("guards_check", int64(len(g.list)), uint64(g.table), uint64(f.at))
+}
+
+// Zones are a look at the guards of sets of buffers and of a workspace, if there is one.
+type zones struct {
+	sets, work     *guards
+	inSets, inWork *finding[uint64]
+}
+
+func (h *harness) lookAtGuards(sets *guards, work *workspace) (z zones, err error) {
+	z.sets = sets
+	if z.inSets, err = h.checkGuards(sets); err == nil && work != nil {
+		z.work = work.guards
+		z.inWork, err = h.checkGuards(work.guards)
+	}
+	return z, err
+}
+
+// damaged names what was written beside, where, and the guards that are to be put
+// right; nothing when all are as they were. The look has been fetched.
+func (z zones) damaged(buffers []buffer) (name string, offset int64, in *guards) {
+	if i, offset, damaged := z.sets.found(z.inSets.read()); damaged {
+		return buffers[i%len(buffers)].Name, offset, z.sets
+	}
+	if z.work != nil {
+		if _, offset, damaged := z.work.found(z.inWork.read()); damaged {
+			return "workspace", offset, z.work
+		}
+	}
+	return "", 0, nil
 }
 
 // hash adds the buffer's hash to the finding's element.

@@ -26,10 +26,8 @@ type instance struct {
 }
 
 func (n *instance) free() {
-	for i := range n.inputs {
-		release(n.inputs[i])
-		release(n.want[i])
-	}
+	releaseAll(n.inputs)
+	releaseAll(n.want)
 }
 
 // shapeKey names a shape by all that its data depend on.
@@ -80,7 +78,7 @@ func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance
 }
 
 func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference bool) error {
-	var data [3][][]float64 // the elements, and those nearby
+	data := make([][][]float64, 3) // the elements, and those nearby
 	var err error
 	if s.Inputs != "" {
 		if data, err = readInputs(s, p.buffers); err != nil {
@@ -184,9 +182,7 @@ func (p *problem) place(s wire.Shape, given [][]float64) ([]cu.DevicePtr, error)
 			err = upload(out[i], given[i])
 		}
 		if err != nil {
-			for _, d := range out {
-				release(d)
-			}
+			releaseAll(out)
 			return nil, err
 		}
 	}
@@ -196,11 +192,7 @@ func (p *problem) place(s wire.Shape, given [][]float64) ([]cu.DevicePtr, error)
 // slacken takes into account what the reference makes of inputs nearby, and frees
 // that.
 func (p *problem) slacken(n *instance, s wire.Shape, moved []cu.DevicePtr) error {
-	defer func() {
-		for _, d := range moved {
-			release(d)
-		}
-	}()
+	defer releaseAll(moved)
 	by, err := p.distance(moved, n, s)
 	if err != nil {
 		return err
@@ -223,14 +215,12 @@ func (p *problem) slacken(n *instance, s wire.Shape, moved []cu.DevicePtr) error
 
 // distance gives the largest difference to the instance's outputs, by buffer.
 func (p *problem) distance(doubles []cu.DevicePtr, n *instance, s wire.Shape) ([]float64, error) {
-	if err := p.harness.begin(); err != nil {
-		return nil, err
-	}
-	found, err := p.startCompare(doubles, n, s, double)
+	var found []*finding[verdict]
+	err := p.harness.gather(func() (err error) {
+		found, err = p.startCompare(doubles, n, s, double)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := p.harness.fetch(); err != nil {
 		return nil, err
 	}
 	most := make([]float64, len(p.buffers))
@@ -299,19 +289,16 @@ func (p *problem) reckon(s wire.Shape, input func(i int, to cu.DevicePtr) error)
 // measure finds the root mean square and the mean of what the reference gave,
 // and refuses what is not finite: a reference must answer everywhere.
 func (p *problem) measure(n *instance, s wire.Shape) error {
-	if err := p.harness.begin(); err != nil {
-		return err
-	}
 	found := make([]*finding[square], len(p.buffers))
-	for i, b := range p.buffers {
-		if b.output() {
-			var err error
-			if found[i], err = p.harness.squares(n.want[i], s.Elements[i]); err != nil {
-				return err
+	err := p.harness.gather(func() (err error) {
+		for i, b := range p.buffers {
+			if b.output() && err == nil {
+				found[i], err = p.harness.squares(n.want[i], s.Elements[i])
 			}
 		}
-	}
-	if err := p.harness.fetch(); err != nil {
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i, b := range p.buffers {
@@ -351,6 +338,18 @@ func (p *problem) veil(n *instance, s wire.Shape, key uint64) error {
 	return nil
 }
 
+// unveiled does something while what must come out can be read.
+func (p *problem) unveiled(n *instance, s wire.Shape, do func() error) error {
+	key := n.key
+	if err := p.veil(n, s, key); err != nil {
+		return err
+	}
+	if err := p.sync(); err != nil {
+		return err
+	}
+	return errors.Join(do(), p.veil(n, s, key))
+}
+
 // startHash puts the hashing of an instance into the stream.
 func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error) {
 	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
@@ -373,14 +372,12 @@ func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error)
 }
 
 func (p *problem) hashInstance(n *instance, s wire.Shape) ([]uint64, error) {
-	if err := p.harness.begin(); err != nil {
-		return nil, err
-	}
-	f, err := p.startHash(n, s)
+	var f *finding[uint64]
+	err := p.harness.gather(func() (err error) {
+		f, err = p.startHash(n, s)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := p.harness.fetch(); err != nil {
 		return nil, err
 	}
 	return f.read(), nil
@@ -438,40 +435,29 @@ func (p *problem) loadSet(w *set, n *instance, changed bool) error {
 	return nil
 }
 
-// poisonSet makes the outputs of a set what no answer is.
-func (p *problem) poisonSet(w *set) error {
+// spoilSet makes the outputs of a set what no answer is or, if plain is set, ordinary
+// numbers.
+func (p *problem) spoilSet(w *set, plain bool) (err error) {
 	for i, b := range p.buffers {
-		if b.Role == "out" {
-			if err := p.harness.poison(w.arrays[i], w.blocks[i].bytes, b.poison()); err != nil {
-				return err
-			}
+		switch {
+		case b.Role != "out" || err != nil:
+		case plain:
+			err = p.harness.set(w.arrays[i], w.blocks[i].bytes/b.size(), b.dtype, 1)
+		default:
+			err = p.harness.poison(w.arrays[i], w.blocks[i].bytes, b.poison())
 		}
 	}
-	return nil
-}
-
-// plainSet makes the outputs of a set ordinary numbers.
-func (p *problem) plainSet(w *set) error {
-	for i, b := range p.buffers {
-		if b.Role == "out" {
-			if err := p.harness.set(w.arrays[i], w.blocks[i].bytes/b.size(), b.dtype, 1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 // compareSet holds the outputs in a set against an instance.
 func (p *problem) compareSet(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]wire.Output, error) {
-	if err := p.harness.begin(); err != nil {
-		return nil, err
-	}
-	found, err := p.startCompare(arrays, n, s, dtype)
+	var found []*finding[verdict]
+	err := p.harness.gather(func() (err error) {
+		found, err = p.startCompare(arrays, n, s, dtype)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := p.harness.fetch(); err != nil {
 		return nil, err
 	}
 	return p.outputs(found, n, s), nil

@@ -117,19 +117,19 @@ func (w *worker) answer(kind wire.Kind, body []byte) (any, error) {
 	case wire.Open:
 		return answerTo(body, w.open)
 	case wire.Load:
-		return answerTo(body, w.load)
+		return answerTo(body, opened(w, (*problem).load))
 	case wire.Unload:
-		return answerTo(body, w.unload)
+		return answerTo(body, opened(w, (*problem).unload))
 	case wire.Parity:
-		return answerTo(body, w.parity)
+		return answerTo(body, opened(w, (*problem).parity))
 	case wire.Control:
-		return answerTo(body, w.control)
+		return answerTo(body, opened(w, (*problem).control))
 	case wire.Reference:
-		return answerTo(body, w.reference)
+		return answerTo(body, opened(w, (*problem).writeReference))
 	case wire.Launch:
-		return answerTo(body, w.launch)
+		return answerTo(body, opened(w, (*problem).launch))
 	case wire.Time:
-		return answerTo(body, w.time)
+		return answerTo(body, opened(w, (*problem).time))
 	case wire.Peaks:
 		return answerTo(body, w.peaks)
 	case wire.Telemetry:

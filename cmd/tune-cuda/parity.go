@@ -9,20 +9,15 @@ import (
 	"os"
 	"slices"
 	"time"
-	"unsafe"
 
 	"gorgonia.org/cu"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-func (w *worker) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
+func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	begin := time.Now()
-	p, err := w.opened()
-	if err != nil {
-		return wire.ParityAnswer{}, err
-	}
-	a, err := p.parity(r)
+	a, err := p.compareLaunches(r)
 	a.ElapsedNS = time.Since(begin).Nanoseconds()
 	if err != nil {
 		return a, err
@@ -30,7 +25,7 @@ func (w *worker) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	return a, ending(a.Fault)
 }
 
-func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
+func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	var a wire.ParityAnswer
 	p.endRace() // whose sets and workspaces are used here
 	b, err := p.candidate(r.Binary, r.Shape)
@@ -88,7 +83,7 @@ func (p *problem) parity(r wire.ParityRequest) (wire.ParityAnswer, error) {
 	if err != nil {
 		return a, err
 	}
-	p.conclude(&a, l, b, w, r.Shape)
+	p.conclude(&a, l, r.Shape)
 	return a, nil
 }
 
@@ -138,11 +133,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 				return err
 			}
 		}
-		spoil := p.poisonSet
-		if k+1 < repeat {
-			spoil = p.plainSet
-		}
-		if err := spoil(w); err != nil {
+		if err := p.spoilSet(w, k+1 < repeat); err != nil {
 			return err
 		}
 		if err := c.enqueue(p.stream); err != nil {
@@ -170,8 +161,7 @@ type look struct {
 	instance *instance
 	differ   *finding[uint64] // elements that a later launch gave otherwise
 	changed  *finding[uint64] // hashes of the inputs
-	zones    *finding[uint64] // the buffers' guards
-	scratch  *finding[uint64] // the workspace's, or nil
+	zones    zones
 	again    *finding[uint64] // hashes of what is kept for the next candidate
 	outputs  []*finding[verdict]
 }
@@ -192,13 +182,8 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 			}
 		}
 	}
-	if l.zones, err = p.harness.checkGuards(w.guards); err != nil {
+	if l.zones, err = p.harness.lookAtGuards(w.guards, b.work); err != nil {
 		return err
-	}
-	if b.work != nil {
-		if l.scratch, err = p.harness.checkGuards(b.work.guards); err != nil {
-			return err
-		}
 	}
 	if l.again, err = p.startHash(l.instance, s); err != nil {
 		return err
@@ -208,7 +193,7 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 }
 
 // conclude says what a look has found, once it is fetched.
-func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s wire.Shape) {
+func (p *problem) conclude(a *wire.ParityAnswer, l *look, s wire.Shape) {
 	n := l.instance
 	a.Different = int64(l.differ.read()[0])
 	h := l.changed.read()
@@ -217,14 +202,7 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 			a.InputChanged = x.Name
 		}
 	}
-	if i, offset, damaged := w.guards.found(l.zones.read()); damaged {
-		a.Guard, a.GuardOffset = p.buffers[i].Name, offset
-	}
-	if l.scratch != nil && a.Guard == "" {
-		if _, offset, damaged := b.work.guards.found(l.scratch.read()); damaged {
-			a.Guard, a.GuardOffset = "workspace", offset
-		}
-	}
+	a.Guard, a.GuardOffset, _ = l.zones.damaged(p.buffers)
 	if slices.Equal(l.again.read(), n.hashes) {
 		a.Outputs = p.outputs(l.outputs, n, s)
 		return
@@ -240,12 +218,8 @@ func (p *problem) conclude(a *wire.ParityAnswer, l *look, b *binary, w *set, s w
 	}
 }
 
-func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
+func (p *problem) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	var a wire.ControlAnswer
-	p, err := w.opened()
-	if err != nil {
-		return a, err
-	}
 	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
 		return a, err
 	}
@@ -280,11 +254,7 @@ func (w *worker) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	} else if wrong, err = p.constants(r, n); err != nil {
 		return a, err
 	}
-	defer func() {
-		for _, d := range wrong {
-			release(d)
-		}
-	}()
+	defer releaseAll(wrong)
 	a.Outputs, err = p.compareSet(wrong, n, r.Shape, double)
 	return a, err
 }
@@ -312,9 +282,7 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 			err = p.halved(out[i], n, i, r.Shape)
 		}
 		if err != nil {
-			for _, d := range out {
-				release(d)
-			}
+			releaseAll(out)
 			return nil, err
 		}
 	}
@@ -323,28 +291,17 @@ func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr,
 
 // halved copies a right answer, the smaller half of it, by magnitude, as zero.
 func (p *problem) halved(to cu.DevicePtr, n *instance, i int, s wire.Shape) error {
-	key := n.key
-	if err := p.veil(n, s, key); err != nil {
-		return err
-	}
-	if err := p.sync(); err != nil {
-		return err
-	}
 	v := make([]float64, s.Elements[i])
-	if err := errors.Join(download(v, n.want[i]), p.veil(n, s, key)); err != nil {
+	if err := p.unveiled(n, s, func() error { return download(v, n.want[i]) }); err != nil {
 		return err
 	}
 	halve(v)
 	return upload(to, v)
 }
 
-// reference writes a small instance to a file, for the check against the CPU.
-func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error) {
+// writeReference writes a small instance to a file, for the check against the CPU.
+func (p *problem) writeReference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error) {
 	var a wire.ReferenceAnswer
-	p, err := w.opened()
-	if err != nil {
-		return a, err
-	}
 	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
 		return a, err
 	}
@@ -366,28 +323,24 @@ func (w *worker) reference(r wire.ReferenceRequest) (wire.ReferenceAnswer, error
 		return a, errors.New("a reference needs a file to be written to")
 	}
 	if r.InputsOnly {
-		return a, os.WriteFile(r.File, littleEndian(all), 0o600)
+		return a, os.WriteFile(r.File, wire.AppendDoubles(nil, all), 0o600)
 	}
-	key := n.key
-	if err := p.veil(n, r.Shape, key); err != nil {
-		return a, err
-	}
-	if err := p.sync(); err != nil {
-		return a, err
-	}
-	for i, b := range p.buffers {
-		if b.output() {
-			v := make([]float64, r.Shape.Elements[i])
-			if err := download(v, n.want[i]); err != nil {
-				return a, err
+	err = p.unveiled(n, r.Shape, func() error {
+		for i, b := range p.buffers {
+			if b.output() {
+				v := make([]float64, r.Shape.Elements[i])
+				if err := download(v, n.want[i]); err != nil {
+					return err
+				}
+				all = append(all, v...)
 			}
-			all = append(all, v...)
 		}
-	}
-	if err := p.veil(n, r.Shape, key); err != nil {
+		return nil
+	})
+	if err != nil {
 		return a, err
 	}
-	return a, os.WriteFile(r.File, littleEndian(all), 0o600)
+	return a, os.WriteFile(r.File, wire.AppendDoubles(nil, all), 0o600)
 }
 
 // wide reads stored elements as doubles.
@@ -407,18 +360,9 @@ func (p *problem) wide(to []float64, from cu.DevicePtr, dtype int) error {
 	return download(to, d)
 }
 
-// littleEndian gives doubles as bytes; every machine with a GPU is of that kind.
-func littleEndian(v []float64) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 8*len(v))
-}
-
-func (w *worker) launch(r wire.LaunchRequest) (wire.LaunchAnswer, error) {
+func (p *problem) launch(r wire.LaunchRequest) (wire.LaunchAnswer, error) {
 	begin := time.Now()
 	var a wire.LaunchAnswer
-	p, err := w.opened()
-	if err != nil {
-		return a, err
-	}
 	b, err := p.candidate(r.Binary, r.Shape)
 	if err != nil {
 		return a, err
@@ -447,11 +391,7 @@ type ownError struct{ error }
 // allocator gave them.
 func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error {
 	arrays := make([]cu.DevicePtr, len(p.buffers)+1) // the last is the workspace
-	defer func() {
-		for _, d := range arrays {
-			release(d)
-		}
-	}()
+	defer releaseAll(arrays)
 	for i, x := range p.buffers {
 		var err error
 		bytes := r.Shape.Elements[i] * x.size()

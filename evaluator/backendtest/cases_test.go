@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // The judge of the suite must not pass what it is there to find.
@@ -113,16 +114,16 @@ func TestDescendantsAreFound(t *testing.T) {
 	if _, ok := descendants(); !ok {
 		t.Skip("no /proc here")
 	}
-	adoptOrphans()
+	process.AdoptOrphans()
 	known, _ := descendants()
 	if err := exec.Command("sh", "-c", "sleep 47 >/dev/null 2>&1 & exit 0").Run(); err != nil {
 		t.Skipf("no shell: %v", err)
 	}
-	var orphan process
+	var orphan process.Entry
 	if !eventually(5*time.Second, func() bool {
 		now, _ := descendants()
 		for _, p := range now {
-			if p.name == "sleep" && !slices.ContainsFunc(known, func(k process) bool { return k.pid == p.pid }) {
+			if p.Name == "sleep" && !slices.ContainsFunc(known, func(k process.Entry) bool { return k.PID == p.PID }) {
 				orphan = p
 				return true
 			}
@@ -131,10 +132,10 @@ func TestDescendantsAreFound(t *testing.T) {
 	}) {
 		t.Fatal("a process whose parent has ended was not found")
 	}
-	if err := syscall.Kill(orphan.pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(orphan.PID, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	if _, err := syscall.Wait4(orphan.pid, nil, 0, nil); err != nil {
+	if _, err := syscall.Wait4(orphan.PID, nil, 0, nil); err != nil {
 		t.Error(err)
 	}
 	noProcesses(t, known, time.Second)

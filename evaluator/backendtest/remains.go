@@ -5,73 +5,25 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
-// A process is one line of the process table.
-type process struct {
-	pid, parent int
-	name        string
-	state       string
-}
-
-// descendants lists the living processes that this one is an ancestor of, by
-// /proc. Where there is no /proc it says so and returns false.
-func descendants() ([]process, bool) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, false
-	}
-	children := map[int][]process{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if p, ok := readProcess(pid); ok {
-			children[p.parent] = append(children[p.parent], p)
-		}
-	}
-	var found []process
-	for queue := []int{os.Getpid()}; len(queue) > 0; queue = queue[1:] {
-		for _, p := range children[queue[0]] {
-			queue = append(queue, p.pid)
-			if p.state != "Z" { // a zombie holds nothing but its number
-				found = append(found, p)
-			}
-		}
-	}
-	return found, true
-}
-
-// readProcess reads /proc/PID/stat; false when the process has gone.
-func readProcess(pid int) (process, bool) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return process{}, false
-	}
-	// "pid (name) state ppid ...": the name may hold anything, parentheses too.
-	left, right := strings.Index(string(text), "("), strings.LastIndex(string(text), ")")
-	if left < 0 || right < left {
-		return process{}, false
-	}
-	fields := strings.Fields(string(text[right+1:]))
-	if len(fields) < 2 {
-		return process{}, false
-	}
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return process{}, false
-	}
-	return process{pid: pid, parent: parent, name: string(text[left+1 : right]), state: fields[0]}, true
+// descendants lists the living processes that this one is an ancestor of. Where
+// there is no /proc it returns false.
+func descendants() ([]process.Entry, bool) {
+	table := process.Table()
+	found := process.Descendants(table, os.Getpid())
+	// A zombie holds nothing but its number.
+	return slices.DeleteFunc(found, func(p process.Entry) bool { return p.State == 'Z' }), table != nil
 }
 
 // noProcesses fails the test when a process other than those known stays
 // longer than grace. Orphans count too: the suite makes itself their reaper.
-func noProcesses(t *testing.T, known []process, grace time.Duration) {
+func noProcesses(t *testing.T, known []process.Entry, grace time.Duration) {
 	t.Helper()
 	var left []string
 	eventually(grace, func() bool {
@@ -82,8 +34,8 @@ func noProcesses(t *testing.T, known []process, grace time.Duration) {
 		}
 		left = left[:0]
 		for _, p := range now {
-			if !slices.ContainsFunc(known, func(k process) bool { return k.pid == p.pid }) {
-				left = append(left, fmt.Sprintf("%d (%s, state %s)", p.pid, p.name, p.state))
+			if !slices.ContainsFunc(known, func(k process.Entry) bool { return k.PID == p.PID }) {
+				left = append(left, fmt.Sprintf("%d (%s, state %c)", p.PID, p.Name, p.State))
 			}
 		}
 		return len(left) == 0

@@ -73,8 +73,8 @@ const (
 	roleInOut
 )
 
-// newLayout places the buffers one after the other. Their distances are no
-// powers of two, lest all of them fall into the same lines of a cache.
+// newLayout places the buffers one after the other. Their distances are not powers
+// of two, so that they do not all fall into the same lines of a cache.
 func newLayout(buffers []placedBuffer) layout {
 	l := layout{buffers: buffers}
 	for i := range l.buffers {

@@ -36,7 +36,7 @@ func renderBaseline(im *kernels.Implementation, shapes []kernels.Shape) (kernels
 
 // Baseline implements [evaluator.Lab]: one baseline serves all shapes.
 func (h *lab) Baseline(ctx context.Context, _ kernels.Shape) (evaluator.Artifact, evaluator.BuildReport, error) {
-	a, report, err := h.build(ctx, h.baselineSource, cache.Key("baseline 1", h.base, h.baselineSource.Hash))
+	a, report, err := h.build(ctx, h.baselineSource, cache.Key("baseline 1", h.Key, h.baselineSource.Hash))
 	if err == nil && report.Refused == "" {
 		h.baselineMu.Lock()
 		h.baseline = a.Handle.(*candidate)

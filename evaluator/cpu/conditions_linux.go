@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 const (
@@ -65,7 +67,7 @@ func readUsage(pids []int) *usage {
 		}
 	}
 	text, _ = os.ReadFile("/proc/pressure/cpu")
-	if _, total, ok := strings.Cut(firstLine(string(text)), "total="); ok {
+	if _, total, ok := strings.Cut(plain.First(string(text)), "total="); ok {
 		v, _ := strconv.ParseFloat(total, 64)
 		u.pressure = v / 1e6
 	}
@@ -111,12 +113,8 @@ func (u *usage) since(before *usage) (c evaluator.Conditions) {
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 	look := func() *usage {
 		var pids []int
-		for queue, all := []int{os.Getpid()}, processes(); len(queue) > 0; queue = queue[1:] {
-			for _, p := range all {
-				if p.parent == queue[0] {
-					queue, pids = append(queue, p.pid), append(pids, p.pid)
-				}
-			}
+		for _, p := range programs.Descendants(programs.Table(), os.Getpid()) {
+			pids = append(pids, p.PID)
 		}
 		return readUsage(pids)
 	}

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,15 +88,9 @@ func New(o Options) (*Backend, error) {
 	if o.Timeout < 0 || o.Jobs < 0 || o.MemoryLimit < 0 {
 		return nil, fmt.Errorf("%w: a duration, a size or a count is negative", ErrOptions)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
-	}
-	if o.CacheSize == 0 {
-		o.CacheSize = 2 << 30
-	}
-	if o.MemoryLimit == 0 {
-		o.MemoryLimit = 2 << 30
-	}
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.CacheSize = cmp.Or(o.CacheSize, 2<<30)
+	o.MemoryLimit = cmp.Or(o.MemoryLimit, 2<<30)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

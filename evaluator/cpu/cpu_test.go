@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // sin is a candidate's fault and what must come of it.
@@ -74,7 +75,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestInspection(t *testing.T) {
-	if lookTool("objdump") == "" {
+	if labs.Find("objdump") == "" {
 		t.Skip("skipped: objdump is not installed")
 	}
 	s := open(t, load(t, "scale"), quick())

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -24,17 +22,16 @@ const trialSource = "void evotune_call(const long *d, void *const *b, const doub
 // sanitizer whose library is missing, or that this kernel does not let start,
 // must not pass for one that finds nothing.
 func (h *lab) findTools(ctx context.Context) error {
-	h.tools = nil
-	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Path: h.tool.path, Version: h.tool.version})
+	h.Found(evaluator.Tool{Name: "compiler", Path: h.tool.path, Version: h.tool.version})
 
-	t := evaluator.Tool{Name: "objdump", Path: lookTool("objdump")}
+	t := evaluator.Tool{Name: "objdump", Path: labs.Find("objdump")}
 	if t.Path == "" {
 		t.Missing = "instructions are not counted, and what definitions require or forbid of the binary is not checked; apt-get install binutils"
 	} else {
 		t.Version = h.toolVersion(ctx, t.Path)
 		h.objdump = t.Path
 	}
-	h.tools = append(h.tools, t)
+	h.Found(t)
 
 	clean := cleanFlavour()
 	box := evaluator.Tool{Name: "seccomp"}
@@ -49,7 +46,7 @@ func (h *lab) findTools(ctx context.Context) error {
 	default:
 		box.Version = "filters work"
 	}
-	h.tools = append(h.tools, box)
+	h.Found(box)
 	locked := evaluator.Tool{Name: "landlock", Missing: h.tool.unjailed}
 	switch {
 	case !h.sandbox:
@@ -57,9 +54,9 @@ func (h *lab) findTools(ctx context.Context) error {
 	case locked.Missing == "":
 		locked.Version = fmt.Sprintf("version %d", programs.Landlock())
 	}
-	h.tools = append(h.tools, locked)
+	h.Found(locked)
 
-	valgrind := lookTool("valgrind")
+	valgrind := labs.Find("valgrind")
 	memcheck := memcheckFlavour(valgrind)
 	candidates := []struct {
 		flavour flavour
@@ -85,7 +82,7 @@ func (h *lab) findTools(ctx context.Context) error {
 			} else {
 				t.Version = h.tool.version
 			}
-			path, err := h.tool.buildHarness(ctx, &f, h.scratch)
+			path, err := h.tool.buildHarness(ctx, &f, h.Scratch)
 			if err == nil {
 				h.harness[f.name] = path
 				var filtered bool
@@ -97,17 +94,17 @@ func (h *lab) findTools(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				t.Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(firstLine(err.Error())), c.cost)
-				h.log.Warn("sanitizer does not work", "tool", f.name, "error", err)
+				t.Missing = fmt.Sprintf("it does not work here (%s): %s", plain.First(err.Error()), c.cost)
+				h.Log.Warn("sanitizer does not work", "tool", f.name, "error", err)
 			} else {
 				h.flavours = append(h.flavours, f)
 			}
 		}
-		h.tools = append(h.tools, t)
+		h.Found(t)
 	}
 	reach := reachFlavour()
 	if len(h.flavours) > 0 {
-		if h.harness[reach.name], h.reachless = h.tool.buildHarness(ctx, &reach, h.scratch); h.reachless == nil {
+		if h.harness[reach.name], h.reachless = h.tool.buildHarness(ctx, &reach, h.Scratch); h.reachless == nil {
 			_, h.reachless = h.try(ctx, &reach)
 		}
 	}
@@ -121,21 +118,14 @@ func runtimeHint(t *toolchain, packages string) string {
 	return "apt-get install " + packages
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
 func (h *lab) wanted(sanitizer string) bool {
 	return len(h.options.Sanitizers) == 0 || slices.Contains(h.options.Sanitizers, sanitizer)
 }
 
+// toolVersion is the version of a tool, "" where it does not tell.
 func (h *lab) toolVersion(ctx context.Context, path string) string {
-	text, err := runTool(ctx, h.launcher, 10*time.Second, "/", 4096, path, "--version")
-	if err != nil {
-		return ""
-	}
-	return plain.Line(firstLine(string(text)))
+	v, _ := labs.Version(ctx, h.Launcher, path)
+	return v
 }
 
 // try runs a trivial candidate in a flavour and says whether its process was
@@ -173,35 +163,27 @@ func (h *lab) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
 func describeFailure(err error) error {
 	var f *evaluator.Fault
 	if errors.As(err, &f) && strings.TrimSpace(f.Log) != "" {
-		return fmt.Errorf("%w: %s", err, plain.Line(firstLine(strings.TrimSpace(f.Log))))
+		return fmt.Errorf("%w: %s", err, plain.First(f.Log))
 	}
 	return err
 }
 
 // doctor looks for the tools without a plan.
 func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
-	dir, err := os.MkdirTemp("", "evotune-doctor-")
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
-	defer remove(dir)
-	c, err := cache.New(filepath.Join(dir, "cache"), 0)
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
-	h := &lab{options: b.options, log: b.options.Logger, launcher: programs.NewLauncher(), cache: c, scratch: dir, harness: map[string]string{}, sandbox: !b.options.noSandbox}
-	defer h.launcher.Close()
-	defer func() { _ = c.Close() }() // its folder is removed as well
-	if h.tool, err = newToolchain(ctx, b.options.Compiler, h.launcher, c, max(b.options.Timeout, time.Minute)); err != nil {
-		return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
-	}
-	h.tool.lockIn(ctx, nil)
-	clean := cleanFlavour()
-	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, dir); err != nil {
-		return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + plain.Line(err.Error()) + "; apt-get install libc6-dev"}}
-	}
-	if err := h.findTools(ctx); err != nil {
-		return append(h.tools, evaluator.Tool{Name: "harness", Missing: err.Error()})
-	}
-	return h.tools
+	return labs.Try(ctx, b.options.Logger, func(base *labs.Base) []evaluator.Tool {
+		h := newLab(base, b.options)
+		var err error
+		if h.tool, err = newToolchain(ctx, b.options.Compiler, h.Launcher, h.Cache, max(b.options.Timeout, time.Minute)); err != nil {
+			return []evaluator.Tool{{Name: "compiler", Missing: err.Error()}}
+		}
+		h.tool.lockIn(ctx, nil)
+		clean := cleanFlavour()
+		if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {
+			return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + plain.Line(err.Error()) + "; apt-get install libc6-dev"}}
+		}
+		if err := h.findTools(ctx); err != nil {
+			h.Found(evaluator.Tool{Name: "harness", Missing: err.Error()})
+		}
+		return h.Desc.Tools
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -262,13 +261,4 @@ func objectFile(object []byte) (*os.File, error) {
 	// With a descriptor for reading an attempt to write to it is refused, and not
 	// punished by the limit on files.
 	return forReading(f)
-}
-
-// lookTool finds a program.
-func lookTool(name string) string {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
 }

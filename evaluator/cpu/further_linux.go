@@ -10,20 +10,16 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// makeFurther makes the contents that bite of one shape, and what the reference says of
+// makeFurther makes the edge-case inputs of one shape, and what the reference says of
 // them: as the data of shapes of their own, since scalars may differ, too.
 func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	d.further = map[string]*shapeData{}
-	for _, c := range h.problem.definition.Problem.Further() {
+	for _, c := range h.problem.spec.Further() {
 		f, err := h.problem.place(d.shape)
 		if err != nil {
 			return err
 		}
-		if f.scalars, err = c.Scalars(&h.problem.definition.Problem, d.shape); err != nil {
-			return err
-		}
-		h.problem.roundScalars(f)
-		if err := h.bite(ctx, f, c); err != nil {
+		if err := h.fillFurther(ctx, f, c); err != nil {
 			return err
 		}
 		d.further[c.Name] = f
@@ -31,41 +27,34 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	return nil
 }
 
-// bite fills in contents that bite, in place of the first of the declared ones. How far
+// fillFurther fills in edge-case inputs, in place of the first of the declared ones. How far
 // honest answers may lie from the reference's follows from what it makes of inputs
 // that differ by some roundings, and from the rounding of the outputs themselves.
-func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
+func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) error {
 	q := h.problem
-	values := make([][][]float64, 3)
-	for i := range values {
-		values[i] = make([][]float64, len(q.buffers))
+	scalars, values, err := d.Further(q.spec, c, d.shape, q.seed)
+	if err != nil {
+		return err
 	}
+	d.Scalars = scalars
 	d.inputs[0] = make([][]byte, len(q.buffers))
-	for b, buffer := range q.buffers {
+	for b, list := range values[0] {
 		if q.roles[b] == roleOut {
 			continue
 		}
-		axes, err := q.definition.Problem.Axes(buffer, d.shape)
-		if err != nil {
-			return err
-		}
 		p := &d.layout.buffers[b]
-		values[0][b] = c.Make(b, int64(p.elements), axes[len(axes)-1], q.seed)
 		d.inputs[0][b] = make([]byte, p.bytes)
-		for i, x := range values[0][b] {
+		for i, x := range list {
 			p.dtype.put(d.inputs[0][b], i, x)
 		}
-		for way := range 2 {
-			values[1+way][b] = buffer.Nearby(values[0][b], way, q.seed)
-		}
 	}
-	parts := []string{"further 1", h.ref.key, fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
+	parts := []string{"further 1", h.ref.key, fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}
 	for b, in := range d.inputs[0] {
 		parts = append(parts, q.dtypes[b].String(), cache.Key(string(in)))
 	}
 	key := cache.Key(parts...)
 	var slack []float64
-	if packed, ok := h.cache.Get("references", key, &slack); ok && len(slack) == len(q.buffers) {
+	if packed, ok := h.Cache.Get("references", key, &slack); ok && len(slack) == len(q.buffers) {
 		if out, err := unpackOutputs(d, packed); err == nil {
 			d.expected[0] = withSlack(out, slack)
 			return nil
@@ -76,7 +65,7 @@ func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
 		return err
 	}
 	defer release()
-	answers, err := h.ref.compute(ctx, d, values)
+	answers, err := h.ref.compute(ctx, d, values[:])
 	if err != nil {
 		return fmt.Errorf("contents %q: %w", c.Name, err)
 	}
@@ -89,7 +78,7 @@ func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
 			d.silent = fmt.Sprintf("the reference gives no finite answer: %v", err)
 			return nil
 		}
-		if q.definition.Problem.Tolerance[q.buffers[b].DType] == 0 {
+		if q.spec.Tolerance[q.buffers[b].DType] == 0 {
 			continue // exact answers are asked for
 		}
 		for i, x := range v {
@@ -97,8 +86,7 @@ func (h *lab) bite(ctx context.Context, d *shapeData, c kernels.Further) error {
 		}
 		slack[b] += q.buffers[b].DType.Step() * out[b].largest
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("references", key, packOutputs(out), slack)
+	h.Keep("references", key, packOutputs(out), slack)
 	d.expected[0] = withSlack(out, slack)
 	return nil
 }

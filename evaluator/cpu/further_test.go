@@ -42,23 +42,23 @@ func TestFurtherContents(t *testing.T) {
 	s := b.open(evaluator.ForParity, b.build("nothing", 1))
 	t.Cleanup(func() { _, _ = s.Close() }) // a lab waits for its sessions
 	factors := map[float64]bool{}
-	for _, c := range b.plan.Definition.Problem.Further() {
-		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Further: c.Name})
+	for _, c := range b.Plan.Definition.Problem.Further() {
+		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize, Further: c.Name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(o.Outputs) != 1 || o.Outputs[0].Error != 0 || o.Outputs[0].NotFinite != 0 || o.InputChanged != "" || o.Guard != "" {
 			t.Errorf("%s: %+v", c.Name, o)
 		}
-		d := b.problem.sanitize.further[c.Name]
-		factors[d.scalars[0]] = true
+		d := b.problem.Sanitize.further[c.Name]
+		factors[d.Scalars[0]] = true
 		e, x := d.expected[0][1], d.inputs[0][0]
 		for i, want := range e.values {
-			if got := d.scalars[0] * f32.get(x, i); got != want {
+			if got := d.Scalars[0] * f32.get(x, i); got != want {
 				t.Fatalf("%s: element %d is %v, want %v", c.Name, i, want, got)
 			}
 		}
-		if want := math.Abs(d.scalars[0]); c.Name == "ends" && math.Abs(e.slack-1e4*want*(0x1p-19+0x1p-23)) > 1e-6 {
+		if want := math.Abs(d.Scalars[0]); c.Name == "ends" && math.Abs(e.slack-1e4*want*(0x1p-19+0x1p-23)) > 1e-6 {
 			t.Errorf("the slack at the ends of the domain is %g", e.slack)
 		}
 	}
@@ -66,11 +66,11 @@ func TestFurtherContents(t *testing.T) {
 		t.Errorf("the scalars were %v", factors)
 	}
 	// Declared contents follow with the declared scalar.
-	o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize})
+	o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize})
 	if err != nil || o.Outputs[0].Error > 1e-6 {
 		t.Errorf("%v: %+v", err, o)
 	}
-	for _, r := range []evaluator.CompareRequest{{Shape: b.plan.Sanitize, Further: "bland"}, {Shape: b.plan.Tune[0], Further: "ends"}} {
+	for _, r := range []evaluator.CompareRequest{{Shape: b.Plan.Sanitize, Further: "bland"}, {Shape: b.Plan.Tune[0], Further: "ends"}} {
 		if _, err := s.Compare(t.Context(), r); err == nil || !strings.Contains(err.Error(), "has no contents called") {
 			t.Errorf("%s %s: %v", r.Shape.Name, r.Further, err)
 		}
@@ -86,7 +86,7 @@ func TestSilentReference(t *testing.T) {
 	s := b.open(evaluator.ForParity, b.build("nothing", 1))
 	t.Cleanup(func() { _, _ = s.Close() }) // a lab waits for its sessions
 	for name, want := range map[string]string{"zeros": "the reference gives no finite answer", "constant": ""} {
-		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Further: name})
+		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize, Further: name})
 		if err != nil || !strings.HasPrefix(o.NotCompared, want) || (want == "") != (o.NotCompared == "") {
 			t.Errorf("%s: %v, %q", name, err, o.NotCompared)
 		}
@@ -126,11 +126,11 @@ func TestSlack(t *testing.T) {
 // The halved control has half of the reference and zeros.
 func TestHalved(t *testing.T) {
 	b := openBare(t)
-	outputs, err := b.Control(t.Context(), kernels.Control{Kind: kernels.Halved}, b.plan.Sanitize)
+	outputs, err := b.Control(t.Context(), kernels.Control{Kind: kernels.Halved}, b.Plan.Sanitize)
 	if err != nil || len(outputs) != 1 {
 		t.Fatal(outputs, err)
 	}
-	e := b.problem.sanitize.expected[0][1]
+	e := b.problem.Sanitize.expected[0][1]
 	below := 0
 	for _, v := range e.values {
 		if math.Abs(v) <= outputs[0].Error*e.rms*(1+1e-9) {

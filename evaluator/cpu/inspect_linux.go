@@ -2,20 +2,18 @@ package cpu
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -56,20 +54,15 @@ func codeHash(object []byte, threads int) (string, error) {
 // Inspect implements [evaluator.Lab]: what the compiler and objdump tell of the
 // binary.
 func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Regexp) (seen evaluator.Inspection, err error) {
-	ctx, leave, err := h.enter(ctx)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return seen, err
 	}
-	defer leave()
-	c, err := handle(a)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return seen, err
 	}
-	release, err := h.share(ctx)
-	if err != nil {
-		return seen, err
-	}
-	defer release()
+	defer done()
 	frame := evaluator.Measure{Check: "stack frame", Value: float64(c.clean.Frame), Unit: "bytes", Bound: evaluator.MaxStack}
 	if c.clean.FrameOf != "" {
 		frame.Detail = c.clean.FrameOf + " (" + c.clean.FrameKind + ")"
@@ -85,23 +78,22 @@ func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Reg
 	if err != nil {
 		return seen, err
 	}
-	seen.Measures, seen.Instructions = append(seen.Measures, counts.measures()...), counts
+	seen.Measures, seen.Instructions = append(seen.Measures, counts.measures()...), counts.Instructions
 	return seen, nil
 }
 
 // instructionCounts is a static profile of a binary.
 type instructionCounts struct {
-	total     int
-	mnemonics map[string]int
-	widths    map[string]int // "zmm", "ymm", "xmm": instructions by widest register
-	fused     int            // multiply-adds on floating point
+	evaluator.Instructions
+	widths map[string]int // "zmm", "ymm", "xmm": instructions by widest register
+	fused  int            // multiply-adds on floating point
 }
 
 // disassemblyLimit bounds what is read of objdump's output.
 const disassemblyLimit = 64 << 20
 
 func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCounts, error) {
-	f, err := os.CreateTemp(h.scratch, "inspect-")
+	f, err := os.CreateTemp(h.Scratch, "inspect-")
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +109,7 @@ func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCount
 	if h.tool.jail != nil {
 		c.Jail = h.tool.jail.With([]string{h.objdump, f.Name()}, nil)
 	}
-	text, err := h.launcher.Run(ctx, c)
+	text, err := h.Launcher.Run(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("running objdump: %w", err)
 	}
@@ -126,7 +118,7 @@ func (h *lab) disassemble(ctx context.Context, object []byte) (*instructionCount
 
 // countInstructions reads objdump's lines: "  addr:\tmnemonic operands".
 func countInstructions(text string) *instructionCounts {
-	c := &instructionCounts{mnemonics: map[string]int{}, widths: map[string]int{}}
+	c := &instructionCounts{Instructions: evaluator.Instructions{}, widths: map[string]int{}}
 	for line := range strings.Lines(text) {
 		_, instruction, ok := strings.Cut(line, ":\t")
 		if !ok {
@@ -140,8 +132,7 @@ func countInstructions(text string) *instructionCounts {
 			continue
 		}
 		m := fields[0]
-		c.total++
-		c.mnemonics[m]++
+		c.Instructions[m]++
 		if strings.HasPrefix(m, "vfm") || strings.HasPrefix(m, "vfnm") || m == "fmla" || m == "fmadd" || m == "fmls" {
 			c.fused++
 		}
@@ -159,29 +150,9 @@ var prefixes = map[string]bool{
 	"lock": true, "rep": true, "repz": true, "repnz": true, "bnd": true, "notrack": true, "data16": true, "cs": true, "ds": true,
 }
 
-// Matching implements [evaluator.Instructions].
-func (c *instructionCounts) Matching(re *regexp.Regexp) (n int, example string) {
-	for _, m := range slices.Sorted(maps.Keys(c.mnemonics)) {
-		if re.MatchString(m) {
-			if example == "" {
-				example = m
-			}
-			n += c.mnemonics[m]
-		}
-	}
-	return n, example
-}
-
 // measures tells how many instructions there are, with the most frequent ones.
 func (c *instructionCounts) measures() []evaluator.Measure {
-	top := slices.SortedFunc(maps.Keys(c.mnemonics), func(a, b string) int {
-		return cmp.Or(c.mnemonics[b]-c.mnemonics[a], strings.Compare(a, b))
-	})
-	var words []string
-	for _, m := range top[:min(len(top), 12)] {
-		words = append(words, fmt.Sprintf("%s %d", m, c.mnemonics[m]))
-	}
-	list := []evaluator.Measure{{Check: "instructions", Value: float64(c.total), Detail: strings.Join(words, ", ")}}
+	list := []evaluator.Measure{{Check: "instructions", Value: float64(c.Total()), Detail: c.Top(12)}}
 	for _, w := range []string{"zmm", "ymm", "xmm"} {
 		if n := c.widths[w]; n > 0 {
 			list = append(list, evaluator.Measure{Check: w + " instructions", Value: float64(n)})

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/internal/cache"
-	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // actsSource tries the system call whose number it finds in its buffer, each
@@ -107,27 +106,22 @@ void evotune_call(const long *d, void *const *b, const double *s)
 func jailLab(t *testing.T, o Options) (h *lab, secret string) {
 	t.Helper()
 	needCompiler(t)
-	c, err := cache.New(testCache, 0)
+	base, err := labs.New(t.Context(), evaluator.Plan{}, slog.New(slog.DiscardHandler), testCache, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scratch, err := c.Scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h = &lab{options: o, log: slog.New(slog.DiscardHandler), launcher: programs.NewLauncher(), cache: c, scratch: scratch, harness: map[string]string{}, sandbox: true}
+	h = newLab(base, o)
 	t.Cleanup(func() {
-		h.launcher.Close()
-		if err := c.Close(); err != nil {
+		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if h.tool, err = newToolchain(t.Context(), "auto", h.launcher, c, time.Minute); err != nil {
+	if h.tool, err = newToolchain(t.Context(), "auto", h.Launcher, h.Cache, time.Minute); err != nil {
 		t.Skip(err)
 	}
 	h.tool.lockIn(t.Context(), nil)
 	clean := cleanFlavour()
-	if h.harness["clean"], err = h.tool.buildHarness(t.Context(), &clean, scratch); err != nil {
+	if h.harness["clean"], err = h.tool.buildHarness(t.Context(), &clean, h.Scratch); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.findTools(t.Context()); err != nil {
@@ -150,7 +144,7 @@ func TestJailedCandidates(t *testing.T) {
 	}
 	h, secret := jailLab(t, o.options)
 	seccomp, landlock := true, h.tool.jail != nil
-	for _, tool := range h.tools {
+	for _, tool := range h.Desc.Tools {
 		if tool.Missing != "" {
 			t.Logf("%s: %s", tool.Name, tool.Missing)
 			seccomp = seccomp && tool.Name != "seccomp"
@@ -256,20 +250,20 @@ func TestJailedCompiler(t *testing.T) {
 		"large":     `__asm__(".pushsection .data\n.fill 16777216, 8, 1\n.popsection");`,
 	} {
 		out, err := compile(source)
-		var refused *errCompile
+		var refused *labs.Refusal
 		if !errors.As(err, &refused) {
 			t.Errorf("%s: error %v", what, err)
 			continue
 		}
-		text := out.Log + refused.summary + refused.log
+		text := out.Log + refused.Summary + refused.Log
 		if strings.Contains(text, "root:") || strings.ContainsAny(text, "\x1b\a\r\u009b") {
 			t.Errorf("%s: %q", what, text)
 		}
-		if what == "large" && !strings.Contains(refused.summary, "64 MiB") {
-			t.Errorf("%s: %s", what, refused.summary)
+		if what == "large" && !strings.Contains(refused.Summary, "64 MiB") {
+			t.Errorf("%s: %s", what, refused.Summary)
 		}
-		if what == "passwd" && !strings.Contains(refused.summary, "Permission denied") {
-			t.Errorf("%s: %s", what, refused.summary)
+		if what == "passwd" && !strings.Contains(refused.Summary, "Permission denied") {
+			t.Errorf("%s: %s", what, refused.Summary)
 		}
 	}
 	if out, err := compile("#if !__has_include(<immintrin.h>) && !__has_include(<arm_neon.h>)\n#error none\n#endif\n#include <math.h>"); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
@@ -32,24 +31,17 @@ var machine = semaphore.NewWeighted(wholeMachine)
 
 // A lab is the CPU backend at work on one plan.
 type lab struct {
+	*labs.Base
 	options  Options
-	plan     evaluator.Plan
-	log      *slog.Logger
-	launcher *programs.Launcher
-	cache    *cache.Cache
 	tool     *toolchain
-	scratch  string
 	problem  *problem
 	ref      *reference
-	tools    []evaluator.Tool
 	flavours []flavour // the sanitizers at work
 	harness  map[string]string
 	// reachless says why Profile does not work here.
 	reachless error
 	objdump   string
 	jobs      *semaphore.Weighted
-	desc      evaluator.Description
-	base      string // the part of every key that is the lab's
 	sandbox   bool
 
 	// baselineSource is what candidates are compared with, at every shape;
@@ -58,16 +50,7 @@ type lab struct {
 	baselineMu     sync.Mutex
 	baseline       *candidate
 
-	peaksMu sync.Mutex
-	peaks   map[string]float64
-
 	timing *timingState // guarded by holding the whole machine
-
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	calls  sync.WaitGroup // calls under way, and sessions
-	mu     sync.Mutex
-	closed bool
 }
 
 var _ evaluator.Lab = (*lab)(nil)
@@ -78,8 +61,6 @@ type candidate struct {
 	clean compiled
 	glue  string
 }
-
-var errClosed = evaluator.ErrClosed
 
 func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.Lab, err error) {
 	o := b.options
@@ -100,24 +81,12 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if err != nil {
 		return nil, fmt.Errorf("%w: kernel %s: %w", evaluator.ErrBaseline, name, err)
 	}
-	dir := o.CacheDir
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("no folder for the cache: %w: set cache-dir", err)
-		}
-		dir = filepath.Join(user, "evotune")
-	}
-	c, err := cache.New(dir, o.CacheSize)
+	base, err := labs.New(ctx, plan, o.Logger, o.CacheDir, o.CacheSize)
 	if err != nil {
 		return nil, err
 	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &lab{
-		options: o, plan: plan, log: o.Logger, launcher: programs.NewLauncher(), cache: c, problem: q,
-		harness: map[string]string{}, baselineSource: baseline,
-		ctx: life, cancel: cancel, sandbox: !o.noSandbox,
-	}
+	h := newLab(base, o)
+	h.problem, h.baselineSource = q, baseline
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -128,34 +97,27 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 		n = cores()
 	}
 	h.jobs = semaphore.NewWeighted(int64(n))
-	if h.scratch, err = c.Scratch(); err != nil {
+	if h.tool, err = newToolchain(ctx, o.Compiler, h.Launcher, h.Cache, max(o.Timeout, time.Minute)); err != nil {
 		return nil, err
 	}
-	if h.tool, err = newToolchain(ctx, o.Compiler, h.launcher, c, max(o.Timeout, time.Minute)); err != nil {
-		return nil, err
-	}
-	var flags []string
-	for _, im := range plan.Implementations {
-		flags = append(flags, im.Flags...)
-	}
-	h.tool.lockIn(ctx, programs.FlagPaths(flags))
+	h.tool.lockIn(ctx, programs.FlagPaths(h.Flags()))
 	clean := cleanFlavour()
-	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.scratch); err != nil {
+	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)
 	}
 	if err := h.findTools(ctx); err != nil {
 		return nil, err
 	}
 	h.describe()
-	h.desc.Native = h.tool.native(ctx)
+	h.Desc.Native = h.tool.native(ctx)
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := h.loadPeaks(ctx); err != nil {
-		return nil, err
-	}
-	h.desc.Device.Peaks = maps.Clone(h.peaks)
-	return h, nil
+	return h, h.loadPeaks(ctx)
+}
+
+func newLab(base *labs.Base, o Options) *lab {
+	return &lab{Base: base, options: o, harness: map[string]string{}, sandbox: !o.noSandbox}
 }
 
 // supported refuses definitions that ask for what this backend cannot check.
@@ -171,17 +133,18 @@ func supported(im *kernels.Implementation) error {
 	return nil
 }
 
-// enter counts a call and ties its context to the lab's life.
-func (h *lab) enter(ctx context.Context) (context.Context, func(), error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, nil, errClosed
+// work begins a call that needs a share of the machine. Done ends it.
+func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err error) {
+	ctx, leave, err := h.Enter(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	h.calls.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.ctx, func() { cancel(errClosed) })
-	return ctx, func() { stop(); cancel(nil); h.calls.Done() }, nil
+	release, err := h.share(ctx)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return ctx, func() { release(); leave() }, nil
 }
 
 // share waits for a job's slot and for the machine to be free of timings.
@@ -196,62 +159,35 @@ func (h *lab) share(ctx context.Context) (func(), error) {
 	return func() { machine.Release(1); h.jobs.Release(1) }, nil
 }
 
-// Describe implements [evaluator.Lab]. The peaks are those that were known when
-// the lab was opened: what is measured later serves to describe the next lab.
-func (h *lab) Describe() evaluator.Description { return h.desc }
-
+// describe says what results depend on, and makes the lab's part of every key of it.
 func (h *lab) describe() {
-	d := evaluator.Description{
-		Backend: "cpu", Device: describeDevice(), Kernel: h.plan.Definition.Name,
-		Baseline: h.plan.Implementations[0].Baseline().String(),
-		Compiler: h.tool.version, Tools: h.tools, Harness: harnessVersion,
-	}
+	d := evaluator.Description{Backend: "cpu", Device: describeDevice(), Compiler: h.tool.version, Harness: harnessVersion}
 	d.Device.Facts["compiler"] = h.tool.version
-	for _, im := range h.plan.Implementations {
-		d.Implementations = append(d.Implementations, im.Name)
-	}
-	for _, s := range h.plan.Tune {
-		d.Shapes = append(d.Shapes, s.Name)
-	}
-	for _, s := range h.plan.Verify {
-		d.Verified = append(d.Verified, s.Name)
-	}
-	h.desc = d
+	h.SetDescription(d)
 	parts := []string{
-		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource, openMPSource),
+		harnessVersion, d.Device.Fingerprint, h.tool.identity, h.Plan.Definition.Hash,
+		fmt.Sprint(h.Plan.Seed), fmt.Sprint(variants), cache.Key(harnessSource, jailSource, openMPSource),
 	}
 	for _, s := range h.problem.shapes() {
-		parts = append(parts, s.shape.Name, fmt.Sprint(s.dims))
+		parts = append(parts, s.shape.Name, fmt.Sprint(s.Dims))
 	}
 	for _, f := range h.flavours {
 		parts = append(parts, f.name)
 	}
-	h.base = cache.Key(parts...)
+	h.Key = cache.Key(parts...)
 }
 
 // Close implements [evaluator.Lab].
 func (h *lab) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
-	}
-	h.closed = true
-	h.mu.Unlock()
-	h.cancel()
-	h.calls.Wait()
-	h.timing.close()
-	h.launcher.Close()
-	return h.cache.Close()
+	return h.End(nil, func() { h.timing.close() })
 }
 
 // Build implements [evaluator.Lab]. The sanitizer flavours are compiled by
 // Launch: most candidates that fail never reach it.
 func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifact, evaluator.BuildReport, error) {
-	parts := []string{h.base, src.Hash}
+	parts := []string{h.Key, src.Hash}
 	built := src
-	if h.plan.Debug {
+	if h.Plan.Debug {
 		// They come after the candidate's own flags, and before a sanitizer's.
 		built.Flags = append(slices.Clone(src.Flags), "-Og", "-g", "-UNDEBUG")
 		parts = append(parts, "debug")
@@ -262,22 +198,17 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 }
 
 func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a evaluator.Artifact, report evaluator.BuildReport, err error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return a, report, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return a, report, err
-	}
-	defer release()
+	defer done()
 	f := cleanFlavour()
-	g := glue(&h.plan.Definition.Problem, src.Entry, func(s kernels.Scalar) string { return s.DType.C() })
+	g := glue(h.problem.spec, src.Entry, func(s kernels.Scalar) string { return s.DType.C() })
 	out, err := h.tool.compile(ctx, f.compilation(&src, g))
-	var refused *errCompile
+	var refused *labs.Refusal
 	if errors.As(err, &refused) {
-		return a, evaluator.BuildReport{Refused: refused.summary, Log: refused.log}, nil
+		return a, evaluator.BuildReport{Refused: refused.Summary, Log: refused.Log}, nil
 	}
 	if err != nil {
 		return a, report, err
@@ -291,14 +222,6 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 		Handle: &candidate{src: src, clean: out, glue: g},
 	}
 	return a, evaluator.BuildReport{Log: out.Log, Bytes: len(out.Object)}, nil
-}
-
-func handle(a evaluator.Artifact) (*candidate, error) {
-	c, ok := a.Handle.(*candidate)
-	if !ok {
-		return nil, errors.New("the artifact was not made by this lab")
-	}
-	return c, nil
 }
 
 // prepare makes inputs and reference outputs of every shape.
@@ -320,7 +243,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 				return err
 			})
 		}
-		if !slices.Contains(h.problem.tune, d) {
+		if !slices.Contains(h.problem.Tune, d) {
 			g.Go(func() error { return h.makeFurther(gctx, d) })
 		}
 	}
@@ -329,7 +252,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 
 // Control implements [evaluator.Lab].
 func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]evaluator.Output, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -395,18 +318,6 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 	return outputs, nil
 }
 
-// Recall implements [evaluator.Lab].
-func (h *lab) Recall(key string) bool {
-	_, ok := h.cache.Get("baselines", cache.Key(h.base, key), nil)
-	return ok
-}
-
-// Remember implements [evaluator.Lab].
-func (h *lab) Remember(key string) {
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("baselines", cache.Key(h.base, key), nil, nil)
-}
-
 // start starts a harness of a flavour with an object and loads it.
 func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, env []string, threads int) (*process, error) {
 	file, err := objectFile(object)
@@ -416,7 +327,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 	defer discard(file)
 	memory := h.options.MemoryLimit + int64(threads)*(64<<20)
 	// Nobody's files but those that a tool makes while it starts.
-	temporary := filepath.Join(h.scratch, "tmp")
+	temporary := filepath.Join(h.Scratch, "tmp")
 	if err := os.MkdirAll(temporary, 0o755); err != nil {
 		return nil, fmt.Errorf("a folder for temporary files: %w", err)
 	}
@@ -430,7 +341,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 			jail = nil
 		}
 	}
-	p, err := startProcess(ctx, h.launcher, runSpec{
+	p, err := startProcess(ctx, h.Launcher, runSpec{
 		harness: h.harness[f.name], wrapper: wrapper, object: file, arena: a, jail: jail,
 		env: append(slices.Clone(f.env), env...), scratch: temporary,
 		sandbox: f.sandbox && h.sandbox, limits: f.limits, heap: f.heap, guards: f.guards, fixedMaps: f.fixedMaps,
@@ -451,7 +362,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 func (p *process) setShape(d *shapeData, base span) error {
 	p.shape, p.base = d, base
 	_, err := p.ask(command{
-		kind: commandShape, dims: d.dims, scalars: d.scalars,
+		kind: commandShape, dims: d.Dims, scalars: d.Scalars,
 		buffers: d.layout.regions(base), junk: -1,
 	}, answerShaped, 10*time.Second)
 	return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -28,7 +29,7 @@ func (h *lab) Sanitizers() []string {
 // where they end; between guard pages it is run as it is, at every shape. The
 // outputs are compared with the reference as well.
 func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string) (found evaluator.Findings, err error) {
-	c, err := handle(artifact)
+	c, err := labs.Handle[*candidate](artifact)
 	if err != nil {
 		return found, err
 	}
@@ -43,16 +44,11 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	if tool == memcheckName && c.src.Threads > 1 && h.sandbox && (h.tool.jail == nil || !programs.ConfinesSignals()) {
 		return evaluator.Findings{NotRun: "several threads under valgrind could signal evotune on this kernel (Landlock 6, Linux 6.12, confines them)"}, nil
 	}
-	ctx, leave, err := h.enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return found, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return found, err
-	}
-	defer release()
+	defer done()
 	if f.guards {
 		begin := time.Now()
 		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"
@@ -73,17 +69,17 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 		}
 	}
 	object, err := h.tool.compile(ctx, unit)
-	var refused *errCompile
+	var refused *labs.Refusal
 	switch {
 	case errors.As(err, &refused) && tool == memcheckName:
 		// Code for instructions that valgrind does not know is no fault.
-		return evaluator.Findings{NotRun: "it does not compile for a machine that valgrind knows: " + refused.summary}, nil
+		return evaluator.Findings{NotRun: "it does not compile for a machine that valgrind knows: " + refused.Summary}, nil
 	case errors.As(err, &refused):
-		return evaluator.Findings{By: tool, Found: "it does not compile with the sanitizer: " + refused.summary, Log: refused.log}, nil
+		return evaluator.Findings{By: tool, Found: "it does not compile with the sanitizer: " + refused.Summary, Log: refused.Log}, nil
 	case err != nil:
 		return found, err
 	}
-	a, err := newArena(h.problem.sanitize.layout.stride)
+	a, err := newArena(h.problem.Sanitize.layout.stride)
 	if err != nil {
 		return found, err
 	}
@@ -110,7 +106,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 // sanitizedRuns launches on every contents and ends the process, whose exit
 // status is the sanitizer's last word.
 func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, threads int) (outputs []evaluator.Output, log string, err error) {
-	d := h.problem.sanitize
+	d := h.problem.Sanitize
 	p, err := h.start(ctx, f, object, a, nil, threads)
 	if err != nil {
 		return nil, "", err

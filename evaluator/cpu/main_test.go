@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
@@ -182,11 +184,11 @@ func wait(limit time.Duration, ok func() bool) bool {
 }
 
 // hanging waits for a candidate that uses a core and does not end.
-func hanging(root int) (running []processEntry) {
+func hanging(root int) (running []programs.Entry) {
 	wait(5*time.Minute, func() bool {
 		running = running[:0]
 		for _, p := range children(root) {
-			if hasPrefixVariable(p.pid, runVariable+"=") && usedCPU(p.pid) > 10 {
+			if hasPrefixVariable(p.PID, runVariable+"=") && usedCPU(p.PID) > 10 {
 				running = append(running, p)
 			}
 		}
@@ -195,21 +197,9 @@ func hanging(root int) (running []processEntry) {
 	return running
 }
 
-// children lists the processes that this one or its children started.
-func children(root int) []processEntry {
-	var found []processEntry
-	all := processes()
-	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-		for _, p := range all {
-			if p.parent == queue[0] {
-				queue = append(queue, p.pid)
-				if p.state != 'Z' {
-					found = append(found, p)
-				}
-			}
-		}
-	}
-	return found
+// children lists the living processes that this one or its children started.
+func children(root int) []programs.Entry {
+	return slices.DeleteFunc(programs.Descendants(programs.Table(), root), func(p programs.Entry) bool { return p.State == 'Z' })
 }
 
 // victimVariable makes the test's binary a process that is killed while a
@@ -261,11 +251,11 @@ func TestKilledEvotuneLeavesNothing(t *testing.T) {
 	}
 	for _, p := range running {
 		gone := wait(time.Minute, func() bool {
-			_, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid))
-			return err != nil || !hasPrefixVariable(p.pid, runVariable+"=")
+			_, err := os.Stat(fmt.Sprintf("/proc/%d", p.PID))
+			return err != nil || !hasPrefixVariable(p.PID, runVariable+"=")
 		})
 		if !gone {
-			t.Errorf("candidate %d outlived the evotune that was killed", p.pid)
+			t.Errorf("candidate %d outlived the evotune that was killed", p.PID)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 func TestFirstError(t *testing.T) {
@@ -16,7 +18,7 @@ func TestFirstError(t *testing.T) {
 		"\n\nsomething\n": "something",
 		"":                "the compiler failed and did not say why",
 	} {
-		if got := firstError(log); got != want {
+		if got := labs.FirstError(log, errorMarks...); got != want {
 			t.Errorf("%q gives %q", log, got)
 		}
 	}
@@ -41,7 +43,7 @@ func TestCountInstructions(t *testing.T) {
 	c := countInstructions("kernel.so:     file format elf64-x86-64\n\n0000000000001040 <f>:\n" +
 		"    1040:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n    1046:\trep stos %al,%es:(%rdi)\n" +
 		"    1048:\tvmovups (%rdi),%ymm3\n    104c:\tlock xadd %eax,(%rdi)\n    1050:\tret\n")
-	if c.total != 5 || c.fused != 1 || c.widths["zmm"] != 1 || c.widths["ymm"] != 1 || c.mnemonics["stos"] != 1 || c.mnemonics["xadd"] != 1 {
+	if c.Total() != 5 || c.fused != 1 || c.widths["zmm"] != 1 || c.widths["ymm"] != 1 || c.Instructions["stos"] != 1 || c.Instructions["xadd"] != 1 {
 		t.Errorf("%+v", c)
 	}
 	if n, example := c.Matching(regexp.MustCompile("^vfm")); n != 1 || example != "vfmadd231ps" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -16,9 +17,8 @@ const variants = 3
 
 // A shapeData is one shape with everything that a run at it needs.
 type shapeData struct {
-	shape    kernels.Shape
-	dims     []int64
-	scalars  []float64
+	shape kernels.Shape
+	labs.Size
 	layout   layout
 	inBytes  int // of the buffers that are only read
 	outBytes int // of those that are written
@@ -29,7 +29,7 @@ type shapeData struct {
 	expected [variants][]expected
 	// poison, by buffer: what an output holds before a launch.
 	poison [][]byte
-	// further holds the contents that bite, by name, of shapes that are not timed:
+	// further holds the edge-case inputs, by name, of shapes that are not timed:
 	// each as its first contents, with scalars of its own. Silent says why one of
 	// them cannot be compared.
 	further map[string]*shapeData
@@ -38,26 +38,22 @@ type shapeData struct {
 
 // A problem is a plan's problem in the backend's own terms.
 type problem struct {
-	definition *kernels.Definition
-	buffers    []kernels.Buffer
-	dtypes     []dtype
-	data       []distribution
-	roles      []uint64
-	seed       uint64
-	tune       []*shapeData
-	verify     []*shapeData
-	sanitize   *shapeData
+	labs.Placed[*shapeData]
+	name    string
+	spec    *kernels.Problem
+	buffers []kernels.Buffer
+	dtypes  []dtype
+	data    []distribution
+	roles   []uint64
+	seed    uint64
 }
 
 func newProblem(plan evaluator.Plan) (*problem, error) {
-	p := plan.Definition.Problem
-	if len(plan.Tune) == 0 {
-		return nil, fmt.Errorf("kernel %s: no shape to tune for", plan.Definition.Name)
-	}
+	p := plan.Definition.ProblemOn("cpu")
 	if len(p.Dims) > maxDims || len(p.Scalars) > maxScalars || len(p.Buffers) > maxBuffers {
 		return nil, fmt.Errorf("kernel %s: more than %d dimensions, scalars or buffers", plan.Definition.Name, maxBuffers)
 	}
-	q := &problem{definition: plan.Definition, buffers: p.Buffers, seed: plan.Seed}
+	q := &problem{name: plan.Definition.Name, spec: p, buffers: p.Buffers, seed: plan.Seed}
 	for _, b := range p.Buffers {
 		t, err := parseDType(string(b.DType))
 		if err != nil {
@@ -67,61 +63,25 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.dtypes = append(q.dtypes, t)
 		q.roles = append(q.roles, role)
 		q.data = append(q.data, distribution{string(b.Data.Distribution), b.Data.A, b.Data.B})
-		if _, ok := p.Tolerance[b.DType]; !ok && role != roleIn && b.DType.Float() {
-			return nil, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", plan.Definition.Name, b.Name, b.DType, b.DType)
-		}
-	}
-	for _, s := range plan.Tune {
-		d, err := q.place(s)
-		if err != nil {
-			return nil, err
-		}
-		q.tune = append(q.tune, d)
-	}
-	for _, s := range plan.Verify {
-		d, err := q.place(s)
-		if err != nil {
-			return nil, err
-		}
-		q.verify = append(q.verify, d)
 	}
 	var err error
-	q.sanitize, err = q.place(plan.Sanitize)
+	q.Placed, err = labs.Place(plan, p, q.place)
 	return q, err
 }
 
 // place computes sizes and places at one shape.
 func (q *problem) place(s kernels.Shape) (*shapeData, error) {
-	p := &q.definition.Problem
 	d := &shapeData{shape: s}
-	for _, name := range p.Dims {
-		n, ok := s.Dims[name]
-		if !ok {
-			return nil, fmt.Errorf("kernel %s: shape %q does not set %s", q.definition.Name, s.Name, name)
-		}
-		d.dims = append(d.dims, n)
-	}
 	var err error
-	if d.scalars, err = p.ScalarValues(s); err != nil {
-		return nil, err
-	}
-	q.roundScalars(d)
-	// The judge needs them, and cannot refuse.
-	if _, err := p.Operations(s); err != nil {
-		return nil, err
-	}
-	if _, err := p.Bytes(s); err != nil {
+	if d.Size, err = labs.SizeOf(q.name, q.spec, s); err != nil {
 		return nil, err
 	}
 	var placed []placedBuffer
 	for i, b := range q.buffers {
-		n, err := p.Elements(b, s)
-		if err != nil {
-			return nil, err
-		}
+		n := d.Elements[i]
 		size := n * int64(q.dtypes[i].size())
 		if size > math.MaxInt32*8 {
-			return nil, fmt.Errorf("kernel %s: buffer %s has %d bytes at shape %s, which is more than this backend handles", q.definition.Name, b.Name, size, s.Name)
+			return nil, fmt.Errorf("kernel %s: buffer %s has %d bytes at shape %s, which is more than this backend handles", q.name, b.Name, size, s.Name)
 		}
 		placed = append(placed, placedBuffer{
 			name: b.Name, dtype: q.dtypes[i], elements: int(n), bytes: int(size), role: q.roles[i],
@@ -141,18 +101,9 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	return d, nil
 }
 
-// roundScalars gives the reference what the kernel gets.
-func (q *problem) roundScalars(d *shapeData) {
-	for i, sc := range q.definition.Problem.Scalars {
-		if sc.DType == kernels.F32 {
-			d.scalars[i] = float64(float32(d.scalars[i]))
-		}
-	}
-}
-
 // shapes lists every shape once, the smallest first.
 func (q *problem) shapes() []*shapeData {
-	return append(append([]*shapeData{q.sanitize}, q.verify...), q.tune...)
+	return slices.Concat([]*shapeData{q.Sanitize}, q.Verify, q.Tune)
 }
 
 // makeInputs fills in the contents of the inputs.
@@ -237,7 +188,7 @@ func (q *problem) at(s kernels.Shape) (*shapeData, error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("kernel %s: the plan has no shape %q", q.definition.Name, s.Name)
+	return nil, fmt.Errorf("kernel %s: the plan has no shape %q", q.name, s.Name)
 }
 
 func (q *problem) index(buffer string) int {

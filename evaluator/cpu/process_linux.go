@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -573,8 +572,8 @@ func (p *process) reap(final bool) int {
 	}
 	if !final {
 		found := 0
-		for _, q := range processes() {
-			if q.group == p.pid && q.pid != p.pid && q.state != 'Z' {
+		for _, q := range programs.Table() {
+			if q.Group == p.pid && q.PID != p.pid && q.State != 'Z' {
 				found++
 			}
 		}
@@ -586,71 +585,31 @@ func (p *process) reap(final bool) int {
 	counted := map[int]bool{}
 	for tries, clean := 0, 0; clean < 2 && tries < 200; tries++ {
 		clean++
-		for _, q := range processes() {
-			if q.pid == p.pid || q.pid == os.Getpid() {
+		for _, q := range programs.Table() {
+			if q.PID == p.pid || q.PID == os.Getpid() {
 				continue
 			}
-			if q.group != p.pid && !hasVariable(q.pid, runVariable+"="+p.token) {
+			if counted[q.PID] && q.State == 'Z' && q.Parent == os.Getpid() {
+				// It was killed when it had another parent, and its environment is gone.
+				_, _ = unix.Wait4(q.PID, nil, 0, nil)
+				clean = 0
 				continue
 			}
-			if q.group != p.pid && q.state != 'Z' {
-				counted[q.pid] = true
+			if q.Group != p.pid && !hasVariable(q.PID, runVariable+"="+p.token) {
+				continue
+			}
+			if q.Group != p.pid && q.State != 'Z' {
+				counted[q.PID] = true
 			}
 			clean = 0
-			_ = unix.Kill(q.pid, unix.SIGKILL)
-			if q.parent == os.Getpid() {
-				var status unix.WaitStatus
-				_, _ = unix.Wait4(q.pid, &status, 0, nil)
+			_ = unix.Kill(q.PID, unix.SIGKILL)
+			if q.Parent == os.Getpid() {
+				_, _ = unix.Wait4(q.PID, nil, 0, nil)
 			}
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 	return len(counted)
-}
-
-// A processEntry is one line of the process table.
-type processEntry struct {
-	pid, parent, group int
-	state              byte
-}
-
-func processes() []processEntry {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer discard(dir)
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	var list []processEntry
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue
-		}
-		// "pid (name) state ppid pgrp ...", where the name may hold anything.
-		i := bytes.LastIndexByte(text, ')')
-		if i < 0 {
-			continue
-		}
-		fields := strings.Fields(string(text[i+1:]))
-		if len(fields) < 3 {
-			continue
-		}
-		parent, err1 := strconv.Atoi(fields[1])
-		group, err2 := strconv.Atoi(fields[2])
-		if err1 != nil || err2 != nil {
-			continue
-		}
-		list = append(list, processEntry{pid, parent, group, fields[0][0]})
-	}
-	return list
 }
 
 func hasVariable(pid int, variable string) bool {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
@@ -29,30 +30,25 @@ func reachFlavour() flavour {
 // Profile implements [evaluator.Profiler]. It says which code of a candidate no
 // sanitizer has seen, since only other shapes than the sanitizers' reach it.
 func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evaluator.Evidence, error) {
-	c, err := handle(artifact)
+	c, err := labs.Handle[*candidate](artifact)
 	if err != nil {
 		return nil, err
 	}
 	built := slices.ContainsFunc(h.flavours, func(f flavour) bool { return !f.guards })
-	if !built || artifact.Unsupported[h.problem.sanitize.shape.Name] != "" {
+	if !built || artifact.Unsupported[h.problem.Sanitize.shape.Name] != "" {
 		return nil, nil // they are "not run" all the same
 	}
-	ctx, leave, err := h.enter(ctx)
+	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	release, err := h.share(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
+	defer done()
 	e, err := h.reach(ctx, c, artifact.Unsupported)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		h.log.Warn("what sanitizers reached is not known", "error", err)
+		h.Log.Warn("what sanitizers reached is not known", "error", err)
 		e.Outcome, e.Detail = evaluator.NotRun, plain.Line(err.Error())
 	}
 	e.Check = evaluator.Reach
@@ -105,7 +101,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 			return e, err
 		}
 		contents := variants
-		if slices.Contains(h.problem.tune, d) {
+		if slices.Contains(h.problem.Tune, d) {
 			contents = 1
 		}
 		for v := range contents {
@@ -119,7 +115,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 			at := code - 1 - i
 			switch {
 			case byte == 0 || seen[at]:
-			case d == h.problem.sanitize:
+			case d == h.problem.Sanitize:
 				seen[at] = true
 			default:
 				more = more || !unseen[at]
@@ -133,7 +129,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 	if err := p.quit(h.options.Timeout); err != nil {
 		return e, err
 	}
-	small := h.problem.sanitize.shape.Name
+	small := h.problem.Sanitize.shape.Name
 	if len(seen) == 0 {
 		return e, errors.New("the build does not tell which of its blocks run")
 	}

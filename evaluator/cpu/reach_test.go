@@ -54,7 +54,7 @@ func TestReach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := l.plan.Implementations[0].Render(g)
+		src, err := l.Plan.Implementations[0].Render(g)
 		if err != nil {
 			t.Fatal(err)
 		}

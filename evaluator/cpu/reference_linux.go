@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -26,7 +27,7 @@ type reference struct {
 // buildReference compiles the reference: optimised, and as exact as C is, so
 // without -ffast-math and without contraction of multiplications and additions.
 func (h *lab) buildReference(ctx context.Context) (*reference, error) {
-	p := &h.plan.Definition.Problem
+	p := h.problem.spec
 	g := glue(p, p.Reference.Entry, func(kernels.Scalar) string { return "double" })
 	c := compilation{
 		files: map[string]string{
@@ -39,13 +40,13 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 	}
 	out, err := h.tool.compile(ctx, c)
 	if err != nil {
-		var refused *errCompile
+		var refused *labs.Refusal
 		if errors.As(err, &refused) {
-			return nil, fmt.Errorf("%w to compile: kernel %s: %s", ErrReference, h.plan.Definition.Name, refused.summary)
+			return nil, fmt.Errorf("%w to compile: kernel %s: %s", ErrReference, h.Plan.Definition.Name, refused.Summary)
 		}
 		return nil, err
 	}
-	return &reference{h: h, object: out.Object, key: cache.Key("reference 1", h.tool.key(c), strconv.FormatUint(h.plan.Seed, 10))}, nil
+	return &reference{h: h, object: out.Object, key: cache.Key("reference 1", h.tool.key(c), strconv.FormatUint(h.Plan.Seed, 10))}, nil
 }
 
 // outputs runs the reference on inputs as they are stored, in a process of its
@@ -54,12 +55,12 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) ([]expected, error) {
 	key := ""
 	if variant >= 0 {
-		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.dims), fmt.Sprint(d.scalars)}
+		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}
 		for b, in := range inputs {
 			parts = append(parts, r.h.problem.dtypes[b].String(), cache.Key(string(in)))
 		}
 		key = cache.Key(parts...)
-		if packed, ok := r.h.cache.Get("references", key, nil); ok {
+		if packed, ok := r.h.Cache.Get("references", key, nil); ok {
 			if out, err := unpackOutputs(d, packed); err == nil {
 				return out, nil
 			}
@@ -86,12 +87,11 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 			continue
 		}
 		if out[b], err = newExpected(v); err != nil {
-			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, r.h.plan.Definition.Name, d.shape.Name, d.layout.buffers[b].name, err)
+			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, r.h.Plan.Definition.Name, d.shape.Name, d.layout.buffers[b].name, err)
 		}
 	}
 	if key != "" {
-		// A full disk costs the next run some time, and this one nothing.
-		_ = r.h.cache.Put("references", key, packOutputs(out), nil)
+		r.h.Keep("references", key, packOutputs(out), nil)
 	}
 	return out, nil
 }
@@ -99,7 +99,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 // compute runs the reference on several contents of the inputs at one shape, in one
 // process, and returns the outputs by contents and buffer.
 func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]float64) ([][][]float64, error) {
-	name := r.h.plan.Definition.Name
+	name := r.h.Plan.Definition.Name
 	wide := make([]placedBuffer, len(d.layout.buffers))
 	for b, p := range d.layout.buffers {
 		p.dtype, p.bytes = f64, p.elements*8
@@ -133,7 +133,7 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 	p, err := r.h.start(ctx, &f, r.object, a, nil, 1)
 	if err == nil {
 		defer p.kill()
-		err = p.setShape(&shapeData{dims: d.dims, scalars: d.scalars, layout: l}, span{})
+		err = p.setShape(&shapeData{Size: d.Size, layout: l}, span{})
 	}
 	if err == nil {
 		_, err = p.ask(command{kind: commandRun, launches: launches, junk: 0xff}, answerDone, referenceDeadline)

@@ -1,95 +1,82 @@
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 )
 
-// deniedCalls names the system calls that native/harness.c refuses, by what a
-// candidate would do with them. Files that only some architectures have add
-// theirs.
-var deniedCalls = map[uint64]struct{ name, act string }{
-	unix.SYS_CLONE:              {"clone", startProcessAct},
-	unix.SYS_EXECVE:             {"execve", "become another program"},
-	unix.SYS_EXECVEAT:           {"execveat", "become another program"},
-	unix.SYS_PTRACE:             {"ptrace", otherProcessAct},
-	unix.SYS_PROCESS_VM_READV:   {"process_vm_readv", otherProcessAct},
-	unix.SYS_PROCESS_VM_WRITEV:  {"process_vm_writev", otherProcessAct},
-	unix.SYS_PIDFD_OPEN:         {"pidfd_open", otherProcessAct},
-	unix.SYS_PIDFD_GETFD:        {"pidfd_getfd", otherProcessAct},
-	unix.SYS_KILL:               {"kill", signalAct},
-	unix.SYS_TKILL:              {"tkill", signalAct},
-	unix.SYS_TGKILL:             {"tgkill", signalAct},
-	unix.SYS_FCNTL:              {"fcntl", signalAct},
-	unix.SYS_IOCTL:              {"ioctl", signalAct},
-	unix.SYS_TIMER_CREATE:       {"timer_create", "have a signal sent later"},
-	unix.SYS_SETITIMER:          {"setitimer", "have a signal sent later"},
-	unix.SYS_SETPRIORITY:        {"setpriority", priorityAct},
-	unix.SYS_SCHED_SETSCHEDULER: {"sched_setscheduler", priorityAct},
-	unix.SYS_SCHED_SETPARAM:     {"sched_setparam", priorityAct},
-	unix.SYS_SCHED_SETATTR:      {"sched_setattr", priorityAct},
-	unix.SYS_SCHED_SETAFFINITY:  {"sched_setaffinity", "bind another process to a core"},
-	unix.SYS_SETSID:             {"setsid", "leave its process group"},
-	unix.SYS_SETPGID:            {"setpgid", "leave its process group"},
-	unix.SYS_UNSHARE:            {"unshare", "leave its process group"},
-	unix.SYS_PRCTL:              {"prctl", "change what the kernel does with it"},
-	unix.SYS_PERSONALITY:        {"personality", "change what the kernel does with it"},
-	unix.SYS_MMAP:               {"mmap", makeCodeAct},
-	unix.SYS_MPROTECT:           {"mprotect", makeCodeAct},
-	unix.SYS_MEMFD_CREATE:       {"memfd_create", makeFileAct},
-	unix.SYS_OPENAT:             {"openat", writeFileAct},
-	unix.SYS_UNLINKAT:           {"unlinkat", "remove a file"},
-	unix.SYS_RENAMEAT:           {"renameat", "rename a file"},
-	unix.SYS_RENAMEAT2:          {"renameat2", "rename a file"},
-	unix.SYS_MKDIRAT:            {"mkdirat", writeFileAct},
-	unix.SYS_TRUNCATE:           {"truncate", writeFileAct},
-	unix.SYS_FTRUNCATE:          {"ftruncate", writeFileAct},
-	unix.SYS_FCHMODAT:           {"fchmodat", changeFileAct},
-	unix.SYS_FCHOWNAT:           {"fchownat", changeFileAct},
-	unix.SYS_UTIMENSAT:          {"utimensat", changeFileAct},
-	unix.SYS_INOTIFY_INIT1:      {"inotify_init1", "watch files"},
-	unix.SYS_PIPE2:              {"pipe2", "open a pipe"},
-	unix.SYS_SOCKET:             {"socket", networkAct},
-	unix.SYS_SOCKETPAIR:         {"socketpair", networkAct},
-	unix.SYS_CONNECT:            {"connect", networkAct},
-	unix.SYS_BIND:               {"bind", networkAct},
-	unix.SYS_SHMGET:             {"shmget", keepMemoryAct},
-	unix.SYS_SEMGET:             {"semget", keepMemoryAct},
-	unix.SYS_MSGGET:             {"msgget", keepMemoryAct},
-	unix.SYS_MQ_OPEN:            {"mq_open", keepMemoryAct},
-	unix.SYS_ADD_KEY:            {"add_key", keepMemoryAct},
-	unix.SYS_MLOCKALL:           {"mlockall", "lock memory"},
-	unix.SYS_SETRLIMIT:          {"setrlimit", "change its limits"},
-	unix.SYS_PRLIMIT64:          {"prlimit", "change limits"},
-	unix.SYS_IO_URING_SETUP:     {"io_uring_setup", "make system calls that no filter sees"},
-	unix.SYS_USERFAULTFD:        {"userfaultfd", "learn when its memory is read"},
-	unix.SYS_PERF_EVENT_OPEN:    {"perf_event_open", "count what others do"},
-	unix.SYS_BPF:                {"bpf", "load a program into the kernel"},
-	unix.SYS_CLOCK_SETTIME:      {"clock_settime", setClockAct},
-	unix.SYS_SETTIMEOFDAY:       {"settimeofday", setClockAct},
-	unix.SYS_ADJTIMEX:           {"adjtimex", setClockAct},
-	unix.SYS_CLOCK_ADJTIME:      {"clock_adjtime", setClockAct},
+// denied lists the system calls that native/harness.c refuses, by what a candidate
+// would do with them. Files that only some architectures have add theirs to
+// olderCalls.
+var denied = []struct {
+	act   string
+	calls map[uint64]string
+}{
+	{"start a process, which could be left running", map[uint64]string{unix.SYS_CLONE: "clone"}},
+	{"become another program", map[uint64]string{unix.SYS_EXECVE: "execve", unix.SYS_EXECVEAT: "execveat"}},
+	{"reach into another process", map[uint64]string{
+		unix.SYS_PTRACE: "ptrace", unix.SYS_PROCESS_VM_READV: "process_vm_readv", unix.SYS_PROCESS_VM_WRITEV: "process_vm_writev",
+		unix.SYS_PIDFD_OPEN: "pidfd_open", unix.SYS_PIDFD_GETFD: "pidfd_getfd",
+	}},
+	{"send a signal to other processes", map[uint64]string{
+		unix.SYS_KILL: "kill", unix.SYS_TKILL: "tkill", unix.SYS_TGKILL: "tgkill", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl",
+	}},
+	{"have a signal sent later", map[uint64]string{unix.SYS_TIMER_CREATE: "timer_create", unix.SYS_SETITIMER: "setitimer"}},
+	{"change priorities", map[uint64]string{
+		unix.SYS_SETPRIORITY: "setpriority", unix.SYS_SCHED_SETSCHEDULER: "sched_setscheduler", unix.SYS_SCHED_SETPARAM: "sched_setparam",
+		unix.SYS_SCHED_SETATTR: "sched_setattr",
+	}},
+	{"bind another process to a core", map[uint64]string{unix.SYS_SCHED_SETAFFINITY: "sched_setaffinity"}},
+	{"leave its process group", map[uint64]string{unix.SYS_SETSID: "setsid", unix.SYS_SETPGID: "setpgid", unix.SYS_UNSHARE: "unshare"}},
+	{"change what the kernel does with it", map[uint64]string{unix.SYS_PRCTL: "prctl", unix.SYS_PERSONALITY: "personality"}},
+	{"make code while it runs", map[uint64]string{unix.SYS_MMAP: "mmap", unix.SYS_MPROTECT: "mprotect"}},
+	{"make a file in memory", map[uint64]string{unix.SYS_MEMFD_CREATE: "memfd_create"}},
+	{"write a file", map[uint64]string{
+		unix.SYS_OPENAT: "openat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_TRUNCATE: "truncate", unix.SYS_FTRUNCATE: "ftruncate",
+	}},
+	{"remove a file", map[uint64]string{unix.SYS_UNLINKAT: "unlinkat"}},
+	{"rename a file", map[uint64]string{unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2"}},
+	{"change a file", map[uint64]string{unix.SYS_FCHMODAT: "fchmodat", unix.SYS_FCHOWNAT: "fchownat", unix.SYS_UTIMENSAT: "utimensat"}},
+	{"watch files", map[uint64]string{unix.SYS_INOTIFY_INIT1: "inotify_init1"}},
+	{"open a pipe", map[uint64]string{unix.SYS_PIPE2: "pipe2"}},
+	{"use the network", map[uint64]string{
+		unix.SYS_SOCKET: "socket", unix.SYS_SOCKETPAIR: "socketpair", unix.SYS_CONNECT: "connect", unix.SYS_BIND: "bind",
+	}},
+	{"keep memory beyond its end", map[uint64]string{
+		unix.SYS_SHMGET: "shmget", unix.SYS_SEMGET: "semget", unix.SYS_MSGGET: "msgget", unix.SYS_MQ_OPEN: "mq_open", unix.SYS_ADD_KEY: "add_key",
+	}},
+	{"lock memory", map[uint64]string{unix.SYS_MLOCKALL: "mlockall"}},
+	{"change its limits", map[uint64]string{unix.SYS_SETRLIMIT: "setrlimit"}},
+	{"change limits", map[uint64]string{unix.SYS_PRLIMIT64: "prlimit"}},
+	{"make system calls that no filter sees", map[uint64]string{unix.SYS_IO_URING_SETUP: "io_uring_setup"}},
+	{"learn when its memory is read", map[uint64]string{unix.SYS_USERFAULTFD: "userfaultfd"}},
+	{"count what others do", map[uint64]string{unix.SYS_PERF_EVENT_OPEN: "perf_event_open"}},
+	{"load a program into the kernel", map[uint64]string{unix.SYS_BPF: "bpf"}},
+	{"set the clock", map[uint64]string{
+		unix.SYS_CLOCK_SETTIME: "clock_settime", unix.SYS_SETTIMEOFDAY: "settimeofday", unix.SYS_ADJTIMEX: "adjtimex",
+		unix.SYS_CLOCK_ADJTIME: "clock_adjtime",
+	}},
 }
 
-const (
-	startProcessAct = "start a process, which could be left running"
-	otherProcessAct = "reach into another process"
-	writeFileAct    = "write a file"
-	changeFileAct   = "change a file"
-	makeFileAct     = "make a file in memory"
-	makeCodeAct     = "make code while it runs"
-	signalAct       = "send a signal to other processes"
-	priorityAct     = "change priorities"
-	networkAct      = "use the network"
-	keepMemoryAct   = "keep memory beyond its end"
-	setClockAct     = "set the clock"
-)
+// An olderCall does what another one does, and is known by its own name.
+type olderCall struct {
+	name string
+	does uint64
+}
+
+var olderCalls = map[uint64]olderCall{}
 
 // deniedReason says what a candidate did when the sandbox ended it.
 func deniedReason(call uint64) string {
-	if c, ok := deniedCalls[call]; ok {
-		return fmt.Sprintf("tried to %s (%s is refused to candidates)", c.act, c.name)
+	older := olderCalls[call]
+	for _, d := range denied {
+		for number, name := range d.calls {
+			if number == call || number == older.does && older.name != "" {
+				return fmt.Sprintf("tried to %s (%s is refused to candidates)", d.act, cmp.Or(older.name, name))
+			}
+		}
 	}
 	return fmt.Sprintf("made a system call that is refused to candidates (number %d)", call)
 }

@@ -3,22 +3,13 @@ package cpu
 import "golang.org/x/sys/unix"
 
 func init() {
-	for call, c := range map[uint64]struct{ name, act string }{
-		unix.SYS_FORK:   {"fork", startProcessAct},
-		unix.SYS_VFORK:  {"vfork", startProcessAct},
-		unix.SYS_OPEN:   {"open", writeFileAct},
-		unix.SYS_CREAT:  {"creat", writeFileAct},
-		unix.SYS_UNLINK: {"unlink", "remove a file"},
-		unix.SYS_RENAME: {"rename", "rename a file"},
-		unix.SYS_MKDIR:  {"mkdir", writeFileAct},
-		unix.SYS_RMDIR:  {"rmdir", "remove a file"},
-		unix.SYS_PIPE:   {"pipe", "open a pipe"},
-		unix.SYS_ALARM:  {"alarm", "have a signal sent later"},
-		unix.SYS_CHMOD:  {"chmod", changeFileAct},
-		unix.SYS_CHOWN:  {"chown", changeFileAct},
-		unix.SYS_UTIME:  {"utime", changeFileAct},
-		unix.SYS_UTIMES: {"utimes", changeFileAct},
-	} {
-		deniedCalls[call] = c
+	olderCalls = map[uint64]olderCall{
+		unix.SYS_FORK: {"fork", unix.SYS_CLONE}, unix.SYS_VFORK: {"vfork", unix.SYS_CLONE},
+		unix.SYS_OPEN: {"open", unix.SYS_OPENAT}, unix.SYS_CREAT: {"creat", unix.SYS_OPENAT},
+		unix.SYS_UNLINK: {"unlink", unix.SYS_UNLINKAT}, unix.SYS_RMDIR: {"rmdir", unix.SYS_UNLINKAT},
+		unix.SYS_RENAME: {"rename", unix.SYS_RENAMEAT}, unix.SYS_MKDIR: {"mkdir", unix.SYS_MKDIRAT},
+		unix.SYS_PIPE: {"pipe", unix.SYS_PIPE2}, unix.SYS_ALARM: {"alarm", unix.SYS_SETITIMER},
+		unix.SYS_CHMOD: {"chmod", unix.SYS_FCHMODAT}, unix.SYS_CHOWN: {"chown", unix.SYS_FCHOWNAT},
+		unix.SYS_UTIME: {"utime", unix.SYS_UTIMENSAT}, unix.SYS_UTIMES: {"utimes", unix.SYS_UTIMENSAT},
 	}
 }

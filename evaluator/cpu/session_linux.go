@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // A session is a set of harness processes with candidates loaded.
@@ -43,7 +44,7 @@ type entry struct {
 func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...evaluator.Artifact) (_ evaluator.Session, err error) {
 	s := &session{h: h, purpose: purpose}
 	for _, a := range artifacts {
-		c, err := handle(a)
+		c, err := labs.Handle[*candidate](a)
 		if err != nil {
 			return nil, err
 		}
@@ -52,11 +53,11 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 	if len(s.entries) == 0 || len(s.entries) > 1 && purpose != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts makes no sense", len(s.entries))
 	}
-	whole, leave, err := h.enter(ctx)
+	whole, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	s.ctx, s.cancel = context.WithCancel(h.Life)
 	s.end = []func(){leave, s.cancel}
 	defer s.watch(whole)()
 	defer func() {
@@ -98,13 +99,13 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		return err
 	}
 	s.end = append(s.end, func() { machine.Release(wholeMachine) })
-	tune := s.h.problem.tune
+	tune := s.h.problem.Tune
 	switch {
 	case s.purpose == evaluator.ForFinals:
 		// The memory of the other timings makes room; it is made again on demand.
 		s.h.timing.close()
 		s.h.timing = nil
-		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.verify...)); err != nil {
+		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.Verify...)); err != nil {
 			return err
 		}
 		s.end = append(s.end, s.state.close)
@@ -153,8 +154,8 @@ func (s *session) why(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case s.h.ctx.Err() != nil:
-		return errClosed
+	case s.h.Life.Err() != nil:
+		return evaluator.ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -213,7 +214,7 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 // compare launches two times on one contents: once with poisoned outputs, once
 // with outputs that hold stale but ordinary numbers, each time with other junk
 // on the stack. It ends early when the first launch changed what is not its own, and on
-// contents that bite.
+// edge-case inputs.
 func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, err error) {
 	e, q, a := s.entries[0], s.h.problem, s.arena
 	if a == nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -51,10 +52,10 @@ func (b bare) build(wrong string, threads int) evaluator.Artifact {
 	b.t.Helper()
 	s := &setup{}
 	var err error
-	if s.space, err = b.plan.Definition.Space(b.plan.Implementations, b.plan.Tune, nil); err != nil {
+	if s.space, err = b.Plan.Definition.Space(b.Plan.Implementations, b.Plan.Tune, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	src, err := b.plan.Implementations[0].Render(s.genome(b.t, "WRONG", wrong, "THREADS", threads))
+	src, err := b.Plan.Implementations[0].Render(s.genome(b.t, "WRONG", wrong, "THREADS", threads))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func (b bare) open(p evaluator.Purpose, artifacts ...evaluator.Artifact) evaluat
 }
 
 func (b bare) request(rounds int, last bool) evaluator.SampleRequest {
-	return evaluator.SampleRequest{Shape: b.plan.Tune[0], Rounds: rounds, Batch: 200 * time.Microsecond, Last: last}
+	return evaluator.SampleRequest{Shape: b.Plan.Tune[0], Rounds: rounds, Batch: 200 * time.Microsecond, Last: last}
 }
 
 // A parity session says what it saw, right or wrong, and ends with what the
@@ -88,7 +89,7 @@ func TestCompareSession(t *testing.T) {
 		{"late", "", "SIGABRT (while it ended)"},
 	} {
 		s := b.open(evaluator.ForParity, b.build(c.wrong, 1))
-		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Contents: 1})
+		o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize, Contents: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", c.wrong, err)
 		}
@@ -116,7 +117,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s := b.open(evaluator.ForParity, b.build("hang", 1))
-	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize, Limit: 50 * time.Millisecond})
+	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize, Limit: 50 * time.Millisecond})
 	if !errors.As(err, &own) || !own.Hang || own.Reason != "no answer within 50ms" {
 		t.Errorf("got %v", err)
 	}
@@ -124,7 +125,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("what is known already is said again: %v", err)
 	}
 	s = b.open(evaluator.ForParity, b.build("input", 1))
-	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.plan.Sanitize})
+	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize})
 	if !errors.As(err, &own) || !own.Wrote || own.Reason != "wrote to input x at element 33" {
 		t.Errorf("got %v", err)
 	}
@@ -206,7 +207,7 @@ func TestInputsAreReadOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.setShape(&shapeData{dims: []int64{int64(act)}, layout: l}, l.stride); err != nil {
+		if err := p.setShape(&shapeData{Size: labs.Size{Dims: []int64{int64(act)}}, layout: l}, l.stride); err != nil {
 			t.Fatal(err)
 		}
 		_, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, 20*time.Second)
@@ -242,7 +243,7 @@ func TestKilled(t *testing.T) {
 	var lost *evaluator.Lost
 	s := b.open(evaluator.ForParity, a)
 	_ = unix.Kill(s.(*session).entries[0].p.pid, unix.SIGKILL)
-	if _, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.problem.sanitize.shape}); !errors.As(err, &lost) {
+	if _, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.problem.Sanitize.shape}); !errors.As(err, &lost) {
 		t.Errorf("parity: %v", err)
 	}
 	_, _ = s.Close()
@@ -374,7 +375,7 @@ func TestTableNoise(t *testing.T) {
 // batch has; and every session has a pool of its own, unless one is asked for.
 func TestPools(t *testing.T) {
 	b := openBare(t)
-	state, err := newTimingState(b.problem, b.problem.tune)
+	state, err := newTimingState(b.problem, b.problem.Tune)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +457,7 @@ func TestPools(t *testing.T) {
 func TestFinalsSession(t *testing.T) {
 	b := openBare(t)
 	s := b.open(evaluator.ForFinals, b.build("nothing", 1), b.build("segfault", 1), b.build("constructor", 1), b.build("input", 1), b.build("zone", 1))
-	for _, shape := range []kernels.Shape{b.plan.Tune[0], b.plan.Verify[0]} {
+	for _, shape := range []kernels.Shape{b.Plan.Tune[0], b.Plan.Verify[0]} {
 		for _, rounds := range []int{2, 0} {
 			r := b.request(rounds, rounds == 0)
 			r.Shape = shape
@@ -489,11 +490,11 @@ func TestFinalsSession(t *testing.T) {
 // Controls are as wrong as they are, at shapes where they can be made.
 func TestControl(t *testing.T) {
 	b := openBare(t)
-	out, err := b.Control(t.Context(), kernels.Control{Kind: kernels.Zeros}, b.plan.Sanitize)
+	out, err := b.Control(t.Context(), kernels.Control{Kind: kernels.Zeros}, b.Plan.Sanitize)
 	if err != nil || len(out) != 1 || out[0].Name != "y" || !(out[0].Error > 0.5) || out[0].Got != 0 {
 		t.Errorf("zeros: %+v, %v", out, err)
 	}
-	out, err = b.Control(t.Context(), kernels.Control{Kind: kernels.Mean}, b.plan.Verify[0])
+	out, err = b.Control(t.Context(), kernels.Control{Kind: kernels.Mean}, b.Plan.Verify[0])
 	if err != nil || len(out) != 1 || !(out[0].Error > 0.5) || out[0].Elements != 1237 || math.IsInf(out[0].Error, 0) {
 		t.Errorf("mean: %+v, %v", out, err)
 	}

@@ -394,13 +394,13 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 
 // contendBaseline prepares the baseline, and starts it when it does not run.
 func (h *lab) contendBaseline(t *timingState, d *shapeData, r evaluator.SampleRequest) (*contender, error) {
-	b, err := h.builtBaseline(h.ctx)
+	b, err := h.builtBaseline(h.Life)
 	if err != nil {
 		return nil, err
 	}
 	if t.baseline == nil {
 		f := cleanFlavour()
-		if t.baseline, err = h.start(h.ctx, &f, b.clean.Object, t.theirs, nil, b.src.Threads); err != nil {
+		if t.baseline, err = h.start(h.Life, &f, b.clean.Object, t.theirs, nil, b.src.Threads); err != nil {
 			t.baseline = nil
 			return nil, notOurs(err)
 		}

@@ -3,7 +3,6 @@ package cpu
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -150,14 +150,6 @@ var companions = []evaluator.Feature{{Macro: "__F16C__", Flag: "-mf16c"}, {Macro
 // tuneFor finds the processor that gcc schedules for.
 var tuneFor = regexp.MustCompile(`(?m)^\s*-mtune=\s+(\S+)\s*$`)
 
-// errCompile is a compiler's refusal; the text is its log.
-type errCompile struct {
-	log     string
-	summary string
-}
-
-func (e *errCompile) Error() string { return e.summary }
-
 // A unit of work for the compiler: files, and the arguments that name them.
 type compilation struct {
 	files map[string]string
@@ -191,7 +183,7 @@ func (t *toolchain) key(c compilation) string {
 }
 
 // compile runs the compiler, or takes the result from the cache. The error is
-// an *errCompile when the compiler refused.
+// a *[labs.Refusal] when the compiler refused.
 func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error) {
 	key := t.key(c)
 	var out compiled
@@ -199,83 +191,29 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 		out.Object, out.Cached = object, true
 		return out, nil
 	}
-	if t.jail == nil {
-		for name, source := range c.files {
-			if path := plain.Outside(source); path != "" {
-				return out, &errCompile{"", fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
-			}
-		}
+	run := labs.Compilation{
+		Command: programs.Command{
+			Path: t.path, Args: append(slices.Clone(c.args), "-o", "out.so"), Jail: t.jail, Output: compilerLog,
+			Timeout: t.timeout, CPU: compilerCPU, Memory: compilerMemory, FileSize: objectLimit,
+		},
+		Files: c.files, Product: "out.so", Marks: errorMarks,
 	}
-	dir, err := t.cache.Scratch()
-	if err != nil {
+	if c.frames {
+		run.Args = append(run.Args, "-fstack-usage")
+		run.Also = func(dir string) { out.Frame, out.FrameOf, out.FrameKind = largestFrame(dir) }
+	}
+	var err error
+	if out.Object, out.Log, err = run.Run(ctx, t.launcher, t.cache); err != nil {
 		return out, err
-	}
-	defer remove(dir)
-	for name, text := range c.files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return out, fmt.Errorf("a file of the candidate is named %q", name)
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return out, err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return out, err
-		}
-	}
-	args := append(slices.Clone(c.args), "-o", "out.so")
-	if c.frames {
-		args = append(args, "-fstack-usage")
-	}
-	log, err := t.launcher.Run(ctx, programs.Command{
-		Path: t.path, Args: args, Dir: dir, Env: []string{"CCACHE_DISABLE=1"}, Jail: t.jail, Output: compilerLog,
-		Timeout: t.timeout, CPU: compilerCPU, Memory: compilerMemory, FileSize: objectLimit,
-	})
-	out.Log = string(log)
-	if err != nil {
-		var exit *exec.ExitError
-		switch {
-		case ctx.Err() != nil:
-			return out, ctx.Err()
-		case errors.Is(err, programs.ErrTimeout):
-			return out, &errCompile{out.Log, fmt.Sprintf("the compiler did not end within %v", t.timeout)}
-		case errors.As(err, &exit) && strings.Contains(out.Log, "File size limit exceeded"):
-			return out, &errCompile{out.Log, fmt.Sprintf("the compiler writes a file of more than %d MiB", objectLimit>>20)}
-		case errors.As(err, &exit) && strings.Contains(out.Log, "CPU time limit exceeded"):
-			return out, &errCompile{out.Log, fmt.Sprintf("the compiler needs more than %v of processor time", compilerCPU)}
-		case errors.As(err, &exit):
-			return out, &errCompile{out.Log, firstError(out.Log)}
-		default:
-			return out, fmt.Errorf("running %s: %w", t.path, err)
-		}
-	}
-	if out.Object, err = os.ReadFile(filepath.Join(dir, "out.so")); err != nil {
-		return out, fmt.Errorf("the compiler's output: %w", err)
-	}
-	if c.frames {
-		out.Frame, out.FrameOf, out.FrameKind = largestFrame(dir)
 	}
 	// A full disk costs the next run some time, and this one nothing.
 	_ = t.cache.Put("objects", key, out.Object, out)
 	return out, nil
 }
 
-// firstError picks the line of a compiler's log that says what is wrong.
-func firstError(log string) string {
-	for _, marker := range []string{"undefined reference", "multiple definition", "error: ", "error:", "Error: "} {
-		for line := range strings.Lines(log) {
-			if strings.Contains(line, marker) {
-				return plain.Line(line)
-			}
-		}
-	}
-	for line := range strings.Lines(log) {
-		if s := plain.Line(line); s != "" {
-			return s
-		}
-	}
-	return "the compiler failed and did not say why"
-}
+// errorMarks are in the lines of a compiler's log that say what is wrong, the first
+// that occurs before the others.
+var errorMarks = []string{"undefined reference", "multiple definition", "error: ", "error:", "Error: "}
 
 // largestFrame reads what -fstack-usage wrote: "file:line:col:function bytes kind".
 func largestFrame(dir string) (bytes int64, function, kind string) {

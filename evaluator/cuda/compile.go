@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
-	"github.com/evotune/evotune/evaluator/internal/plain"
 )
 
 // A unit is what a compiler is given: the source, the files that it may
@@ -77,31 +76,22 @@ type compiled struct {
 	Log   string `json:"log,omitempty"`
 }
 
-// A refused is a compiler's refusal of a candidate.
-type refused struct {
-	summary, log string
-	// crash says that the compiler did not refuse, but crash.
-	crash bool
+// all is every file that a compiler reads of the unit.
+func (u unit) all() map[string]string {
+	files := maps.Clone(u.files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[sourceFile] = u.source
+	return files
 }
 
-func (e *refused) Error() string { return e.summary }
-
-// outside refuses a unit that names files of others to the compiler.
-func (u unit) outside() error {
-	for name, text := range u.files {
-		if path := plain.Outside(text); path != "" {
-			return &refused{summary: fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
-		}
-	}
-	if path := plain.Outside(u.source); path != "" {
-		return &refused{summary: fmt.Sprintf("the source names the file %q, which is not the candidate's", path)}
-	}
-	return nil
-}
+// sourceFile is the name of a candidate's source in diagnostics.
+const sourceFile = "kernel.cu"
 
 // A compiler makes cubins. It is safe for concurrent use.
 type compiler interface {
-	// compile makes a cubin. The error is a *refused when it is the source's
+	// compile makes a cubin. The error is a *[labs.Refusal] when it is the source's
 	// fault.
 	compile(ctx context.Context, u unit) (compiled, error)
 	// version is for people; identity all that the output depends on besides
@@ -114,22 +104,9 @@ type compiler interface {
 	close()
 }
 
-// firstError picks the line of a compiler's log that says what is wrong.
-func firstError(log string) string {
-	for _, marker := range []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"} {
-		for line := range strings.Lines(log) {
-			if strings.Contains(line, marker) {
-				return plain.Line(line)
-			}
-		}
-	}
-	for line := range strings.Lines(log) {
-		if s := plain.Line(line); s != "" {
-			return s
-		}
-	}
-	return "the compiler failed and did not say why"
-}
+// errorMarks are in the lines of a compiler's log that say what is wrong, the first
+// that occurs before the others.
+var errorMarks = []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"}
 
 // rtcFlags turns flags of nvcc into those of NVRTC: it always optimises, has
 // no host compiler, and wants the values of options behind an equals sign.

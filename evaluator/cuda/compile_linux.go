@@ -2,18 +2,14 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -27,11 +23,6 @@ const (
 	// cubinLimit bounds each file that a compiler writes, in bytes.
 	cubinLimit = 256 << 20
 )
-
-// tooLarge refuses a binary that exceeds cubinLimit.
-func tooLarge(log string) error {
-	return &refused{summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), log: log}
-}
 
 // nvcc is the compiler driver, one process after another.
 type nvcc struct {
@@ -50,7 +41,7 @@ func newNVCC(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Cach
 	}
 	n := &nvcc{path: t.nvcc, launcher: l, cache: c, timeout: timeout, jail: t.jail}
 	var err error
-	if n.text, err = t.version(ctx, l, t.nvcc); err != nil {
+	if n.text, err = labs.Version(ctx, l, t.nvcc); err != nil {
 		return nil, fmt.Errorf("%w: %s does not run: %w", ErrNoCompiler, t.nvcc, err)
 	}
 	// Where an nvcc is too old to tell, it says so when it compiles.
@@ -83,61 +74,16 @@ func (n *nvcc) identity() string {
 func (n *nvcc) architectures() []int { return n.archs }
 func (n *nvcc) close()               {}
 
-func (n *nvcc) compile(ctx context.Context, u unit) (compiled, error) {
-	if n.jail == nil {
-		if err := u.outside(); err != nil {
-			return compiled{}, err
-		}
+func (n *nvcc) compile(ctx context.Context, u unit) (out compiled, err error) {
+	run := labs.Compilation{
+		Command: process.Command{
+			Path:    n.path,
+			Args:    slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{"-o", "out.cubin", sourceFile}),
+			Jail:    n.jail,
+			Timeout: n.timeout, Output: compilerLog, Memory: compilerMemory, FileSize: cubinLimit,
+		},
+		Files: u.all(), Product: "out.cubin", Marks: errorMarks, Crash: "Segmentation fault",
 	}
-	dir, err := n.cache.Scratch()
-	if err != nil {
-		return compiled{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	files := maps.Clone(u.files)
-	if files == nil {
-		files = map[string]string{}
-	}
-	files[sourceFile] = u.source
-	for name, text := range files {
-		local := filepath.FromSlash(name)
-		if !filepath.IsLocal(local) {
-			return compiled{}, fmt.Errorf("a file of the candidate is named %q", name)
-		}
-		path := filepath.Join(dir, local)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return compiled{}, err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return compiled{}, err
-		}
-	}
-	args := slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{"-o", "out.cubin", sourceFile})
-	text, err := n.launcher.Run(ctx, process.Command{
-		Path: n.path, Args: args, Dir: dir, Env: []string{"CCACHE_DISABLE=1"}, Jail: n.jail, Output: compilerLog,
-		Timeout: n.timeout, Memory: compilerMemory, FileSize: cubinLimit,
-	})
-	out := compiled{Log: string(text)}
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return out, ctx.Err()
-	case errors.Is(err, process.ErrTimeout):
-		return out, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: out.Log}
-	case errors.As(err, &exit) && strings.Contains(out.Log, "File size limit exceeded"):
-		return out, tooLarge(out.Log)
-	case errors.As(err, &exit) && strings.Contains(out.Log, "Segmentation fault"):
-		return out, &refused{"the compiler crashes on it", out.Log, true}
-	case errors.As(err, &exit):
-		return out, &refused{summary: firstError(out.Log), log: out.Log}
-	case err != nil:
-		return out, fmt.Errorf("running %s: %w", n.path, err)
-	}
-	if out.Cubin, err = os.ReadFile(filepath.Join(dir, "out.cubin")); err != nil {
-		return out, fmt.Errorf("the compiler's output: %w", err)
-	}
-	return out, nil
+	out.Cubin, out.Log, err = run.Run(ctx, n.launcher, n.cache)
+	return out, err
 }
-
-// sourceFile is the name of a candidate's source in diagnostics.
-const sourceFile = "kernel.cu"

@@ -34,7 +34,7 @@ var disturbing = []string{wire.HardwareSlowdown, wire.HardwareThermalSlowdown, w
 
 // Conditions implements [evaluator.Lab]. It needs a worker, and not the GPU.
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Conditions{}
 	}
@@ -45,7 +45,7 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 		wait.Go(func() {
 			c, err := g.parity.watch(ctx)
 			if err != nil && ctx.Err() == nil {
-				h.log.Warn("the state of the GPU could not be read", "error", err)
+				h.Log.Warn("the state of the GPU could not be read", "error", err)
 				c.Disturbed = "the state of the GPU could not be read: " + plain.Line(err.Error())
 			}
 			seen[i] = c

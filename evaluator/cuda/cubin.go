@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/evotune/evotune/evaluator"
 )
 
 // openCubin reads the headers of a cubin, which is an ELF file but for the
@@ -255,7 +258,7 @@ func attributes(info []byte) iter.Seq[attribute] {
 // A disassembly counts instructions by mnemonic, modifiers included
 // ("HMMA.16816.F32") unless they were counted by opcodes.
 type disassembly struct {
-	Mnemonics map[string]int `json:"mnemonics"`
+	Mnemonics evaluator.Instructions `json:"mnemonics"`
 }
 
 // instructionLine is one of cuobjdump -sass or nvdisasm: an address, perhaps a
@@ -264,7 +267,7 @@ var instructionLine = regexp.MustCompile(`^\s*/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:
 
 // countInstructions reads a disassembly.
 func countInstructions(text string) disassembly {
-	d := disassembly{Mnemonics: map[string]int{}}
+	d := disassembly{Mnemonics: evaluator.Instructions{}}
 	for line := range strings.Lines(text) {
 		if m := instructionLine.FindStringSubmatch(line); m != nil {
 			d.Mnemonics[m[1]]++
@@ -273,26 +276,11 @@ func countInstructions(text string) disassembly {
 	return d
 }
 
-func (d disassembly) total() (n int) {
-	for m, count := range d.Mnemonics {
-		if m != "NOP" { // padding
-			n += count
-		}
-	}
-	return n
-}
-
-// Matching implements [evaluator.Instructions].
-func (d disassembly) Matching(re *regexp.Regexp) (n int, example string) {
-	for m, count := range d.Mnemonics {
-		if re.MatchString(m) {
-			n += count
-			if example == "" || m < example {
-				example = m
-			}
-		}
-	}
-	return n, example
+// code is the instructions without padding.
+func (d disassembly) code() evaluator.Instructions {
+	c := maps.Clone(d.Mnemonics)
+	delete(c, "NOP")
+	return c
 }
 
 // family counts the instructions whose mnemonic, without modifiers, is one of
@@ -305,31 +293,6 @@ func (d disassembly) family(names ...string) (n int) {
 		}
 	}
 	return n
-}
-
-// top lists the most frequent mnemonics.
-func (d disassembly) top(n int) string {
-	type count struct {
-		m string
-		n int
-	}
-	var list []count
-	for m, n := range d.Mnemonics {
-		if m != "NOP" {
-			list = append(list, count{m, n})
-		}
-	}
-	slices.SortFunc(list, func(a, b count) int {
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		return strings.Compare(a.m, b.m)
-	})
-	var words []string
-	for _, c := range list[:min(n, len(list))] {
-		words = append(words, fmt.Sprintf("%s %d", c.m, c.n))
-	}
-	return strings.Join(words, ", ")
 }
 
 // occupancy is the share of a multiprocessor's threads that fit at once, and

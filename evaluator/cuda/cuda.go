@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,22 +133,15 @@ func New(o Options) (*Backend, error) {
 	if o.Timeout < 0 || o.SanitizeWorkers < 0 || o.ParityWorkers < 0 || o.CompileWorkers < 0 {
 		return nil, fmt.Errorf("%w: a duration or a count is negative", ErrOptions)
 	}
-	setDefault(&o.Timeout, 30*time.Second)
-	setDefault(&o.CacheSize, 2<<30)
-	setDefault(&o.SanitizeWorkers, 2)
-	setDefault(&o.ParityWorkers, 4)
-	setDefault(&o.CompileWorkers, runtime.NumCPU())
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.CacheSize = cmp.Or(o.CacheSize, 2<<30)
+	o.SanitizeWorkers = cmp.Or(o.SanitizeWorkers, 2)
+	o.ParityWorkers = cmp.Or(o.ParityWorkers, 4)
+	o.CompileWorkers = cmp.Or(o.CompileWorkers, runtime.NumCPU())
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Backend{options: o}, nil
-}
-
-func setDefault[T comparable](to *T, value T) {
-	var zero T
-	if *to == zero {
-		*to = value
-	}
 }
 
 // Name implements [evaluator.Backend].
@@ -203,9 +197,4 @@ func limitsOf(d wire.Device) map[string]any {
 		"device_max_shared_bytes": d.SharedOptin,
 		"device_registers":        int64(d.RegistersSM),
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }

@@ -110,9 +110,9 @@ func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
 	}
 	var devices []wire.Device
 	for _, d := range list {
-		dev, err := askHello(ctx, h.launcher, h.workerPath, d, h.options.workerEnv)
+		dev, err := askHello(ctx, h.Launcher, h.workerPath, d, h.options.workerEnv)
 		if err != nil && all && len(devices) > 0 {
-			h.log.Warn("a GPU cannot be used", "device", d, "error", err)
+			h.Log.Warn("a GPU cannot be used", "device", d, "error", err)
 			continue
 		}
 		if err != nil {

@@ -3,25 +3,23 @@ package cuda
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
-	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
-	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // findTools looks for the tools of inspection and profiling; those of
 // sanitizing are proven elsewhere.
 func (h *lab) findTools(ctx context.Context) {
 	t := h.toolkit
-	h.tools = append(h.tools, evaluator.Tool{Name: "compiler", Version: h.compiler.version()}, t.locked())
+	h.Found(evaluator.Tool{Name: "compiler", Version: h.compiler.version()}, t.locked())
 	version := func(path string) string {
-		v, _ := t.version(ctx, h.launcher, path) // one that does not run is found out when it is used
+		v, _ := labs.Version(ctx, h.Launcher, path) // one that does not run is found out when it is used
 		return v
 	}
 	tool := func(name, path, missing string) {
@@ -31,7 +29,7 @@ func (h *lab) findTools(ctx context.Context) {
 		} else {
 			e.Version = version(path)
 		}
-		h.tools = append(h.tools, e)
+		h.Found(e)
 	}
 	h.disasm = t.disassembler(version)
 	path := ""
@@ -44,35 +42,23 @@ func (h *lab) findTools(ctx context.Context) {
 
 // doctor looks for every tool without a plan.
 func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
-	dir, err := os.MkdirTemp("", "evotune-doctor-")
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
-	defer remove(dir)
-	c, err := cache.New(filepath.Join(dir, "cache"), 0)
-	if err != nil {
-		return []evaluator.Tool{{Name: "temporary folder", Missing: err.Error()}}
-	}
+	return labs.Try(ctx, b.options.Logger, func(base *labs.Base) []evaluator.Tool { return b.look(ctx, newLab(base, b.options)) })
+}
+
+func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	o := b.options
-	life, cancel := context.WithCancel(ctx)
-	defer cancel()
-	h := &lab{options: o, log: o.Logger, launcher: process.NewLauncher(), cache: c, scratch: dir, ctx: life, cancel: cancel, problem: &problem{}}
-	defer h.launcher.Close()
-	defer func() { _ = c.Close() }() // its folder is removed as well
-	h.init()
-	h.toolkit = findToolkit(ctx, o, h.launcher)
+	h.toolkit = findToolkit(ctx, o, h.Launcher)
 	t := h.toolkit
 
-	var tools []evaluator.Tool
 	add := func(name, path, version, missing string) {
-		tools = append(tools, evaluator.Tool{Name: name, Path: path, Version: version, Missing: missing})
+		h.Found(evaluator.Tool{Name: name, Path: path, Version: version, Missing: missing})
 	}
 	program := func(name, path, missing string) {
 		if path == "" {
 			add(name, "", "", missing)
 			return
 		}
-		v, err := t.version(ctx, h.launcher, path)
+		v, err := labs.Version(ctx, h.Launcher, path)
 		if err != nil {
 			add(name, path, "", "it does not run ("+plain.Line(err.Error())+"): "+missing)
 			return
@@ -81,7 +67,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	const toolkitHint = "it comes with NVIDIA's CUDA toolkit (developer.nvidia.com/cuda-downloads; on Debian apt-get install nvidia-cuda-toolkit)"
 	program("nvcc", t.nvcc, "candidates are compiled by NVRTC alone; "+toolkitHint)
-	rtc, err := newNVRTC(ctx, t, h.launcher, max(o.Timeout, time.Minute))
+	rtc, err := newNVRTC(ctx, t, h.Launcher, max(o.Timeout, time.Minute))
 	if err != nil {
 		add("nvrtc", "", "", "nvcc compiles, which takes about twice as long: "+plain.Line(err.Error()))
 	} else {
@@ -90,14 +76,14 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		defer rtc.close()
 	}
 	if h.compiler == nil {
-		if n, err := newNVCC(ctx, t, h.launcher, c, max(o.Timeout, time.Minute)); err == nil {
+		if n, err := newNVCC(ctx, t, h.Launcher, h.Cache, max(o.Timeout, time.Minute)); err == nil {
 			h.compiler = n
 		}
 	}
 	if o.compiler != nil {
 		h.compiler = o.compiler
 	}
-	tools = append(tools, t.locked())
+	h.Found(t.locked())
 	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)
@@ -111,13 +97,13 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	path, err := findWorker(o.Worker)
 	if err != nil {
 		add("worker", "", "", "nothing runs on a GPU: "+err.Error())
-		return tools
+		return h.Desc.Tools
 	}
 	h.workerPath = path
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		add("worker", path, "", "nothing runs on a GPU: "+plain.Line(err.Error()))
-		return tools
+		return h.Desc.Tools
 	}
 	d := devices[0]
 	b.remember(d)
@@ -131,22 +117,18 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 	}
 	if h.compiler == nil {
 		add("compute-sanitizer", t.sanitizer, "", "not tried without a compiler")
-		return tools
+		return h.Desc.Tools
 	}
 	h.gpus = []*gpu{h.newGPU(d)}
 	h.limits = limitsOf(d)
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		add("harness", "", "", plain.Line(err.Error()))
-		return tools
+		return h.Desc.Tools
 	}
 	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
-	for _, g := range h.gpus {
-		for _, p := range g.pools() {
-			p.close()
-		}
-	}
-	return append(tools, h.tools...)
+	h.closePools()
+	return h.Desc.Tools
 }
 
 // cublas finds the library where the worker will look for it, and beside the

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // fakeVariable makes the test's binary a worker that has no GPU and does what
@@ -45,7 +46,7 @@ func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
 	log := ""
 	switch {
 	case strings.Contains(u.source, "do: compile=error"):
-		return compiled{}, &refused{summary: "kernel.cu(1): error: the fake refuses", log: "kernel.cu(1): error: the fake refuses\n"}
+		return compiled{}, &labs.Refusal{Summary: "kernel.cu(1): error: the fake refuses", Log: "kernel.cu(1): error: the fake refuses\n"}
 	case strings.Contains(u.source, "do: compile=block"):
 		log = "kernel.cu(1): warning: this must not be\n"
 	case strings.Contains(u.source, "do: compile=wmma"):

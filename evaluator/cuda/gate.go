@@ -8,12 +8,12 @@ import (
 
 // A gate says who may use a GPU: many at once who share it, or one alone.
 //
-// Changing over is dear, since whoever shares must first come to an end, and a
-// sanitized launch can take half a second. So those who want to be alone are
+// Changing over is expensive, since all that share must finish first, and a
+// sanitized launch can take half a second. So those that want to be alone are
 // let in several at a time, one after the other: a phase begins when enough of
-// them wait, when the first has waited long enough, or when nobody shares; it
-// ends when nobody is left who waits or when it has lasted long enough, and
-// those who want to share have their turn.
+// them wait, when the first has waited long enough, or when nobody shares. It
+// ends when nobody waits any more or when it has lasted long enough; then those
+// that want to share have their turn.
 type gate struct {
 	// enough is how many must wait for a phase to begin at once, patience how
 	// long the first waits otherwise, and longest how long a phase may last
@@ -139,8 +139,8 @@ func (g *gate) admit() {
 	}
 }
 
-// due says whether a phase should begin; if not, it sees to it that the
-// question is asked again.
+// due says whether a phase should begin; if not, it has the question asked again
+// later.
 func (g *gate) due() bool {
 	waited := time.Since(g.loners[0].since)
 	if len(g.loners) >= g.enough || waited >= g.patience || g.sharing == 0 && len(g.sharers) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -42,12 +43,12 @@ func (t *toolkit) disassembler(version func(path string) string) *disassembler {
 
 // Inspect implements [evaluator.Lab].
 func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, patterns []*regexp.Regexp) (evaluator.Inspection, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Inspection{}, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return evaluator.Inspection{}, err
 	}
@@ -93,8 +94,9 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 		seen.NotCounted = why
 		return seen, err
 	}
-	seen.Instructions = counts
-	note("instructions", int64(counts.total()), "", how+": "+counts.top(12), evaluator.Unbound)
+	seen.Instructions = counts.Mnemonics
+	code := counts.code()
+	note("instructions", int64(code.Total()), "", how+": "+code.Top(12), evaluator.Unbound)
 	for _, f := range families {
 		if n := counts.family(f.stems...); n > 0 {
 			note(f.name, int64(n), "instructions", strings.Join(f.stems, ", "), evaluator.Unbound)
@@ -128,7 +130,7 @@ var families = []struct {
 // occupancy is how many threads fit at the first shape. It is never a reason to
 // reject: fast kernels run at a tenth.
 func (h *lab) occupancy(c *candidate, r resources) evaluator.Measure {
-	d := h.problem.tune[0]
+	d := h.problem.Tune[0]
 	g, dev := c.geometry[d], h.gpus[0].device
 	threads := g.Block[0] * g.Block[1] * g.Block[2]
 	// The multiprocessor has one kilobyte more than a block may opt in to.
@@ -145,7 +147,7 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 	}
 	tool := h.disasm.name()
 	key := cache.Key("instructions 1", h.disasm.identity, c.hash)
-	if _, ok := h.cache.Get("instructions", key, &counts); ok {
+	if _, ok := h.Cache.Get("instructions", key, &counts); ok {
 		return counts, "by " + tool, "", nil
 	}
 	code, unread := readOpcodes(c.out.Cubin)
@@ -159,16 +161,15 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 		return counts, "", why, err
 	}
 	counts = countInstructions(text)
-	if counts.total() == 0 {
+	if counts.code().Total() == 0 {
 		return counts, "", h.disasm.path + " shows no instructions", nil
 	}
 	if unread == nil {
 		if err := h.disasm.names.learn(code, text); err != nil {
-			h.log.Error("the disassembler is started for every binary from now on, which takes longer than compiling", "error", err)
+			h.Log.Error("the disassembler is started for every binary from now on, which takes longer than compiling", "error", err)
 		}
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("instructions", key, nil, counts)
+	h.Keep("instructions", key, nil, counts)
 	return counts, "by " + tool, "", nil
 }
 
@@ -180,19 +181,19 @@ func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, 
 	defer h.compiling.Release(1)
 	jail := h.disasm.jail
 	if jail != nil {
-		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.scratch})
+		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.Scratch})
 	}
-	out, err := h.launcher.Run(ctx, process.Command{
+	out, err := h.Launcher.Run(ctx, process.Command{
 		Jail: jail, Memory: compilerMemory, FileSize: cubinLimit,
 		Path: h.disasm.path, Args: append(slices.Clone(h.disasm.args), c.path),
 		Timeout: h.options.Timeout, Output: disassemblyLimit,
 		// cuobjdump leaves temporary files behind when it is killed.
-		Env: []string{"TMPDIR=" + h.scratch},
+		Env: []string{"TMPDIR=" + h.Scratch},
 	})
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.Line(firstLine(string(out)))), nil
+		return "", fmt.Sprintf("%s cannot read it: %s", h.disasm.path, plain.First(string(out))), nil
 	case err != nil:
 		return "", "", fmt.Errorf("running %s: %w", h.disasm.path, err)
 	}

@@ -27,7 +27,7 @@ const (
 func (h *lab) workerJail(ctx context.Context) *process.Jail {
 	tools := foldersOf([]string{h.toolkit.sanitizer, h.toolkit.ncu, os.Getenv("TUNE_CUDA_CUBLAS")})
 	// Libraries of the toolkit and the driver load others of theirs.
-	libraries := append(linkerLibraries(ctx, h.launcher, `lib(?:cu|nv).*`), h.toolkit.libraries...)
+	libraries := append(linkerLibraries(ctx, h.Launcher, `lib(?:cu|nv).*`), h.toolkit.libraries...)
 	read := slices.Concat(
 		[]string{h.workerPath, "/sys", "/etc/nvidia", "/usr/share/nvidia", "/opt/nvidia", "/dev/zero", "/dev/urandom"},
 		toolkitRoots(h.options), tools, rootsOf(tools), foldersOf(libraries), filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")),
@@ -51,9 +51,9 @@ func (h *lab) lockIn(ctx context.Context) {
 		if outside := h.tryWorker(ctx); outside != nil {
 			note.Missing = "a worker works neither in it nor outside: " + plain.Line(outside.Error())
 		}
-		h.log.Warn("GPU workers are not locked in", "reason", note.Missing)
+		h.Log.Warn("GPU workers are not locked in", "reason", note.Missing)
 	}
-	h.tools = append(h.tools, note)
+	h.Found(note)
 }
 
 // unjailed is what a tool that is missing says of programs outside of a jail.
@@ -77,8 +77,8 @@ func (h *lab) tryWorker(ctx context.Context) error {
 	if d := w.hello.Device; d != h.gpus[0].device {
 		return fmt.Errorf("it sees the GPU as %+v, a worker outside as %+v", d, h.gpus[0].device)
 	}
-	if len(h.plan.Implementations) > 0 {
-		if b := h.plan.Implementations[0].Baseline(); b.Library != "" {
+	if len(h.Plan.Implementations) > 0 {
+		if b := h.Plan.Implementations[0].Baseline(); b.Library != "" {
 			return w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: "trial", Routine: routineName(b)}, &wire.LoadAnswer{})
 		}
 	}

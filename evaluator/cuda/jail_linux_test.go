@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -37,7 +38,7 @@ func TestCompilersAreJailed(t *testing.T) {
 			"device":           "#include \"/dev/tty\"\n",
 		} {
 			out, err := c.compile(t.Context(), unit{source: source + kernel, arch: "sm_80"})
-			var no *refused
+			var no *labs.Refusal
 			if !errors.As(err, &no) {
 				t.Errorf("%s, %s: error %v", name, what, err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
@@ -27,25 +27,18 @@ import (
 // A lab is the CUDA backend at work on one plan: it builds, runs and measures
 // what it is given, and reports.
 type lab struct {
+	*labs.Base
 	options    Options
-	plan       evaluator.Plan
-	log        *slog.Logger
-	launcher   *process.Launcher
-	cache      *cache.Cache
-	scratch    string
 	problem    *problem
 	toolkit    *toolkit
 	compiler   compiler
 	disasm     *disassembler
-	tools      []evaluator.Tool
 	sanitizers []*sanitizer
 	jail       *process.Jail // of workers; nil locks them into nothing
 	profiler   profiler
 	gpus       []*gpu
 	workerPath string
 	limits     map[string]any
-	desc       evaluator.Description
-	base       string // the part of every key that is the lab's
 	serial     atomic.Int64
 	compiling  *semaphore.Weighted
 
@@ -64,18 +57,9 @@ type lab struct {
 	expecting              *semaphore.Weighted // whoever waits stops with its context
 	expected               map[string]string
 
-	peaksMu sync.Mutex
-	peaks   map[string]float64
-
 	stages       stageCounts
 	compileQueue atomic.Int64
 	opened       time.Time
-
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	calls  sync.WaitGroup
-	mu     sync.Mutex
-	closed bool
 }
 
 var (
@@ -122,32 +106,21 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if len(plan.Implementations) == 0 {
 		return nil, fmt.Errorf("kernel %s: no implementation for CUDA was chosen", plan.Definition.Name)
 	}
-	c, err := openCache(o)
+	base, err := labs.New(ctx, plan, o.Logger, o.CacheDir, o.CacheSize)
 	if err != nil {
 		return nil, err
 	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	h := &lab{
-		options: o, plan: plan, log: o.Logger, launcher: process.NewLauncher(), cache: c, problem: q,
-		ctx: life, cancel: cancel,
-	}
-	h.init()
+	h := newLab(base, o)
+	h.problem = q
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if h.scratch, err = c.Scratch(); err != nil {
-		return nil, err
-	}
 	if h.workerPath, err = findWorker(o.Worker); err != nil {
 		return nil, err
 	}
-	var flags []string
-	for _, im := range plan.Implementations {
-		flags = append(flags, im.Flags...)
-	}
-	h.toolkit = findToolkit(ctx, o, h.launcher, flags...)
+	h.toolkit = findToolkit(ctx, o, h.Launcher, h.Flags()...)
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		return nil, err
@@ -183,7 +156,6 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}
-	h.desc.Device.Peaks = maps.Clone(h.peaks)
 	h.opened = time.Now()
 	for _, g := range h.gpus {
 		g.gate.reset()
@@ -192,23 +164,13 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	return h, nil
 }
 
-func (h *lab) init() {
-	h.compiling = semaphore.NewWeighted(int64(h.options.CompileWorkers))
-	h.expecting = semaphore.NewWeighted(1)
-	h.baselines, h.made = map[*shapeData]*candidate{}, map[string]*candidate{}
-	h.further, h.expected = map[furtherKey]wire.Shape{}, map[string]string{}
-}
-
-func openCache(o Options) (*cache.Cache, error) {
-	dir := o.CacheDir
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("no folder for the cache: %w: set cache-dir", err)
-		}
-		dir = filepath.Join(user, "evotune")
+func newLab(base *labs.Base, o Options) *lab {
+	return &lab{
+		Base: base, options: o, problem: &problem{},
+		compiling: semaphore.NewWeighted(int64(o.CompileWorkers)), expecting: semaphore.NewWeighted(1),
+		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
+		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
 	}
-	return cache.New(dir, o.CacheSize)
 }
 
 func (h *lab) newGPU(d wire.Device) *gpu {
@@ -230,7 +192,7 @@ func (h *lab) findCompiler(ctx context.Context) error {
 	}
 	var failed error
 	if o.Compiler != compilerNVCC {
-		rtc, err := newNVRTC(ctx, h.toolkit, h.launcher, timeout)
+		rtc, err := newNVRTC(ctx, h.toolkit, h.Launcher, timeout)
 		if err == nil {
 			h.compiler = rtc
 			return nil
@@ -240,54 +202,25 @@ func (h *lab) findCompiler(ctx context.Context) error {
 		}
 		failed = err
 	}
-	n, err := newNVCC(ctx, h.toolkit, h.launcher, h.cache, timeout)
+	n, err := newNVCC(ctx, h.toolkit, h.Launcher, h.Cache, timeout)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
 	if failed != nil {
-		h.log.Warn("NVRTC does not work here, and nvcc compiles instead, which takes about twice as long", "reason", failed)
-		h.tools = append(h.tools, evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + plain.Line(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
+		h.Log.Warn("NVRTC does not work here, and nvcc compiles instead, which takes about twice as long", "reason", failed)
+		h.Found(evaluator.Tool{Name: "nvrtc", Missing: "it does not work here (" + plain.Line(failed.Error()) + "): nvcc compiles instead, which takes about twice as long"})
 	}
 	h.compiler = n
 	return nil
 }
 
-// enter counts a call and ties its context to the lab's life.
-func (h *lab) enter(ctx context.Context) (context.Context, func(), error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil, nil, evaluator.ErrClosed
-	}
-	h.calls.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.ctx, func() { cancel(evaluator.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil); h.calls.Done() }, nil
-}
-
-// Describe implements [evaluator.Lab]. The peaks are those that were known when
-// the lab was opened.
-func (h *lab) Describe() evaluator.Description { return h.desc }
-
+// describe says what results depend on, and makes the lab's part of every key of it.
 func (h *lab) describe() {
-	d := evaluator.Description{
-		Backend: "cuda", Device: describeDevice(h.devices()), Kernel: h.plan.Definition.Name,
-		Compiler: h.compiler.version(), Tools: h.tools, Harness: harnessVersion,
-		Baseline: h.plan.Implementations[0].Baseline().String(),
-	}
-	for _, im := range h.plan.Implementations {
-		d.Implementations = append(d.Implementations, im.Name)
-	}
-	for _, s := range h.plan.Tune {
-		d.Shapes = append(d.Shapes, s.Name)
-	}
-	for _, s := range h.plan.Verify {
-		d.Verified = append(d.Verified, s.Name)
-	}
-	h.desc = d
+	h.SetDescription(evaluator.Description{Backend: "cuda", Device: describeDevice(h.devices()), Compiler: h.compiler.version(), Harness: harnessVersion})
+	d := h.Desc
 	parts := []string{
-		harnessVersion, cache.Key(HarnessSource), d.Device.Fingerprint, h.compiler.identity(), h.plan.Definition.Hash,
-		fmt.Sprint(h.plan.Seed), fmt.Sprint(variants),
+		harnessVersion, cache.Key(HarnessSource), d.Device.Fingerprint, h.compiler.identity(), h.Plan.Definition.Hash,
+		fmt.Sprint(h.Plan.Seed), fmt.Sprint(variants),
 	}
 	for _, s := range h.problem.shapes() {
 		parts = append(parts, s.shape.Name, fmt.Sprint(s.wire.Dims))
@@ -295,7 +228,7 @@ func (h *lab) describe() {
 	for _, s := range h.sanitizers {
 		parts = append(parts, s.name, s.version)
 	}
-	h.base = cache.Key(parts...)
+	h.Key = cache.Key(parts...)
 }
 
 func (h *lab) devices() []wire.Device {
@@ -308,14 +241,20 @@ func (h *lab) devices() []wire.Device {
 
 // Close implements [evaluator.Lab].
 func (h *lab) Close() error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil
-	}
-	h.closed = true
-	h.mu.Unlock()
-	h.cancel()
+	return h.End(h.closePools, func() {
+		for _, g := range h.gpus {
+			g.gate.close()
+			g.startup.close()
+		}
+		h.closePools() // what was started meanwhile
+		if h.compiler != nil {
+			h.compiler.close()
+		}
+	})
+}
+
+// closePools ends all workers.
+func (h *lab) closePools() {
 	var done sync.WaitGroup
 	for _, g := range h.gpus {
 		for _, p := range g.pools() {
@@ -323,19 +262,6 @@ func (h *lab) Close() error {
 		}
 	}
 	done.Wait()
-	h.calls.Wait()
-	for _, g := range h.gpus {
-		g.gate.close()
-		g.startup.close()
-		for _, p := range g.pools() {
-			p.close() // what was started meanwhile
-		}
-	}
-	if h.compiler != nil {
-		h.compiler.close()
-	}
-	h.launcher.Close()
-	return h.cache.Close()
 }
 
 func (g *gpu) pools() []*pool {
@@ -348,25 +274,25 @@ func (g *gpu) pools() []*pool {
 
 // Build implements [evaluator.Lab].
 func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifact, evaluator.BuildReport, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Artifact{}, evaluator.BuildReport{}, err
 	}
 	defer leave()
 	defer h.stages.enter(evaluator.StageCompile, new(candidate))()
-	c, report, err := h.compile(ctx, src, h.plan.Debug, false)
+	c, report, err := h.compile(ctx, src, h.Plan.Debug, false)
 	if c == nil {
 		return evaluator.Artifact{}, report, err
 	}
-	parts := []string{h.base, src.Hash, c.hash}
+	parts := []string{h.Key, src.Hash, c.hash}
 	h.baseMu.Lock()
-	for _, d := range h.problem.tune {
+	for _, d := range h.problem.Tune {
 		if b := h.baselines[d]; b != nil {
 			parts = append(parts, b.hash)
 		}
 	}
 	h.baseMu.Unlock()
-	if h.plan.Debug {
+	if h.Plan.Debug {
 		parts = append(parts, "debug")
 	}
 	return h.artifact(c, cache.Key(parts...)), report, nil
@@ -402,13 +328,13 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	files[kernels.HeaderFile] = src.Header
 	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch, debug: debug}
 	out, err := h.build(ctx, u)
-	var no *refused
-	if errors.As(err, &no) && no.crash {
+	var no *labs.Refusal
+	if errors.As(err, &no) && no.Crash {
 		u.plain = true
 		out, err = h.build(ctx, u)
 	}
 	if errors.As(err, &no) {
-		report.Refused, report.Log = no.summary, no.log
+		report.Refused, report.Log = no.Summary, no.Log
 		return nil, report, nil
 	}
 	if err != nil {
@@ -422,7 +348,7 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	if c.heap, err = usesHeap(out.Cubin); err != nil {
 		return nil, report, fmt.Errorf("reading the compiler's output: %w", err)
 	}
-	c.path = filepath.Join(h.scratch, c.name+".cubin")
+	c.path = filepath.Join(h.Scratch, c.name+".cubin")
 	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
 		return nil, report, err
 	}
@@ -473,7 +399,7 @@ func (h *lab) launchText(c *candidate) string {
 func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	key := u.key(h.compiler.identity())
 	var out compiled
-	if cubin, ok := h.cache.Get("cubins", key, &out); ok {
+	if cubin, ok := h.Cache.Get("cubins", key, &out); ok {
 		out.Cubin = cubin
 		return out, nil
 	}
@@ -485,8 +411,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	if err != nil {
 		return out, err
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("cubins", key, out.Cubin, out)
+	h.Keep("cubins", key, out.Cubin, out)
 	return out, nil
 }
 
@@ -495,27 +420,6 @@ func (h *lab) acquireCore(ctx context.Context) error {
 	h.compileQueue.Add(1)
 	defer h.compileQueue.Add(-1)
 	return h.compiling.Acquire(ctx, 1)
-}
-
-// handle finds the candidate of an artifact.
-func handle(a evaluator.Artifact) (*candidate, error) {
-	c, ok := a.Handle.(*candidate)
-	if !ok {
-		return nil, errors.New("the artifact was not built by this lab")
-	}
-	return c, nil
-}
-
-// Recall implements [evaluator.Lab].
-func (h *lab) Recall(key string) bool {
-	_, ok := h.cache.Get("remembered", cache.Key(key), nil)
-	return ok
-}
-
-// Remember implements [evaluator.Lab].
-func (h *lab) Remember(key string) {
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("remembered", cache.Key(key), nil, nil)
 }
 
 // blame says who is to blame for how a worker ended with a candidate in it: the

@@ -310,7 +310,7 @@ func evaluate(tb testing.TB, ev evaluator.Evaluator, g genome.Genome) evaluator.
 // build renders and compiles a candidate.
 func build(tb testing.TB, h *lab, do string, salt int) evaluator.Artifact {
 	tb.Helper()
-	src, err := h.plan.Implementations[0].Render(fakeGenome(tb, do, salt))
+	src, err := h.Plan.Implementations[0].Render(fakeGenome(tb, do, salt))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func findEvidence(r evaluator.Result, check string) (evaluator.Evidence, bool) {
 func TestVerdicts(t *testing.T) {
 	h, ev := openFake(t, fakeOptions(t))
 	if len(h.sanitizers) != 4 {
-		t.Fatalf("%d sanitizers work, want all: %+v", len(h.sanitizers), h.tools)
+		t.Fatalf("%d sanitizers work, want all: %+v", len(h.sanitizers), h.Desc.Tools)
 	}
 	for _, c := range []struct {
 		do      string
@@ -518,7 +518,7 @@ func TestOutsideKill(t *testing.T) {
 		for _, p := range g.pools() {
 			p.mu.Lock()
 			for w := range p.all {
-				killOne(w.pid)
+				killOne(w.PID)
 			}
 			p.mu.Unlock()
 		}
@@ -612,7 +612,7 @@ func TestToolThatFindsNothing(t *testing.T) {
 func TestToolThatReportsAtTheEnd(t *testing.T) {
 	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_LATE=memcheck"))
 	if i := slices.IndexFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == memcheck }); i < 0 || !h.sanitizers[i].late {
-		t.Fatalf("memcheck is not known to be late: %+v", h.tools)
+		t.Fatalf("memcheck is not known to be late: %+v", h.Desc.Tools)
 	}
 	if r := evaluate(t, ev, fakeGenome(t, "memcheck=report", 1)); r.Verdict != evaluator.Sanitizer {
 		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)

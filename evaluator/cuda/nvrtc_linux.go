@@ -17,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -97,12 +98,9 @@ func serve(library string, in io.Reader, out io.Writer) error {
 
 // A server is one compiling child.
 type server struct {
-	pid      int
-	in, out  *os.File
+	*process.Child
 	requests *gob.Encoder
 	answers  *gob.Decoder
-	stderr   *process.Log
-	exited   chan struct{}
 	hello    serverHello
 	// dir is where NVRTC puts its temporary files, which it leaves behind when
 	// it is killed.
@@ -113,63 +111,33 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	if os.Getenv(serverVariable) != "" {
 		return nil, errNoServer
 	}
-	var pipes [3][2]*os.File
-	for i := range pipes {
-		r, w, err := os.Pipe()
-		if err != nil {
-			for _, p := range pipes[:i] {
-				_, _ = p[0].Close(), p[1].Close()
-			}
-			return nil, err
-		}
-		pipes[i] = [2]*os.File{r, w}
-	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{os.Args[0]}
 	dir, err := os.MkdirTemp("", "evotune-nvrtc-")
 	if err != nil {
-		for _, p := range pipes {
-			_, _ = p[0].Close(), p[1].Close()
-		}
 		return nil, err
 	}
 	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1")
 	cmd.Dir = dir // a source includes nothing from where evotune was started
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
 	if jail != nil {
-		err = l.StartJailed(cmd, jail.With([]string{"/proc/self/exe"}, []string{dir}))
-	} else {
-		err = l.Start(cmd)
+		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})
 	}
-	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
-		_ = f.Close()
-	}
+	child, err := l.Talk(cmd, jail, 16<<10)
 	if err != nil {
-		for _, f := range []*os.File{pipes[0][1], pipes[1][0], pipes[2][0]} {
-			_ = f.Close()
-		}
 		_ = os.Remove(dir)
 		return nil, err
 	}
 	for resource, most := range map[int]uint64{unix.RLIMIT_AS: compilerMemory, unix.RLIMIT_FSIZE: cubinLimit} {
-		_ = unix.Prlimit(cmd.Process.Pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
+		_ = unix.Prlimit(child.PID, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
-	s := &server{
-		dir: dir,
-		pid: cmd.Process.Pid, in: pipes[0][1], out: pipes[1][0], stderr: process.NewLog(pipes[2][0], 16<<10),
-		requests: gob.NewEncoder(pipes[0][1]), answers: gob.NewDecoder(pipes[1][0]), exited: make(chan struct{}),
-	}
-	go func() {
-		_, _ = cmd.Process.Wait() // how it ended does not matter
-		close(s.exited)
-	}()
-	timer := time.AfterFunc(20*time.Second, func() { process.KillGroup(s.pid) })
+	s := &server{Child: child, dir: dir, requests: gob.NewEncoder(child.In), answers: gob.NewDecoder(child.Out)}
+	timer := time.AfterFunc(20*time.Second, func() { process.KillGroup(s.PID) })
 	err = s.answers.Decode(&s.hello)
 	timer.Stop()
 	if err != nil {
 		s.kill()
-		if text := firstLine(s.stderr.Text()); text != "" {
-			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, plain.Line(text))
+		if text := plain.First(s.Stderr.Text()); text != "" {
+			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, text)
 		}
 		return nil, errNoServer
 	}
@@ -181,11 +149,9 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 }
 
 func (s *server) kill() {
-	process.KillGroup(s.pid)
-	<-s.exited
-	_ = s.in.Close()
-	_ = s.out.Close()
-	s.stderr.Close()
+	process.KillGroup(s.PID)
+	<-s.Exited
+	s.Close()
 	_ = os.RemoveAll(s.dir)
 }
 
@@ -315,7 +281,7 @@ func (n *nvrtc) close() {
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	if n.jail == nil {
-		if err := u.outside(); err != nil {
+		if err := labs.Outside(u.all()); err != nil {
 			return compiled{}, err
 		}
 	}
@@ -340,25 +306,25 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 			n.release(s)
 			out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
 			if len(out.Cubin) > cubinLimit {
-				return compiled{}, tooLarge(out.Log)
+				return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 			}
 			if answer.Error != "" {
 				if answer.Log == "" {
 					out.Log = answer.Error
 				}
-				return out, &refused{summary: firstError(out.Log), log: out.Log}
+				return out, &labs.Refusal{Summary: labs.FirstError(out.Log, errorMarks...), Log: out.Log}
 			}
 			return out, nil
 		}
-		text := s.stderr.Text()
+		text := s.Stderr.Text()
 		s.kill()
 		switch {
 		case ctx.Err() != nil:
 			return compiled{}, ctx.Err()
 		case errors.Is(err, process.ErrTimeout):
-			return compiled{}, &refused{summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), log: text}
+			return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), Log: text}
 		case try > 0:
-			return compiled{}, &refused{"the compiler crashes on it", text, true}
+			return compiled{}, &labs.Refusal{Summary: "the compiler crashes on it", Log: text, Crash: true}
 		}
 		// Somebody may have killed the child: a source that crashes the
 		// compiler does so again.
@@ -371,12 +337,12 @@ func (s *server) ask(ctx context.Context, timeout time.Duration, r serverRequest
 	if err := ctx.Err(); err != nil {
 		return a, err
 	}
-	stop := context.AfterFunc(ctx, func() { process.KillGroup(s.pid) })
+	stop := context.AfterFunc(ctx, func() { process.KillGroup(s.PID) })
 	defer stop()
 	expired := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() {
 		close(expired)
-		process.KillGroup(s.pid)
+		process.KillGroup(s.PID)
 	})
 	defer timer.Stop()
 	err := s.requests.Encode(r)

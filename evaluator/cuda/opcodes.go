@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/evotune/evotune/evaluator"
 )
 
 // An opcode is the low bits of an instruction: the operation and the form of
@@ -128,7 +130,7 @@ func (t *nameTable) count(code machineCode) (d disassembly, ok bool) {
 	if t.served++; t.served%checkEvery == 0 {
 		return d, false
 	}
-	d.Mnemonics = map[string]int{}
+	d.Mnemonics = evaluator.Instructions{}
 	for op, n := range code.opcodes {
 		if name := t.names[code.arch][op]; name != unnamed {
 			d.Mnemonics[name] += n

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
 // opcodeSources use what built-in kernels use, and what a kernel may contain besides.
@@ -70,8 +71,9 @@ extern "C" __global__ void k(float *x, double *y, int n)
 
 // opcodeBench is a bench as far as counting instructions needs one.
 func opcodeBench(tb testing.TB, d *disassembler) *lab {
-	h := &lab{options: Options{CompileWorkers: 2, Timeout: time.Minute}, log: slog.New(slog.NewTextHandler(tb.Output(), nil)), disasm: d, scratch: tb.TempDir()}
-	h.init()
+	base := &labs.Base{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Scratch: tb.TempDir()}
+	h := newLab(base, Options{CompileWorkers: 2, Timeout: time.Minute})
+	h.disasm = d
 	return h
 }
 
@@ -79,7 +81,7 @@ func opcodeBench(tb testing.TB, d *disassembler) *lab {
 func opcodeCandidates(tb testing.TB, h *lab) map[string]*candidate {
 	tb.Helper()
 	l, _, found := compilers(tb)
-	h.launcher = l
+	h.Launcher = l
 	c, ok := found["nvcc"]
 	if !ok {
 		c = found["nvrtc"]
@@ -96,7 +98,7 @@ func opcodeCandidates(tb testing.TB, h *lab) map[string]*candidate {
 				tb.Fatalf("%s for %s: %v", name, arch, logOf(err))
 			}
 			name = name + " for " + arch
-			cand := &candidate{name: name, out: out, path: filepath.Join(h.scratch, name+".cubin"), hash: name}
+			cand := &candidate{name: name, out: out, path: filepath.Join(h.Scratch, name+".cubin"), hash: name}
 			if err := os.WriteFile(cand.path, out.Cubin, 0o600); err != nil {
 				tb.Fatal(err)
 			}
@@ -149,7 +151,7 @@ func TestCountingByOpcodes(t *testing.T) {
 			}
 			fresh := func() { // a cache that remembers nothing
 				t.Helper()
-				if h.cache, err = cache.New(t.TempDir(), 0); err != nil {
+				if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -180,7 +182,7 @@ func TestCountingByOpcodes(t *testing.T) {
 				if how != "by opcodes that "+d.name()+" named" {
 					t.Errorf("%s: counted %s", name, how)
 				}
-				if want := listed[name]; !maps.Equal(counts.Mnemonics, want.stems()) || counts.total() != want.total() || want.total() == 0 {
+				if want := listed[name]; !maps.Equal(counts.Mnemonics, want.stems()) || counts.code().Total() != want.code().Total() || want.code().Total() == 0 {
 					t.Errorf("%s: opcodes are %v, the disassembler counts %v", name, counts.Mnemonics, want.stems())
 				}
 			}
@@ -189,7 +191,7 @@ func TestCountingByOpcodes(t *testing.T) {
 					counts, _ := count(candidates[name+" for "+arch], false)
 					for _, stem := range stems {
 						if counts.family(stem) == 0 {
-							t.Errorf("%s for %s: no %s among %s", name, arch, stem, counts.top(60))
+							t.Errorf("%s for %s: no %s among %s", name, arch, stem, counts.code().Top(60))
 						}
 					}
 				}
@@ -222,7 +224,7 @@ func TestCountingByOpcodes(t *testing.T) {
 			}
 			fresh()
 			if counts, how := count(c, false); how != byTool || counts.family("HMMA") == 0 {
-				t.Errorf("after that, counted %s: %s", how, counts.top(60))
+				t.Errorf("after that, counted %s: %s", how, counts.code().Top(60))
 			}
 		})
 	}
@@ -232,7 +234,7 @@ func BenchmarkCounting(b *testing.B) {
 	h := opcodeBench(b, disassemblers(b)[0])
 	all := opcodeCandidates(b, h)
 	var err error
-	if h.cache, err = cache.New(b.TempDir(), 0); err != nil {
+	if h.Cache, err = cache.New(b.TempDir(), 0); err != nil {
 		b.Fatal(err)
 	}
 	c := &candidate{src: all["wmma for sm_90"].src, out: all["wmma for sm_90"].out, path: all["wmma for sm_90"].path}

@@ -57,7 +57,7 @@ func TestNameTable(t *testing.T) {
 		t.Errorf("with an opcode that is not known: %v", d)
 	}
 	learn(t, &n, 0x23c, "HMMA.1688.F16", 0x918, "NOP")
-	if d, ok := n.count(unknown); !ok || d.total() != 1 {
+	if d, ok := n.count(unknown); !ok || d.code().Total() != 1 {
 		t.Errorf("%v %v", d, ok)
 	}
 }
@@ -167,7 +167,7 @@ func TestNameTableAtOnce(t *testing.T) {
 					continue
 				}
 				counted.Add(1)
-				if d.total() != 2 || d.family(fmt.Sprintf("OP%d", a), fmt.Sprintf("OP%d", b)) != 2 {
+				if d.code().Total() != 2 || d.family(fmt.Sprintf("OP%d", a), fmt.Sprintf("OP%d", b)) != 2 {
 					t.Errorf("opcodes %d and %d are counted as %v", a, b, d)
 				}
 			}

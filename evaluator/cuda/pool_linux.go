@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,7 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 	err := p.run(ctx, false, do)
 	var died *workerError
 	if errors.As(err, &died) && ctx.Err() == nil {
-		p.h.log.Warn("a worker died, and its work is done again", "stage", p.name, "reason", died.reason, "stderr", firstLine(died.stderr))
+		p.h.Log.Warn("a worker died, and its work is done again", "stage", p.name, "reason", died.reason, "stderr", plain.First(died.stderr))
 		err = p.run(ctx, true, do)
 	}
 	return notOurs(err)
@@ -86,41 +87,60 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 // run does something with a worker, while the GPU is shared or, for timed work,
 // while nobody else is on it.
 func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
-	leave, err := p.slot(ctx)
+	var w *worker
+	w, leave, err := p.enter(ctx, fresh, func() { p.put(w) })
 	if err != nil {
 		return err
 	}
 	defer leave()
+	return do(w)
+}
+
+// enter waits for a worker and for the GPU: for a share of it or, for timed work, to
+// have it alone. Leave opens the GPU to others, and has the worker given back before:
+// a process that ends disturbs what is timed.
+func (p *pool) enter(ctx context.Context, fresh bool, giveBack func()) (w *worker, _ func(), err error) {
+	var undo []func()
+	leave := func() {
+		for _, do := range slices.Backward(undo) {
+			do()
+		}
+	}
+	defer func() {
+		if err != nil {
+			leave()
+		}
+	}()
+	free, err := p.slot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	undo = append(undo, free)
 	if p.alone {
-		release, err := p.gpu.gate.single(ctx)
+		open, err := p.gpu.gate.single(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		defer release()
-		w, err := p.take(ctx, fresh)
-		if err != nil {
-			return err
+		undo = append(undo, open)
+		if w, err = p.take(ctx, fresh); err != nil {
+			return nil, nil, err
 		}
-		defer p.put(w)
 		// No process of ours starts on the GPU meanwhile.
 		p.gpu.startup.pause()
-		defer p.gpu.startup.resume()
-		return do(w)
+		undo = append(undo, giveBack, p.gpu.startup.resume)
+		return w, leave, nil
 	}
 	// Nobody who is on the GPU waits for a worker that starts.
-	w, err := p.take(ctx, fresh)
-	if err != nil {
-		return err
+	if w, err = p.take(ctx, fresh); err != nil {
+		return nil, nil, err
 	}
-	release, err := p.gpu.gate.share(ctx)
+	open, err := p.gpu.gate.share(ctx)
 	if err != nil {
 		p.put(w)
-		return err
+		return nil, nil, err
 	}
-	defer release()
-	// A process that ends disturbs what is timed, too.
-	defer p.put(w)
-	return do(w)
+	undo = append(undo, open, giveBack)
+	return w, leave, nil
 }
 
 // slot waits for a place and returns how to leave it.
@@ -149,7 +169,7 @@ func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
 		for n := len(p.idle); n > 0; n = len(p.idle) {
 			w := p.idle[n-1]
 			p.idle = p.idle[:n-1]
-			if !w.ended() {
+			if !w.Ended() {
 				return w, nil
 			}
 			// It was killed while it had nothing to do.
@@ -198,18 +218,18 @@ func (p *pool) grow() {
 		return
 	}
 	p.starting++
-	p.h.calls.Go(func() {
-		w, err := p.start(p.h.ctx, p.gpu.startup)
+	p.h.Calls.Go(func() {
+		w, err := p.start(p.h.Life, p.gpu.startup)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.starting--
 		if err == nil {
 			p.idle = append(p.idle, w)
-		} else if p.h.ctx.Err() == nil {
+		} else if p.h.Life.Err() == nil {
 			p.failed = err
 			p.failures++
 			p.full = len(p.all) > 0
-			p.h.log.Warn("no further worker", "error", err)
+			p.h.Log.Warn("no further worker", "error", err)
 		}
 		p.tell()
 	})
@@ -271,14 +291,14 @@ func (p *pool) start(ctx context.Context, during *startup) (*worker, error) {
 // startWorker starts a worker, under a tool if one is given, and begins a
 // problem in it.
 func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer, open wire.OpenRequest) (*worker, error) {
-	spec.path, spec.dir, spec.env, spec.jail = h.workerPath, h.scratch, h.options.workerEnv, h.jail
+	spec.path, spec.dir, spec.env, spec.jail = h.workerPath, h.Scratch, h.options.workerEnv, h.jail
 	var faults *faultLog
 	if tool != nil {
-		path := filepath.Join(h.scratch, fmt.Sprintf("%s-%d.log", tool.name, h.serial.Add(1)))
+		path := filepath.Join(h.Scratch, fmt.Sprintf("%s-%d.log", tool.name, h.serial.Add(1)))
 		spec.wrapper, spec.jail = tool.command(path), tool.jail
 		faults = newFaultLog(path)
 	}
-	w, err := startWorker(ctx, h.launcher, spec)
+	w, err := startWorker(ctx, h.Launcher, spec)
 	if err != nil {
 		if faults != nil {
 			if text := faults.text(); text != "" {
@@ -301,7 +321,7 @@ func (h *lab) startWorker(ctx context.Context, spec workerSpec, tool *sanitizer,
 // put gives a worker back. One that is dead, or old, is replaced.
 func (p *pool) put(w *worker) {
 	p.mu.Lock()
-	gone := w.dead || w.ended()
+	gone := w.dead || w.Ended()
 	keep := !p.closed && !gone && w.loaded < recycleAfter && len(p.all) <= p.room()
 	if keep {
 		p.idle = append(p.idle, w)
@@ -319,7 +339,7 @@ func (p *pool) put(w *worker) {
 	}
 	w.quit(10 * time.Second)
 	if text := w.lateFaults(); text != "" {
-		p.h.log.Error("a sanitizer told of faults when its process ended", "tool", p.name, "report", text)
+		p.h.Log.Error("a sanitizer told of faults when its process ended", "tool", p.name, "report", text)
 	}
 }
 
@@ -354,7 +374,7 @@ func (h *lab) place() (*gpu, func()) {
 func (h *lab) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswer, error) {
 	var a wire.LoadAnswer
 	w.loaded++
-	w.stderr.Forget()
+	w.Stderr.Forget()
 	err := w.call(ctx, h.options.Timeout, wire.Load, c.load(), &a)
 	if a.Fault != nil && a.Fault.Fatal {
 		w.dead = true
@@ -376,7 +396,7 @@ func (h *lab) unload(w *worker, c *candidate) {
 		return
 	}
 	var a wire.UnloadAnswer
-	if err := w.call(h.ctx, h.options.Timeout, wire.Unload, wire.UnloadRequest{Name: c.name}, &a); err != nil {
+	if err := w.call(h.Life, h.options.Timeout, wire.Unload, wire.UnloadRequest{Name: c.name}, &a); err != nil {
 		w.dead = true
 	}
 }

@@ -2,10 +2,8 @@ package cuda
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,12 +13,13 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
 // buildHarness compiles what every worker loads: the harness's own kernels and
 // the reference.
-func (h *lab) buildHarness(ctx context.Context, d wire.Device) error {
+func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		return err
 	}
@@ -28,44 +27,47 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) error {
 	if spec.DeviceReference == nil {
 		return nil // the one in C computes what is expected
 	}
-	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
-	if err != nil {
-		return err
-	}
 	// As exact as CUDA is: without contraction of multiplications and
 	// additions.
-	ref := unit{
+	h.problem.open.Reference, err = h.cubin(ctx, d, "reference", unit{
 		source: "#include \"evotune_reference.h\"\n#line 1 \"" + spec.DeviceReference.File + "\"\n" + spec.DeviceReference.Text,
 		files:  map[string]string{"evotune_reference.h": kernels.DeviceReferenceHeader(spec)},
-		flags:  []string{"-O3", "-fmad=false"}, arch: arch,
-	}
-	out, err := h.build(ctx, ref)
+		flags:  []string{"-O3", "-fmad=false"},
+	})
 	if err != nil {
 		return fmt.Errorf("%w to compile: kernel %s: %w", ErrReference, h.problem.name, logOf(err))
 	}
-	h.problem.open.Reference = filepath.Join(h.scratch, "reference.cubin")
-	return os.WriteFile(h.problem.open.Reference, out.Cubin, 0o600)
+	return nil
 }
 
 // buildTrialHarness compiles the harness's own kernels.
-func (h *lab) buildTrialHarness(ctx context.Context, d wire.Device) error {
-	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
-	if err != nil {
-		return err
-	}
-	out, err := h.build(ctx, unit{source: HarnessSource, flags: []string{"-O3"}, arch: arch, plain: true})
+func (h *lab) buildTrialHarness(ctx context.Context, d wire.Device) (err error) {
+	h.problem.open.Harness, err = h.cubin(ctx, d, "harness", unit{source: HarnessSource, flags: []string{"-O3"}, plain: true})
 	if err != nil {
 		return fmt.Errorf("building the harness: %w", logOf(err))
 	}
-	h.problem.open.Harness = filepath.Join(h.scratch, "harness.cubin")
-	return os.WriteFile(h.problem.open.Harness, out.Cubin, 0o600)
+	return nil
+}
+
+// cubin compiles what is evotune's own or the definition's, for any device from
+// sm_80 on, and gives the file.
+func (h *lab) cubin(ctx context.Context, d wire.Device, name string, u unit) (path string, err error) {
+	if u.arch, err = architecture("sm_80", d.Capability, h.compiler.architectures()); err != nil {
+		return "", err
+	}
+	out, err := h.build(ctx, u)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(h.Scratch, name+".cubin")
+	return path, os.WriteFile(path, out.Cubin, 0o600)
 }
 
 // logOf adds the start of a compiler's log to its refusal.
 func logOf(err error) error {
-	var no *refused
-	if errors.As(err, &no) && no.log != "" {
-		text := no.log
+	var no *labs.Refusal
+	if errors.As(err, &no) && no.Log != "" {
+		text := no.Log
 		if len(text) > 2000 {
 			text = text[:2000] + "..."
 		}
@@ -97,23 +99,21 @@ func (h *lab) prepare(ctx context.Context) error {
 		return err
 	}
 	h.hostKey = cache.Key(string(program))
-	h.tools = append(h.tools, evaluator.Tool{Name: "reference while timing", Missing: "there is none in CUDA: outputs of timed launches are compared with the baseline's alone"})
-	h.desc.Tools = h.tools
+	h.Found(evaluator.Tool{Name: "reference while timing", Missing: "there is none in CUDA: outputs of timed launches are compared with the baseline's alone"})
 	return nil
 }
 
 // checkReference holds the device's reference against the one on the CPU, at
 // the sanitize shape.
 func (h *lab) checkReference(ctx context.Context, g *gpu) error {
-	spec, d := h.problem.spec, h.problem.sanitize
+	spec, d := h.problem.spec, h.problem.Sanitize
 	note := func(missing string) {
-		h.log.Warn("the reference on the device was not held against the one on the CPU", "reason", missing)
-		h.tools = append(h.tools, evaluator.Tool{Name: "reference check", Missing: missing})
-		h.desc.Tools = h.tools
+		h.Log.Warn("the reference on the device was not held against the one on the CPU", "reason", missing)
+		h.Found(evaluator.Tool{Name: "reference check", Missing: missing})
 	}
-	key := cache.Key("reference check 1", h.desc.Device.Fingerprint, HarnessSource, h.compiler.identity(), spec.Reference.Text,
+	key := cache.Key("reference check 1", h.Desc.Device.Fingerprint, HarnessSource, h.compiler.identity(), spec.Reference.Text,
 		spec.DeviceReference.Text, kernels.DeviceReferenceHeader(spec), fmt.Sprint(d.wire), fmt.Sprint(h.problem.open.Buffers), strconv.FormatUint(h.problem.seed, 10))
-	if _, ok := h.cache.Get("references", key, nil); ok {
+	if _, ok := h.Cache.Get("references", key, nil); ok {
 		return nil
 	}
 	program, err := h.buildHostReference(ctx)
@@ -124,7 +124,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 		note(noCompiler)
 		return nil
 	}
-	dir, err := os.MkdirTemp(h.scratch, "reference-")
+	dir, err := os.MkdirTemp(h.Scratch, "reference-")
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err := h.problem.agree(d, device, want); err != nil {
 		return fmt.Errorf("%w: kernel %s, shape %s: the one on the device disagrees with the one on the CPU: %w", ErrReference, h.problem.name, d.shape.Name, err)
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("references", key, nil, nil)
+	h.Keep("references", key, nil, nil)
 	return nil
 }
 
@@ -203,16 +202,12 @@ func readDoubles(path string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]float64, len(raw)/8)
-	for i := range list {
-		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
-	}
-	return list, nil
+	return wire.Doubles(raw), nil
 }
 
 // Control implements [evaluator.Lab].
 func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]evaluator.Output, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +253,7 @@ func (q *problem) comparable(d *shapeData, c kernels.Control) bool {
 // Baseline implements [evaluator.Lab]. A baseline may depend on the shape.
 func (h *lab) Baseline(ctx context.Context, s kernels.Shape) (evaluator.Artifact, evaluator.BuildReport, error) {
 	var report evaluator.BuildReport
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Artifact{}, report, err
 	}
@@ -276,7 +271,7 @@ func (h *lab) Baseline(ctx context.Context, s kernels.Shape) (evaluator.Artifact
 	if c.unsupported[d] == "" {
 		h.baselines[d] = c
 	}
-	return h.artifact(c, cache.Key(h.base, c.src.Hash, c.hash)), report, nil
+	return h.artifact(c, cache.Key(h.Key, c.src.Hash, c.hash)), report, nil
 }
 
 // baselineOf is the baseline of a shape, or nil.
@@ -290,7 +285,7 @@ func (h *lab) baselineOf(d *shapeData) *candidate {
 // caller holds the lock.
 func (h *lab) makeBaseline(ctx context.Context, d *shapeData) (*candidate, evaluator.BuildReport, error) {
 	var report evaluator.BuildReport
-	im := h.plan.Implementations[0]
+	im := h.Plan.Implementations[0]
 	src, err := im.RenderBaseline(d.shape)
 	name := "baseline-" + strconv.Itoa(len(h.made))
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -333,71 +328,25 @@ func routineName(b *kernels.Baseline) string {
 
 // loadPeaks takes the device's peaks from the cache or measures them.
 func (h *lab) loadPeaks(ctx context.Context) error {
-	var peaks map[string]float64
-	if _, ok := h.cache.Get("peaks", h.peaksKey(), &peaks); ok && len(peaks) > 0 {
-		h.setPeaks(peaks)
-		return nil
-	}
-	return h.measurePeaks(ctx)
+	return h.LoadPeaks(ctx, labs.Ceilings{
+		Key:     cache.Key("cuda peaks 1", h.Desc.Device.Fingerprint, HarnessSource),
+		Measure: h.measurePeaks, Device: evaluator.Peaks{CacheBytes: h.gpus[0].device.L2Bytes},
+	})
 }
 
-func (h *lab) peaksKey() string {
-	return cache.Key("cuda peaks 1", h.desc.Device.Fingerprint, HarnessSource)
-}
-
-// Peaks implements [evaluator.Lab].
-func (h *lab) Peaks(ctx context.Context, again bool) (evaluator.Peaks, error) {
-	if again {
-		ctx, leave, err := h.enter(ctx)
-		if err != nil {
-			return evaluator.Peaks{}, err
-		}
-		defer leave()
-		if err := h.measurePeaks(ctx); err != nil {
-			return evaluator.Peaks{}, err
-		}
-	}
-	return evaluator.Peaks{Rates: h.currentPeaks(), CacheBytes: h.gpus[0].device.L2Bytes}, nil
-}
-
-// measurePeaks measures and keeps the larger of what was known and what was
-// found: what disturbs a measurement only makes it smaller.
-func (h *lab) measurePeaks(ctx context.Context) error {
+// measurePeaks has a worker measure the device's peaks.
+func (h *lab) measurePeaks(ctx context.Context) (map[string]float64, error) {
 	var a wire.PeaksAnswer
 	err := h.gpus[0].timing.own(ctx, func(w *worker) error {
 		return w.call(ctx, h.options.Timeout+openTimeout, wire.Peaks, wire.PeaksRequest{Harness: h.problem.open.Harness}, &a)
 	})
 	if err != nil {
-		return fmt.Errorf("measuring the device's peaks: %w", err)
+		return nil, fmt.Errorf("measuring the device's peaks: %w", err)
 	}
 	for name, v := range a.Peaks {
 		if !(v > 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("measuring the device's peaks: the worker says that %s is %v", name, v)
+			return nil, fmt.Errorf("measuring the device's peaks: the worker says that %s is %v", name, v)
 		}
 	}
-	h.peaksMu.Lock()
-	peaks := maps.Clone(h.peaks)
-	if peaks == nil {
-		peaks = map[string]float64{}
-	}
-	for name, v := range a.Peaks {
-		peaks[name] = max(peaks[name], v)
-	}
-	h.peaks = peaks // others may be reading the old one
-	h.peaksMu.Unlock()
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("peaks", h.peaksKey(), nil, peaks)
-	return nil
-}
-
-func (h *lab) setPeaks(peaks map[string]float64) {
-	h.peaksMu.Lock()
-	defer h.peaksMu.Unlock()
-	h.peaks = peaks
-}
-
-func (h *lab) currentPeaks() map[string]float64 {
-	h.peaksMu.Lock()
-	defer h.peaksMu.Unlock()
-	return h.peaks
+	return a.Peaks, nil
 }

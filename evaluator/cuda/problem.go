@@ -6,6 +6,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -16,28 +17,24 @@ const variants = 3
 // A shapeData is one shape with everything that a run at it needs.
 type shapeData struct {
 	shape kernels.Shape
+	labs.Size
 	wire  wire.Shape
 	tuned bool
 }
 
 // A problem is a plan's problem in the worker's terms.
 type problem struct {
-	name     string
-	spec     *kernels.Problem
-	open     wire.OpenRequest // without the cubins
-	seed     uint64
-	tune     []*shapeData
-	verify   []*shapeData
-	sanitize *shapeData
-	placed   []*shapeData // each once
+	name string
+	spec *kernels.Problem
+	open wire.OpenRequest // without the cubins
+	seed uint64
+	labs.Placed[*shapeData]
+	placed []*shapeData // each once
 }
 
 func newProblem(plan evaluator.Plan) (*problem, error) {
 	name := plan.Definition.Name
 	spec := plan.Definition.ProblemOn("cuda")
-	if len(plan.Tune) == 0 {
-		return nil, fmt.Errorf("kernel %s: no shape to tune for", name)
-	}
 	q := &problem{name: name, spec: spec, seed: plan.Seed}
 	if spec.DeviceReference != nil {
 		q.open.ReferenceEntry = spec.DeviceReference.Entry
@@ -48,34 +45,18 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 			Distribution: string(b.Data.Distribution), A: b.Data.A, B: b.Data.B,
 		}
 		if b.Role != kernels.In {
-			tolerance, ok := spec.Tolerance[b.DType]
-			if !ok && b.DType.Float() {
-				return nil, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", name, b.Name, b.DType, b.DType)
-			}
-			w.Tolerance = tolerance
+			w.Tolerance = spec.Tolerance[b.DType]
 		}
 		q.open.Buffers = append(q.open.Buffers, w)
 	}
 	for _, s := range spec.Scalars {
 		q.open.Scalars = append(q.open.Scalars, string(s.DType))
 	}
-	for _, s := range plan.Tune {
-		d, err := q.place(s)
-		if err != nil {
-			return nil, err
-		}
-		d.tuned = true
-		q.tune = append(q.tune, d)
-	}
-	for _, s := range plan.Verify {
-		d, err := q.place(s)
-		if err != nil {
-			return nil, err
-		}
-		q.verify = append(q.verify, d)
-	}
 	var err error
-	q.sanitize, err = q.place(plan.Sanitize)
+	q.Placed, err = labs.Place(plan, spec, q.place)
+	for _, d := range q.Tune {
+		d.tuned = true
+	}
 	return q, err
 }
 
@@ -94,33 +75,12 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	if d, err := q.find(s); err == nil {
 		return d, nil // it serves two purposes
 	}
-	d := &shapeData{shape: s, wire: wire.Shape{Name: s.Name}}
-	for _, name := range q.spec.Dims {
-		n, ok := s.Dims[name]
-		if !ok {
-			return nil, fmt.Errorf("kernel %s: shape %q does not set %s", q.name, s.Name, name)
-		}
-		d.wire.Dims = append(d.wire.Dims, n)
-	}
-	for _, b := range q.spec.Buffers {
-		n, err := q.spec.Elements(b, s)
-		if err != nil {
-			return nil, err
-		}
-		d.wire.Elements = append(d.wire.Elements, n)
-	}
+	d := &shapeData{shape: s}
 	var err error
-	if d.wire.Scalars, err = q.spec.ScalarValues(s); err != nil {
+	if d.Size, err = labs.SizeOf(q.name, q.spec, s); err != nil {
 		return nil, err
 	}
-	q.roundScalars(d.wire.Scalars)
-	// The judge needs both.
-	if _, err := q.spec.Operations(s); err != nil {
-		return nil, err
-	}
-	if _, err := q.spec.Bytes(s); err != nil {
-		return nil, err
-	}
+	d.wire = wire.Shape{Name: s.Name, Dims: d.Dims, Elements: d.Elements, Scalars: d.Scalars}
 	if q.spec.DeviceReference != nil {
 		reference, err := q.spec.ReferenceGeometry(s)
 		if err != nil {
@@ -130,15 +90,6 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	}
 	q.placed = append(q.placed, d)
 	return d, nil
-}
-
-// roundScalars gives the reference what the kernel gets.
-func (q *problem) roundScalars(values []float64) {
-	for i, sc := range q.spec.Scalars {
-		if sc.DType == kernels.F32 {
-			values[i] = float64(float32(values[i]))
-		}
-	}
 }
 
 func geometry(g kernels.Geometry) wire.Geometry {

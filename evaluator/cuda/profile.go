@@ -48,7 +48,7 @@ func notProfiled(why string) []evaluator.Evidence {
 func readProfile(text string) []evaluator.Evidence {
 	start := strings.Index(text, "\"ID\"")
 	if start < 0 {
-		return notProfiled("ncu wrote no table: " + plain.Line(firstLine(text)))
+		return notProfiled("ncu wrote no table: " + plain.First(text))
 	}
 	r := csv.NewReader(strings.NewReader(text[start:]))
 	r.FieldsPerRecord = -1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -24,12 +25,12 @@ const profileTimeout = 2 * time.Minute
 // Profile implements [evaluator.Profiler]. That it does not work is told in the
 // readings and is nobody's fault. The error is that of ctx.
 func (h *lab) Profile(ctx context.Context, a evaluator.Artifact) ([]evaluator.Evidence, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	switch {
 	case err != nil:
 		return nil, err
@@ -83,7 +84,7 @@ func (h *lab) profileIn(ctx context.Context, g *gpu, c *candidate, jail *process
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx) // who was not looked at must not win
 	case err != nil:
-		h.log.Warn("a finalist could not be profiled", "error", err)
+		h.Log.Warn("a finalist could not be profiled", "error", err)
 		return notProfiled(plain.Line(err.Error())), nil
 	}
 	return readProfile(text), nil
@@ -92,7 +93,7 @@ func (h *lab) profileIn(ctx context.Context, g *gpu, c *candidate, jail *process
 // profileOne gives a worker under ncu all of its requests at once and returns
 // what ncu wrote.
 func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *process.Jail) (string, error) {
-	d := h.problem.tune[0]
+	d := h.problem.Tune[0]
 	var requests bytes.Buffer
 	for _, r := range []struct {
 		kind wire.Kind
@@ -113,7 +114,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 		return "", err
 	}
 	defer release()
-	dir, err := os.MkdirTemp(h.scratch, "profile-")
+	dir, err := os.MkdirTemp(h.Scratch, "profile-")
 	if err != nil {
 		return "", err
 	}
@@ -121,9 +122,9 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 	log := filepath.Join(dir, "ncu.csv")
 	env := append([]string{"CUDA_VISIBLE_DEVICES=" + g.device.UUID}, h.options.workerEnv...)
 	if jail != nil {
-		jail, env = jail.With(nil, []string{h.scratch}), append(env, "HOME="+h.scratch) // where it puts files of its own, once
+		jail, env = jail.With(nil, []string{h.Scratch}), append(env, "HOME="+h.Scratch) // where it puts files of its own, once
 	}
-	out, err := h.launcher.Run(ctx, process.Command{
+	out, err := h.Launcher.Run(ctx, process.Command{
 		Path: h.toolkit.ncu,
 		Args: []string{
 			"--clock-control", "none", "--csv", "--log-file", log, "--metrics", profileMetrics(),
@@ -139,7 +140,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 	case len(text) > 0:
 		return string(text), nil // what is missing in it is told of
 	case err != nil:
-		return "", fmt.Errorf("ncu: %w: %s", err, plain.Line(firstLine(string(out))))
+		return "", fmt.Errorf("ncu: %w: %s", err, plain.First(string(out)))
 	}
 	return "", readErr
 }

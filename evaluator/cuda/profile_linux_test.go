@@ -61,7 +61,7 @@ func TestBoundsInFinals(t *testing.T) {
 	}
 	h, ev := openFake(t, o)
 	least := 1.0
-	h.plan.Implementations[0].Profile = []kernels.Bound{{Counter: "tensor pipe active", Min: &least}}
+	h.Plan.Implementations[0].Profile = []kernels.Bound{{Counter: "tensor pipe active", Min: &least}}
 	for _, c := range []struct {
 		name     string
 		profile  bool

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
@@ -34,32 +35,31 @@ const noCompiler = "there is no C compiler for it (apt-get install gcc libc6-dev
 // buildHostReference compiles a program that runs the reference in C; it has no path
 // where there is no compiler.
 func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
-	cc := lookTool("cc", nil)
+	cc := labs.Find("cc")
 	for _, name := range []string{"gcc", "clang"} {
 		if cc == "" {
-			cc = lookTool(name, nil)
+			cc = labs.Find(name)
 		}
 	}
 	if cc == "" {
 		return "", nil
 	}
-	dir, err := os.MkdirTemp(h.scratch, "reference-")
+	dir, err := os.MkdirTemp(h.Scratch, "reference-")
 	if err != nil {
 		return "", err
 	}
 	spec := h.problem.spec
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": referenceMain(spec),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return "", err
-		}
+	}
+	if err := labs.WriteFiles(dir, files); err != nil {
+		return "", err
 	}
 	args := []string{"-O2", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
-	text, err := h.launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
+	text, err := h.Launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, firstError(string(text)))
+		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, labs.FirstError(string(text), errorMarks...))
 	} else if err != nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape
 	for _, v := range s.Scalars {
 		args = append(args, strconv.FormatFloat(v, 'x', -1, 64))
 	}
-	text, err := h.launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: timeout, Output: 4096})
+	text, err := h.Launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: timeout, Output: 4096})
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, s.Name, err, plain.Line(string(text)))
 	}
@@ -141,7 +141,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	if file, ok := h.expected[key]; ok {
 		return file, nil
 	}
-	dir, err := os.MkdirTemp(h.scratch, "expect-")
+	dir, err := os.MkdirTemp(h.Scratch, "expect-")
 	if err != nil {
 		return "", err
 	}
@@ -171,7 +171,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 			sum.Write(b)
 		}
 		known := cache.Key("host reference 2", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), string(sum.Sum(nil)))
-		answer, ok := h.cache.Get("references", known, nil)
+		answer, ok := h.Cache.Get("references", known, nil)
 		if !ok || int64(len(answer)) != h.problem.outputBytes(s) {
 			if err := writeBuffers(in, buffers); err != nil {
 				return "", err
@@ -183,13 +183,12 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 				return "", err
 			}
 			if len(answer) <= mostKept {
-				// A full disk costs the next run some time, and this one nothing.
-				_ = h.cache.Put("references", known, answer, nil)
+				h.Keep("references", known, answer, nil)
 			}
 		}
 		answers = append(answers, answer...)
 	}
-	file := filepath.Join(h.scratch, fmt.Sprintf("outputs-%d", len(h.expected)))
+	file := filepath.Join(h.Scratch, fmt.Sprintf("outputs-%d", len(h.expected)))
 	if err := os.WriteFile(file, answers, 0o600); err != nil {
 		return "", err
 	}

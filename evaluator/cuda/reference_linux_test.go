@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -94,7 +95,7 @@ func expectAgain(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	err := h.gpus[0].parity.own(t.Context(), func(w *worker) error {
-		_, err := h.expect(t.Context(), w, h.problem.verify[0].wire, h.problem.seedOf(1), nil)
+		_, err := h.expect(t.Context(), w, h.problem.Verify[0].wire, h.problem.seedOf(1), nil)
 		return err
 	})
 	if err != nil {
@@ -102,7 +103,7 @@ func expectAgain(t *testing.T, dir string) {
 	}
 	// What is not known says that the reference fails.
 	err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
-		s := h.problem.verify[0].wire
+		s := h.problem.Verify[0].wire
 		s.Dims, s.Elements = []int64{5}, []int64{5, 5, 5}
 		_, err := h.expect(t.Context(), w, s, h.problem.seedOf(1), nil)
 		return err
@@ -113,7 +114,7 @@ func expectAgain(t *testing.T, dir string) {
 	// Names that the problem does not have are refused.
 	for _, swap := range [][]string{{"x", "none"}, {"none", "w"}} {
 		err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
-			_, err := h.expect(t.Context(), w, h.problem.verify[0].wire, h.problem.seedOf(1), swap)
+			_, err := h.expect(t.Context(), w, h.problem.Verify[0].wire, h.problem.seedOf(1), swap)
 			return err
 		})
 		if err == nil || !strings.HasPrefix(err.Error(), "the control swap: ") {
@@ -124,9 +125,8 @@ func expectAgain(t *testing.T, dir string) {
 
 // Whoever waits for another's answer stops when it is told to.
 func TestExpectIsCanceled(t *testing.T) {
-	h := &lab{hostReference: "reference"}
-	h.options.CompileWorkers = 1
-	h.init()
+	h := newLab(&labs.Base{}, Options{CompileWorkers: 1})
+	h.hostReference = "reference"
 	if err := h.expecting.Acquire(t.Context(), 1); err != nil { // another computes
 		t.Fatal(err)
 	}
@@ -141,12 +141,12 @@ func TestExpectIsCanceled(t *testing.T) {
 func TestReferenceInCTimeout(t *testing.T) {
 	o := fakeOptions(t)
 	h, _ := openFakePlan(t, o, planOf(bareDefinition(t)))
-	program := filepath.Join(h.scratch, "slow")
+	program := filepath.Join(h.Scratch, "slow")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	err := h.runHostReference(t.Context(), program, h.problem.sanitize.wire, "in", "out", 100*time.Millisecond)
+	err := h.runHostReference(t.Context(), program, h.problem.Sanitize.wire, "in", "out", 100*time.Millisecond)
 	if !errors.Is(err, ErrReference) || time.Since(begin) > 30*time.Second {
 		t.Errorf("after %s it gives %v", time.Since(begin), err)
 	}

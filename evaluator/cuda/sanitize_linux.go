@@ -5,8 +5,6 @@ import (
 	_ "embed" // for the planted faults
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -56,7 +55,7 @@ func (s *sanitizer) settle() time.Duration { return 2 * s.delay }
 func (h *lab) proveSanitizers(ctx context.Context) {
 	version := ""
 	if h.toolkit.sanitizer != "" {
-		version, _ = h.toolkit.version(ctx, h.launcher, h.toolkit.sanitizer)
+		version, _ = labs.Version(ctx, h.Launcher, h.toolkit.sanitizer)
 	}
 	names := sanitizers()
 	jail := h.toolJail()
@@ -81,7 +80,7 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 				}
 				if err != nil {
 					tools[i].Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(err.Error()), lost[name])
-					h.log.Warn("sanitizer does not work", "tool", name, "error", err)
+					h.Log.Warn("sanitizer does not work", "tool", name, "error", err)
 					return
 				}
 				proven[i] = s
@@ -89,14 +88,14 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 		}
 	}
 	wait.Wait()
-	h.tools = append(h.tools, tools...)
+	h.Found(tools...)
 	for i, s := range proven {
 		if s == nil {
 			continue
 		}
 		if free[i] != nil {
-			h.tools = append(h.tools, unjailed(s.name+" jail", "its processes do", free[i]))
-			h.log.Warn("a sanitizer is not locked in", "tool", s.name, "reason", free[i])
+			h.Found(unjailed(s.name+" jail", "its processes do", free[i]))
+			h.Log.Warn("a sanitizer is not locked in", "tool", s.name, "reason", free[i])
 		}
 		h.sanitizers = append(h.sanitizers, s)
 		size := h.options.SanitizeWorkers
@@ -139,21 +138,13 @@ func (h *lab) prove(ctx context.Context, s *sanitizer) error {
 		Delay time.Duration `json:"delay"`
 		Late  bool          `json:"late"`
 	}
-	if _, ok := h.cache.Get("sanitizers", key, &known); ok {
+	if _, ok := h.Cache.Get("sanitizers", key, &known); ok {
 		s.delay, s.late = known.Delay, known.Late
 		return nil
 	}
-	arch, err := architecture("sm_80", h.gpus[0].device.Capability, h.compiler.architectures())
-	if err != nil {
-		return err
-	}
-	out, err := h.build(ctx, unit{source: plantedSource, arch: arch})
+	path, err := h.cubin(ctx, h.gpus[0].device, "planted-"+s.name, unit{source: plantedSource})
 	if err != nil {
 		return fmt.Errorf("the planted faults: %w", err)
-	}
-	path := filepath.Join(h.scratch, "planted-"+s.name+".cubin")
-	if err := os.WriteFile(path, out.Cubin, 0o600); err != nil {
-		return err
 	}
 	open, shape := h.trialProblem()
 	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, s, open)
@@ -205,11 +196,10 @@ func (h *lab) prove(ctx context.Context, s *sanitizer) error {
 			return errors.New("it did not find the fault that was planted for it")
 		}
 		s.late = true
-		h.log.Warn("a sanitizer reports only when its process ends: every candidate needs one of its own", "tool", s.name)
+		h.Log.Warn("a sanitizer reports only when its process ends: every candidate needs one of its own", "tool", s.name)
 	}
 	known.Delay, known.Late = s.delay, s.late
-	// A full disk costs the next run some time, and this one nothing.
-	_ = h.cache.Put("sanitizers", key, nil, known)
+	h.Keep("sanitizers", key, nil, known)
 	return nil
 }
 
@@ -225,16 +215,16 @@ func (h *lab) Sanitizers() []string {
 // Launch implements [evaluator.Lab]. What the driver says of the launch is a
 // fault beside what the tool has found.
 func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (evaluator.Findings, error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Findings{}, err
 	}
 	defer leave()
-	c, err := handle(a)
+	c, err := labs.Handle[*candidate](a)
 	if err != nil {
 		return evaluator.Findings{}, err
 	}
-	if why := c.unsupported[h.problem.sanitize]; why != "" {
+	if why := c.unsupported[h.problem.Sanitize]; why != "" {
 		return evaluator.Findings{NotRun: why}, nil
 	}
 	defer h.stages.enter(evaluator.StageSanitize, c)()
@@ -344,7 +334,7 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire
 		return loaded.Fault, err
 	}
 	w.had(c)
-	d := h.problem.sanitize
+	d := h.problem.Sanitize
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
 	r := wire.LaunchRequest{Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed}

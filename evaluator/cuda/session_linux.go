@@ -11,6 +11,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -69,7 +70,7 @@ func stageOf(p evaluator.Purpose) evaluator.Stage {
 
 // Open implements [evaluator.Lab].
 func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evaluator.Artifact) (_ evaluator.Session, err error) {
-	ctx, leave, err := h.enter(ctx)
+	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	}
 	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants), races: map[*shapeData]int{}}
 	for _, a := range artifacts {
-		c, err := handle(a)
+		c, err := labs.Handle[*candidate](a)
 		if err != nil {
 			return nil, err
 		}
@@ -99,13 +100,13 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	s.releases = append(s.releases, free)
 	switch p {
 	case evaluator.ForParity:
-		err = s.openShared(ctx, g.parity)
+		err = s.open(ctx, g.parity, s.all[0].lost.Swap(false))
 	case evaluator.ForTiming:
-		err = s.openAlone(ctx, g.timing, s.all[0].lost.Swap(false))
+		err = s.open(ctx, g.timing, s.all[0].lost.Swap(false))
 	case evaluator.ForFinals:
 		// Another order in every session.
 		s.seed = h.problem.seedOf(variants + int(h.serial.Add(1)))
-		err = s.openAlone(ctx, g.timing, true)
+		err = s.open(ctx, g.timing, true)
 	default:
 		err = fmt.Errorf("a session for the unknown purpose %d", p)
 	}
@@ -121,48 +122,15 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	return s, nil
 }
 
-// openShared takes a worker and a share of the GPU. Nobody who is on the GPU
-// waits for a worker that starts.
-func (s *session) openShared(ctx context.Context, p *pool) error {
+// open takes a worker and the GPU, or a share of it. A fresh worker has seen nothing
+// else.
+func (s *session) open(ctx context.Context, p *pool, fresh bool) error {
 	s.pool = p
-	leave, err := p.slot(ctx)
-	if err != nil {
-		return err
+	w, leave, err := p.enter(ctx, fresh, s.giveBack)
+	if err == nil {
+		s.w, s.releases = w, append(s.releases, leave)
 	}
-	s.releases = append(s.releases, leave)
-	if s.w, err = p.take(ctx, s.all[0].lost.Swap(false)); err != nil {
-		return err
-	}
-	shared, err := s.gpu.gate.share(ctx)
-	if err != nil {
-		return err
-	}
-	// A process that ends disturbs what is timed, so the worker goes before the
-	// gate opens.
-	s.releases = append(s.releases, shared, s.giveBack)
-	return nil
-}
-
-// openAlone takes the whole GPU, then a worker; a fresh one sees nothing else,
-// before or after. No process of ours starts on the GPU meanwhile.
-func (s *session) openAlone(ctx context.Context, p *pool, fresh bool) error {
-	s.pool = p
-	leave, err := p.slot(ctx)
-	if err != nil {
-		return err
-	}
-	s.releases = append(s.releases, leave)
-	alone, err := s.gpu.gate.single(ctx)
-	if err != nil {
-		return err
-	}
-	s.releases = append(s.releases, alone)
-	if s.w, err = p.take(ctx, fresh); err != nil {
-		return err
-	}
-	s.gpu.startup.pause()
-	s.releases = append(s.releases, s.giveBack, s.gpu.startup.resume)
-	return nil
+	return err
 }
 
 // giveBack gives the worker back. One that has served finals ends.
@@ -189,7 +157,6 @@ func (s *session) release() {
 		r()
 	}
 	s.releases = nil
-	s.giveBack() // where it was taken and nothing else
 }
 
 // Close implements [evaluator.Session].
@@ -236,7 +203,7 @@ func (s *session) another(ctx context.Context) error {
 
 // Compare implements [evaluator.Session].
 func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (evaluator.Observation, error) {
-	ctx, leave, err := s.h.enter(ctx)
+	ctx, leave, err := s.h.Enter(ctx)
 	if err != nil {
 		return evaluator.Observation{}, err
 	}
@@ -373,7 +340,7 @@ func notOurs(err error) error {
 // part, and the rounds are taken again without it: in a fresh worker, where it
 // has cost one.
 func (s *session) Sample(ctx context.Context, r evaluator.SampleRequest) (evaluator.Sampled, error) {
-	ctx, leave, err := s.h.enter(ctx)
+	ctx, leave, err := s.h.Enter(ctx)
 	if err != nil {
 		return evaluator.Sampled{}, err
 	}

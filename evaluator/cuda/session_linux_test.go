@@ -46,7 +46,7 @@ func openSession(t *testing.T, h *lab, p evaluator.Purpose, do ...string) (evalu
 
 func sample(t *testing.T, s evaluator.Session, h *lab, rounds int, last bool) (evaluator.Sampled, error) {
 	t.Helper()
-	return s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: rounds, Last: last})
+	return s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: rounds, Last: last})
 }
 
 // TestSample: rounds come as they are asked for, and what was left is looked at in
@@ -83,7 +83,7 @@ func TestSample(t *testing.T) {
 				t.Errorf("conditions %+v", got.Conditions)
 			}
 		}
-		if got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Verify[0], Rounds: 1}); err != nil || len(got.Series[0].Readings) != 1 {
+		if got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Verify[0], Rounds: 1}); err != nil || len(got.Series[0].Readings) != 1 {
 			t.Errorf("at another shape: %+v %v", got, err)
 		}
 		if got, err := sample(t, s, h, 1, false); err != nil || len(got.Series[0].Readings) != 1 {
@@ -106,7 +106,7 @@ func TestSamplePool(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := ""
-		for _, shape := range []kernels.Shape{h.plan.Tune[0], h.plan.Verify[0], h.plan.Tune[0]} {
+		for _, shape := range []kernels.Shape{h.Plan.Tune[0], h.Plan.Verify[0], h.Plan.Tune[0]} {
 			got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: shape, Rounds: 1, Pool: asked})
 			if err != nil {
 				t.Fatal(err)
@@ -140,7 +140,7 @@ func TestWorkersWithHeap(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			return s.(*session).w.pid
+			return s.(*session).w.PID
 		}
 		first, with, after := pid(70, false), pid(71, true), pid(72, false)
 		if first != with || with == after {
@@ -159,7 +159,7 @@ func TestFaultsInFinals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first := s.(*session).w.pid
+			first := s.(*session).w.PID
 			for _, last := range []bool{false, true} {
 				got, err := sample(t, s, h, 2, last)
 				if err != nil {
@@ -174,7 +174,7 @@ func TestFaultsInFinals(t *testing.T) {
 					t.Errorf("fault %+v", f)
 				}
 			}
-			if fresh := s.(*session).w.pid != first; fresh != (do == "time=fatal") {
+			if fresh := s.(*session).w.PID != first; fresh != (do == "time=fatal") {
 				t.Errorf("a fresh process: %v", fresh)
 			}
 			if _, err := s.Close(); err != nil {
@@ -210,7 +210,7 @@ func TestHowCandidatesEndSessions(t *testing.T) {
 	} {
 		s, err := openSession(t, h, c.purpose, append(c.beside, c.do)...)
 		if err == nil && c.purpose == evaluator.ForParity {
-			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize})
+			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize})
 		} else if err == nil {
 			var got evaluator.Sampled
 			if got, err = sample(t, s, h, 3, false); err == nil && got.Series[len(c.beside)].Fault != nil {
@@ -258,7 +258,7 @@ func TestCloseBesideSession(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := parity.Compare(t.Context(), evaluator.CompareRequest{Shape: h.plan.Sanitize}); !errors.Is(err, evaluator.ErrClosed) {
+	if _, err := parity.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize}); !errors.Is(err, evaluator.ErrClosed) {
 		t.Errorf("after the lab was closed: %v", err)
 	}
 	if _, err := parity.Close(); err != nil {

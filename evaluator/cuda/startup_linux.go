@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // stopWait bounds the wait for processes to stand still, should the system never
@@ -94,7 +95,7 @@ func (s *startup) stop() []*worker {
 	var all []*worker
 	var groups []int
 	for w := range s.workers {
-		all, groups = append(all, w), append(groups, w.pid)
+		all, groups = append(all, w), append(groups, w.PID)
 	}
 	if len(all) > 0 {
 		s.tell(groups)
@@ -125,7 +126,7 @@ func (s *startup) pause() {
 	left := s.stop()
 	s.mu.Unlock()
 	for begin := time.Now(); len(left) > 0 && time.Since(begin) < stopWait; time.Sleep(200 * time.Microsecond) {
-		left = slices.DeleteFunc(left, func(w *worker) bool { return !w.starting.Load() || standsStill(w.pid) })
+		left = slices.DeleteFunc(left, func(w *worker) bool { return !w.starting.Load() || standsStill(w.PID) })
 	}
 }
 
@@ -156,8 +157,8 @@ func (s *startup) lost() time.Duration {
 
 // signalGroup signals a worker that has not ended, and the tool around it.
 func signalGroup(w *worker, signal unix.Signal) {
-	if !w.ended() {
-		_ = unix.Kill(-w.pid, signal) // it may end in this moment
+	if !w.Ended() {
+		_ = unix.Kill(-w.PID, signal) // it may end in this moment
 	}
 }
 
@@ -170,8 +171,8 @@ func standsStill(pid int) bool {
 		return true
 	}
 	for _, task := range tasks {
-		stat, err := os.ReadFile(filepath.Join(task, "stat"))
-		if err != nil {
+		thread, there := process.ReadStat(filepath.Join(task, "stat"))
+		if !there {
 			continue // it has ended
 		}
 		children, _ := os.ReadFile(filepath.Join(task, "children"))
@@ -181,9 +182,7 @@ func standsStill(pid int) bool {
 				return false
 			}
 		}
-		// The state follows the name, which may hold anything.
-		state := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ")
-		if len(state) == 0 || strings.IndexByte("TtZX", state[0]) < 0 && (state[0] != 'D' || len(list) == 0) {
+		if strings.IndexByte("TtZX", thread.State) < 0 && (thread.State != 'D' || len(list) == 0) {
 			return false
 		}
 	}

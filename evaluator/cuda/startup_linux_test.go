@@ -61,7 +61,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.plan.Tune[0], Rounds: 3, Last: true})
+		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 3, Last: true})
 		if err != nil || got.Series[0].Fault != nil {
 			t.Fatal(got, err)
 		}
@@ -144,17 +144,17 @@ func TestStartup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.kill()
-	if standsStill(w.pid) {
+	if standsStill(w.PID) {
 		// It waits for a request, which is not standing still.
 		t.Error("a worker stands still that was not stopped")
 	}
 	s.pause()
 	s.pause()
-	if !standsStill(w.pid) {
+	if !standsStill(w.PID) {
 		t.Error("a worker that starts runs while something is timed")
 	}
 	s.resume()
-	if !standsStill(w.pid) {
+	if !standsStill(w.PID) {
 		t.Error("a worker goes on before the last who stopped it has ended")
 	}
 	const limit = 300 * time.Millisecond
@@ -169,11 +169,11 @@ func TestStartup(t *testing.T) {
 	w.begun()
 	s.pause()
 	defer s.resume()
-	if standsStill(w.pid) {
+	if standsStill(w.PID) {
 		t.Error("a worker stands still that has started")
 	}
 	signalGroup(w, unix.SIGSTOP)
-	within(t, "it stands still", func() bool { return standsStill(w.pid) })
+	within(t, "it stands still", func() bool { return standsStill(w.PID) })
 	var late *timeoutError
 	if err := w.call(t.Context(), limit, wire.Open, wire.OpenRequest{}, &wire.OpenAnswer{}); !errors.As(err, &late) {
 		t.Errorf("a worker that has started and does not answer: %v, want a timeout", err)
@@ -207,7 +207,7 @@ func TestStartupGuard(t *testing.T) {
 		}
 		ended := false
 		select {
-		case <-w.exited:
+		case <-w.Exited:
 			ended = true
 		case <-time.After(wait):
 		}
@@ -285,7 +285,7 @@ func TestWhoSharesSleeps(t *testing.T) {
 			t.Errorf("%s has no worker", p.name)
 		}
 		for _, w := range workers {
-			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", w.pid))
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", w.PID))
 			if err != nil {
 				t.Fatal(err)
 			}

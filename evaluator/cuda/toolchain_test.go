@@ -20,6 +20,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
@@ -178,9 +179,9 @@ func TestCompilers(t *testing.T) {
 				t.Errorf("a file beside the source: %v\n%s", err, out.Log)
 			}
 			_, err = compile("extern \"C\" __global__ void k(int *x) { x[0] = nothing; }\n")
-			no := &refused{}
+			no := &labs.Refusal{}
 			ok := errors.As(err, &no)
-			if !ok || !strings.Contains(no.summary, "nothing") || !strings.Contains(no.summary, sourceFile) {
+			if !ok || !strings.Contains(no.Summary, "nothing") || !strings.Contains(no.Summary, sourceFile) {
 				t.Errorf("a source that is wrong: %v", err)
 			}
 			// Registers for so much are not there: some of it lives in memory.
@@ -387,10 +388,10 @@ func TestDisassembly(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts := countInstructions(string(text))
-			totals = append(totals, counts.total())
+			totals = append(totals, counts.code().Total())
 			for _, stem := range []string{"HMMA", "LDSM", "BAR", "LDG", "STG", "EXIT"} {
 				if counts.family(stem) == 0 {
-					t.Errorf("%s, %s: no %s among %s", name, d.path, stem, counts.top(40))
+					t.Errorf("%s, %s: no %s among %s", name, d.path, stem, counts.code().Top(40))
 				}
 			}
 			if n := counts.family("LDL", "STL"); n != 0 {
@@ -411,7 +412,7 @@ func TestCompilingChildren(t *testing.T) {
 	if !ok {
 		t.Skip("NVRTC does not work here")
 	}
-	killOne(n.idle[0].pid)
+	killOne(n.idle[0].PID)
 	small := unit{source: "extern \"C\" __global__ void k(int *x) { x[0] = 1; }\n", arch: "sm_80"}
 	if _, err := n.compile(t.Context(), small); err != nil {
 		t.Errorf("after its child was killed: %v", err)
@@ -429,8 +430,8 @@ func TestCompilingChildren(t *testing.T) {
 	n.timeout = time.Second
 	begin := time.Now()
 	_, err := n.compile(t.Context(), unit{source: endlessSource, arch: "sm_80"})
-	no := &refused{}
-	if !errors.As(err, &no) || !strings.Contains(no.summary, "did not end") {
+	no := &labs.Refusal{}
+	if !errors.As(err, &no) || !strings.Contains(no.Summary, "did not end") {
 		t.Errorf("a source that takes for ever: %v after %v", err, time.Since(begin))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -501,9 +502,9 @@ func TestBuiltinKernels(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			h := &lab{options: Options{CompileWorkers: 2}, compiler: c, problem: &problem{}, scratch: t.TempDir(), gpus: []*gpu{{device: wire.Device{Capability: 90}}}}
-			h.init()
-			if h.cache, err = cache.New(t.TempDir(), 0); err != nil {
+			h := newLab(&labs.Base{Scratch: t.TempDir()}, Options{CompileWorkers: 2})
+			h.compiler, h.gpus = c, []*gpu{{device: wire.Device{Capability: 90}}}
+			if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
 				t.Fatal(err)
 			}
 			if err := h.buildTrialHarness(t.Context(), h.gpus[0].device); err != nil {

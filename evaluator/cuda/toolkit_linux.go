@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -43,7 +43,7 @@ func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []strin
 	folders := slices.Concat(t.includes, tools)
 	if t.nvcc != "" {
 		folders = append(folders, rootsOf(tools)...)
-		if host := lookTool("gcc", nil); host != "" {
+		if host := labs.Find("gcc"); host != "" {
 			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
 		}
 	}
@@ -93,11 +93,11 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...s
 		bins = append(bins, filepath.Join(r, "bin"), filepath.Join(r, "compute-sanitizer"))
 	}
 	if t.nvcc = o.NVCC; t.nvcc == "" {
-		t.nvcc = lookTool("nvcc", bins)
+		t.nvcc = labs.Find("nvcc", bins...)
 	}
-	t.ptxas = lookTool("ptxas", bins)
-	t.cuobjdump, t.nvdisasm = lookTool("cuobjdump", bins), lookTool("nvdisasm", bins)
-	t.sanitizer, t.ncu = lookTool("compute-sanitizer", bins), lookTool("ncu", bins)
+	t.ptxas = labs.Find("ptxas", bins...)
+	t.cuobjdump, t.nvdisasm = labs.Find("cuobjdump", bins...), labs.Find("nvdisasm", bins...)
+	t.sanitizer, t.ncu = labs.Find("compute-sanitizer", bins...), labs.Find("ncu", bins...)
 	if t.ncu == "" {
 		if found, _ := filepath.Glob("/opt/nvidia/nsight-compute/*/ncu"); len(found) > 0 {
 			t.ncu = slices.Max(found)
@@ -200,7 +200,7 @@ func appendLibraries(list []string, dirs ...string) []string {
 // regular expression.
 func linkerLibraries(ctx context.Context, l *process.Launcher, names string) []string {
 	line := regexp.MustCompile(`(?m)^\s*` + names + `\.so[.\d]* .*=> (\S+)$`)
-	text, err := l.Run(ctx, process.Command{Path: lookTool("ldconfig", []string{"/sbin", "/usr/sbin"}), Args: []string{"-p"}, Timeout: 10 * time.Second, Output: 1 << 20})
+	text, err := l.Run(ctx, process.Command{Path: labs.Find("ldconfig", "/sbin", "/usr/sbin"), Args: []string{"-p"}, Timeout: 10 * time.Second, Output: 1 << 20})
 	if err != nil {
 		return nil
 	}
@@ -209,32 +209,4 @@ func linkerLibraries(ctx context.Context, l *process.Launcher, names string) []s
 		list = append(list, m[1])
 	}
 	return list
-}
-
-// lookTool finds a program on the PATH or in one of the folders.
-func lookTool(name string, dirs []string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, d := range dirs {
-		if path, err := exec.LookPath(filepath.Join(d, name)); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
-// version asks a tool for the line of its version that says most.
-func (t *toolkit) version(ctx context.Context, l *process.Launcher, path string) (string, error) {
-	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"--version"}, Timeout: 30 * time.Second, Output: 16 << 10})
-	if err != nil {
-		return "", err
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for _, line := range lines {
-		if strings.Contains(strings.ToLower(line), "release") || strings.Contains(line, "Version ") {
-			return plain.Line(line), nil
-		}
-	}
-	return plain.Line(lines[0]), nil
 }

@@ -2,9 +2,7 @@ package cuda
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,8 +40,8 @@ type workerError struct {
 }
 
 func (e *workerError) Error() string {
-	if s := firstLine(e.stderr); s != "" {
-		return e.reason + ": " + plain.Line(s)
+	if s := plain.First(e.stderr); s != "" {
+		return e.reason + ": " + s
 	}
 	return e.reason
 }
@@ -67,14 +65,9 @@ func (e *refusal) Error() string { return fmt.Sprintf("the worker's %s: %s", e.k
 // A worker is one process of tune-cuda. Its methods but for kill are for one
 // goroutine at a time.
 type worker struct {
-	pid    int
-	hello  wire.HelloAnswer
-	in     *os.File
-	out    *bufio.Reader
-	outEnd *os.File
-	stderr *process.Log
-	exited chan struct{}
-	state  *os.ProcessState
+	*process.Child
+	hello   wire.HelloAnswer
+	answers *bufio.Reader
 
 	once sync.Once
 	gone chan struct{} // closed when nothing is left of it
@@ -131,43 +124,18 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 		cmd.Env = append(cmd.Env, "HOME="+spec.dir) // the user's is out of reach
 	}
 	cmd.Env = append(cmd.Env, spec.env...)
-	var pipes [3][2]*os.File
-	for i := range pipes {
-		r, w, err := os.Pipe()
-		if err != nil {
-			for _, p := range pipes[:i] {
-				_, _ = p[0].Close(), p[1].Close()
-			}
-			return nil, fmt.Errorf("starting a worker: %w", err)
-		}
-		pipes[i] = [2]*os.File{r, w}
+	jail := spec.jail
+	if jail != nil {
+		jail = jail.With(nil, []string{spec.dir})
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = pipes[0][0], pipes[1][1], pipes[2][1]
-	var err error
-	if spec.jail != nil {
-		err = l.StartJailed(cmd, spec.jail.With(nil, []string{spec.dir}))
-	} else {
-		err = l.Start(cmd)
-	}
-	for _, f := range []*os.File{pipes[0][0], pipes[1][1], pipes[2][1]} {
-		_ = f.Close() // the child has its own
-	}
+	child, err := l.Talk(cmd, jail, stderrLimit)
 	if err != nil {
-		for _, f := range []*os.File{pipes[0][1], pipes[1][0], pipes[2][0]} {
-			_ = f.Close()
-		}
 		return nil, fmt.Errorf("starting %s: %w", args[0], err)
 	}
 	w := &worker{
-		pid: cmd.Process.Pid, in: pipes[0][1], outEnd: pipes[1][0], out: bufio.NewReaderSize(pipes[1][0], 64<<10),
-		stderr: process.NewLog(pipes[2][0], stderrLimit), exited: make(chan struct{}), gone: make(chan struct{}),
+		Child: child, answers: bufio.NewReaderSize(child.Out, 64<<10), gone: make(chan struct{}),
 		prepared: map[string]bool{}, batches: map[*shapeData]time.Duration{}, settles: map[*shapeData]time.Duration{}, startup: spec.startup,
 	}
-	go func() {
-		// The exit status is in the state; an error of Wait adds nothing to it.
-		w.state, _ = cmd.Process.Wait()
-		close(w.exited)
-	}()
 	if w.startup != nil {
 		w.starting.Store(true)
 		w.startup.add(w)
@@ -188,12 +156,12 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 // *timeoutError, a *refusal or the context's.
 func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind, request, answer any) error {
 	if w.dead {
-		return &workerError{"it had ended before", w.stderr.Text()}
+		return &workerError{"it had ended before", w.Stderr.Text()}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { process.KillGroup(w.pid) })
+	stop := context.AfterFunc(ctx, func() { process.KillGroup(w.PID) })
 	defer stop()
 	expired, answered := make(chan struct{}), make(chan struct{})
 	go w.expire(timeout, expired, answered)
@@ -223,12 +191,12 @@ func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind
 	}
 	reason := err.Error()
 	select {
-	case <-w.exited:
-		reason = endReason(w.state)
+	case <-w.Exited:
+		reason = endReason(w.State)
 	case <-time.After(2 * time.Second):
 	}
 	w.kill()
-	return &workerError{reason, w.stderr.Text()}
+	return &workerError{reason, w.Stderr.Text()}
 }
 
 // expire kills a worker that has not answered in time. While it is made to stand
@@ -243,7 +211,7 @@ func (w *worker) expire(timeout time.Duration, expired, answered chan struct{}) 
 		left := timeout + lost() - before - time.Since(begin)
 		if left <= 0 {
 			close(expired)
-			process.KillGroup(w.pid)
+			process.KillGroup(w.PID)
 			return
 		}
 		select {
@@ -263,10 +231,10 @@ func (w *worker) begun() {
 
 // exchange writes the request and reads the answer.
 func (w *worker) exchange(kind wire.Kind, request, answer any) error {
-	if err := wire.Write(w.in, kind, request); err != nil {
+	if err := wire.Write(w.In, kind, request); err != nil {
 		return fmt.Errorf("it takes no requests: %w", err)
 	}
-	got, body, err := wire.Read(w.out)
+	got, body, err := wire.Read(w.answers)
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("it closed its output")
@@ -281,7 +249,10 @@ func (w *worker) exchange(kind wire.Kind, request, answer any) error {
 	case got != kind:
 		return fmt.Errorf("it answered a request for %s with %s", kind, got)
 	}
-	return decode(body, answer)
+	if err := wire.DecodeInto(body, answer); err != nil {
+		return fmt.Errorf("its answer cannot be read: %w", err)
+	}
+	return nil
 }
 
 func endReason(state *os.ProcessState) string {
@@ -298,16 +269,6 @@ func endReason(state *os.ProcessState) string {
 	return fmt.Sprintf("the worker ended with status %d", status.ExitStatus())
 }
 
-// ended says that the process has ended.
-func (w *worker) ended() bool {
-	select {
-	case <-w.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // quit lets a worker end by itself, so that a tool around it can write its
 // summary, and then makes sure.
 func (w *worker) quit(timeout time.Duration) {
@@ -315,7 +276,7 @@ func (w *worker) quit(timeout time.Duration) {
 		var a wire.QuitAnswer
 		_ = w.call(context.Background(), timeout, wire.Quit, wire.QuitRequest{}, &a)
 		select {
-		case <-w.exited:
+		case <-w.Exited:
 		case <-time.After(timeout):
 		}
 	}
@@ -327,11 +288,11 @@ func (w *worker) quit(timeout time.Duration) {
 func (w *worker) kill() {
 	w.once.Do(func() {
 		w.begun()
-		process.KillGroup(w.pid)
-		<-w.exited
+		process.KillGroup(w.PID)
+		<-w.Exited
 		// A tool's child comes to us when the tool has ended.
 		for {
-			pid, err := unix.Wait4(-w.pid, nil, 0, nil)
+			pid, err := unix.Wait4(-w.PID, nil, 0, nil)
 			if errors.Is(err, unix.EINTR) {
 				continue
 			}
@@ -339,9 +300,7 @@ func (w *worker) kill() {
 				break
 			}
 		}
-		_ = w.in.Close()
-		_ = w.outEnd.Close()
-		w.stderr.Close()
+		w.Close()
 		if w.faults != nil {
 			w.faults.close()
 		}
@@ -372,7 +331,7 @@ func (w *worker) written() string {
 	if w.dead {
 		w.kill()
 	}
-	return w.stderr.Text()
+	return w.Stderr.Text()
 }
 
 // assertion is the first line by which an assert told of itself.
@@ -386,14 +345,4 @@ func assertion(f *wire.Fault, text string) string {
 		}
 	}
 	return ""
-}
-
-// decode reads an answer. A field that its type does not have is an error.
-func decode(body []byte, answer any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(answer); err != nil {
-		return fmt.Errorf("its answer cannot be read: %w", err)
-	}
-	return nil
 }

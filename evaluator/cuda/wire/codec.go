@@ -132,13 +132,21 @@ func malformed(format string, args ...any) error {
 // not do.
 func Decode[T any](body []byte) (T, error) {
 	var v T
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
+	if err := DecodeInto(body, &v); err != nil {
 		return v, fmt.Errorf("wire: %T: %w", v, err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return v, fmt.Errorf("wire: %T: more than one value", v)
-	}
 	return v, nil
+}
+
+// DecodeInto is Decode into what v points to.
+func DecodeInto(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one value")
+	}
+	return nil
 }

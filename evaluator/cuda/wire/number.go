@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,4 +42,22 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 		*n = Number(f)
 	}
 	return nil
+}
+
+// AppendDoubles appends numbers as the files that messages name have them: as
+// little-endian doubles.
+func AppendDoubles(b []byte, list []float64) []byte {
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
+}
+
+// Doubles reads what AppendDoubles wrote.
+func Doubles(b []byte) []float64 {
+	list := make([]float64, len(b)/8)
+	for i := range list {
+		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return list
 }

@@ -31,3 +31,9 @@ func Line(s string) string {
 		return r
 	}, s)), " ")
 }
+
+// First is the first line of text, as Line gives it.
+func First(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return Line(line)
+}

@@ -204,7 +204,7 @@ func TestJailedDies(t *testing.T) {
 	needLandlock(t)
 	l := NewLauncher()
 	cmd := exec.Command("/bin/sleep", "300")
-	if err := l.StartJailed(cmd, NewJail()); err != nil {
+	if err := l.start(request{cmd: cmd, jail: NewJail()}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()

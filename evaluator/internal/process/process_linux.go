@@ -45,11 +45,14 @@ type request struct {
 // NewLauncher returns a Launcher. Close ends it.
 func NewLauncher() *Launcher {
 	l := &Launcher{requests: make(chan request), done: make(chan struct{}), ended: make(chan struct{})}
-	// Orphans come to us and not to init, so that they are found.
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	AdoptOrphans()
 	go l.loop()
 	return l
 }
+
+// AdoptOrphans makes this process the parent of every orphan among its descendants,
+// in place of init: so one that left its group is still found.
+func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 func (l *Launcher) loop() {
 	defer close(l.ended)
@@ -110,11 +113,6 @@ func (l *Launcher) StartFixed(cmd *exec.Cmd) error {
 	return l.start(request{cmd: cmd, fixedMaps: true})
 }
 
-// StartJailed is Start of a program that can reach no more than its jail holds.
-func (l *Launcher) StartJailed(cmd *exec.Cmd, j *Jail) error {
-	return l.start(request{cmd: cmd, jail: j})
-}
-
 func (l *Launcher) start(r request) error {
 	if r.cmd.SysProcAttr == nil {
 		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -140,6 +138,70 @@ func setPersonality(p uintptr) {
 func KillGroup(pid int) {
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	_ = unix.Kill(pid, unix.SIGKILL)
+}
+
+// A Child is a program that is spoken with over its streams.
+type Child struct {
+	PID int
+	// In is what it reads, Out what it writes; Stderr is its text for people.
+	In, Out *os.File
+	Stderr  *Log
+	// Exited is closed when it has ended; State says how.
+	Exited chan struct{}
+	State  *os.ProcessState
+}
+
+// Talk starts a program, in a jail where one is given, and keeps so many bytes of
+// what it writes to its standard error.
+func (l *Launcher) Talk(cmd *exec.Cmd, jail *Jail, kept int) (*Child, error) {
+	var theirs, ours [3]*os.File
+	closeAll := func(files [3]*os.File) {
+		for _, f := range files {
+			_ = f.Close() // of those that were not made, too
+		}
+	}
+	for i := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(theirs)
+			closeAll(ours)
+			return nil, err
+		}
+		if theirs[i], ours[i] = w, r; i == 0 {
+			theirs[i], ours[i] = r, w
+		}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	err := l.start(request{cmd: cmd, jail: jail})
+	closeAll(theirs) // the child has its own
+	if err != nil {
+		closeAll(ours)
+		return nil, err
+	}
+	c := &Child{PID: cmd.Process.Pid, In: ours[0], Out: ours[1], Stderr: NewLog(ours[2], kept), Exited: make(chan struct{})}
+	go func() {
+		// The exit status is in the state; an error of Wait adds nothing to it.
+		c.State, _ = cmd.Process.Wait()
+		close(c.Exited)
+	}()
+	return c, nil
+}
+
+// Ended says whether the program has ended.
+func (c *Child) Ended() bool {
+	select {
+	case <-c.Exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close gives up the streams of a program that has ended.
+func (c *Child) Close() {
+	_ = c.In.Close()
+	_ = c.Out.Close()
+	c.Stderr.Close()
 }
 
 // A Command is a program to Run.

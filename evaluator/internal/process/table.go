@@ -1,0 +1,73 @@
+package process
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// An Entry is one line of the process table.
+type Entry struct {
+	PID, Parent, Group int
+	Name               string
+	State              byte // as in proc(5): 'R', 'T', 'Z'
+}
+
+// Table lists all processes; it is nil where there is no /proc.
+func Table() []Entry {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close()
+	if err != nil {
+		return nil
+	}
+	var list []Entry
+	for _, name := range names {
+		if _, err := strconv.Atoi(name); err != nil {
+			continue
+		}
+		if e, ok := ReadStat(filepath.Join("/proc", name, "stat")); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// ReadStat reads the entry of a process or a thread from its file "stat"; false when
+// it has gone.
+func ReadStat(path string) (e Entry, ok bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return e, false
+	}
+	// "pid (name) state ppid pgrp ...", where the name may hold anything.
+	left, right := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if left < 0 || right < left {
+		return e, false
+	}
+	fields := strings.Fields(string(text[right+1:]))
+	if len(fields) < 3 {
+		return e, false
+	}
+	pid, err1 := strconv.Atoi(strings.TrimSpace(string(text[:left])))
+	parent, err2 := strconv.Atoi(fields[1])
+	group, err3 := strconv.Atoi(fields[2])
+	return Entry{pid, parent, group, string(text[left+1 : right]), fields[0][0]}, err1 == nil && err2 == nil && err3 == nil
+}
+
+// Descendants lists those in a table of whom a process is an ancestor.
+func Descendants(table []Entry, of int) (list []Entry) {
+	for queue := []int{of}; len(queue) > 0; queue = queue[1:] {
+		for _, e := range table {
+			if e.Parent == queue[0] {
+				queue, list = append(queue, e.PID), append(list, e)
+			}
+		}
+	}
+	return list
+}
