@@ -24,8 +24,9 @@
 // # Caveats
 //
 // A definition is trusted as a Makefile is: its flags reach the compiler, and
-// its C code runs. A folder is read through [os.Root], so neither names nor
-// symbolic links lead out of it.
+// its C code runs. A folder is read through [os.Root], and so is the folder include
+// beside it, whose headers several kernels may share: neither names nor symbolic links
+// lead out of them.
 //
 // Expressions are those of [genome.Expr]. Names in them are the problem's
 // dimensions, the limits of the device ([Limits]) and, for an implementation,

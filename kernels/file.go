@@ -83,7 +83,7 @@ func (d *Definition) FromFile(backend string, f File, baseline *Implementation) 
 	if len(def.Implementations) == 0 {
 		return nil, fmt.Errorf("the kernel %s has no implementation for the %s backend, and so no baseline there", d.Name, backend)
 	}
-	text, files, err := readKernel(f.Path)
+	text, files, _, err := readKernel(f.Path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -286,8 +286,9 @@ func (im *Implementation) hold(others []*Implementation) {
 	im.Binary.MaxSpill = loosest(func(b *Binary) *int64 { return b.MaxSpill })
 }
 
-// readKernel reads a file and those that it includes from its folder.
-func readKernel(file string) (text string, files map[string]string, err error) {
+// readKernel reads a file and those that it includes from its folder, or else from a
+// folder of shared files: these are lent.
+func readKernel(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
 	advice := "name a file in C or CUDA that you can read"
 	read := func(fsys fs.FS, name string) (string, error) { return readFile(fsys, name, maxSource) }
 	dir, name := filepath.Split(file)
@@ -295,14 +296,14 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 		dir = "."
 	}
 	if text, err = read(os.DirFS(dir), name); err != nil {
-		return "", nil, unreadable(file, err, advice)
+		return "", nil, nil, unreadable(file, err, advice)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", nil, unreadable(file, err, advice)
+		return "", nil, nil, unreadable(file, err, advice)
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	files = map[string]string{}
+	files, lent = map[string]string{}, map[string]bool{}
 	size := len(text)
 	var include func(from, text string) error
 	include = func(from, text string) error {
@@ -314,6 +315,10 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 					break
 				}
 				body, err := read(root.FS(), name)
+				if shared != nil && errors.Is(err, fs.ErrNotExist) {
+					body, err = read(shared, name)
+					lent[name] = err == nil
+				}
 				if errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
@@ -335,7 +340,7 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 		}
 		return nil
 	}
-	return text, files, include(name, text)
+	return text, files, lent, include(name, text)
 }
 
 var (

@@ -320,7 +320,7 @@ func (l *loader) templates(t table, im *Implementation) {
 	if im.Template, n = t.needText("template", `"kernel.c.tmpl"`); n == nil || l.d.err != nil {
 		return
 	}
-	text, ok := l.file(n)
+	text, ok := l.file(n, false)
 	if !ok {
 		return
 	}
@@ -349,7 +349,7 @@ func (l *loader) templates(t table, im *Implementation) {
 			l.d.fail(f.at, "include %q is listed twice", f.str)
 			return
 		}
-		text, ok := l.file(f)
+		text, ok := l.file(f, true)
 		if !ok {
 			return
 		}

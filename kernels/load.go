@@ -25,6 +25,10 @@ const Format = 1
 // definitionFile is the file that makes a folder a kernel.
 const definitionFile = "kernel.toml"
 
+// includeFolder is the folder beside kernels' folders that holds what several of
+// them include.
+const includeFolder = "include"
+
 // Bounds that no honest definition meets; they keep a broken or hostile one
 // from taking all memory.
 const (
@@ -48,13 +52,34 @@ func loadDir(dir string) (name string, d *Definition, err error) {
 		return "", nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	return load(root.FS(), ".", dir)
+	shared, done := besides(dir)
+	defer done()
+	return load(root.FS(), ".", shared, dir)
+}
+
+// besides opens the include folder beside a kernel's folder; nil if there is none. done
+// closes it.
+func besides(dir string) (shared fs.FS, done func()) {
+	root, err := os.OpenRoot(filepath.Join(dir, "..", includeFolder))
+	if err != nil {
+		return nil, func() {}
+	}
+	return root.FS(), func() { root.Close() } //nolint:errcheck // nothing was written
 }
 
 // Load reads the kernel in a folder of fsys. The error is an *Error.
 func Load(fsys fs.FS, dir string) (*Definition, error) {
-	_, d, err := load(fsys, dir, dir)
+	_, d, err := loadFrom(fsys, dir, dir)
 	return d, err
+}
+
+func loadFrom(fsys fs.FS, dir, display string) (name string, d *Definition, err error) {
+	var shared fs.FS
+	if dir != "." {
+		// Sub fails only for a name that is no path, which load says better.
+		shared, _ = fs.Sub(fsys, path.Join(path.Dir(dir), includeFolder))
+	}
+	return load(fsys, dir, shared, display)
 }
 
 // unreadable makes the error for a file that the system does not give.
@@ -71,16 +96,18 @@ func unreadable(file string, err error, advice string) *Error {
 type loader struct {
 	fsys    fs.FS
 	dir     string // within fsys
+	shared  fs.FS  // the include folder beside it; nil if there is none
 	display string // for messages
 	d       *document
 	def     *Definition
 	texts   map[string]string // the files read, for the hash
+	lent    map[string]bool   // which of them the include folder has
 }
 
 // load reads a kernel. The name is what the definition calls itself, and known
 // even for many a definition that is wrong.
-func load(fsys fs.FS, dir, display string) (name string, def *Definition, err error) {
-	l := &loader{fsys: fsys, dir: dir, display: display, texts: map[string]string{}}
+func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, def *Definition, err error) {
+	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display, texts: map[string]string{}, lent: map[string]bool{}}
 	file := filepath.Join(display, definitionFile)
 	text, err := readFile(fsys, path.Join(dir, definitionFile), maxDefinition)
 	if err != nil {
@@ -147,39 +174,51 @@ func hashFiles(what string, texts map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// file reads a file of the folder that a value names.
-func (l *loader) file(n *node) (string, bool) {
+// file reads a file of the folder that a value names, or, for an include that the
+// folder lacks, of the include folder beside it. The hash is the same wherever it lies.
+func (l *loader) file(n *node, include bool) (string, bool) {
 	name := n.str
 	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:\x00") {
 		l.d.fail(n.at, "%q does not name a file inside the folder: write a path below it, with / between its parts", name)
 		return "", false
 	}
-	if text, ok := l.texts[name]; ok {
+	if text, ok := l.texts[name]; ok && (include || !l.lent[name]) {
 		return text, true
 	}
 	text, err := readFile(l.fsys, path.Join(l.dir, name), maxFile)
-	if err != nil {
+	if include && l.shared != nil && errors.Is(err, fs.ErrNotExist) {
+		if text, err = readFile(l.shared, name, maxFile); err == nil {
+			l.lent[name] = true
+		}
+	}
+	advice := "no such file in the folder"
+	switch {
+	case err == nil:
+		l.texts[name] = text
+		return text, true
+	case !errors.Is(err, fs.ErrNotExist):
 		cause := err
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
 			cause = pe.Err
 		}
-		advice := "the file must be readable by you"
-		if errors.Is(err, fs.ErrNotExist) {
-			advice = "no such file in the folder"
-			if near := nearest(path.Base(name), l.entries(path.Dir(name))); near != "" {
-				advice += ": did you mean " + path.Join(path.Dir(name), near) + "?"
-			} else {
-				advice += ": create it, or correct the name"
+		advice = fmt.Sprintf("%v: the file must be readable by you", cause)
+	default:
+		names := l.entries(l.fsys, path.Join(l.dir, path.Dir(name)))
+		if include && l.shared != nil {
+			if _, err := fs.Stat(l.shared, "."); err == nil {
+				advice += ", nor in the folder " + includeFolder + " beside it"
+				names = append(names, l.entries(l.shared, path.Dir(name))...)
 			}
-			l.failWith(n.at, err, "%q: %s", name, advice)
-			return "", false
 		}
-		l.failWith(n.at, err, "%q: %v: %s", name, cause, advice)
-		return "", false
+		if near := nearest(path.Base(name), names); near != "" {
+			advice += ": did you mean " + path.Join(path.Dir(name), near) + "?"
+		} else {
+			advice += ": create it, or correct the name"
+		}
 	}
-	l.texts[name] = text
-	return text, true
+	l.failWith(n.at, err, "%q: %s", name, advice)
+	return "", false
 }
 
 func (l *loader) failWith(at int, err error, format string, args ...any) {
@@ -191,8 +230,8 @@ func (l *loader) failWith(at int, err error, format string, args ...any) {
 }
 
 // entries lists the files of a folder, to suggest one of them.
-func (l *loader) entries(dir string) []string {
-	list, err := fs.ReadDir(l.fsys, path.Join(l.dir, dir))
+func (l *loader) entries(fsys fs.FS, dir string) []string {
+	list, err := fs.ReadDir(fsys, dir)
 	if err != nil {
 		return nil
 	}
@@ -569,7 +608,7 @@ func (l *loader) source(t table, example string) (Source, bool) {
 	}
 	s.File = name
 	var ok bool
-	if s.Text, ok = l.file(n); !ok {
+	if s.Text, ok = l.file(n, false); !ok {
 		return s, false
 	}
 	s.Entry, n = t.needText("entry", `"`+strings.TrimSuffix(example, ".c")+`"`)
