@@ -100,6 +100,7 @@ type loader struct {
 	display string // for messages
 	d       *document
 	def     *Definition
+	env     map[string]any    // the dimensions, for expressions
 	texts   map[string]string // the files read, for the hash
 	lent    map[string]bool   // which of them the include folder has
 }
@@ -118,11 +119,8 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 	if l.d, err = parseDocument(file, []byte(text)); err != nil {
 		return "", nil, err
 	}
-	l.def = &Definition{Dir: display, doc: l.d}
+	name = l.d.root.children["name"].text()
 	if open := l.unfilled(); len(open) > 0 {
-		if n := l.d.root.children["name"]; n != nil {
-			name = n.str
-		}
 		f := open[0]
 		more := ""
 		if len(open) > 1 {
@@ -130,12 +128,10 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 		}
 		return name, nil, &Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg + more, Err: errors.Join(ErrDefinition, ErrUnfilled)}
 	}
+	defer catch(&err)
 	l.definition()
-	if l.d.err != nil {
-		return l.def.Name, nil, l.d.err
-	}
 	l.def.Hash = hashFiles("evotune kernel 1", l.texts)
-	return l.def.Name, l.def, nil
+	return name, l.def, nil
 }
 
 // readFile reads a regular file of a bounded size.
@@ -176,14 +172,13 @@ func hashFiles(what string, texts map[string]string) string {
 
 // file reads a file of the folder that a value names, or, for an include that the
 // folder lacks, of the include folder beside it. The hash is the same wherever it lies.
-func (l *loader) file(n *node, include bool) (string, bool) {
+func (l *loader) file(n *node, include bool) string {
 	name := n.str
 	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:\x00") {
 		l.d.fail(n.at, "%q does not name a file inside the folder: write a path below it, with / between its parts", name)
-		return "", false
 	}
 	if text, ok := l.texts[name]; ok && (include || !l.lent[name]) {
-		return text, true
+		return text
 	}
 	text, err := readFile(l.fsys, path.Join(l.dir, name), maxFile)
 	if include && l.shared != nil && errors.Is(err, fs.ErrNotExist) {
@@ -195,7 +190,7 @@ func (l *loader) file(n *node, include bool) (string, bool) {
 	switch {
 	case err == nil:
 		l.texts[name] = text
-		return text, true
+		return text
 	case !errors.Is(err, fs.ErrNotExist):
 		cause := err
 		var pe *fs.PathError
@@ -217,16 +212,9 @@ func (l *loader) file(n *node, include bool) (string, bool) {
 			advice += ": create it, or correct the name"
 		}
 	}
-	l.failWith(n.at, err, "%q: %s", name, advice)
-	return "", false
-}
-
-func (l *loader) failWith(at int, err error, format string, args ...any) {
-	if l.d.err == nil {
-		e := l.d.fault(at, format, args...)
-		e.Err = errors.Join(ErrDefinition, err)
-		l.d.err = e
-	}
+	e := l.d.fault(n.at, "%q: %s", name, advice)
+	e.Err = errors.Join(ErrDefinition, err)
+	panic(e)
 }
 
 // entries lists the files of a folder, to suggest one of them.
@@ -259,10 +247,7 @@ var keywords = strings.Fields(`auto break case char const continue default do do
 	delete catch throw try using bool true false main`)
 
 // name checks a name that C code will see.
-func (l *loader) name(n *node, what string) bool {
-	if n == nil {
-		return false
-	}
+func (l *loader) name(n *node, what string) {
 	switch {
 	case !identifier.MatchString(n.str):
 		l.d.fail(n.at, "%s %q cannot be a name in C: use letters, digits and _, not a digit first", what, n.str)
@@ -270,31 +255,20 @@ func (l *loader) name(n *node, what string) bool {
 		l.d.fail(n.at, "%s %q is a word of C or C++: choose another", what, n.str)
 	case strings.HasPrefix(n.str, "evotune_"):
 		l.d.fail(n.at, "%s %q: names that begin with evotune_ belong to the generated header: choose another", what, n.str)
-	default:
-		return true
 	}
-	return false
 }
 
-// oneOf checks a word against a closed set.
-func (l *loader) oneOf(n *node, what string, words []string) bool {
-	if n == nil {
-		return false
+// fresh notes a name that must not be taken.
+func (l *loader) fresh(names map[string]*node, n *node, what string) {
+	if prev := names[n.str]; prev != nil {
+		l.d.fail(n.at, "%s %s: the name is already taken on line %d: choose another", what, n.str, l.d.line(prev.at))
 	}
-	if slices.Contains(words, n.str) {
-		return true
-	}
-	near := ""
-	if m := nearest(n.str, words); m != "" {
-		near = "did you mean " + m + "? "
-	}
-	l.d.fail(n.at, "unknown %s %q: %sthere are %s", what, n.str, near, strings.Join(words, ", "))
-	return false
+	names[n.str] = n
 }
 
-// compile compiles an expression over the names of env.
+// compile compiles an expression over the names of env; nil where there is none.
 func (l *loader) compile(n *node, env map[string]any) *expression {
-	if n == nil || l.d.err != nil {
+	if n == nil {
 		return nil
 	}
 	prog, err := genome.CompileExpr(n.str, env)
@@ -305,24 +279,19 @@ func (l *loader) compile(n *node, env map[string]any) *expression {
 			src = src[:200] + "..."
 		}
 		l.d.fail(n.within(fault.Offset), "in the expression %q: %s", src, fault.Msg)
-		return nil
 	} else if err != nil {
 		l.d.fail(n.at, "%v", err)
-		return nil
 	}
 	return &expression{src: n.str, at: n, prog: prog}
 }
 
-// compileNumber compiles an expression over the dimensions that gives a number.
+// number compiles an expression over the dimensions that gives a number.
 // It computes with floats where it can, for integers would overflow silently:
 // 2*M*N*K may well be beyond 64 bits.
-func (l *loader) compileNumber(n *node, env map[string]any) *expression {
-	e := l.compile(n, env)
-	if e == nil {
-		return nil
-	}
-	floats := make(map[string]any, len(env))
-	for name := range env {
+func (l *loader) number(n *node) *expression {
+	e := l.compile(n, l.env)
+	floats := make(map[string]any, len(l.env))
+	for name := range l.env {
 		floats[name] = 1.0
 	}
 	if prog, err := genome.CompileExpr(e.src, floats); err == nil {
@@ -334,358 +303,234 @@ func (l *loader) compileNumber(n *node, env map[string]any) *expression {
 func (l *loader) definition() {
 	// A newer format may have keys that this package does not know: say so
 	// rather than call them unknown.
-	if n := l.d.root.children["format"]; n != nil && n.kind == integerNode && n.integer > Format {
-		l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", n.integer, Format)
-		return
-	}
-	t := l.d.table(l.d.root, definitionFile, "format", "name", "description", "license", "problem", "implementation")
-	if n := t.need("format", "format = 1", integerNode); n != nil && n.integer != Format {
-		l.d.fail(n.at, "format %d is unknown: write format = %d", n.integer, Format)
-	}
-	var n *node
-	if l.def.Name, n = t.needText("name", `"my-kernel"`); n != nil && !kernelName.MatchString(n.str) {
-		l.d.fail(n.at, "the name %q has other characters than a-z, 0-9, - and _: correct it", n.str)
-	}
-	l.def.Description, _ = t.needText("description", `"what it computes"`)
-	l.def.License, _ = t.text("license")
-	if p := t.need("problem", "a table [problem]", tableNode); p != nil && l.d.err == nil {
-		l.problem(p)
-	}
-	impls := t.need("implementation", "a table [[implementation]]", arrayNode)
-	if impls == nil || l.d.err != nil {
-		return
-	}
-	seen := map[string]*node{}
-	for _, n := range t.tables("implementation") {
-		if l.d.err != nil {
-			return
+	if n := l.d.root.children["format"]; n != nil {
+		if format, ok := n.value.(int64); ok && format > Format {
+			l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", format, Format)
 		}
-		im := l.implementation(n)
-		if prev := seen[im.Name]; prev != nil {
-			line, _ := l.d.position(prev.key)
-			l.d.fail(n.children["name"].at, "implementation %s is already declared on line %d: choose another name", im.Name, line)
+	}
+	in := &kernelTable{}
+	l.d.decode(l.d.root, in)
+	if in.Format.value != int64(Format) {
+		l.d.fail(in.Format.at, "format %d is unknown: write format = %d", in.Format.value, Format)
+	}
+	if !kernelName.MatchString(in.Name.str) {
+		l.d.fail(in.Name.at, "the name %q has other characters than a-z, 0-9, - and _: correct it", in.Name.str)
+	}
+	l.def = &Definition{Name: in.Name.str, Description: in.Description.str, License: in.License.text(), Dir: l.display, doc: l.d}
+	l.problem(in.Problem)
+	lines := map[string]*node{}
+	for _, t := range in.Implementation {
+		im := l.implementation(t)
+		if prev := lines[im.Name]; prev != nil {
+			l.d.fail(t.Name.at, "implementation %s is already declared on line %d: choose another name", im.Name, l.d.line(prev.key))
 		}
-		seen[im.Name] = n
+		lines[im.Name] = t.Table
 		l.def.Implementations = append(l.def.Implementations, im)
 	}
-	if len(l.def.Implementations) == 0 {
-		l.d.fail(impls.at, "there is no implementation: add a table [[implementation]]")
+	if len(in.Implementation) == 0 {
+		l.d.fail(l.d.root.children["implementation"].at, "there is no implementation: add a table [[implementation]]")
 	}
 	l.baselines()
 }
 
 // baselines sees to it that every backend has exactly one.
 func (l *loader) baselines() {
-	if l.d.err != nil {
-		return
-	}
 	owner := map[string]*Implementation{}
 	for _, im := range l.def.Implementations {
 		if im.baseline == nil {
 			continue
 		}
 		if prev := owner[im.Backend]; prev != nil {
-			line, _ := l.d.position(prev.node.children["baseline"].key)
-			l.d.fail(im.node.children["baseline"].key, "the baseline for the %s backend is already declared on line %d: keep one of the two", im.Backend, line)
-			return
+			l.d.fail(im.in.Baseline.Table.key, "the baseline for the %s backend is already declared on line %d: keep one of the two", im.Backend, l.d.line(prev.in.Baseline.Table.key))
 		}
 		owner[im.Backend] = im
 	}
 	for _, im := range l.def.Implementations {
 		if owner[im.Backend] == nil {
-			l.d.fail(im.node.key, "no implementation for the %s backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library", im.Backend)
-			return
+			l.d.fail(im.in.Table.key, "no implementation for the %s backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library", im.Backend)
 		}
 	}
 }
 
-func (l *loader) problem(n *node) {
-	t := l.d.table(n, "[problem]", "dims", "operations", "bytes", "pipe", "cache", "reference", "shape", "buffer", "scalar", "tolerance", "control", "variant")
+func (l *loader) problem(t *problemTable) {
 	p := &l.def.Problem
+	p.in, p.Cache = t, Warm
 	names := map[string]*node{} // all parameters of the entry
-
-	dims := t.need("dims", `dims = ["N"]`, arrayNode)
-	if dims == nil {
-		return
-	}
-	env := map[string]any{}
-	for _, d := range t.texts("dims") {
-		if !l.name(d, "dimension") || !l.fresh(names, d, "dimension") {
-			return
-		}
+	l.env = map[string]any{}
+	for _, d := range t.Dims {
+		l.name(d, "dimension")
+		l.fresh(names, d, "dimension")
 		if slices.Contains(limitNames(), d.str) {
 			l.d.fail(d.at, "dimension %q has the name of a device limit: choose another", d.str)
-			return
 		}
-		p.Dims = append(p.Dims, d.str)
-		env[d.str] = 1
-		if _, err := genome.CompileExpr("1", env); err != nil {
+		l.env[d.str] = 1
+		if _, err := genome.CompileExpr("1", l.env); err != nil {
 			l.d.fail(d.at, "dimension: %v", err)
-			return
 		}
 	}
-	if len(p.Dims) == 0 && l.d.err == nil {
-		l.d.fail(dims.at, `a problem has at least one dimension: write dims = ["N"]`)
+	p.Dims = strs(t.Dims)
+	if n := t.Table.children["dims"]; len(p.Dims) == 0 {
+		l.d.fail(n.at, `a problem has at least one dimension: write dims = ["N"]`)
+	} else if len(p.Dims) > maxList {
+		l.d.fail(n.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
 	}
-	if len(p.Dims) > maxList {
-		l.d.fail(dims.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
+	l.costs(p, t.Operations, t.Bytes, t.Pipe, t.Cache)
+	p.Reference = l.source(t.Reference.Table, "[problem.reference]", t.Reference.Source, t.Reference.Entry, "reference")
+	if r := t.Reference.Cuda; r != nil {
+		const what = "[problem.reference.cuda]"
+		p.DeviceReference = &DeviceReference{
+			Source: l.source(r.Table, what, r.Source, r.Entry, "reference"), Launch: *l.geometry(r.Table, what, r.Grid, r.Block, l.env),
+		}
 	}
-
-	t.needText("operations", `"2*N"`)
-	t.needText("bytes", `"8*N"`)
-	t.needText("pipe", `"f32"`)
-	p.Cache = Warm
-	l.costs(t, p, env)
-
-	if r := t.need("reference", "a table [problem.reference] with source and entry", tableNode); r != nil {
-		rt := l.d.table(r, "[problem.reference]", "source", "entry", "cuda")
-		p.Reference, _ = l.source(rt, "reference.c")
-		l.deviceReference(rt, p, env)
+	for _, b := range t.Buffer {
+		l.name(b.Name, "buffer")
+		l.fresh(names, b.Name, "buffer")
+		p.Buffers = append(p.Buffers, l.buffer(b))
 	}
-	l.buffers(t, env, names)
-	l.scalars(t, env, names)
-	l.list(t, "shape", "problem.shape")
-	l.shapes(t, p)
-	t.need("tolerance", "a table [problem.tolerance] with a number for every type of output", tableNode)
-	l.tolerance(t, p, "[problem.tolerance]")
-	l.controls(t)
+	if len(p.Outputs()) == 0 {
+		l.d.fail(t.Table.key, `no buffer has role "out" or "inout": a kernel must write something`)
+	}
+	for _, s := range t.Scalar {
+		l.name(s.Name, "scalar")
+		l.fresh(names, s.Name, "scalar")
+		p.Scalars = append(p.Scalars, l.scalar(s))
+	}
+	l.shapes(p, t.Table, t.Shape)
+	l.tolerance(p, t.Table, t.Tolerance, "[problem.tolerance]")
+	for _, c := range t.Control {
+		p.Controls = append(p.Controls, l.control(c))
+	}
 	l.evaluate(p)
-	l.variants(t, env)
+	for _, v := range t.Variant {
+		l.variant(v)
+	}
 }
 
 // costs reads what bounds the time of a launch, as far as it is given.
-func (l *loader) costs(t table, p *Problem, env map[string]any) {
-	if text, e := t.text("operations"); e != nil {
-		p.OperationsExpr, p.operations = text, l.compileNumber(e, env)
+func (l *loader) costs(p *Problem, operations, bytes, pipe, cache *node) {
+	if operations != nil {
+		p.OperationsExpr, p.operations = operations.str, l.number(operations)
 	}
-	if text, e := t.text("bytes"); e != nil {
-		p.BytesExpr, p.bytes = text, l.compileNumber(e, env)
+	if bytes != nil {
+		p.BytesExpr, p.bytes = bytes.str, l.number(bytes)
 	}
-	if text, e := t.text("pipe"); l.oneOf(e, "pipe", pipes()) {
-		p.Pipe = text
+	if pipe != nil {
+		p.Pipe = pipe.str
 	}
-	if text, e := t.text("cache"); l.oneOf(e, "cache", words([]Cache{Warm, Cold})) {
-		p.Cache = Cache(text)
-	}
-}
-
-// deviceReference reads the reference for GPUs.
-func (l *loader) deviceReference(t table, p *Problem, env map[string]any) {
-	n := t.get("cuda", tableNode)
-	if n == nil || l.d.err != nil {
-		return
-	}
-	rt := l.d.table(n, "[problem.reference.cuda]", "source", "entry", "grid", "block")
-	r := &DeviceReference{}
-	r.Source, _ = l.source(rt, "reference.cu")
-	r.Launch = *l.geometry(rt, env)
-	p.DeviceReference = r
-}
-
-// variants reads the problem as other backends have it.
-func (l *loader) variants(t table, env map[string]any) {
-	for _, n := range t.tables("variant") {
-		if l.d.err != nil {
-			return
-		}
-		vt := l.d.table(n, "[[problem.variant]]", "backend", "dtype", "domain", "operations", "bytes", "pipe", "cache", "shape", "tolerance")
-		text, e := vt.needText("backend", `"cuda"`)
-		if !l.oneOf(e, "backend", Backends()) {
-			return
-		}
-		if l.def.Variants[text] != nil {
-			l.d.fail(e.at, "there is a variant for the %s backend already: put both together", text)
-			return
-		}
-		p := l.def.Problem
-		p.Buffers = slices.Clone(p.Buffers)
-		l.costs(vt, &p, env)
-		l.dtypes(vt, &p)
-		l.domains(vt, &p)
-		if vt.n.children["shape"] != nil {
-			p.Shapes = nil
-			l.shapes(vt, &p)
-		}
-		l.tolerance(vt, &p, "[problem.variant.tolerance]")
-		l.evaluate(&p)
-		if l.def.Variants == nil {
-			l.def.Variants = map[string]*Problem{}
-		}
-		l.def.Variants[text] = &p
+	if cache != nil {
+		p.Cache = Cache(cache.str)
 	}
 }
 
-// dtypes gives buffers of a variant other types.
-func (l *loader) dtypes(t table, p *Problem) {
-	n := t.get("dtype", tableNode)
-	if n == nil || l.d.err != nil {
-		return
+// variant reads the problem as another backend has it.
+func (l *loader) variant(t *variantTable) {
+	if l.def.Variants[t.Backend.str] != nil {
+		l.d.fail(t.Backend.at, "there is a variant for the %s backend already: put both together", t.Backend.str)
 	}
-	names := make([]string, len(p.Buffers))
-	for i, b := range p.Buffers {
-		names[i] = b.Name
-	}
-	l.d.table(n, "dtype of a variant", names...)
-	for i := range p.Buffers {
-		b := &p.Buffers[i]
-		e := n.children[b.Name]
-		switch {
-		case e == nil || l.d.err != nil:
-			continue
-		case e.kind != stringNode:
-			l.d.fail(e.at, "the dtype of %s is %s, expected a string", b.Name, e.kind)
-		case l.oneOf(e, "dtype", words(DTypes())):
-			if b.DType = DType(e.str); b.Role != Out {
-				l.data(e, b.Data.String(), b.DType) // whether the new type can hold it
-				b.Domain = b.Domain.within(b.DType)
-			}
+	p := l.def.Problem
+	p.variant = t
+	p.Buffers = slices.Clone(p.Buffers)
+	l.costs(&p, t.Operations, t.Bytes, t.Pipe, t.Cache)
+	var all, inputs []string
+	for _, b := range p.Buffers {
+		all = append(all, b.Name)
+		if b.Role != Out {
+			inputs = append(inputs, b.Name)
 		}
 	}
+	l.ofBuffers(&p, t.DType, "dtype", all, func(b *Buffer, n *node) {
+		l.d.oneOf(n, "dtype", words["dtype"])
+		if b.DType = DType(n.str); b.Role != Out {
+			l.data(n, b.Data.String(), b.DType) // whether the new type can hold it
+			b.Domain = b.Domain.within(b.DType)
+		}
+	})
 	for _, c := range p.Controls {
-		if c.Kind != Swapped || l.d.err != nil {
+		if c.Kind != Swapped {
 			continue
 		}
 		a, _ := p.Buffer(c.Buffers[0])
-		b, _ := p.Buffer(c.Buffers[1])
-		if a.DType != b.DType {
-			l.d.fail(n.at, "a control swaps %s and %s, which are %s and %s here: only inputs of one type can be swapped", a.Name, b.Name, a.DType, b.DType)
+		if b, _ := p.Buffer(c.Buffers[1]); a.DType != b.DType {
+			l.d.fail(t.DType.at, "a control swaps %s and %s, which are %s and %s here: only inputs of one type can be swapped", a.Name, b.Name, a.DType, b.DType)
 		}
 	}
+	l.ofBuffers(&p, t.Domain, "domain", inputs, l.interval)
+	if t.Table.children["shape"] != nil {
+		p.Shapes = nil
+		l.shapes(&p, t.Table, t.Shape)
+	}
+	l.tolerance(&p, t.Table, t.Tolerance, "[problem.variant.tolerance]")
+	l.evaluate(&p)
+	if l.def.Variants == nil {
+		l.def.Variants = map[string]*Problem{}
+	}
+	l.def.Variants[t.Backend.str] = &p
 }
 
-// domains gives buffers of a variant other domains.
-func (l *loader) domains(t table, p *Problem) {
-	n := t.get("domain", tableNode)
-	if n == nil || l.d.err != nil {
+// ofBuffers reads what a variant says of buffers, in a table with their names.
+func (l *loader) ofBuffers(p *Problem, t *node, what string, names []string, read func(*Buffer, *node)) {
+	if t == nil {
 		return
 	}
-	names := make([]string, 0, len(p.Buffers))
-	for _, b := range p.Buffers {
-		if b.Role != Out {
-			names = append(names, b.Name)
-		}
-	}
-	l.d.table(n, "domain of a variant", names...)
+	l.d.only(t, what+" of a variant", names...)
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
-		e := n.children[b.Name]
-		switch {
-		case e == nil || l.d.err != nil:
-		case e.kind != stringNode:
-			l.d.fail(e.at, "the domain of %s is %s, expected a string", b.Name, e.kind)
-		default:
-			l.interval(e, e.str, b)
+		n := t.children[b.Name]
+		if n == nil {
+			continue
 		}
+		l.d.expect("the "+what+" of "+b.Name, n, stringNode)
+		read(b, n)
 	}
 }
 
-// pipes lists the peaks that can bound a kernel.
-func pipes() []string {
-	var out []string
-	for _, t := range DTypes() {
-		out = append(out, string(t))
-	}
-	return append(out, "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8")
+// source reads a C file and its entry, which a table has.
+func (l *loader) source(table *node, what string, file, entry *node, example string) Source {
+	return Source{File: file.str, Text: l.file(file, false), Entry: l.entry(table, what, entry, example)}
 }
 
-// fresh notes a name that must not be taken.
-func (l *loader) fresh(names map[string]*node, n *node, what string) bool {
-	if prev := names[n.str]; prev != nil {
-		line, _ := l.d.position(prev.at)
-		l.d.fail(n.at, "%s %s: the name is already taken on line %d: choose another", what, n.str, line)
-		return false
-	}
-	names[n.str] = n
-	return true
-}
-
-// source reads a C file and its entry.
-func (l *loader) source(t table, example string) (Source, bool) {
-	var s Source
-	name, n := t.needText("source", strconv.Quote(example))
+// entry reads the name of a function.
+func (l *loader) entry(table *node, what string, n *node, example string) string {
 	if n == nil {
-		return s, false
+		l.d.lacks(table, what, "entry", strconv.Quote(example))
 	}
-	s.File = name
-	var ok bool
-	if s.Text, ok = l.file(n, false); !ok {
-		return s, false
-	}
-	s.Entry, n = t.needText("entry", `"`+strings.TrimSuffix(example, ".c")+`"`)
-	return s, n != nil && l.name(n, "entry")
+	l.d.filled(n, "entry", strconv.Quote(example))
+	l.name(n, "entry")
+	return n.str
 }
 
-// list reads an array of tables that must have at least one.
-func (l *loader) list(t table, key, header string) []*node {
-	if t.need(key, "a table [["+header+"]]", arrayNode) == nil {
-		return nil
+func (l *loader) buffer(t *bufferTable) Buffer {
+	b := Buffer{Name: t.Name.str, DType: DType(t.DType.str), Role: Role(t.Role.str), Shape: strs(t.Shape)}
+	if n := t.Table.children["shape"]; len(t.Shape) == 0 {
+		l.d.fail(n.at, "buffer %s has no axis: write shape = [\"1\"] for a single element", b.Name)
+	} else if len(t.Shape) > maxList {
+		l.d.fail(n.at, "buffer %s has %d axes, at most %d", b.Name, len(t.Shape), maxList)
 	}
-	out := t.tables(key)
-	if len(out) > maxList {
-		l.d.fail(out[maxList].at, "there are %d tables [[%s]], at most %d", len(out), header, maxList)
+	for _, a := range t.Shape {
+		b.axes = append(b.axes, l.number(a))
 	}
-	return out
-}
-
-func (l *loader) buffers(t table, env map[string]any, names map[string]*node) {
-	p := &l.def.Problem
-	for _, n := range l.list(t, "buffer", "problem.buffer") {
-		if l.d.err != nil {
-			return
-		}
-		bt := l.d.table(n, "[[problem.buffer]]", "name", "dtype", "shape", "role", "data", "domain", "denormals")
-		var b Buffer
-		var e *node
-		if b.Name, e = bt.needText("name", `"A"`); !l.name(e, "buffer") || !l.fresh(names, e, "buffer") {
-			return
-		}
-		if e = bt.need("dtype", `dtype = "f32"`, stringNode); !l.oneOf(e, "dtype", words(DTypes())) {
-			return
-		}
-		b.DType = DType(e.str)
-		if e = bt.need("role", `role = "in"`, stringNode); !l.oneOf(e, "role", words([]Role{In, Out, InOut})) {
-			return
-		}
-		b.Role = Role(e.str)
-		if e = bt.need("shape", `shape = ["N"]`, arrayNode); e == nil {
-			return
-		}
-		axes := bt.texts("shape")
-		if len(axes) == 0 {
-			l.d.fail(e.at, "buffer %s has no axis: write shape = [\"1\"] for a single element", b.Name)
-			return
-		}
-		if len(axes) > maxList {
-			l.d.fail(e.at, "buffer %s has %d axes, at most %d", b.Name, len(axes), maxList)
-			return
-		}
-		b.Shape = strs(axes)
-		for _, a := range axes {
-			b.axes = append(b.axes, l.compileNumber(a, env))
-		}
-		text, e := bt.text("data")
-		switch {
-		case e != nil && b.Role == Out:
-			l.d.fail(e.at, "buffer %s is an output, which holds NaN before every run: remove data", b.Name)
-		case e == nil && b.Role != Out:
-			l.d.fail(n.key, `[[problem.buffer]] %s lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`, b.Name)
-		case e != nil:
-			b.Data = l.data(e, text, b.DType)
-		}
-		l.region(bt, &b)
-		p.Buffers = append(p.Buffers, b)
+	switch {
+	case t.Data != nil && b.Role == Out:
+		l.d.fail(t.Data.at, "buffer %s is an output, which holds NaN before every run: remove data", b.Name)
+	case t.Data == nil && b.Role != Out:
+		l.d.fail(t.Table.key, `[[problem.buffer]] %s lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`, b.Name)
+	case t.Data != nil:
+		b.Data = l.data(t.Data, t.Data.str, b.DType)
 	}
-	if l.d.err == nil && len(p.Outputs()) == 0 {
-		l.d.fail(t.n.key, `no buffer has role "out" or "inout": a kernel must write something`)
+	if t.Denormals != nil {
+		if b.Denormals = t.Denormals.value.(bool); b.Denormals && (b.Role == Out || !b.DType.Float()) {
+			l.d.fail(t.Denormals.at, "buffer %s: only inputs of a floating-point type can hold denormals: remove denormals", b.Name)
+		}
 	}
-}
-
-func words[T ~string](list []T) []string {
-	out := make([]string, len(list))
-	for i, w := range list {
-		out[i] = string(w)
+	switch {
+	case b.Role == Out && t.Domain != nil:
+		l.d.fail(t.Domain.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
+	case t.Domain != nil:
+		l.interval(&b, t.Domain)
+	case b.Role != Out:
+		b.Domain = b.Data.Domain().within(b.DType)
 	}
-	return out
+	return b
 }
 
 var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
@@ -695,13 +540,11 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	m := dataForm.FindStringSubmatch(text)
 	if m == nil {
 		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)", text)
-		return Data{}
 	}
 	d := Data{Distribution: Distribution(m[1])}
 	known := []Distribution{Uniform, Normal, Integers, Constant}
 	if !slices.Contains(known, d.Distribution) {
-		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], words(known)))
-		return d
+		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
 	}
 	want := 2
 	if d.Distribution == Constant {
@@ -710,13 +553,11 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	args := strings.Split(m[2], ",")
 	if len(args) != want {
 		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
-		return d
 	}
 	for i, a := range args {
 		x, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
 		if err != nil || x != x || x > 1e300 || x < -1e300 {
 			l.d.fail(n.at, "%s: %q is no finite number", d.Distribution, strings.TrimSpace(a))
-			return d
 		}
 		if i == 0 {
 			d.A = x
@@ -744,37 +585,16 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 
 var domainForm = regexp.MustCompile(`^\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$`)
 
-// region reads where a kernel has to be right.
-func (l *loader) region(t table, b *Buffer) {
-	if n := t.get("denormals", boolNode); n != nil {
-		b.Denormals = n.boolean
-		if n.boolean && (b.Role == Out || !b.DType.Float()) {
-			l.d.fail(n.at, "buffer %s: only inputs of a floating-point type can hold denormals: remove denormals", b.Name)
-		}
-	}
-	text, n := t.text("domain")
-	switch {
-	case b.Role == Out && n != nil:
-		l.d.fail(n.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
-	case n != nil:
-		l.interval(n, text, b)
-	case b.Role != Out:
-		b.Domain = b.Data.Domain().within(b.DType)
-	}
-}
-
 // interval reads a domain that is declared.
-func (l *loader) interval(n *node, text string, b *Buffer) {
-	m := domainForm.FindStringSubmatch(text)
+func (l *loader) interval(b *Buffer, n *node) {
+	m := domainForm.FindStringSubmatch(n.str)
 	if m == nil {
-		l.d.fail(n.at, "the domain %q of %s is no interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", text, b.Name)
-		return
+		l.d.fail(n.at, "the domain %q of %s is no interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", n.str, b.Name)
 	}
 	lo, err1 := strconv.ParseFloat(m[2], 64)
 	hi, err2 := strconv.ParseFloat(m[3], 64)
 	if all := b.DType.span(); err1 != nil || err2 != nil || !all.Holds(lo) || !all.Holds(hi) {
-		l.d.fail(n.at, "the ends of the domain %q of %s must be numbers that %s holds, from %g to %g", text, b.Name, b.DType, all.Lo, all.Hi)
-		return
+		l.d.fail(n.at, "the ends of the domain %q of %s must be numbers that %s holds, from %g to %g", n.str, b.Name, b.DType, all.Lo, all.Hi)
 	}
 	if m[1] == "(" {
 		lo = b.DType.next(lo, 1)
@@ -782,19 +602,14 @@ func (l *loader) interval(n *node, text string, b *Buffer) {
 	if m[4] == ")" {
 		hi = b.DType.next(hi, -1)
 	}
-	b.Domain = Domain{lo, hi}.within(b.DType)
-	l.inDomain(n, b)
-}
-
-// inDomain sees to it that what is declared of a buffer lies in its domain.
-func (l *loader) inDomain(n *node, b *Buffer) {
-	data, d := b.Data.Domain(), b.Domain
+	d := Domain{lo, hi}.within(b.DType)
+	b.Domain = d
+	data := b.Data.Domain()
 	if b.Data.Distribution == Normal {
 		data = Domain{b.Data.A - b.Data.B, b.Data.A + b.Data.B} // the ends are cut off
 	}
 	data = data.within(b.DType)
 	switch {
-	case l.d.err != nil:
 	case !(d.Lo <= d.Hi):
 		l.d.fail(n.at, "the domain of %s is empty in %s: put the smaller end first", b.Name, b.DType)
 	case !d.Holds(data.Lo) || !d.Holds(data.Hi):
@@ -804,113 +619,68 @@ func (l *loader) inDomain(n *node, b *Buffer) {
 	}
 }
 
-func (l *loader) scalars(t table, env map[string]any, names map[string]*node) {
-	p := &l.def.Problem
-	for _, n := range t.tables("scalar") {
-		if l.d.err != nil {
-			return
-		}
-		st := l.d.table(n, "[[problem.scalar]]", "name", "dtype", "value", "also")
-		var s Scalar
-		var e *node
-		if s.Name, e = st.needText("name", `"alpha"`); !l.name(e, "scalar") || !l.fresh(names, e, "scalar") {
-			return
-		}
-		if e = st.need("dtype", `dtype = "f32"`, stringNode); !l.oneOf(e, "dtype of a scalar", words([]DType{F64, F32, I64, I32})) {
-			return
-		}
-		s.DType = DType(e.str)
-		s.Value, e = st.needText("value", `"1.0"`)
-		s.expr = l.compileNumber(e, env)
-		if list := st.get("also", arrayNode); list != nil {
-			for _, item := range list.items {
-				x, ok := item.number()
-				if !ok || !s.holds(x) {
-					l.d.fail(list.at, "also of scalar %s must be a list of numbers that %s holds, such as [0.5, 2]", s.Name, s.DType)
-					return
-				}
-				s.Also = append(s.Also, x)
+func (l *loader) scalar(t *scalarTable) Scalar {
+	s := Scalar{Name: t.Name.str, DType: DType(t.DType.str), Value: t.Value.str, expr: l.number(t.Value)}
+	if t.Also != nil {
+		for _, item := range t.Also.items {
+			x, ok := item.number()
+			if !ok || !s.holds(x) {
+				l.d.fail(t.Also.at, "also of scalar %s must be a list of numbers that %s holds, such as [0.5, 2]", s.Name, s.DType)
 			}
+			s.Also = append(s.Also, x)
 		}
-		p.Scalars = append(p.Scalars, s)
 	}
+	return s
 }
 
-func (l *loader) shapes(t table, p *Problem) {
+// shapes reads those of the problem or of a variant, which is the table.
+func (l *loader) shapes(p *Problem, table *node, list []*shapeTable) {
 	seen := map[string]*node{}
-	list := t.tables("shape")
-	if len(list) > maxList {
-		l.d.fail(list[maxList].key, "there are %d shapes, at most %d", len(list), maxList)
-	}
-	for _, n := range list {
-		if l.d.err != nil {
-			return
-		}
-		st := l.d.table(n, "[[problem.shape]]", "name", "dims", "use")
-		s := Shape{Dims: map[string]int64{}}
-		var e *node
-		if s.Name, e = st.needText("name", `"1024"`); e == nil {
-			return
-		}
+	for _, t := range list {
+		s := Shape{Name: t.Name.str, Use: Use(t.Use.str), Dims: map[string]int64{}}
 		if !shapeName.MatchString(s.Name) {
-			l.d.fail(e.at, "shape name %q has other characters than letters, digits and . _ + -: correct it", s.Name)
-			return
+			l.d.fail(t.Name.at, "shape name %q has other characters than letters, digits and . _ + -: correct it", s.Name)
 		}
-		if !l.fresh(seen, e, "shape") {
-			return
+		l.fresh(seen, t.Name, "shape")
+		if t.Dims == nil {
+			l.d.lacks(t.Table, "[[problem.shape]]", "dims", "{ "+strings.Join(p.Dims, " = 1, ")+" = 1 }")
 		}
-		if e = st.need("use", `use = "tune"`, stringNode); !l.oneOf(e, "use", words([]Use{Tune, Verify, Sanitize})) {
-			return
-		}
-		s.Use = Use(e.str)
-		dims := st.need("dims", "dims = { "+strings.Join(p.Dims, " = 1, ")+" = 1 }", tableNode)
-		if dims == nil {
-			return
-		}
-		l.d.table(dims, "dims of shape "+s.Name, p.Dims...)
+		l.d.only(t.Dims, "dims of shape "+s.Name, p.Dims...)
 		for _, name := range p.Dims {
-			v := dims.children[name]
-			switch {
-			case v == nil:
-				l.d.fail(dims.at, "shape %s lacks the dimension %s: add %s = 1 or the like", s.Name, name, name)
-			case v.kind != integerNode:
-				l.d.fail(v.at, "dimension %s is %s, expected an integer", name, v.kind)
-			case v.integer < 0 || v.integer > maxDim:
-				l.d.fail(v.at, "dimension %s is %d, expected 0 to %d", name, v.integer, int64(maxDim))
-			default:
-				s.Dims[name] = v.integer
+			v := t.Dims.children[name]
+			if v == nil {
+				l.d.fail(t.Dims.at, "shape %s lacks the dimension %s: add %s = 1 or the like", s.Name, name, name)
+			}
+			l.d.expect("dimension "+name, v, integerNode)
+			if s.Dims[name] = v.value.(int64); s.Dims[name] < 0 || s.Dims[name] > maxDim {
+				l.d.fail(v.at, "dimension %s is %d, expected 0 to %d", name, v.value, int64(maxDim))
 			}
 		}
 		p.Shapes = append(p.Shapes, s)
 	}
 	for _, use := range []Use{Tune, Verify, Sanitize} {
-		if l.d.err == nil && len(p.ShapesFor(use)) == 0 {
-			l.d.fail(t.n.key, "no shape has use = %q: add one", string(use))
+		if len(p.ShapesFor(use)) == 0 {
+			l.d.fail(table.key, "no shape has use = %q: add one", string(use))
 		}
 	}
 }
 
 // tolerance reads the bounds on errors. Those of a variant are added to the
 // problem's.
-func (l *loader) tolerance(t table, p *Problem, header string) {
-	at := t.n.key
+func (l *loader) tolerance(p *Problem, table, t *node, header string) {
+	at := table.key
 	p.Tolerance = maps.Clone(p.Tolerance)
 	if p.Tolerance == nil {
 		p.Tolerance = map[DType]float64{}
 	}
-	n := t.get("tolerance", tableNode)
-	if l.d.err != nil {
-		return
-	}
-	if n != nil {
-		at = n.key
-		l.d.table(n, header, words(DTypes())...)
-		for _, name := range n.names {
-			v := n.children[name]
+	if t != nil {
+		at = t.key
+		l.d.only(t, header, words["dtype"]...)
+		for _, name := range t.names {
+			v := t.children[name]
 			x, ok := v.number()
 			if !ok || x < 0 || x >= 1 {
 				l.d.fail(v.at, "the tolerance for %s must be a number from 0 to below 1, relative to the output's scale", name)
-				return
 			}
 			p.Tolerance[DType(name)] = x
 		}
@@ -918,42 +688,25 @@ func (l *loader) tolerance(t table, p *Problem, header string) {
 	for _, b := range p.Outputs() {
 		if _, ok := p.Tolerance[b.DType]; !ok {
 			l.d.fail(at, "%s lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", header, b.DType, b.Name, b.DType)
-			return
 		}
 	}
 }
 
-func (l *loader) controls(t table) {
-	p := &l.def.Problem
-	for _, n := range l.list(t, "control", "problem.control") {
-		if l.d.err != nil {
-			return
-		}
-		ct := l.d.table(n, "[[problem.control]]", "kind", "buffers")
-		e := ct.need("kind", `kind = "zeros"`, stringNode)
-		if !l.oneOf(e, "control", words([]ControlKind{Zeros, Mean, Swapped})) {
-			return
-		}
-		c := Control{Kind: ControlKind(e.str)}
-		pair := ct.texts("buffers")
-		switch {
-		case c.Kind != Swapped && ct.n.children["buffers"] != nil:
-			l.d.fail(ct.n.children["buffers"].at, "only the control swap takes buffers: remove them")
-			return
-		case c.Kind == Swapped && len(pair) != 2:
-			l.d.fail(n.key, `the control swap needs two inputs: add buffers = ["A", "B"]`)
-			return
-		}
-		c.Buffers = strs(pair)
-		if c.Kind == Swapped && !l.swap(pair) {
-			return
-		}
-		p.Controls = append(p.Controls, c)
+func (l *loader) control(t *controlTable) Control {
+	c := Control{Kind: ControlKind(t.Kind.str), Buffers: strs(t.Buffers)}
+	switch {
+	case c.Kind != Swapped && t.Buffers != nil:
+		l.d.fail(t.Table.children["buffers"].at, "only the control swap takes buffers: remove them")
+	case c.Kind == Swapped && len(t.Buffers) != 2:
+		l.d.fail(t.Table.key, `the control swap needs two inputs: add buffers = ["A", "B"]`)
+	case c.Kind == Swapped:
+		l.swap(t.Buffers[0], t.Buffers[1])
 	}
+	return c
 }
 
 // swap checks the pair of buffers of a control.
-func (l *loader) swap(pair []*node) bool {
+func (l *loader) swap(one, other *node) {
 	p := &l.def.Problem
 	var ins []string
 	for _, b := range p.Buffers {
@@ -961,69 +714,55 @@ func (l *loader) swap(pair []*node) bool {
 			ins = append(ins, b.Name)
 		}
 	}
-	for _, n := range pair {
+	for _, n := range []*node{one, other} {
 		if !slices.Contains(ins, n.str) {
 			l.d.fail(n.at, "no input is called %q: %s", n.str, suggest(n.str, ins))
-			return false
 		}
 	}
-	a, _ := p.Buffer(pair[0].str)
-	b, _ := p.Buffer(pair[1].str)
+	a, _ := p.Buffer(one.str)
+	b, _ := p.Buffer(other.str)
 	switch {
 	case a.Name == b.Name:
-		l.d.fail(pair[1].at, "%s cannot be swapped with itself: name two inputs", a.Name)
-		return false
+		l.d.fail(other.at, "%s cannot be swapped with itself: name two inputs", a.Name)
 	case a.DType != b.DType:
-		l.d.fail(pair[1].at, "%s is %s and %s is %s: only inputs of one type can be swapped", a.Name, a.DType, b.Name, b.DType)
-		return false
-	}
-	if l.d.err != nil {
-		return false
+		l.d.fail(other.at, "%s is %s and %s is %s: only inputs of one type can be swapped", a.Name, a.DType, b.Name, b.DType)
 	}
 	for _, s := range p.Shapes {
 		n, err1 := p.Elements(a, s)
 		m, err2 := p.Elements(b, s)
 		if err1 != nil || err2 != nil || n == m { // evaluate reports the errors
-			return true
+			return
 		}
 	}
-	l.d.fail(pair[0].at, "%s and %s have the same size in no shape, so that they can never be swapped: add a shape, or remove the control", a.Name, b.Name)
-	return false
+	l.d.fail(one.at, "%s and %s have the same size in no shape, so that they can never be swapped: add a shape, or remove the control", a.Name, b.Name)
 }
 
 // evaluate computes every expression of the problem at every shape, so that
 // the helpers of a loaded Problem do not fail later.
 func (l *loader) evaluate(p *Problem) {
+	must := func(at *node, err error) {
+		if err != nil {
+			l.d.fail(at.at, "%v", err)
+		}
+	}
 	for _, s := range p.Shapes {
-		if l.d.err != nil {
-			return
-		}
-		if _, err := p.Operations(s); err != nil {
-			l.d.fail(p.operations.at.at, "%v", err)
-			return
-		}
-		if _, err := p.Bytes(s); err != nil {
-			l.d.fail(p.bytes.at.at, "%v", err)
-			return
-		}
+		_, err := p.Operations(s)
+		must(p.operations.at, err)
+		_, err = p.Bytes(s)
+		must(p.bytes.at, err)
 		for _, b := range p.Buffers {
-			if _, err := p.Elements(b, s); err != nil {
-				l.d.fail(b.axes[0].at.at, "%v", err)
-				return
-			}
+			_, err := p.Elements(b, s)
+			must(b.axes[0].at, err)
 		}
 		if p.DeviceReference != nil {
 			if _, at, err := p.DeviceReference.Launch.at(s.env()); err != nil {
 				l.d.fail(at.at.at, "at shape %s: %v", s.Name, err)
-				return
 			}
 		}
-		for i := range p.Scalars {
+		for i, sc := range p.Scalars {
 			one := Problem{Scalars: p.Scalars[i : i+1]}
-			if _, err := one.ScalarValues(s); err != nil {
-				l.d.fail(p.Scalars[i].expr.at.at, "%v", err)
-				return
-			}
+			_, err := one.ScalarValues(s)
+			must(sc.expr.at, err)
 		}
 	}
 }

@@ -272,7 +272,7 @@ var loadErrors = []struct {
 	{"no implementation", base[strings.Index(base, "[[implementation]]"):], "[implementation]\n", `implementation is a table, expected an array`},
 	{"bad name of an implementation", `name = "tiled"`, `name = ‸"the tiled"`, `the name "the tiled" has other characters than letters, digits and . _ + -: correct it`},
 	{"no implementation key", base[strings.Index(base, "[[implementation]]"):], "", `kernel.toml lacks implementation: add a table [[implementation]]`},
-	{"too many constraints", "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", strings.Repeat("[[implementation.constraint]]\nexpr = \"TILE > 0\"\nwhy = \"x\"\n", 1023) + "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", `constraint`},
+	{"too many constraints", "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", strings.Repeat("[[implementation.constraint]]\nexpr = \"TILE > 0\"\nwhy = \"x\"\n", 1023) + "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", `there are 1025 tables [[implementation.constraint]], at most 1024`},
 	{"constraint without a reason", "why = \"a tile must fit the first cache\"\n", "", `[[implementation.constraint]] lacks why: add why = "what would go wrong"`},
 
 	// Parameters.

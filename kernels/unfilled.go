@@ -51,7 +51,8 @@ func (l *loader) unfilled() []Finding {
 		}
 	}
 	walk("", l.d.root)
-	for _, n := range []*node{lookup(l.d.root, "problem", "reference", "source"), lookup(l.d.root, "problem", "reference", "cuda", "source")} {
+	reference := l.d.root.child("problem").child("reference")
+	for _, n := range []*node{reference.child("source"), reference.child("cuda").child("source")} {
 		if n == nil || n.kind != stringNode {
 			continue
 		}
