@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -389,9 +390,7 @@ func (d *document) decode(n *node, to any) {
 	s.Field(0).Set(reflect.ValueOf(n))
 	names := make([]string, t.NumField())
 	for i := range names {
-		if names[i] = t.Field(i).Tag.Get("key"); names[i] == "" {
-			names[i] = strings.ToLower(t.Field(i).Name)
-		}
+		names[i] = keyOf(t.Field(i))
 	}
 	what := t.Field(0).Tag.Get("what")
 	d.only(n, what, names[1:]...)
@@ -447,6 +446,11 @@ func (d *document) decode(n *node, to any) {
 			}
 		}
 	}
+}
+
+// keyOf is the key that a field of a table's structure stands for.
+func keyOf(f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
 // only sees to it that a table has no other keys.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,22 +42,12 @@ type File struct {
 }
 
 // FileKeys lists what a file may say of itself, with what each key means.
-func FileKeys() [][2]string {
-	return [][2]string{
-		{"entry", "the function to call, where it has another name than the definition's"},
-		{"flags", "how to compile it"},
-		{"threads", "how many threads it uses, the caller's included"},
-		{"target", `CUDA: the least architecture, "sm_80", or the only one, "sm_90a"`},
-		{"grid", "CUDA: blocks along each axis, expressions over the dimensions"},
-		{"block", "CUDA: threads of a block along each axis"},
-		{"shared", "CUDA: bytes of dynamic shared memory"},
-		{"workspace", "CUDA: bytes of scratch memory, which the kernel gets as its last argument"},
-		{"where", "conditions over the dimensions that a shape must meet"},
-		{"require", "patterns of instructions that the compiled code must have"},
-		{"max_stack", "the largest stack frame, in bytes"},
-		{"max_registers", "CUDA: the most registers of a thread"},
-		{"max_spill", "CUDA: the most bytes that a thread spills"},
+func FileKeys() (keys [][2]string) {
+	t := reflect.TypeFor[fileTable]()
+	for i := 1; i < t.NumField(); i++ {
+		keys = append(keys, [2]string{keyOf(t.Field(i)), t.Field(i).Tag.Get("doc")})
 	}
+	return keys
 }
 
 // Files of these names are evotune's own when a candidate is compiled.

@@ -105,18 +105,12 @@ type loader struct {
 	lent    map[string]bool   // which of them the include folder has
 }
 
-// load reads a kernel. The name is what the definition calls itself, and known
+// load reads a kernel: kernel.toml, which is decoded into its tables, of which the
+// definition is built. The name is what the definition calls itself, and known
 // even for many a definition that is wrong.
 func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, def *Definition, err error) {
-	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display, texts: map[string]string{}, lent: map[string]bool{}}
-	file := filepath.Join(display, definitionFile)
-	text, err := readFile(fsys, path.Join(dir, definitionFile), maxDefinition)
-	if err != nil {
-		advice := "a kernel is a folder with a " + definitionFile + ", readable by you"
-		return "", nil, unreadable(file, err, advice)
-	}
-	l.texts[definitionFile] = text
-	if l.d, err = parseDocument(file, []byte(text)); err != nil {
+	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display}
+	if err := l.parse(); err != nil {
 		return "", nil, err
 	}
 	name = l.d.root.children["name"].text()
@@ -132,6 +126,18 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 	l.definition()
 	l.def.Hash = hashFiles("evotune kernel 1", l.texts)
 	return name, l.def, nil
+}
+
+// parse reads kernel.toml.
+func (l *loader) parse() error {
+	file := l.path(definitionFile)
+	text, err := readFile(l.fsys, path.Join(l.dir, definitionFile), maxDefinition)
+	if err != nil {
+		return unreadable(file, err, "a kernel is a folder with a "+definitionFile+", readable by you")
+	}
+	l.texts, l.lent = map[string]string{definitionFile: text}, map[string]bool{}
+	l.d, err = parseDocument(file, []byte(text))
+	return err
 }
 
 // readFile reads a regular file of a bounded size.

@@ -157,19 +157,22 @@ type boundTable struct {
 	When     *node
 }
 
-// A fileTable is what a finished kernel says of itself; see FileKeys.
+// A fileTable is what a finished kernel says of itself; doc is for FileKeys.
 type fileTable struct {
-	Table             *node `what:"the file"`
-	Entry             *node
-	Flags             []*node
-	Threads           *node `is:"integer"`
-	Target            *node
-	Grid, Block       []*node
-	Shared, Workspace *node
-	Where, Require    []*node
-	MaxStack          *node `key:"max_stack" is:"integer"`
-	MaxRegisters      *node `key:"max_registers" is:"integer"`
-	MaxSpill          *node `key:"max_spill" is:"integer"`
+	Table        *node   `what:"the file"`
+	Entry        *node   `doc:"the function to call, where it has another name than the definition's"`
+	Flags        []*node `doc:"how to compile it"`
+	Threads      *node   `is:"integer" doc:"how many threads it uses, the caller's included"`
+	Target       *node   `doc:"CUDA: the least architecture, \"sm_80\", or the only one, \"sm_90a\""`
+	Grid         []*node `doc:"CUDA: blocks along each axis, expressions over the dimensions"`
+	Block        []*node `doc:"CUDA: threads of a block along each axis"`
+	Shared       *node   `doc:"CUDA: bytes of dynamic shared memory"`
+	Workspace    *node   `doc:"CUDA: bytes of scratch memory, which the kernel gets as its last argument"`
+	Where        []*node `doc:"conditions over the dimensions that a shape must meet"`
+	Require      []*node `doc:"patterns of instructions that the compiled code must have"`
+	MaxStack     *node   `key:"max_stack" is:"integer" doc:"the largest stack frame, in bytes"`
+	MaxRegisters *node   `key:"max_registers" is:"integer" doc:"CUDA: the most registers of a thread"`
+	MaxSpill     *node   `key:"max_spill" is:"integer" doc:"CUDA: the most bytes that a thread spills"`
 }
 
 // words are the closed sets of strings, by what messages call a word of them.

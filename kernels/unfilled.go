@@ -22,13 +22,8 @@ func Unfilled(dir string) ([]Finding, error) {
 		return nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	file := filepath.Join(dir, definitionFile)
-	text, err := readFile(root.FS(), definitionFile, maxDefinition)
-	if err != nil {
-		return nil, unreadable(file, err, "a kernel is a folder with a "+definitionFile)
-	}
 	l := &loader{fsys: root.FS(), dir: ".", display: dir}
-	if l.d, err = parseDocument(file, []byte(text)); err != nil {
+	if err := l.parse(); err != nil {
 		return nil, err
 	}
 	return l.unfilled(), nil
