@@ -21,6 +21,13 @@
 // well-formed; [Scaffold] writes a folder to begin with. docs/kernel-format.md is
 // the manual of the format, docs/kernels.md the guide.
 //
+// # How a folder is read
+//
+// One pass, downwards: load.go opens the folder, document.go parses kernel.toml and
+// decodes it into the structures of tables.go, whose values know where they stand, and
+// build.go and implementation.go make the definition of them, reading the other files as they
+// are named. The first fault ends it, with its line and column.
+//
 // # Caveats
 //
 // A definition is trusted as a Makefile is: its flags reach the compiler, and

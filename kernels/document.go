@@ -53,6 +53,7 @@ type node struct {
 	items    []*node // of an array
 	str      string
 	raw      string // of a string, with its quotes
+	what     string // what messages call a table that is decoded
 	value    any    // as go-toml decodes it
 }
 
@@ -392,8 +393,8 @@ func (d *document) decode(n *node, to any) {
 	for i := range names {
 		names[i] = keyOf(t.Field(i))
 	}
-	what := t.Field(0).Tag.Get("what")
-	d.only(n, what, names[1:]...)
+	n.what = t.Field(0).Tag.Get("what")
+	d.only(n, n.what, names[1:]...)
 	for i := 1; i < len(names); i++ {
 		f, child := t.Field(i), n.children[names[i]]
 		example, needed := f.Tag.Lookup("need")
@@ -402,7 +403,7 @@ func (d *document) decode(n *node, to any) {
 		}
 		if child == nil {
 			if needed {
-				d.lacks(n, what, names[i], example)
+				d.lacks(n, names[i], example)
 			}
 			continue
 		}
@@ -463,11 +464,11 @@ func (d *document) only(n *node, what string, names ...string) {
 }
 
 // lacks ends reading for want of a key.
-func (d *document) lacks(n *node, what, name, example string) {
+func (d *document) lacks(n *node, name, example string) {
 	if !strings.HasPrefix(example, "a table ") {
 		example = name + " = " + example
 	}
-	d.fail(n.key, "%s lacks %s: add %s", what, name, example)
+	d.fail(n.key, "%s lacks %s: add %s", n.what, name, example)
 }
 
 // filled sees to it that a string has a text.

@@ -22,7 +22,7 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if !shapeName.MatchString(im.Name) {
 		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
-	im.Entry = l.entry(t.Table, "[[implementation]]", t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
+	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
 	// Expressions are over the parameters, with the dimensions, or with the device's
 	// limits as well.
 	params, all := map[string]any{}, defaultLimits()
@@ -323,17 +323,17 @@ func (l *loader) bound(t *boundTable, params map[string]any) Bound {
 }
 
 func (l *loader) launch(t *launchTable, names map[string]any) *Launch {
-	g := l.geometry(t.Table, "[implementation.launch]", t.Grid, t.Block, names)
+	g := l.geometry(t.Table, t.Grid, t.Block, names)
 	g.Shared, g.shared = t.Shared.text(), l.compile(t.Shared, names)
 	g.Workspace, g.workspace = t.Workspace.text(), l.compile(t.Workspace, names)
 	return g
 }
 
 // geometry reads grid and block of a table.
-func (l *loader) geometry(table *node, what string, grid, block []*node, names map[string]any) *Launch {
+func (l *loader) geometry(table *node, grid, block []*node, names map[string]any) *Launch {
 	axes := func(key string, list []*node) (out []*expression) {
 		if list == nil {
-			l.d.lacks(table, what, key, `["1"]`)
+			l.d.lacks(table, key, `["1"]`)
 		}
 		if len(list) < 1 || len(list) > 3 {
 			l.d.fail(table.children[key].at, "%s has %d expressions, expected one to three", key, len(list))
@@ -369,7 +369,7 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 		l.d.fail(t.Source.key, "a source has no launch geometry: give the %s backend a baseline with a genome or a library", im.Backend)
 	case t.Source != nil:
 		b.Kind = BaselineSource
-		s := l.source(n, "[implementation.baseline]", t.Source, t.Entry, "baseline")
+		s := l.source(n, t.Source, t.Entry, "baseline")
 		b.Source, b.Flags = &s, strs(t.Flags)
 	case t.Library != nil:
 		m := library.FindStringSubmatch(t.Library.str)
