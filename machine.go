@@ -140,10 +140,8 @@ func (m *Machine) Doctor(ctx context.Context, backend string) []evaluator.Tool {
 // user's could hold another of its name.
 func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
 	if len(m.Definitions) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
-		if sub, err := fs.Sub(kernels.Builtin(), kernel); err == nil {
-			if _, err := fs.Stat(sub, "kernel.toml"); err == nil {
-				return kernels.Load(sub, ".")
-			}
+		if _, err := fs.Stat(kernels.Builtin(), kernel+"/kernel.toml"); err == nil {
+			return kernels.Load(kernels.Builtin(), kernel)
 		}
 	}
 	catalogue, err := kernels.Open(m.Definitions...)

@@ -16,7 +16,8 @@ import (
 //go:embed templates
 var embedded embed.FS
 
-// Builtin holds the folders of the built-in kernels.
+// Builtin holds the folders of the built-in kernels, and the folder include with the
+// headers that several of them share.
 func Builtin() fs.FS {
 	sub, err := fs.Sub(embedded, "templates")
 	if err != nil {
@@ -46,7 +47,10 @@ func Open(dirs ...string) (*Catalogue, error) {
 		return nil, fmt.Errorf("built-in kernels: %w", err)
 	}
 	for _, e := range list {
-		name, d, err := load(builtin, e.Name(), path.Join("builtin", e.Name()))
+		if e.Name() == includeFolder {
+			continue
+		}
+		name, d, err := loadFrom(builtin, e.Name(), path.Join("builtin", e.Name()))
 		c.add(e.Name(), name, d, err)
 	}
 	for _, dir := range dirs {

@@ -60,7 +60,7 @@ type Implementation struct {
 	Profile []Bound
 
 	definition *Definition
-	node       *node
+	in         *implementationTable // nil for a file of its own
 	baseline   *Baseline
 	main       *unit
 	flags      []*unit

@@ -21,11 +21,19 @@
 // well-formed; [Scaffold] writes a folder to begin with. docs/kernel-format.md is
 // the manual of the format, docs/kernels.md the guide.
 //
+// # How a folder is read
+//
+// One pass, downwards: load.go opens the folder, document.go parses kernel.toml and
+// decodes it into the structures of tables.go, whose values know where they stand, and
+// build.go and implementation.go make the definition of them, reading the other files as they
+// are named. The first fault ends it, with its line and column.
+//
 // # Caveats
 //
 // A definition is trusted as a Makefile is: its flags reach the compiler, and
-// its C code runs. A folder is read through [os.Root], so neither names nor
-// symbolic links lead out of it.
+// its C code runs. A folder is read through [os.Root], and so is the folder include
+// beside it, whose headers several kernels may share: neither names nor symbolic links
+// lead out of them.
 //
 // Expressions are those of [genome.Expr]. Names in them are the problem's
 // dimensions, the limits of the device ([Limits]) and, for an implementation,

@@ -2,9 +2,11 @@ package kernels
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,43 +18,26 @@ import (
 // A document is a parsed TOML file that knows where each of its values stands.
 // go-toml decodes the values and judges the syntax; its syntax tree gives the
 // positions, which its decoder keeps for its own errors only.
+//
+// The first fault ends reading: fail panics, and catch makes an error of it.
 type document struct {
 	file string // for messages
 	text []byte
 	root *node
-	err  error // the first fault found while reading the tree
 }
 
-// A nodeKind is the type of a TOML value.
-type nodeKind int
+// A nodeKind is the type of a TOML value, as messages call it.
+type nodeKind string
 
 const (
-	tableNode nodeKind = iota
-	arrayNode
-	stringNode
-	integerNode
-	floatNode
-	boolNode
-	timeNode // dates and times, which no definition uses
+	tableNode   nodeKind = "a table"
+	arrayNode   nodeKind = "an array"
+	stringNode  nodeKind = "a string"
+	integerNode nodeKind = "an integer"
+	floatNode   nodeKind = "a float"
+	boolNode    nodeKind = "a boolean"
+	timeNode    nodeKind = "a date or time" // which no definition uses
 )
-
-func (k nodeKind) String() string {
-	switch k {
-	case tableNode:
-		return "a table"
-	case arrayNode:
-		return "an array"
-	case stringNode:
-		return "a string"
-	case integerNode:
-		return "an integer"
-	case floatNode:
-		return "a float"
-	case boolNode:
-		return "a boolean"
-	}
-	return "a date or time"
-}
 
 // A node is one TOML value.
 type node struct {
@@ -68,13 +53,12 @@ type node struct {
 	items    []*node // of an array
 	str      string
 	raw      string // of a string, with its quotes
-	integer  int64
-	float    float64
-	boolean  bool
+	what     string // what messages call a table that is decoded
+	value    any    // as go-toml decodes it
 }
 
 func newTable(at int) *node {
-	return &node{kind: tableNode, at: at, key: at, children: map[string]*node{}}
+	return &node{kind: tableNode, at: at, key: at, explicit: true, children: map[string]*node{}}
 }
 
 func (n *node) set(name string, child *node) {
@@ -82,31 +66,54 @@ func (n *node) set(name string, child *node) {
 	n.children[name] = child
 }
 
+// child is the value of a key; nil where there is none.
+func (n *node) child(name string) *node {
+	if n == nil {
+		return nil
+	}
+	return n.children[name]
+}
+
+// text is a string that may be missing.
+func (n *node) text() string {
+	if n == nil {
+		return ""
+	}
+	return n.str
+}
+
+// number gives the value of an integer or a float, if it is finite.
+func (n *node) number() (float64, bool) {
+	switch x := n.value.(type) {
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, !math.IsNaN(x) && !math.IsInf(x, 0)
+	}
+	return 0, false
+}
+
 // parseDocument reads TOML. The error is an *Error.
-func parseDocument(file string, text []byte) (*document, error) {
-	d := &document{file: file, text: text, root: newTable(0)}
+func parseDocument(file string, text []byte) (d *document, err error) {
+	defer catch(&err)
+	d = &document{file: file, text: text, root: newTable(0)}
 	if i := invalidUTF8(text); i >= 0 {
-		return nil, d.fault(i, "the file is not UTF-8 text")
+		d.fail(i, "the file is not UTF-8 text")
 	}
-	if err := d.build(); err != nil {
-		return nil, err
-	}
+	d.build()
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
+		fault := &Error{File: file, Line: 1, Col: 1, Msg: strings.TrimPrefix(err.Error(), "toml: "), Err: ErrDefinition}
 		var decode *toml.DecodeError
 		if errors.As(err, &decode) {
-			line, col := decode.Position()
-			msg := strings.TrimPrefix(decode.Error(), "toml: ")
-			if strings.HasSuffix(msg, "value out of range") {
-				msg = "the number is out of range"
+			fault.Line, fault.Col = decode.Position()
+			if strings.HasSuffix(fault.Msg, "value out of range") {
+				fault.Msg = "the number is out of range"
 			}
-			return nil, &Error{File: file, Line: line, Col: col, Msg: msg, Err: ErrDefinition}
 		}
-		return nil, &Error{File: file, Line: 1, Col: 1, Msg: strings.TrimPrefix(err.Error(), "toml: "), Err: ErrDefinition}
+		return nil, fault
 	}
-	if err := d.fill(d.root, values); err != nil {
-		return nil, err
-	}
+	d.fill(d.root, values)
 	return d, nil
 }
 
@@ -134,24 +141,39 @@ func (d *document) fault(at int, format string, args ...any) *Error {
 	return &Error{File: d.file, Line: line, Col: col, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
 }
 
+// fail ends reading with a fault.
+func (d *document) fail(at int, format string, args ...any) { panic(d.fault(at, format, args...)) }
+
+// catch, when deferred, makes an error of the fault with which reading ended.
+func catch(err *error) {
+	switch fault := recover().(type) {
+	case nil:
+	case *Error:
+		*err = fault
+	default:
+		panic(fault)
+	}
+}
+
+// line is that of an offset, for messages about two places.
+func (d *document) line(at int) int {
+	line, _ := d.position(at)
+	return line
+}
+
 // build makes the tree of tables and the positions; fill adds the values.
-func (d *document) build() error {
+func (d *document) build() {
 	p := &unstable.Parser{}
 	p.Reset(d.text)
 	current := d.root
 	for p.NextExpression() {
-		e := p.Expression()
-		var err error
-		switch e.Kind {
+		switch e := p.Expression(); e.Kind {
 		case unstable.Table:
-			current, err = d.openTable(e)
+			current = d.openTable(e)
 		case unstable.ArrayTable:
-			current, err = d.openArrayTable(e)
+			current = d.openArrayTable(e)
 		case unstable.KeyValue:
-			err = d.keyValue(p, current, e)
-		}
-		if err != nil {
-			return err
+			d.keyValue(p, current, e)
 		}
 	}
 	var syntax *unstable.ParserError
@@ -164,11 +186,10 @@ func (d *document) build() error {
 		if msg == "incomplete number" { // what go-toml says of anything that is no value
 			msg = "this is no value: a string needs quotes"
 		}
-		return d.fault(at, "%s", msg)
+		d.fail(at, "%s", msg)
 	} else if err != nil {
-		return d.fault(len(d.text), "%s", strings.TrimPrefix(err.Error(), "toml: "))
+		d.fail(len(d.text), "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
-	return nil
 }
 
 // A part is one name of a dotted key.
@@ -177,108 +198,80 @@ type part struct {
 	at, end int
 }
 
-func parts(e *unstable.Node) []part {
-	var out []part
+// parts splits a dotted key into those before the last and the last one.
+func parts(e *unstable.Node) (lead []part, last part) {
 	for it := e.Key(); it.Next(); {
 		k := it.Node()
-		out = append(out, part{string(k.Data), int(k.Raw.Offset), int(k.Raw.Offset + k.Raw.Length)})
+		lead = append(lead, part{string(k.Data), int(k.Raw.Offset), int(k.Raw.Offset + k.Raw.Length)})
 	}
-	return out
+	return lead[:len(lead)-1], lead[len(lead)-1]
 }
 
-// descend finds or makes the table that a name leads to.
-func (d *document) descend(n *node, k part) (*node, error) {
-	child, ok := n.children[k.name]
-	switch {
-	case !ok:
-		child = newTable(k.at)
-		n.set(k.name, child)
-	case child.kind == arrayNode && child.tables:
-		child = child.items[len(child.items)-1]
-	case child.kind != tableNode:
-		line, _ := d.position(child.key)
-		return nil, d.fault(k.at, "%s is %s on line %d and cannot be a table as well", k.name, child.kind, line)
+// descend finds or makes the table that names lead to.
+func (d *document) descend(n *node, names ...part) *node {
+	for _, k := range names {
+		child, ok := n.children[k.name]
+		switch {
+		case !ok:
+			child = newTable(k.at)
+			child.explicit = false
+			n.set(k.name, child)
+		case child.tables:
+			child = child.items[len(child.items)-1]
+		case child.kind != tableNode:
+			d.fail(k.at, "%s is %s on line %d and cannot be a table as well", k.name, child.kind, d.line(child.key))
+		}
+		n = child
 	}
-	return child, nil
+	return n
 }
 
-func (d *document) openTable(e *unstable.Node) (*node, error) {
-	n := d.root
-	var err error
-	keys := parts(e)
-	for i, k := range keys {
-		prev, had := n.children[k.name]
-		if i == len(keys)-1 && had && (prev.kind != tableNode || prev.explicit) {
-			line, _ := d.position(prev.key)
-			return nil, d.fault(k.at, "the table %s is already there on line %d: merge the two", k.name, line)
-		}
-		if n, err = d.descend(n, k); err != nil {
-			return nil, err
-		}
+func (d *document) openTable(e *unstable.Node) *node {
+	lead, last := parts(e)
+	n := d.descend(d.root, lead...)
+	if prev, had := n.children[last.name]; had && (prev.kind != tableNode || prev.explicit) {
+		d.fail(last.at, "the table %s is already there on line %d: merge the two", last.name, d.line(prev.key))
 	}
+	n = d.descend(n, last)
 	n.explicit = true
-	n.key, n.at = keys[0].at, keys[0].at
-	return n, nil
+	n.at = append(lead, last)[0].at
+	n.key = n.at
+	return n
 }
 
-func (d *document) openArrayTable(e *unstable.Node) (*node, error) {
-	n := d.root
-	var err error
-	keys := parts(e)
-	for _, k := range keys[:len(keys)-1] {
-		if n, err = d.descend(n, k); err != nil {
-			return nil, err
-		}
-	}
-	k := keys[len(keys)-1]
-	list, ok := n.children[k.name]
+func (d *document) openArrayTable(e *unstable.Node) *node {
+	lead, last := parts(e)
+	n := d.descend(d.root, lead...)
+	list, ok := n.children[last.name]
 	if !ok {
-		list = &node{kind: arrayNode, at: k.at, key: k.at, tables: true}
-		n.set(k.name, list)
+		list = &node{kind: arrayNode, at: last.at, key: last.at, tables: true}
+		n.set(last.name, list)
 	} else if !list.tables {
-		line, _ := d.position(list.key)
-		return nil, d.fault(k.at, "%s is already there on line %d as %s: write [[%s]] there as well, or here another name", k.name, line, list.kind, k.name)
+		d.fail(last.at, "%s is already there on line %d as %s: write [[%s]] there as well, or here another name", last.name, d.line(list.key), list.kind, last.name)
 	}
-	item := newTable(keys[0].at)
-	item.explicit = true
+	item := newTable(append(lead, last)[0].at)
 	list.items = append(list.items, item)
-	return item, nil
+	return item
 }
 
-func (d *document) keyValue(p *unstable.Parser, n *node, e *unstable.Node) error {
-	keys := parts(e)
-	var err error
-	for _, k := range keys[:len(keys)-1] {
-		if n, err = d.descend(n, k); err != nil {
-			return err
-		}
+func (d *document) keyValue(p *unstable.Parser, n *node, e *unstable.Node) {
+	lead, last := parts(e)
+	n = d.descend(n, lead...)
+	if prev, ok := n.children[last.name]; ok {
+		d.fail(last.at, "%s is already set on line %d: remove one of the two", last.name, d.line(prev.key))
 	}
-	k := keys[len(keys)-1]
-	if prev, ok := n.children[k.name]; ok {
-		line, _ := d.position(prev.key)
-		return d.fault(k.at, "%s is already set on line %d: remove one of the two", k.name, line)
-	}
-	v, err := d.value(p, e.Value(), d.valueStart(k.end))
-	if err != nil {
-		return err
-	}
-	v.key = k.at
-	n.set(k.name, v)
-	return nil
-}
-
-// valueStart finds where the value after a key begins: go-toml gives no
-// position for arrays.
-func (d *document) valueStart(at int) int {
+	at := last.end // of the value: go-toml gives no position for arrays
 	for at < len(d.text) && strings.IndexByte(" \t=", d.text[at]) >= 0 {
 		at++
 	}
-	return at
+	v := d.value(p, e.Value(), at)
+	v.key = last.at
+	n.set(last.name, v)
 }
 
 // value makes the node of a value that starts at or after an offset.
-func (d *document) value(p *unstable.Parser, v *unstable.Node, at int) (*node, error) {
-	n := &node{at: at, key: at}
+func (d *document) value(p *unstable.Parser, v *unstable.Node, at int) *node {
+	n := &node{at: at}
 	switch v.Kind {
 	case unstable.String:
 		n.kind, n.str, n.raw = stringNode, string(v.Data), string(p.Raw(v.Raw))
@@ -289,63 +282,49 @@ func (d *document) value(p *unstable.Parser, v *unstable.Node, at int) (*node, e
 	case unstable.Array:
 		n.kind = arrayNode
 		for it := v.Children(); it.Next(); {
-			item, err := d.value(p, it.Node(), at)
-			if err != nil {
-				return nil, err
-			}
-			n.items = append(n.items, item)
+			n.items = append(n.items, d.value(p, it.Node(), at))
 		}
 	case unstable.InlineTable:
 		n = newTable(int(v.Raw.Offset))
-		n.explicit = true
 		for it := v.Children(); it.Next(); {
-			if err := d.keyValue(p, n, it.Node()); err != nil {
-				return nil, err
-			}
+			d.keyValue(p, n, it.Node())
 		}
-		return n, nil
 	default:
 		n.kind = timeNode
 	}
 	n.key = n.at
-	return n, nil
+	return n
 }
 
 // fill copies the decoded values into the tree.
-func (d *document) fill(n *node, value any) error {
-	ok := true
-	switch n.kind {
-	case tableNode:
-		var m map[string]any
-		if m, ok = value.(map[string]any); ok {
-			for _, name := range n.names {
-				if err := d.fill(n.children[name], m[name]); err != nil {
-					return err
-				}
-			}
+func (d *document) fill(n *node, value any) {
+	n.value = value
+	kind := timeNode
+	switch v := value.(type) {
+	case map[string]any:
+		kind = tableNode
+		for _, name := range n.names {
+			d.fill(n.children[name], v[name])
 		}
-	case arrayNode:
-		var list []any
-		if list, ok = value.([]any); ok && len(list) == len(n.items) {
+	case []any:
+		if len(v) == len(n.items) {
+			kind = arrayNode
 			for i, item := range n.items {
-				if err := d.fill(item, list[i]); err != nil {
-					return err
-				}
+				d.fill(item, v[i])
 			}
-		} else {
-			ok = false
 		}
-	case integerNode:
-		n.integer, ok = value.(int64)
-	case floatNode:
-		n.float, ok = value.(float64)
-	case boolNode:
-		n.boolean, ok = value.(bool)
+	case string:
+		kind = stringNode
+	case int64:
+		kind = integerNode
+	case float64:
+		kind = floatNode
+	case bool:
+		kind = boolNode
 	}
-	if !ok {
-		return d.fault(n.key, "this value cannot be read as %s", n.kind)
+	if kind != n.kind {
+		d.fail(n.key, "this value cannot be read as %s", n.kind)
 	}
-	return nil
 }
 
 // within gives the offset in the text of a byte of a string's value.
@@ -395,119 +374,126 @@ func (n *node) within(offset int) int {
 	return n.at + i
 }
 
-// fail keeps the first fault; readers go on with zero values.
-func (d *document) fail(at int, format string, args ...any) {
-	if d.err == nil {
-		d.err = d.fault(at, format, args...)
+// kinds are those that a value may have, by what the tag "is" of a field calls them.
+var kinds = map[string][]nodeKind{
+	"": {stringNode}, "integer": {integerNode}, "number": {integerNode, floatNode}, "boolean": {boolNode}, "array": {arrayNode}, "table": {tableNode},
+}
+
+// decode fills the structure that a pointer leads to from a table, strictly. Its first
+// field is the table's node, with what messages call it. Each other field is a key: a
+// *node for a value, a []*node for an array of strings, a structure for a table and a slice of them
+// for an array of tables; what the file does not have is nil. By its tag a key may have another
+// name than the field (key), be of another kind than a string (is), be one of words (of), and,
+// with an example, have to be there (need) or have to have a text where it is there (full).
+func (d *document) decode(n *node, to any) {
+	s := reflect.ValueOf(to).Elem()
+	t := s.Type()
+	s.Field(0).Set(reflect.ValueOf(n))
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = keyOf(t.Field(i))
+	}
+	n.what = t.Field(0).Tag.Get("what")
+	d.only(n, n.what, names[1:]...)
+	for i := 1; i < len(names); i++ {
+		f, child := t.Field(i), n.children[names[i]]
+		example, needed := f.Tag.Lookup("need")
+		if !needed {
+			example = f.Tag.Get("full")
+		}
+		if child == nil {
+			if needed {
+				d.lacks(n, names[i], example)
+			}
+			continue
+		}
+		switch to := s.Field(i).Addr().Interface().(type) {
+		case **node:
+			d.expect(names[i], child, kinds[f.Tag.Get("is")]...)
+			if set := f.Tag.Get("of"); set != "" {
+				d.oneOf(child, set, words[set])
+			} else if example != "" {
+				d.filled(child, names[i], example)
+			}
+			*to = child
+		case *[]*node:
+			d.expect(names[i], child, arrayNode)
+			for _, item := range child.items {
+				if item.kind != stringNode {
+					d.fail(item.at, "%s holds %s, expected strings", names[i], item.kind)
+				}
+			}
+			*to = append([]*node{}, child.items...)
+		default:
+			if f.Type.Kind() == reflect.Pointer {
+				d.expect(names[i], child, tableNode)
+				table := reflect.New(f.Type.Elem())
+				d.decode(child, table.Interface())
+				s.Field(i).Set(table)
+				continue
+			}
+			d.expect(names[i], child, arrayNode)
+			table := f.Type.Elem().Elem()
+			if len(child.items) > maxList {
+				d.fail(child.items[maxList].key, "there are %d tables %s, at most %d", len(child.items), table.Field(0).Tag.Get("what"), maxList)
+			}
+			for _, item := range child.items {
+				if item.kind != tableNode {
+					d.fail(item.at, "%s holds %s, expected tables", names[i], item.kind)
+				}
+				table := reflect.New(table)
+				d.decode(item, table.Interface())
+				s.Field(i).Set(reflect.Append(s.Field(i), table))
+			}
+		}
 	}
 }
 
-// A table reads the keys of one TOML table strictly.
-type table struct {
-	d    *document
-	n    *node
-	what string // for messages: "[problem]", "[[problem.buffer]]"
+// keyOf is the key that a field of a table's structure stands for.
+func keyOf(f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
-// table starts reading a table that may have the given keys.
-func (d *document) table(n *node, what string, keys ...string) table {
-	if n == nil {
-		n = newTable(0)
-	}
+// only sees to it that a table has no other keys.
+func (d *document) only(n *node, what string, names ...string) {
 	for _, name := range n.names {
-		if !slices.Contains(keys, name) {
-			d.fail(n.children[name].key, "%s has no key %q: %s", what, name, suggest(name, keys))
+		if !slices.Contains(names, name) {
+			d.fail(n.children[name].key, "%s has no key %q: %s", what, name, suggest(name, names))
 		}
 	}
-	return table{d, n, what}
 }
 
-// get finds a key; kinds are those that it may have.
-func (t table) get(key string, kinds ...nodeKind) *node {
-	n, ok := t.n.children[key]
-	if !ok {
-		return nil
+// lacks ends reading for want of a key.
+func (d *document) lacks(n *node, name, example string) {
+	if !strings.HasPrefix(example, "a table ") {
+		example = name + " = " + example
 	}
+	d.fail(n.key, "%s lacks %s: add %s", n.what, name, example)
+}
+
+// filled sees to it that a string has a text.
+func (d *document) filled(n *node, name, example string) {
+	if n.kind == stringNode && strings.TrimSpace(n.str) == "" {
+		d.fail(n.at, "%s is empty: write something like %s", name, example)
+	}
+}
+
+func (d *document) expect(name string, n *node, kinds ...nodeKind) {
 	if !slices.Contains(kinds, n.kind) {
-		names := make([]string, len(kinds))
-		for i, k := range kinds {
-			names[i] = k.String()
-		}
-		t.d.fail(n.at, "%s is %s, expected %s", key, n.kind, strings.Join(names, " or "))
-		return nil
+		d.fail(n.at, "%s is %s, expected %s", name, n.kind, strings.Join(plain(kinds), " or "))
 	}
-	return n
 }
 
-// need is get for a key that must be there.
-func (t table) need(key, example string, kinds ...nodeKind) *node {
-	if _, ok := t.n.children[key]; !ok {
-		t.d.fail(t.n.key, "%s lacks %s: add %s", t.what, key, example)
-		return nil
+// oneOf checks a word against a closed set.
+func (d *document) oneOf(n *node, what string, words []string) {
+	if slices.Contains(words, n.str) {
+		return
 	}
-	return t.get(key, kinds...)
-}
-
-// text reads an optional string.
-func (t table) text(key string) (string, *node) {
-	if n := t.get(key, stringNode); n != nil {
-		return n.str, n
+	near := ""
+	if m := nearest(n.str, words); m != "" {
+		near = "did you mean " + m + "? "
 	}
-	return "", nil
-}
-
-// needText reads a string that must be there and must not be empty.
-func (t table) needText(key, example string) (string, *node) {
-	n := t.need(key, key+" = "+example, stringNode)
-	if n == nil {
-		return "", nil
-	}
-	if strings.TrimSpace(n.str) == "" {
-		t.d.fail(n.at, "%s is empty: write something like %s", key, example)
-		return "", nil
-	}
-	return n.str, n
-}
-
-// texts reads an optional array of strings.
-func (t table) texts(key string) []*node {
-	n := t.get(key, arrayNode)
-	if n == nil {
-		return nil
-	}
-	for _, item := range n.items {
-		if item.kind != stringNode {
-			t.d.fail(item.at, "%s holds %s, expected strings", key, item.kind)
-			return nil
-		}
-	}
-	return n.items
-}
-
-// tables reads an array of tables.
-func (t table) tables(key string) []*node {
-	n := t.get(key, arrayNode)
-	if n == nil {
-		return nil
-	}
-	for _, item := range n.items {
-		if item.kind != tableNode {
-			t.d.fail(item.at, "%s holds %s, expected tables", key, item.kind)
-			return nil
-		}
-	}
-	return n.items
-}
-
-// number gives the value of an integer or a float.
-func (n *node) number() (float64, bool) {
-	switch n.kind {
-	case integerNode:
-		return float64(n.integer), true
-	case floatNode:
-		return n.float, !math.IsNaN(n.float) && !math.IsInf(n.float, 0)
-	}
-	return 0, false
+	d.fail(n.at, "unknown %s %q: %sthere are %s", what, n.str, near, strings.Join(words, ", "))
 }
 
 func strs(nodes []*node) []string {

@@ -104,12 +104,16 @@ func TestDataRoundTrip(t *testing.T) {
 		case Constant:
 			d.A = rapid.Float64Range(-1e6, 1e6).Draw(t, "a")
 		}
-		doc := &document{file: "f"}
-		l := &loader{d: doc}
+		l := &loader{d: &document{file: "f"}}
 		text := d.String()
-		got := l.data(&node{kind: stringNode, str: text, raw: `"` + text + `"`}, text, F64)
-		if doc.err != nil || got != d {
-			t.Fatalf("%s reads as %s, %v", text, got, doc.err)
+		var err error
+		var got Data
+		func() {
+			defer catch(&err)
+			got = l.data(&node{kind: stringNode, str: text, raw: `"` + text + `"`}, text, F64)
+		}()
+		if err != nil || got != d {
+			t.Fatalf("%s reads as %s, %v", text, got, err)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,22 +42,12 @@ type File struct {
 }
 
 // FileKeys lists what a file may say of itself, with what each key means.
-func FileKeys() [][2]string {
-	return [][2]string{
-		{"entry", "the function to call, where it has another name than the definition's"},
-		{"flags", "how to compile it"},
-		{"threads", "how many threads it uses, the caller's included"},
-		{"target", `CUDA: the least architecture, "sm_80", or the only one, "sm_90a"`},
-		{"grid", "CUDA: blocks along each axis, expressions over the dimensions"},
-		{"block", "CUDA: threads of a block along each axis"},
-		{"shared", "CUDA: bytes of dynamic shared memory"},
-		{"workspace", "CUDA: bytes of scratch memory, which the kernel gets as its last argument"},
-		{"where", "conditions over the dimensions that a shape must meet"},
-		{"require", "patterns of instructions that the compiled code must have"},
-		{"max_stack", "the largest stack frame, in bytes"},
-		{"max_registers", "CUDA: the most registers of a thread"},
-		{"max_spill", "CUDA: the most bytes that a thread spills"},
+func FileKeys() (keys [][2]string) {
+	t := reflect.TypeFor[fileTable]()
+	for i := 1; i < t.NumField(); i++ {
+		keys = append(keys, [2]string{keyOf(t.Field(i)), t.Field(i).Tag.Get("doc")})
 	}
+	return keys
 }
 
 // Files of these names are evotune's own when a candidate is compiled.
@@ -78,12 +69,12 @@ const maxIncluded = 256
 //
 // With a baseline that is not nil, that implementation takes the baseline's place.
 // The error is an *Error where the file is wrong.
-func (d *Definition) FromFile(backend string, f File, baseline *Implementation) (*Implementation, error) {
+func (d *Definition) FromFile(backend string, f File, baseline *Implementation) (im *Implementation, err error) {
 	def := d.On(backend)
 	if len(def.Implementations) == 0 {
 		return nil, fmt.Errorf("the kernel %s has no implementation for the %s backend, and so no baseline there", d.Name, backend)
 	}
-	text, files, err := readKernel(f.Path)
+	text, files, _, err := readKernel(f.Path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -92,23 +83,21 @@ func (d *Definition) FromFile(backend string, f File, baseline *Implementation) 
 		return nil, err
 	}
 	def.doc = doc
-	l := &loader{d: doc, def: def}
-	im := l.fromFile(backend, f)
-	if doc.err != nil {
-		return nil, doc.err
-	}
+	defer catch(&err)
+	l := &loader{d: doc, def: def, env: map[string]any{}}
+	file := l.fromFile(backend, f)
 	name := filepath.Base(f.Path)
-	im.Template, im.files, im.Include = name, files, slices.Sorted(maps.Keys(files))
-	im.Parameters = []genome.Gene{{Name: FileGene, Values: []genome.Value{genome.Str(name)}}}
-	im.main = &unit{file: f.Path, text: text}
+	file.Template, file.files, file.Include = name, files, slices.Sorted(maps.Keys(files))
+	file.Parameters = []genome.Gene{{Name: FileGene, Values: []genome.Value{genome.Str(name)}}}
+	file.main = &unit{file: f.Path, text: text}
 	if quotable(name) { // so that compilers and sanitizers name the file
-		im.main.text = "#line 1 \"" + name + "\"\n" + text
+		file.main.text = "#line 1 \"" + name + "\"\n" + text
 	}
 	if baseline != nil {
-		im.baseline = &Baseline{Kind: BaselineGenome, Genome: map[string]any{FileGene: baseline.Template}, owner: baseline}
+		file.baseline = &Baseline{Kind: BaselineGenome, Genome: map[string]any{FileGene: baseline.Template}, owner: baseline}
 	}
-	def.Implementations = append([]*Implementation{im}, def.Implementations...)
-	return im, nil
+	def.Implementations = append([]*Implementation{file}, def.Implementations...)
+	return file, nil
 }
 
 func quotable(name string) bool {
@@ -131,33 +120,29 @@ func directives(text string) []byte {
 
 // fromFile reads what the file says of itself.
 func (l *loader) fromFile(backend string, f File) *Implementation {
+	var t fileTable
+	l.d.decode(l.d.root, &t)
 	others := l.def.Implementations
 	base := others[0].Baseline().owner
-	keys := make([]string, 0, len(FileKeys()))
-	for _, k := range FileKeys() {
-		keys = append(keys, k[0])
-	}
-	t := l.d.table(l.d.root, "the file", keys...)
 	im := &Implementation{
-		definition: l.def, node: l.d.root, Name: "file", Backend: backend, Target: base.Target, Entry: base.Entry,
+		definition: l.def, Name: "file", Backend: backend, Target: base.Target, Entry: base.Entry,
 		params: map[string]*node{}, whens: map[string]*expression{},
 	}
 	im.hold(others)
-	if text, e := t.text("entry"); e != nil {
+	if t.Entry != nil {
 		// Unlike a definition's, it may begin with evotune_, as exported kernels do.
-		if im.Entry = text; !identifier.MatchString(text) || slices.Contains(keywords, text) {
-			l.d.fail(e.at, "entry %q cannot be the name of a function", text)
+		if im.Entry = t.Entry.str; !identifier.MatchString(im.Entry) || slices.Contains(keywords, im.Entry) {
+			l.d.fail(t.Entry.at, "entry %q cannot be the name of a function", im.Entry)
 		}
 	}
-	if text, e := t.text("target"); e != nil {
-		if im.Target = text; backend != "cuda" || !architecture.MatchString(text) {
-			l.d.fail(e.at, `target %q: CUDA kernels have one, such as "sm_80" or "sm_90a"`, text)
+	if t.Target != nil {
+		if im.Target = t.Target.str; backend != "cuda" || !architecture.MatchString(im.Target) {
+			l.d.fail(t.Target.at, `target %q: CUDA kernels have one, such as "sm_80" or "sm_90a"`, im.Target)
 		}
 	}
-	said := t.texts("flags")
-	for _, e := range said {
-		if !compilerFlag(backend, e.str) {
-			l.d.fail(e.at, "flag %q: a file may ask for optimization, a language standard, macros, warnings and machine features, and for nothing that reads or writes other files or switches a check off", e.str)
+	for _, n := range t.Flags {
+		if !compilerFlag(backend, n.str) {
+			l.d.fail(n.at, "flag %q: a file may ask for optimization, a language standard, macros, warnings and machine features, and for nothing that reads or writes other files or switches a check off", n.str)
 		}
 	}
 	usual := []string{"-O3", "-march=native"}
@@ -166,11 +151,11 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 	} else if backend != "cpu" {
 		usual = nil
 	}
-	flags := strs(said)
+	flags := strs(t.Flags)
 	switch {
-	case f.Flags != nil && (t.n.children["flags"] == nil || !f.Default):
+	case f.Flags != nil && (t.Flags == nil || !f.Default):
 		flags = f.Flags
-	case t.n.children["flags"] == nil:
+	case t.Flags == nil:
 		flags = usual
 	}
 	flags = slices.Clone(flags)
@@ -184,75 +169,55 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 		im.flags = append(im.flags, &unit{file: l.d.file, text: flag})
 	}
 	threads := int64(1)
-	if e := t.get("threads", integerNode); e != nil {
-		if threads = e.integer; threads < 1 || threads > maxThreads {
-			l.d.fail(e.at, "threads is %d, expected 1 to %d", threads, maxThreads)
+	if t.Threads != nil {
+		if threads = t.Threads.value.(int64); threads < 1 || threads > maxThreads {
+			l.d.fail(t.Threads.at, "threads is %d, expected 1 to %d", threads, maxThreads)
 		}
 	}
-	if f.Threads > 0 && (t.n.children["threads"] == nil || !f.Default) {
+	if f.Threads > 0 && (t.Threads == nil || !f.Default) {
 		threads = int64(f.Threads)
 	}
 	if threads > 1 {
 		im.ThreadsExpr = strconv.FormatInt(threads, 10)
 		im.threads = l.compile(&node{kind: stringNode, str: im.ThreadsExpr}, nil)
 	}
-	env := map[string]any{}
 	for _, dim := range l.def.Problem.Dims {
-		env[dim] = 1
+		l.env[dim] = 1
 	}
 	all := defaultLimits()
-	maps.Copy(all, env)
-	for _, e := range t.texts("where") {
-		im.Constraints = append(im.Constraints, genome.Constraint{Expr: e.str, Why: l.d.file + " says so"})
-		im.checks, im.sparing = append(im.checks, l.compile(e, all)), append(im.sparing, false)
+	maps.Copy(all, l.env)
+	for _, n := range t.Where {
+		im.Constraints = append(im.Constraints, genome.Constraint{Expr: n.str, Why: l.d.file + " says so"})
+		im.checks, im.sparing = append(im.checks, l.compile(n, all)), append(im.sparing, false)
 	}
-	for _, e := range t.texts("require") {
-		im.Binary.Require = append(im.Binary.Require, Requirement{Pattern: l.pattern(e)})
+	for _, re := range l.patterns(t.Require) {
+		im.Binary.Require = append(im.Binary.Require, Requirement{Pattern: re})
 	}
-	bound := func(key string, to **int64) {
-		e := t.get(key, integerNode)
-		switch {
-		case e == nil:
-		case backend == "cpu" && key != "max_stack":
-			l.d.fail(e.key, "%s means nothing in a kernel for the CPU: remove it", key)
-		case e.integer < 0:
-			l.d.fail(e.at, "%s is %d, expected at least 0", key, e.integer)
-		default:
-			*to = &e.integer
+	bound := func(key string, n *node, to **int64) {
+		if x := l.most(backend, key, n, "%s means nothing in a kernel for the CPU: remove it"); x != nil {
+			*to = x
 		}
 	}
-	bound("max_stack", &im.Binary.MaxStack)
-	bound("max_registers", &im.Binary.MaxRegisters)
-	bound("max_spill", &im.Binary.MaxSpill)
-	l.fileLaunch(t, im, env)
+	bound("max_stack", t.MaxStack, &im.Binary.MaxStack)
+	bound("max_registers", t.MaxRegisters, &im.Binary.MaxRegisters)
+	bound("max_spill", t.MaxSpill, &im.Binary.MaxSpill)
+	l.fileLaunch(&t, im)
 	return im
 }
 
 // fileLaunch reads the launch geometry.
-func (l *loader) fileLaunch(t table, im *Implementation, env map[string]any) {
-	geometry := []string{"grid", "block", "shared", "workspace"}
-	for _, key := range geometry {
-		n := t.n.children[key]
-		if n != nil && im.Backend == "cpu" {
+func (l *loader) fileLaunch(t *fileTable, im *Implementation) {
+	for _, key := range []string{"grid", "block", "shared", "workspace"} {
+		switch n := t.Table.children[key]; {
+		case n != nil && im.Backend == "cpu":
 			l.d.fail(n.key, "%s means nothing in a kernel for the CPU, which is called once: remove it", key)
+		case n == nil && im.Backend != "cpu" && (key == "grid" || key == "block"):
+			panic(&Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
+				`it does not say how it is launched: add a line such as // evotune: %s = ["256"], with one to three expressions over %s`, key, strings.Join(l.def.Problem.Dims, ", "))})
 		}
 	}
-	if im.Backend == "cpu" || l.d.err != nil {
-		return
-	}
-	for _, key := range geometry[:2] {
-		if t.n.children[key] == nil {
-			l.d.err = &Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
-				`it does not say how it is launched: add a line such as // evotune: %s = ["256"], with one to three expressions over %s`, key, strings.Join(l.def.Problem.Dims, ", "))}
-			return
-		}
-	}
-	im.Launch = l.geometry(t, env)
-	if text, e := t.text("shared"); e != nil {
-		im.Launch.Shared, im.Launch.shared = text, l.compile(e, env)
-	}
-	if text, e := t.text("workspace"); e != nil {
-		im.Launch.Workspace, im.Launch.workspace = text, l.compile(e, env)
+	if im.Backend != "cpu" {
+		im.Launch = l.launch(&launchTable{Table: t.Table, Grid: t.Grid, Block: t.Block, Shared: t.Shared, Workspace: t.Workspace}, l.env)
 	}
 }
 
@@ -286,8 +251,9 @@ func (im *Implementation) hold(others []*Implementation) {
 	im.Binary.MaxSpill = loosest(func(b *Binary) *int64 { return b.MaxSpill })
 }
 
-// readKernel reads a file and those that it includes from its folder.
-func readKernel(file string) (text string, files map[string]string, err error) {
+// readKernel reads a file and those that it includes from its folder, or else from a
+// folder of shared files: these are lent.
+func readKernel(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
 	advice := "name a file in C or CUDA that you can read"
 	read := func(fsys fs.FS, name string) (string, error) { return readFile(fsys, name, maxSource) }
 	dir, name := filepath.Split(file)
@@ -295,14 +261,14 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 		dir = "."
 	}
 	if text, err = read(os.DirFS(dir), name); err != nil {
-		return "", nil, unreadable(file, err, advice)
+		return "", nil, nil, unreadable(file, err, advice)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", nil, unreadable(file, err, advice)
+		return "", nil, nil, unreadable(file, err, advice)
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	files = map[string]string{}
+	files, lent = map[string]string{}, map[string]bool{}
 	size := len(text)
 	var include func(from, text string) error
 	include = func(from, text string) error {
@@ -314,6 +280,10 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 					break
 				}
 				body, err := read(root.FS(), name)
+				if shared != nil && errors.Is(err, fs.ErrNotExist) {
+					body, err = read(shared, name)
+					lent[name] = err == nil
+				}
 				if errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
@@ -335,7 +305,7 @@ func readKernel(file string) (text string, files map[string]string, err error) {
 		}
 		return nil
 	}
-	return text, files, include(name, text)
+	return text, files, lent, include(name, text)
 }
 
 var (

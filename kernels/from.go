@@ -38,14 +38,19 @@ type Draft struct {
 // pointers outputs and floating-point numbers scalars. What it does not say is left to
 // fill in: such a folder does not load, with an error that wraps [ErrUnfilled].
 //
+// Files that the source includes with quotes are copied from its folder; those that it
+// lacks stay in the folder include beside the new one, where other kernels share them.
+//
 // entry is the function to tune; it may be empty where there is one alone. The folder
 // appears as in [Scaffold]. The error is an *Error where the source is at fault.
 func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
-	text, included, err := readKernel(file)
+	shared, done := besides(dir)
+	defer done()
+	text, included, lent, err := readKernel(file, shared)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{file: file, text: text, cuda: strings.HasSuffix(file, ".cu")}
+	s := &source{file: file, text: text, lent: lent, cuda: strings.HasSuffix(file, ".cu")}
 	if !s.cuda && !strings.HasSuffix(file, ".c") {
 		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
 	}
@@ -153,6 +158,7 @@ func tomlValue(v any) string {
 func (s *source) folder(name string, included map[string]string, trial bool) *drafted {
 	d := &drafted{others: map[string]string{}, trial: trial}
 	maps.Copy(d.others, included)
+	maps.DeleteFunc(d.others, func(file, _ string) bool { return s.lent[file] })
 	var dims, outs []string
 	flags := map[string]bool{}
 	bySize := map[int64][]string{}

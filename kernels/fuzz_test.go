@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,12 +24,12 @@ func FuzzLoad(f *testing.F) {
 		f.Add(strings.Replace(strings.Replace(base, tt.old, tt.new, 1), mark, "", 1))
 	}
 	builtin := kernels.Builtin()
-	list, err := fs.ReadDir(builtin, ".")
+	list, err := fs.Glob(builtin, "*/kernel.toml")
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, e := range list {
-		text, err := fs.ReadFile(builtin, path.Join(e.Name(), "kernel.toml"))
+	for _, name := range list {
+		text, err := fs.ReadFile(builtin, name)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -14,123 +14,115 @@ import (
 // Backends lists the backends that definitions may name.
 func Backends() []string { return []string{"cpu", "cuda"} }
 
-func (l *loader) implementation(n *node) *Implementation {
-	t := l.d.table(n, "[[implementation]]", "name", "backend", "target", "template", "entry", "flags", "threads",
-		"include", "blocking", "parameter", "constraint", "baseline", "launch", "binary", "profile")
-	im := &Implementation{definition: l.def, node: n, params: map[string]*node{}, whens: map[string]*expression{}}
-	var e *node
-	if im.Name, e = t.needText("name", `"plain"`); e != nil && !shapeName.MatchString(im.Name) {
-		l.d.fail(e.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
+func (l *loader) implementation(t *implementationTable) *Implementation {
+	im := &Implementation{
+		definition: l.def, in: t, Name: t.Name.str, Backend: t.Backend.str, Target: t.Target.str, Template: t.Template.str,
+		params: map[string]*node{}, whens: map[string]*expression{}, files: map[string]string{},
 	}
-	if im.Backend, e = t.needText("backend", `"cpu"`); !l.oneOf(e, "backend", Backends()) {
-		return im
+	if !shapeName.MatchString(im.Name) {
+		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
-	im.Target, _ = t.needText("target", `"native"`)
-	im.Entry, e = t.needText("entry", `"`+strings.ReplaceAll(l.def.Name, "-", "_")+`"`)
-	if !l.name(e, "entry") {
-		return im
-	}
-	env := map[string]any{}
-	constants := defaultLimits()
-	for _, d := range l.def.Problem.Dims {
-		constants[d] = 1
-	}
-	l.parameters(t, im, env, constants)
-	all := maps.Clone(env)
-	maps.Copy(all, constants)
-	l.constraints(t, im, all)
+	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
+	// Expressions are over the parameters, with the dimensions, or with the device's
+	// limits as well.
+	params, all := map[string]any{}, defaultLimits()
+	maps.Copy(all, l.env)
+	l.parameters(t, im, params, all)
+	withDims := maps.Clone(params)
+	maps.Copy(withDims, l.env)
 
-	if text, e := t.text("threads"); e != nil {
-		im.ThreadsExpr = text
-		im.threads = l.compile(e, env)
+	for _, c := range t.Constraint {
+		im.Constraints = append(im.Constraints, genome.Constraint{Expr: c.Expr.str, Why: c.Why.str})
+		im.checks = append(im.checks, l.compile(c.Expr, all))
+		im.sparing = append(im.sparing, c.Search != nil && c.Search.value.(bool))
 	}
-	l.templates(t, im)
-	for _, e := range t.texts("blocking") {
-		im.Blocking = append(im.Blocking, l.pattern(e))
+	im.ThreadsExpr, im.threads = t.Threads.text(), l.compile(t.Threads, params)
+	im.main = parseUnit(l.path(im.Template), l.file(t.Template, false))
+	for _, f := range t.Flags {
+		im.Flags = append(im.Flags, f.str)
+		im.flags = append(im.flags, l.flag(f))
 	}
-	l.binary(t, im, env)
-	l.profile(t, im, env)
-	l.launch(t, im, env)
-	if e := t.get("baseline", tableNode); e != nil && l.d.err == nil {
-		l.baseline(e, im)
+	for _, f := range t.Include {
+		if strings.HasPrefix(f.str, "evotune_") {
+			l.d.fail(f.at, "include %q: names that begin with evotune_ belong to generated files: choose another", f.str)
+		}
+		if _, ok := im.files[f.str]; ok {
+			l.d.fail(f.at, "include %q is listed twice", f.str)
+		}
+		im.files[f.str] = l.file(f, true)
+		im.Include = append(im.Include, f.str)
+	}
+	im.Blocking = l.patterns(t.Blocking)
+	if b := t.Binary; b != nil {
+		l.binary(b, im, params)
+	}
+	if len(t.Profile) > 0 && im.Backend == "cpu" {
+		l.d.fail(t.Profile[0].Table.key, "profile means nothing to the cpu backend: remove it")
+	}
+	for _, b := range t.Profile {
+		im.Profile = append(im.Profile, l.bound(b, params))
+	}
+	switch {
+	case t.Launch != nil && im.Backend == "cpu":
+		l.d.fail(t.Launch.Table.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
+	case t.Launch != nil:
+		im.Launch = l.launch(t.Launch, withDims)
+	case im.Backend != "cpu":
+		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
+	}
+	if t.Baseline != nil {
+		l.baseline(t.Baseline, im)
 	}
 	return im
 }
 
-// pattern compiles a regular expression.
-func (l *loader) pattern(n *node) *regexp.Regexp {
-	re, err := regexp.Compile(n.str)
-	if err != nil {
-		l.d.fail(n.at, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+// patterns compiles regular expressions.
+func (l *loader) patterns(list []*node) (out []*regexp.Regexp) {
+	for _, n := range list {
+		re, err := regexp.Compile(n.str)
+		if err != nil {
+			l.d.fail(n.at, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
+		out = append(out, re)
 	}
-	return re
+	return out
 }
 
-// parameters reads the parameters and adds their names to env.
-func (l *loader) parameters(t table, im *Implementation, env, constants map[string]any) {
-	if l.list(t, "parameter", "implementation.parameter") == nil {
-		if l.d.err == nil {
-			l.d.fail(t.n.key, "implementation %s has no parameter, so that there is nothing to search: add [[implementation.parameter]]", im.Name)
-		}
-		return
+// parameters reads the parameters and adds their names to those that expressions may
+// use: of parameters alone, and of all there is.
+func (l *loader) parameters(t *implementationTable, im *Implementation, params, all map[string]any) {
+	if len(t.Parameter) == 0 {
+		l.d.fail(t.Table.key, "implementation %s has no parameter, so that there is nothing to search: add [[implementation.parameter]]", im.Name)
 	}
-	type conditional struct {
-		name string
-		when *node
-	}
-	var whens []conditional
-	seen := map[string]*node{}
-	for _, n := range t.tables("parameter") {
-		if l.d.err != nil {
-			return
-		}
-		pt := l.d.table(n, "[[implementation.parameter]]", "name", "values", "range", "step", "pow2", "bool", "when")
-		var g genome.Gene
-		var e *node
-		if g.Name, e = pt.needText("name", `"TILE"`); e == nil {
-			return
-		}
+	for _, p := range t.Parameter {
+		g := genome.Gene{Name: p.Name.str, When: p.When.text()}
 		switch {
 		case !identifier.MatchString(g.Name):
-			l.d.fail(e.at, "parameter %q: use letters, digits and _, not a digit first", g.Name)
+			l.d.fail(p.Name.at, "parameter %q: use letters, digits and _, not a digit first", g.Name)
 		case g.Name == ImplementationGene:
-			l.d.fail(e.at, "parameter %q is the choice among implementations: choose another name", g.Name)
+			l.d.fail(p.Name.at, "parameter %q is the choice among implementations: choose another name", g.Name)
 		case slices.Contains(l.def.Problem.Dims, g.Name):
-			l.d.fail(e.at, "parameter %s has the name of a dimension: choose another", g.Name)
+			l.d.fail(p.Name.at, "parameter %s has the name of a dimension: choose another", g.Name)
 		case slices.Contains(limitNames(), g.Name):
-			l.d.fail(e.at, "parameter %s has the name of a device limit: choose another", g.Name)
+			l.d.fail(p.Name.at, "parameter %s has the name of a device limit: choose another", g.Name)
 		}
-		if l.d.err != nil || !l.fresh(seen, e, "parameter") {
-			return
+		l.fresh(im.params, p.Name, "parameter")
+		g.Values, g.Ordinal = l.domain(p)
+		params[g.Name], all[g.Name] = g.Values[0].Any(), g.Values[0].Any()
+		if _, err := genome.CompileExpr("1", params); err != nil {
+			l.d.fail(p.Name.at, "parameter: %v", err)
 		}
-		g.Values, g.Ordinal = l.domain(pt, g.Name)
-		if l.d.err != nil {
-			return
-		}
-		env[g.Name] = g.Values[0].Any()
-		if _, err := genome.CompileExpr("1", env); err != nil {
-			l.d.fail(e.at, "parameter: %v", err)
-			return
-		}
-		if text, w := pt.text("when"); w != nil {
-			g.When = text
-			whens = append(whens, conditional{g.Name, w})
-		}
-		im.params[g.Name] = e
 		im.Parameters = append(im.Parameters, g)
 	}
-	for _, w := range whens {
-		names := maps.Clone(env)
-		maps.Copy(names, constants)
-		ex := l.compile(w.when, names)
-		if ex == nil {
-			return
+	for _, p := range t.Parameter {
+		if p.When == nil {
+			continue
 		}
-		if slices.Contains(ex.prog.Names(), w.name) {
-			l.d.fail(w.when.at, "the condition of %s names %s itself: it can depend on other parameters only", w.name, w.name)
-			return
+		name, when := p.Name.str, l.compile(p.When, all)
+		if slices.Contains(when.prog.Names(), name) {
+			l.d.fail(p.When.at, "the condition of %s names %s itself: it can depend on other parameters only", name, name)
 		}
-		im.whens[w.name] = ex
+		im.whens[name] = when
 	}
 	l.cycles(im)
 }
@@ -164,53 +156,38 @@ func (l *loader) cycles(im *Implementation) {
 }
 
 // domain reads the values of a parameter.
-func (l *loader) domain(t table, name string) (values []genome.Value, ordinal bool) {
-	var form *node
-	count := 0
-	for _, key := range []string{"values", "range", "pow2", "bool"} {
-		if n := t.n.children[key]; n != nil {
-			form = n
-			count++
-		}
+func (l *loader) domain(t *parameterTable) (values []genome.Value, ordinal bool) {
+	name := t.Name.str
+	forms := slices.DeleteFunc([]*node{t.Values, t.Range, t.Pow2, t.Bool}, func(n *node) bool { return n == nil })
+	if len(forms) != 1 {
+		l.d.fail(t.Table.key, "parameter %s needs exactly one of values = [...], range = [lo, hi], pow2 = [lo, hi] and bool = true", name)
 	}
-	if count != 1 {
-		l.d.fail(t.n.key, "parameter %s needs exactly one of values = [...], range = [lo, hi], pow2 = [lo, hi] and bool = true", name)
-		return nil, false
+	if t.Step != nil && t.Range == nil {
+		l.d.fail(t.Step.key, "step goes with range only: remove it")
 	}
-	if n := t.n.children["step"]; n != nil && t.n.children["range"] == nil {
-		l.d.fail(n.key, "step goes with range only: remove it")
-		return nil, false
-	}
-	switch {
-	case t.n.children["bool"] != nil:
-		if n := t.get("bool", boolNode); n != nil && !n.boolean {
-			l.d.fail(n.at, "write bool = true: the parameter then is false or true")
+	form, key := forms[0], "range"
+	switch form {
+	case t.Bool:
+		if form.value == false {
+			l.d.fail(form.at, "write bool = true: the parameter then is false or true")
 		}
 		return []genome.Value{genome.Bool(false), genome.Bool(true)}, false
-	case t.n.children["values"] != nil:
-		return l.values(t, name)
-	}
-	key := "range"
-	if t.n.children["pow2"] != nil {
+	case t.Values:
+		return l.values(form, name)
+	case t.Pow2:
 		key = "pow2"
-	}
-	if t.get(key, arrayNode) == nil {
-		return nil, false
 	}
 	if len(form.items) != 2 || form.items[0].kind != integerNode || form.items[1].kind != integerNode {
 		l.d.fail(form.at, "%s of %s must be two integers: %s = [1, 64]", key, name, key)
-		return nil, false
 	}
-	lo, hi := form.items[0].integer, form.items[1].integer
+	lo, hi := form.items[0].value.(int64), form.items[1].value.(int64)
 	if lo > hi {
 		l.d.fail(form.at, "%s of %s is empty: %d is above %d", key, name, lo, hi)
-		return nil, false
 	}
 	if key == "pow2" {
 		for _, item := range form.items {
-			if item.integer < 1 || bits.OnesCount64(uint64(item.integer)) != 1 {
-				l.d.fail(item.at, "pow2 of %s: %d is no power of two", name, item.integer)
-				return nil, false
+			if v := item.value.(int64); v < 1 || bits.OnesCount64(uint64(v)) != 1 {
+				l.d.fail(item.at, "pow2 of %s: %d is no power of two", name, v)
 			}
 		}
 		for v := lo; v > 0 && v <= hi; v *= 2 {
@@ -219,16 +196,14 @@ func (l *loader) domain(t table, name string) (values []genome.Value, ordinal bo
 		return values, true
 	}
 	step := int64(1)
-	if n := t.get("step", integerNode); n != nil {
-		if step = n.integer; step < 1 {
-			l.d.fail(n.at, "step of %s is %d, expected at least 1", name, step)
-			return nil, false
+	if t.Step != nil {
+		if step = t.Step.value.(int64); step < 1 {
+			l.d.fail(t.Step.at, "step of %s is %d, expected at least 1", name, step)
 		}
 	}
 	// hi-lo may be beyond int64, but never beyond uint64.
 	if n := (uint64(hi) - uint64(lo)) / uint64(step); n >= maxValues {
 		l.d.fail(form.at, "range of %s has more than %d values: use a larger step, pow2, or a list of values", name, maxValues)
-		return nil, false
 	}
 	for v, last := lo, false; !last; v += step {
 		values = append(values, genome.Int(v))
@@ -238,360 +213,196 @@ func (l *loader) domain(t table, name string) (values []genome.Value, ordinal bo
 }
 
 // values reads a list of alleles.
-func (l *loader) values(t table, name string) (values []genome.Value, ordinal bool) {
-	form := t.get("values", arrayNode)
-	if form == nil {
-		return nil, false
-	}
+func (l *loader) values(form *node, name string) (values []genome.Value, ordinal bool) {
 	if len(form.items) == 0 {
 		l.d.fail(form.at, "parameter %s has no values", name)
-		return nil, false
 	}
 	if len(form.items) > maxValues {
 		l.d.fail(form.items[maxValues].at, "parameter %s has %d values, at most %d", name, len(form.items), maxValues)
-		return nil, false
 	}
+	first := form.items[0]
 	floats := slices.ContainsFunc(form.items, func(n *node) bool { return n.kind == floatNode })
-	kindOf := func(n *node) nodeKind {
-		if n.kind == integerNode && floats {
-			return floatNode
-		}
-		return n.kind
-	}
+	number := func(n *node) bool { return n.kind == integerNode || n.kind == floatNode }
 	for _, n := range form.items {
-		kind := kindOf(n)
-		if first := form.items[0]; kind != kindOf(first) {
+		if alike := n.kind == first.kind || floats && number(n) && number(first); !alike {
 			l.d.fail(n.at, "parameter %s mixes %s with %s: its values must be of one kind", name, first.kind, n.kind)
-			return nil, false
 		}
-		var v genome.Value
-		switch kind {
-		case integerNode:
-			v = genome.Int(n.integer)
-		case floatNode:
-			x, ok := n.number()
-			if !ok {
-				l.d.fail(n.at, "parameter %s: a value must be a finite number", name)
-				return nil, false
-			}
-			v = genome.Float(x)
-		case boolNode:
-			v = genome.Bool(n.boolean)
-		case stringNode:
-			v = genome.Str(n.str)
-		default:
+		kind, ok := kindOf[n.kind]
+		if !ok {
 			l.d.fail(n.at, "parameter %s: a value is %s, expected numbers, strings or booleans", name, n.kind)
-			return nil, false
+		}
+		if floats && number(n) {
+			kind = genome.KindFloat
+		}
+		v, ok := n.allele(kind)
+		if !ok {
+			l.d.fail(n.at, "parameter %s: a value must be a finite number", name)
 		}
 		if slices.Contains(values, v) {
 			l.d.fail(n.at, "parameter %s has the value %s twice", name, v)
-			return nil, false
 		}
 		values = append(values, v)
 	}
-	return values, values[0].Kind() == genome.KindInt || values[0].Kind() == genome.KindFloat
+	return values, number(first)
 }
 
-func (l *loader) constraints(t table, im *Implementation, env map[string]any) {
-	list := t.tables("constraint")
-	if len(list) > maxList {
-		l.d.fail(list[maxList].key, "there are %d constraints, at most %d", len(list), maxList)
+// kindOf are the kinds of alleles.
+var kindOf = map[nodeKind]genome.Kind{integerNode: genome.KindInt, floatNode: genome.KindFloat, boolNode: genome.KindBool, stringNode: genome.KindString}
+
+// allele gives a TOML value as an allele of a kind.
+func (n *node) allele(kind genome.Kind) (genome.Value, bool) {
+	if kind == genome.KindFloat {
+		x, ok := n.number()
+		return genome.Float(x), ok
 	}
-	for _, n := range list {
-		if l.d.err != nil {
-			return
-		}
-		ct := l.d.table(n, "[[implementation.constraint]]", "expr", "why", "search")
-		var c genome.Constraint
-		var e *node
-		c.Expr, e = ct.needText("expr", `"TILE <= 64"`)
-		c.Why, _ = ct.needText("why", `"what would go wrong"`)
-		ex := l.compile(e, env)
-		im.checks = append(im.checks, ex)
-		im.Constraints = append(im.Constraints, c)
-		search := ct.get("search", boolNode)
-		im.sparing = append(im.sparing, search != nil && search.boolean)
-	}
+	v, err := genome.ValueOf(n.value)
+	return v, err == nil && v.Kind() == kind
 }
 
-// templates parses the template and the flags, and reads the includes.
-func (l *loader) templates(t table, im *Implementation) {
-	var n *node
-	if im.Template, n = t.needText("template", `"kernel.c.tmpl"`); n == nil || l.d.err != nil {
-		return
-	}
-	text, ok := l.file(n)
-	if !ok {
-		return
-	}
-	file := l.path(im.Template)
-	var err error
-	if im.main, err = parseUnit(file, text); err != nil {
-		l.d.err = err
-		return
-	}
-	for _, f := range t.texts("flags") {
-		u, err := l.flag(f)
-		if err != nil {
-			l.d.err = err
-			return
+// binary reads the requirements on the compiled code.
+func (l *loader) binary(t *binaryTable, im *Implementation, params map[string]any) {
+	if t.Require != nil {
+		for _, n := range t.Require.items {
+			var r Requirement
+			switch n.kind {
+			case stringNode:
+				r.Pattern = l.patterns([]*node{n})[0]
+			case tableNode:
+				var rt requirementTable
+				l.d.decode(n, &rt)
+				r = Requirement{Pattern: l.patterns([]*node{rt.Pattern})[0], When: rt.When.str, when: l.compile(rt.When, params)}
+			default:
+				l.d.fail(n.at, "a requirement is %s, expected a pattern or { pattern = '...', when = \"...\" }", n.kind)
+			}
+			im.Binary.Require = append(im.Binary.Require, r)
 		}
-		im.Flags = append(im.Flags, f.str)
-		im.flags = append(im.flags, u)
 	}
-	im.files = map[string]string{}
-	for _, f := range t.texts("include") {
-		if strings.HasPrefix(f.str, "evotune_") {
-			l.d.fail(f.at, "include %q: names that begin with evotune_ belong to generated files: choose another", f.str)
-			return
-		}
-		if _, ok := im.files[f.str]; ok {
-			l.d.fail(f.at, "include %q is listed twice", f.str)
-			return
-		}
-		text, ok := l.file(f)
-		if !ok {
-			return
-		}
-		im.files[f.str] = text
-		im.Include = append(im.Include, f.str)
-	}
+	im.Binary.Forbid = l.patterns(t.Forbid)
+	const alien = "%s means nothing to the cpu backend: remove it"
+	im.Binary.MaxStack = l.most(im.Backend, "max_stack", t.MaxStack, alien)
+	im.Binary.MaxRegisters = l.most(im.Backend, "max_registers", t.MaxRegisters, alien)
+	im.Binary.MaxSpill = l.most(im.Backend, "max_spill", t.MaxSpill, alien)
 }
 
-// requirement reads a pattern, or a table with a pattern and a condition.
-func (l *loader) requirement(n *node, env map[string]any) Requirement {
-	switch n.kind {
-	case stringNode:
-		return Requirement{Pattern: l.pattern(n)}
-	case tableNode:
-		rt := l.d.table(n, "a requirement", "pattern", "when")
-		var r Requirement
-		if _, e := rt.needText("pattern", `'^HMMA'`); e != nil {
-			r.Pattern = l.pattern(e)
-		}
-		var e *node
-		if r.When, e = rt.needText("when", `"TENSOR_CORES"`); e != nil {
-			r.when = l.compile(e, env)
-		}
-		return r
-	}
-	l.d.fail(n.at, "a requirement is %s, expected a pattern or { pattern = '...', when = \"...\" }", n.kind)
-	return Requirement{}
-}
-
-func (l *loader) binary(t table, im *Implementation, env map[string]any) {
-	n := t.get("binary", tableNode)
+// most reads a bound on what compiled code may take; alien is what to say of one that
+// only GPUs know.
+func (l *loader) most(backend, key string, n *node, alien string) *int64 {
 	if n == nil {
-		return
+		return nil
 	}
-	bt := l.d.table(n, "[implementation.binary]", "require", "forbid", "max_stack", "max_registers", "max_spill")
-	if e := bt.get("require", arrayNode); e != nil {
-		for _, item := range e.items {
-			im.Binary.Require = append(im.Binary.Require, l.requirement(item, env))
-		}
+	x := n.value.(int64)
+	if x < 0 {
+		l.d.fail(n.at, "%s is %d, expected at least 0", key, x)
 	}
-	for _, e := range bt.texts("forbid") {
-		im.Binary.Forbid = append(im.Binary.Forbid, l.pattern(e))
+	if backend == "cpu" && key != "max_stack" {
+		l.d.fail(n.key, alien, key)
 	}
-	bound := func(key string) *int64 {
-		e := bt.get(key, integerNode)
-		if e == nil {
+	return &x
+}
+
+// bound reads a bound on what a profiler counts.
+func (l *loader) bound(t *boundTable, params map[string]any) Bound {
+	number := func(key string, n *node) *float64 {
+		if n == nil {
 			return nil
 		}
-		if e.integer < 0 {
-			l.d.fail(e.at, "%s is %d, expected at least 0", key, e.integer)
+		x, ok := n.number()
+		if !ok || x < 0 {
+			l.d.fail(n.at, "%s must be a finite number, not below 0", key)
 		}
-		if im.Backend == "cpu" && key != "max_stack" {
-			l.d.fail(e.key, "%s means nothing to the cpu backend: remove it", key)
-		}
-		return &e.integer
+		return &x
 	}
-	im.Binary.MaxStack, im.Binary.MaxRegisters, im.Binary.MaxSpill = bound("max_stack"), bound("max_registers"), bound("max_spill")
-}
-
-func (l *loader) profile(t table, im *Implementation, env map[string]any) {
-	list := t.tables("profile")
+	b := Bound{Counter: t.Counter.str, Min: number("min", t.Min), Max: number("max", t.Max), When: t.When.text(), when: l.compile(t.When, params)}
 	switch {
-	case len(list) > maxList:
-		l.d.fail(list[maxList].key, "there are %d bounds on the profile, at most %d", len(list), maxList)
-	case len(list) > 0 && im.Backend == "cpu":
-		l.d.fail(list[0].key, "profile means nothing to the cpu backend: remove it")
+	case b.Max == nil && (b.Min == nil || *b.Min == 0):
+		l.d.fail(t.Table.key, "[[implementation.profile]] bounds nothing: add min, above 0, or max")
+	case b.Min != nil && b.Max != nil && *b.Min > *b.Max:
+		l.d.fail(t.Min.at, "min is %g, above max, which is %g", *b.Min, *b.Max)
 	}
-	for _, n := range list {
-		if l.d.err != nil {
-			return
-		}
-		pt := l.d.table(n, "[[implementation.profile]]", "counter", "min", "max", "when")
-		var b Bound
-		var e *node
-		if b.Counter, e = pt.needText("counter", `"tensor pipe active"`); !l.oneOf(e, "counter", Counters()) {
-			return
-		}
-		number := func(key string) *float64 {
-			e := pt.get(key, integerNode, floatNode)
-			if e == nil {
-				return nil
-			}
-			x, ok := e.number()
-			if !ok || x < 0 {
-				l.d.fail(e.at, "%s must be a finite number, not below 0", key)
-			}
-			return &x
-		}
-		b.Min, b.Max = number("min"), number("max")
-		switch {
-		case l.d.err != nil:
-			return
-		case b.Max == nil && (b.Min == nil || *b.Min == 0):
-			l.d.fail(n.key, "[[implementation.profile]] bounds nothing: add min, above 0, or max")
-		case b.Min != nil && b.Max != nil && *b.Min > *b.Max:
-			l.d.fail(n.children["min"].at, "min is %g, above max, which is %g", *b.Min, *b.Max)
-		}
-		if b.When, e = pt.text("when"); e != nil {
-			b.when = l.compile(e, env)
-		}
-		im.Profile = append(im.Profile, b)
-	}
+	return b
 }
 
-func (l *loader) launch(t table, im *Implementation, env map[string]any) {
-	n := t.get("launch", tableNode)
-	if l.d.err != nil {
-		return
-	}
-	if im.Backend == "cpu" {
-		if n != nil {
-			l.d.fail(n.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
-		}
-		return
-	}
-	if n == nil {
-		l.d.fail(t.n.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
-		return
-	}
-	lt := l.d.table(n, "[implementation.launch]", "grid", "block", "shared", "workspace")
-	names := maps.Clone(env)
-	for _, d := range l.def.Problem.Dims {
-		names[d] = 1
-	}
-	im.Launch = l.geometry(lt, names)
-	if text, e := lt.text("shared"); e != nil {
-		im.Launch.Shared = text
-		im.Launch.shared = l.compile(e, names)
-	}
-	if text, e := lt.text("workspace"); e != nil {
-		im.Launch.Workspace = text
-		im.Launch.workspace = l.compile(e, names)
-	}
+func (l *loader) launch(t *launchTable, names map[string]any) *Launch {
+	g := l.geometry(t.Table, t.Grid, t.Block, names)
+	g.Shared, g.shared = t.Shared.text(), l.compile(t.Shared, names)
+	g.Workspace, g.workspace = t.Workspace.text(), l.compile(t.Workspace, names)
+	return g
 }
 
-// geometry reads grid and block.
-func (l *loader) geometry(lt table, names map[string]any) *Launch {
-	axes := func(key string) (src []string, out []*expression) {
-		e := lt.need(key, key+` = ["1"]`, arrayNode)
-		if e == nil {
-			return nil, nil
+// geometry reads grid and block of a table.
+func (l *loader) geometry(table *node, grid, block []*node, names map[string]any) *Launch {
+	axes := func(key string, list []*node) (out []*expression) {
+		if list == nil {
+			l.d.lacks(table, key, `["1"]`)
 		}
-		list := lt.texts(key)
 		if len(list) < 1 || len(list) > 3 {
-			l.d.fail(e.at, "%s has %d expressions, expected one to three", key, len(list))
-			return nil, nil
+			l.d.fail(table.children[key].at, "%s has %d expressions, expected one to three", key, len(list))
 		}
 		for _, a := range list {
 			out = append(out, l.compile(a, names))
 		}
-		return strs(list), out
+		return out
 	}
-	out := &Launch{}
-	out.Grid, out.grid = axes("grid")
-	out.Block, out.block = axes("block")
-	return out
+	return &Launch{grid: axes("grid", grid), Grid: strs(grid), block: axes("block", block), Block: strs(block)}
 }
 
-func (l *loader) baseline(n *node, im *Implementation) {
-	t := l.d.table(n, "[implementation.baseline]", "genome", "source", "entry", "flags", "library")
-	count := 0
-	for _, key := range []string{"genome", "source", "library"} {
-		if n.children[key] != nil {
-			count++
+func (l *loader) baseline(t *baselineTable, im *Implementation) {
+	n := t.Table
+	forms := 0
+	for _, form := range []*node{t.Genome, t.Source, t.Library} {
+		if form != nil {
+			forms++
 		}
 	}
-	if count != 1 {
+	if forms != 1 {
 		l.d.fail(n.key, `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"`)
-		return
+	}
+	for _, key := range []string{"entry", "flags"} {
+		if e := n.children[key]; e != nil && t.Source == nil {
+			l.d.fail(e.key, "[implementation.baseline] has %s without a source: remove it, or add source", key)
+		}
 	}
 	b := &Baseline{owner: im}
 	im.baseline = b
-	for _, key := range []string{"entry", "flags"} {
-		if e := n.children[key]; e != nil && n.children["source"] == nil {
-			l.d.fail(e.key, "[implementation.baseline] has %s without a source: remove it, or add source", key)
-			return
-		}
-	}
 	switch {
-	case n.children["source"] != nil && im.Backend != "cpu":
-		l.d.fail(n.children["source"].key, "a source has no launch geometry: give the %s backend a baseline with a genome or a library", im.Backend)
-	case n.children["source"] != nil:
+	case t.Source != nil && im.Backend != "cpu":
+		l.d.fail(t.Source.key, "a source has no launch geometry: give the %s backend a baseline with a genome or a library", im.Backend)
+	case t.Source != nil:
 		b.Kind = BaselineSource
-		s, ok := l.source(t, "baseline.c")
-		if !ok {
-			return
-		}
-		b.Source = &s
-		b.Flags = strs(t.texts("flags"))
-	case n.children["library"] != nil:
-		b.Kind = BaselineLibrary
-		text, e := t.needText("library", `"libname.so.1:symbol"`)
-		if e == nil {
-			return
-		}
-		m := library.FindStringSubmatch(text)
+		s := l.source(n, t.Source, t.Entry, "baseline")
+		b.Source, b.Flags = &s, strs(t.Flags)
+	case t.Library != nil:
+		m := library.FindStringSubmatch(t.Library.str)
 		if m == nil {
-			l.d.fail(e.at, `library %q is not of the form "libname.so.1:symbol"`, text)
-			return
+			l.d.fail(t.Library.at, `library %q is not of the form "libname.so.1:symbol"`, t.Library.str)
 		}
-		b.Library, b.Symbol = m[1], m[2]
+		b.Kind, b.Library, b.Symbol = BaselineLibrary, m[1], m[2]
 	default:
 		b.Kind = BaselineGenome
-		l.baselineGenome(t, im)
+		l.baselineGenome(t.Genome, im)
 	}
 }
 
 // baselineGenome reads the genome of a baseline, which must be valid at every
 // tuned shape by itself.
-func (l *loader) baselineGenome(t table, im *Implementation) {
-	n := t.get("genome", tableNode)
-	if n == nil {
-		return
-	}
+func (l *loader) baselineGenome(n *node, im *Implementation) {
 	names := make([]string, len(im.Parameters))
 	for i, g := range im.Parameters {
 		names[i] = g.Name
 	}
-	l.d.table(n, "the baseline genome", names...)
-	if l.d.err != nil {
-		return
-	}
-	dims := map[string]any{}
-	for _, d := range l.def.Problem.Dims {
-		dims[d] = 1
-	}
-	im.baseline.exprs = map[string]*expression{}
-	values := map[string]any{}
+	l.d.only(n, "the baseline genome", names...)
+	b := im.baseline
+	b.Genome, b.exprs = map[string]any{}, map[string]*expression{}
 	for _, g := range im.Parameters {
 		v := n.children[g.Name]
 		if v == nil {
 			continue
 		}
 		if v.kind == stringNode && g.Values[0].Kind() == genome.KindInt {
-			values[g.Name] = v.str
-			im.baseline.exprs[g.Name] = l.compile(v, dims)
-			if l.d.err != nil {
-				return
-			}
+			b.Genome[g.Name], b.exprs[g.Name] = v.str, l.compile(v, l.env)
 			continue
 		}
-		x, ok := v.value(g.Values[0].Kind())
+		x, ok := v.allele(g.Values[0].Kind())
 		if !ok || !slices.Contains(g.Values, x) {
 			list := make([]string, len(g.Values))
 			for i, v := range g.Values {
@@ -601,30 +412,12 @@ func (l *loader) baselineGenome(t table, im *Implementation) {
 				list = append(list[:15], "...", list[len(list)-1])
 			}
 			l.d.fail(v.at, "the baseline gives %s a value that the parameter does not have: it has %s", g.Name, strings.Join(list, ", "))
-			return
 		}
-		values[g.Name] = x.Any()
+		b.Genome[g.Name] = x.Any()
 	}
-	im.baseline.Genome = values
 	if msg := im.refuse(); msg != "" {
 		l.d.fail(n.at, "the baseline genome is not in the space: %s", msg)
 	}
-}
-
-// value gives a TOML value as an allele of a kind.
-func (n *node) value(kind genome.Kind) (genome.Value, bool) {
-	switch {
-	case kind == genome.KindInt && n.kind == integerNode:
-		return genome.Int(n.integer), true
-	case kind == genome.KindFloat:
-		x, ok := n.number()
-		return genome.Float(x), ok
-	case kind == genome.KindBool && n.kind == boolNode:
-		return genome.Bool(n.boolean), true
-	case kind == genome.KindString && n.kind == stringNode:
-		return genome.Str(n.str), true
-	}
-	return genome.Value{}, false
 }
 
 // refuse says why a baseline genome is not in the space of one of the tuned

@@ -44,11 +44,9 @@ const (
 // sorted by place. What needs a compiler is not looked at.
 func Lint(d *Definition, n int, rng *rand.Rand) []Finding {
 	l := &linter{d: d}
-	l.problem(&d.Problem, nil)
-	if list := lookup(d.doc.root, "problem", "variant"); list != nil {
-		for _, n := range list.items {
-			l.problem(d.Variants[n.children["backend"].str], n)
-		}
+	l.problem(&d.Problem)
+	for _, v := range d.Problem.in.Variant {
+		l.problem(d.Variants[v.Backend.str])
 	}
 	for _, im := range d.Implementations {
 		l.implementation(im, n, rng)
@@ -80,30 +78,25 @@ func (l *linter) err(err error) {
 	l.findings = append(l.findings, Finding{File: l.d.doc.file, Line: 1, Col: 1, Msg: oneLine(err.Error())})
 }
 
-// lookup walks down the tree of kernel.toml.
-func lookup(n *node, path ...string) *node {
-	for _, name := range path {
-		if n == nil || n.children[name] == nil {
-			return nil
-		}
-		n = n.children[name]
-	}
-	return n
-}
-
-// problem looks at the problem, or at the variant of it that a node declares.
-func (l *linter) problem(p *Problem, variant *node) {
+// problem looks at the problem, or at a variant of it.
+func (l *linter) problem(p *Problem) {
 	// A variant has what it does not declare from the problem.
-	at := func(path ...string) *node {
-		if n := lookup(variant, path...); n != nil {
-			return n
+	t := *p.in
+	tolerances := t.Tolerance.names
+	if v := p.variant; v != nil {
+		t.Operations, t.Bytes = cmp.Or(v.Operations, t.Operations), cmp.Or(v.Bytes, t.Bytes)
+		if v.Shape != nil {
+			t.Shape = v.Shape
 		}
-		return lookup(l.d.doc.root, append([]string{"problem"}, path...)...)
+		tolerances = nil
+		if v.Tolerance != nil {
+			t.Tolerance, tolerances = v.Tolerance, v.Tolerance.names
+		}
 	}
-	l.costs(p, at)
+	l.costs(p, &t)
 	odd := false
 	for i, s := range p.Shapes {
-		n := at("shape").items[i]
+		n := t.Shape[i].Table
 		switch s.Use {
 		case Verify:
 			for _, v := range s.Dims {
@@ -129,7 +122,11 @@ func (l *linter) problem(p *Problem, variant *node) {
 		}
 	}
 	if !odd {
-		l.at(at("shape").items[0].key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
+		l.at(t.Shape[0].Table.key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
+	}
+	controls := t.Table.children["control"]
+	if len(t.Control) > 0 {
+		controls = t.Control[0].Table
 	}
 	kinds := map[ControlKind]bool{}
 	for _, c := range p.Controls {
@@ -137,39 +134,36 @@ func (l *linter) problem(p *Problem, variant *node) {
 	}
 	for _, k := range []ControlKind{Zeros, Mean} {
 		if !kinds[k] {
-			l.at(at("control").items[0].key, "there is no control of kind %q: without it nothing shows that the tolerance refuses such an answer", string(k))
+			l.at(controls.key, "there is no control of kind %q: without it nothing shows that the tolerance refuses such an answer", string(k))
 		}
 	}
-	for _, name := range at("tolerance").names {
-		if n := lookup(variant, "tolerance"); variant != nil && (n == nil || n.children[name] == nil) {
-			continue // the problem's own
-		}
-		if !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
-			l.at(at("tolerance", name).key, "no output has the type %s: remove its tolerance", name)
+	for _, name := range tolerances {
+		if n := t.Tolerance.children[name]; !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
+			l.at(n.key, "no output has the type %s: remove its tolerance", name)
 		} else if p.Tolerance[DType(name)] > 0.1 {
-			l.at(at("tolerance", name).at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
+			l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
 		}
 	}
 	if !declares(p.Reference.Text, p.Reference.Entry) {
-		l.at(at("reference", "entry").at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
+		l.at(t.Reference.Entry.at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
 	}
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {
-		l.at(at("reference", "cuda", "entry").at, "%s does not define %s: correct the entry", r.File, r.Entry)
+		l.at(t.Reference.Cuda.Entry.at, "%s does not define %s: correct the entry", r.File, r.Entry)
 	}
 }
 
 // costs looks at operations and bytes, from which the least possible time of a
 // launch is computed: too large, and honest kernels would look impossible.
-func (l *linter) costs(p *Problem, at func(path ...string) *node) {
+func (l *linter) costs(p *Problem, t *problemTable) {
 	for _, s := range p.Shapes {
 		bytes, _ := p.Bytes(s) // evaluated when loading
 		ops, _ := p.Operations(s)
 		if bytes <= 0 {
-			l.at(at("bytes").at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
+			l.at(t.Bytes.at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
 			return
 		}
 		if ops <= 0 && s.Use == Tune {
-			l.at(at("operations").at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
+			l.at(t.Operations.at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
 			return
 		}
 		moved := 0.0
@@ -182,7 +176,7 @@ func (l *linter) costs(p *Problem, at func(path ...string) *node) {
 			moved += float64(n * times * b.DType.Size())
 		}
 		if bytes > moved {
-			l.at(at("bytes").at, "at shape %s bytes gives %.6g, but the buffers, each moved once, have %.6g: count what has to move, not what a kernel happens to move", s.Name, bytes, moved)
+			l.at(t.Bytes.at, "at shape %s bytes gives %.6g, but the buffers, each moved once, have %.6g: count what has to move, not what a kernel happens to move", s.Name, bytes, moved)
 			return
 		}
 	}
@@ -198,7 +192,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	l.conditions(im)
 	mentioned := l.unused(im)
 	if b := im.baseline; b != nil && b.Kind == BaselineSource && !declares(b.Source.Text, b.Source.Entry) {
-		l.at(lookup(im.node, "baseline", "entry").at, "%s does not define %s: correct the entry", b.Source.File, b.Source.Entry)
+		l.at(im.in.Baseline.Entry.at, "%s does not define %s: correct the entry", b.Source.File, b.Source.Entry)
 	}
 	if b := im.baseline; b != nil && b.Kind == BaselineGenome {
 		if _, err := im.RenderBaseline(im.Problem().ShapesFor(Tune)[0]); err != nil {
@@ -212,12 +206,12 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, nil)
 		if err != nil {
 			if !errors.Is(err, genome.ErrEmpty) || len(l.findings) == 0 {
-				l.at(im.node.key, "at shape %s: %v", s.Name, err)
+				l.at(im.in.Table.key, "at shape %s: %v", s.Name, err)
 			}
 			return
 		}
 		if space.Exact() && space.Size() < 2 {
-			l.at(im.node.key, "at shape %s the space of %s has a single genome: there is nothing to search", s.Name, im.Name)
+			l.at(im.in.Table.key, "at shape %s the space of %s has a single genome: there is nothing to search", s.Name, im.Name)
 		}
 		for i := range n {
 			g := space.Random(rng)
@@ -305,11 +299,11 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 	for _, m := range quoted.FindAllStringSubmatch(all, -1) {
 		name := filepath.ToSlash(filepath.Clean(m[1]))
 		if _, ok := r.Files[name]; !ok && name != HeaderFile && once("include "+name) {
-			l.at(lookup(im.node, "template").at, "the candidate %s includes %q, which include does not list: add it", g, m[1])
+			l.at(im.in.Template.at, "the candidate %s includes %q, which include does not list: add it", g, m[1])
 		}
 	}
 	if !declares(all, im.Entry) && once("entry") {
-		l.at(lookup(im.node, "entry").at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
+		l.at(im.in.Entry.at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
 	}
 	for i, u := range im.flags {
 		f, _ := im.execute(u, g.Map()) // rendered above

@@ -149,6 +149,16 @@ func TestLint(t *testing.T) {
 			want: []string{`k/kernel.toml:21:3: the shapes 64 and wide are the same: remove one`},
 		},
 		{
+			name: "no controls", edits: []edit{
+				{`pipe = "f32"`, "pipe = \"f32\"\ncontrol = []"},
+				{"[[problem.control]]\nkind = \"zeros\"\n\n[[problem.control]]\nkind = \"constant\"\n\n[[problem.control]]\nkind = \"swap\"\nbuffers = [\"A\", \"B\"]\n", ""},
+			},
+			want: []string{
+				`k/kernel.toml:11:1: there is no control of kind "zeros": without it nothing shows that the tolerance refuses such an answer`,
+				`k/kernel.toml:11:1: there is no control of kind "constant": without it nothing shows that the tolerance refuses such an answer`,
+			},
+		},
+		{
 			name: "controls missing", edits: []edit{{"[[problem.control]]\nkind = \"zeros\"\n", ""}, {"[[problem.control]]\nkind = \"constant\"\n", ""}},
 			want: []string{
 				`k/kernel.toml:74:3: there is no control of kind "zeros": without it nothing shows that the tolerance refuses such an answer`,

@@ -144,6 +144,8 @@ var loadErrors = []struct {
 	{"date", `license = "Apache-2.0"`, `license = ‸2026-01-01`, `license is a date or time, expected a string`},
 	{"array of wrong type", `dims = ["M", "N", "K"]`, `dims = ["M", ‸1, "K"]`, `dims holds an integer, expected strings`},
 	{"tables of wrong type", "[[problem.control]]\nkind = \"zeros\"\n\n[[problem.control]]\nkind = \"constant\"\n\n[[problem.control]]\nkind = \"swap\"\nbuffers = [\"A\", \"B\"]\n", "[‸problem.control]\n", `control is a table, expected an array`},
+	{"array and tables", "[[problem.scalar]]", "[problem.tolerance.x]\n[[problem.‸dims]]\n[[problem.scalar]]", `dims is already there on line 7 as an array: write [[dims]] there as well, or here another name`},
+	{"array of no tables", "[[problem.control]]\nkind = \"zeros\"\n\n[[problem.control]]\nkind = \"constant\"\n\n[[problem.control]]\nkind = \"swap\"\nbuffers = [\"A\", \"B\"]\n", "[[problem.variant]]\nshape = [‸1]\nbackend = \"cpu\"\n[[problem.control]]\nkind = \"zeros\"\n", `shape holds an integer, expected tables`},
 
 	// The head.
 	{"no format", "format = 1\n", "‸", `kernel.toml lacks format: add format = 1`},
@@ -172,6 +174,8 @@ var loadErrors = []struct {
 	{"operations divide by zero", `"2*M*N*K"`, `‸"2*M/(N-64)"`, `operations at shape 64: expression "2*M/(N-64)" gives +Inf: a division by zero or an overflow`},
 	{"unknown name in bytes", `"4*(M*K + K*N + M*N)"`, `"4*(M*K + K*N + ‸X*N)"`, `in the expression "4*(M*K + K*N + X*N)": unknown name X; known are K, M, N`},
 	{"unknown pipe", `pipe = "f32"`, `pipe = ‸"f23"`, `unknown pipe "f23": did you mean f32? there are f64, f32, f16, bf16, i64, i32, i8, u8, tensor-f64, tensor-tf32, tensor-f16, tensor-bf16, tensor-f8, tensor-i8`},
+	{"too many dimensions", `dims = ["M", "N", "K"]`, `dims = ‸["M", "N", "K"` + numbered(`, "D%d"`, 1100) + "]", `1103 dimensions are too many, at most 1024`},
+	{"bytes negative", `"4*(M*K + K*N + M*N)"`, `‸"M - 32"`, `bytes at shape wide: "M - 32" gives -16, which is negative`},
 
 	// The reference.
 	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source and entry`},
@@ -191,6 +195,7 @@ var loadErrors = []struct {
 	{"unknown use", `use = "verify"`, `use = ‸"verfy"`, `unknown use "verfy": did you mean verify? there are tune, verify, sanitize`},
 	{"no shape to sanitize", `use = "sanitize"`, `use = "verify"`, `no shape has use = "sanitize": add one`},
 	{"empty buffer", "{ M = 7, N = 9, K = 5 }", "{ M = 0, N = 9, K = 5 }", `buffer A at shape odd: axis "M" is 0, expected 1 to 1099511627776`},
+	{"too many shapes", "[[problem.shape]]\nname = \"odd\"", strings.Repeat("[[problem.shape]]\n", 1022) + "[[‸problem.shape]]\nname = \"odd\"", `there are 1026 tables [[problem.shape]], at most 1024`},
 
 	// Buffers.
 	{"bad dtype", "dtype = \"i8\"", "dtype = ‸\"int8\"", `unknown dtype "int8": there are f64, f32, f16, bf16, i64, i32, i8, u8`},
@@ -213,6 +218,15 @@ var loadErrors = []struct {
 	{"empty uniform", `"uniform(-1,1)"`, `‸"uniform(1,1)"`, `uniform(1,1) is empty: the first number must be the smaller one`},
 	{"empty integers", `"integers(0,1)"`, `‸"integers(1,0)"`, `integers(1,0) is empty: the first number must not be the larger one`},
 	{"no spread", `"normal(0, 0.5)"`, `‸"normal(0, 0)"`, `normal(0,0): the standard deviation must be above 0`},
+	{"too many axes", `shape = ["M"]`, `shape = ‸["M"` + strings.Repeat(`, "1"`, 1024) + "]", `buffer mask has 1025 axes, at most 1024`},
+	{"denormals of integers", `data = "integers(0,1)"`, "data = \"integers(0,1)\"\ndenormals = ‸true", `buffer mask: only inputs of a floating-point type can hold denormals: remove denormals`},
+	{"domain of an output", "role = \"inout\"\ndata = \"constant(0.25)\"", "role = \"out\"\ndomain = ‸\"[0, 1]\"", `buffer C is an output, whose elements the kernel makes: remove domain`},
+	{"domain is no interval", `data = "normal(0, 0.5)"`, "data = \"normal(0, 0.5)\"\ndomain = ‸\"0 to 1\"", `the domain "0 to 1" of B is no interval: write "[-1e4, 1e4]", or "(0, 1]" where an end does not belong to it`},
+	{"domain beyond the type", `data = "integers(0,1)"`, "data = \"integers(0,1)\"\ndomain = ‸\"[0, 200]\"", `the ends of the domain "[0, 200]" of mask must be numbers that i8 holds, from -128 to 127`},
+	{"domain without a number", `data = "integers(0,1)"`, "data = \"integers(0,1)\"\ndomain = ‸\"[0, x]\"", `the ends of the domain "[0, x]" of mask must be numbers that i8 holds, from -128 to 127`},
+	{"domain is empty", `data = "normal(0, 0.5)"`, "data = \"normal(0, 0.5)\"\ndomain = ‸\"[1, -1]\"", `the domain of B is empty in f32: put the smaller end first`},
+	{"domain without the data", `data = "normal(0, 0.5)"`, "data = \"normal(0, 0.5)\"\ndomain = ‸\"[0, 1]\"", `the domain of B does not hold its data normal(0,0.5): widen it`},
+	{"domain without denormals", `data = "normal(0, 0.5)"`, "data = \"constant(1)\"\ndenormals = true\ndomain = ‸\"[0, 1]\"", `the domain of B has no room for denormals around zero: widen it, or remove denormals`},
 
 	// Scalars.
 	{"scalar called like a buffer", `name = "alpha"`, `name = ‸"A"`, `scalar A: the name is already taken on line 37: choose another`},
@@ -220,6 +234,8 @@ var loadErrors = []struct {
 	{"scalar with an unknown name", `value = "1/K"`, `value = "1/‸D"`, `in the expression "1/D": unknown name D; known are K, M, N`},
 	{"scalar divides by zero", `value = "1/K"`, `value = ‸"1/(K-32)"`, `scalar alpha at shape 64: expression "1/(K-32)" gives +Inf: a division by zero or an overflow`},
 	{"scalar is no integer", "dtype = \"f32\"\nvalue = \"1/K\"", "dtype = \"i32\"\nvalue = ‸\"1/K\"", `scalar alpha at shape 64: "1/K" gives 0.03125, which is no i32`},
+	{"other values of a scalar", `value = "1/K"`, "value = \"1/K\"\nalso = ‸[1, \"2\"]", `also of scalar alpha must be a list of numbers that f32 holds, such as [0.5, 2]`},
+	{"other values are no list", `value = "1/K"`, "value = \"1/K\"\nalso = ‸1", `also is an integer, expected an array`},
 
 	// Tolerance and controls.
 	{"no tolerance", "f32 = 1e-5", "", `[problem.tolerance] lacks f32, the type of output C: add f32 = 1e-5 or what its rounding needs`},
@@ -253,6 +269,11 @@ var loadErrors = []struct {
 	{"registers on the CPU", "max_stack = 4096", "‸max_registers = 64", `max_registers means nothing to the cpu backend: remove it`},
 	{"profile on the CPU", "[implementation.binary]", "[[‸implementation.profile]]\ncounter = \"SM busy\"\nmin = 1\n[implementation.binary]", `profile means nothing to the cpu backend: remove it`},
 	{"stack negative", "max_stack = 4096", "max_stack = ‸-1", `max_stack is -1, expected at least 0`},
+	{"no implementation", base[strings.Index(base, "[[implementation]]"):], "[implementation]\n", `implementation is a table, expected an array`},
+	{"bad name of an implementation", `name = "tiled"`, `name = ‸"the tiled"`, `the name "the tiled" has other characters than letters, digits and . _ + -: correct it`},
+	{"no implementation key", base[strings.Index(base, "[[implementation]]"):], "", `kernel.toml lacks implementation: add a table [[implementation]]`},
+	{"too many constraints", "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", strings.Repeat("[[implementation.constraint]]\nexpr = \"TILE > 0\"\nwhy = \"x\"\n", 1023) + "[[implementation.constraint]]\nexpr = \"TILE*ROWS <= M*2\"", `there are 1025 tables [[implementation.constraint]], at most 1024`},
+	{"constraint without a reason", "why = \"a tile must fit the first cache\"\n", "", `[[implementation.constraint]] lacks why: add why = "what would go wrong"`},
 
 	// Parameters.
 	{"parameter twice", `name = "FAST"`, `name = ‸"TILE"`, `parameter TILE: the name is already taken on line 94: choose another`},
@@ -282,6 +303,9 @@ var loadErrors = []struct {
 	{"condition on an unknown name", `when = "THREADS > 1"`, `when = "‸THREAD > 1"`, `in the expression "THREAD > 1": unknown name THREAD; did you mean THREADS?`},
 	{"condition on itself", `when = "THREADS > 1"`, `when = ‸"SPLIT == 'rows'"`, `the condition of SPLIT names SPLIT itself: it can depend on other parameters only`},
 	{"conditions in a circle", "values = [1, 2]", "values = [1, 2]\nwhen = ‸\"SPLIT == 'rows'\"", `parameter THREADS exists only when others exist that depend on it: break the circle`},
+	{"too many values", `values = [1, 2]`, "values = [1" + numbered(", %d", 4096) + "]", `parameter THREADS has 4097 values, at most 4096`},
+	{"no list of values", `values = [1, 2]`, "values = ‸1", `values is an integer, expected an array`},
+	{"condition of another type", `when = "THREADS > 1"`, `when = ‸1`, `when is an integer, expected a string`},
 
 	// Constraints.
 	{"unknown name in a constraint", `"TILE*ROWS <= M*2"`, `"TILE*‸ROW <= M*2"`, `in the expression "TILE*ROW <= M*2": unknown name ROW; did you mean ROWS?`},
@@ -305,6 +329,57 @@ var loadErrors = []struct {
 	{"implementation twice", "[implementation.binary]", "[implementation.binary]\nforbid = []\n[[implementation]]\nname = ‸\"tiled\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"tiled.c.tmpl\"\nentry = \"product\"\n[[implementation.parameter]]\nname = \"TILE\"\nvalues = [1]\n[implementation.binary]", `implementation tiled is already declared on line 82: choose another name`},
 	{"baseline for one backend twice", "[implementation.binary]", "[implementation.binary]\nforbid = []\n[[implementation]]\nname = \"again\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"tiled.c.tmpl\"\nentry = \"product\"\n[[implementation.parameter]]\nname = \"TILE\"\nvalues = [1]\n[‸implementation.baseline]\nlibrary = \"libx.so:f\"\n[implementation.binary]", `the baseline for the cpu backend is already declared on line 131: keep one of the two`},
 	{"no launch geometry", `backend = "cpu"`, `backend = "cuda"`, `implementation tiled lacks its launch geometry: add [implementation.launch] with grid and block`},
+}
+
+// numbered repeats a text with the numbers from 2.
+func numbered(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i+2)
+	}
+	return b.String()
+}
+
+// Faults of what definitions have for GPUs, in base with the implementation and the
+// variant for them.
+func TestLoadErrorsGPU(t *testing.T) {
+	whole := base + cuda + variant
+	for _, tt := range []struct{ old, new, want string }{
+		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ‸["1", "1", "1", "1"]`, `grid has 4 expressions, expected one to three`},
+		{`grid = ["int(ceil(M/4))", "N"]` + "\n", "", `[problem.reference.cuda] lacks grid: add grid = ["1"]`},
+		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ‸"1"`, `grid is a string, expected an array`},
+		{`library = "libcublas.so.12:cublasSgemm"`, "‸source = \"baseline.c\"\nentry = \"plain\"", `a source has no launch geometry: give the cuda backend a baseline with a genome or a library`},
+		{`A = "f16"`, `‸X = "f16"`, `dtype of a variant has no key "X": there are A, B, mask, C`},
+		{`A = "f16"`, `A = ‸"f17"`, `unknown dtype "f17": did you mean f16? there are f64, f32, f16, bf16, i64, i32, i8, u8`},
+		{`A = "f16"`, `A = ‸16`, `the dtype of A is an integer, expected a string`},
+		{`A = "f16"`, `A = ‸"i8"`, `uniform gives fractions, which i8 cannot hold: use integers(lo,hi) or constant(x)`},
+		{`dtype = { A = "f16"`, `dtype = ‸{ A = "bf16"`, `a control swaps A and B, which are bf16 and f16 here: only inputs of one type can be swapped`},
+		{`cache = "cold"`, `cache = ‸"tepid"`, `unknown cache "tepid": there are warm, cold`},
+		{`cache = "cold"`, "cache = \"cold\"\ndomain = { ‸D = \"[0, 1]\" }", `domain of a variant has no key "D": there are A, B, mask, C`},
+		{`cache = "cold"`, "cache = \"cold\"\ndomain = { A = ‸1 }", `the domain of A is an integer, expected a string`},
+		{`cache = "cold"`, "cache = \"cold\"\ndomain = { A = ‸\"[0, 1]\" }", `the domain of A does not hold its data uniform(-1,1): widen it`},
+		{"f16 = 1e-3", "f16 = ‸2", `the tolerance for f16 must be a number from 0 to below 1, relative to the output's scale`},
+		{"[problem.variant.tolerance]\nf16 = 1e-3", "[‸problem.variant.tolerance]\nf64 = 1e-3", `[problem.variant.tolerance] lacks f16, the type of output C: add f16 = 1e-5 or what its rounding needs`},
+		{"[[problem.variant]]\nbackend = \"cuda\"", "[[‸problem.variant]]", `[[problem.variant]] lacks backend: add backend = "cuda"`},
+		{"[[problem.variant]]\nbackend = \"cuda\"", "[[problem.variant]]\nbackend = ‸\"gpu\"", `unknown backend "gpu": did you mean cpu? there are cpu, cuda`},
+		{"[[problem.variant]]\nbackend = \"cuda\"\n", "[[problem.variant]]\nbackend = \"cuda\"\n‸dims = []\n", `[[problem.variant]] has no key "dims": there are backend, dtype, domain, operations, bytes, pipe, cache, shape, tolerance`},
+		{`{ M = 512, N = 512, K = 256 }`, `‸{ M = 512, N = 512 }`, `shape large lacks the dimension K: add K = 1 or the like`},
+		{"name = \"large\"\ndims = { M = 512, N = 512, K = 256 }\nuse = \"tune\"", "name = \"large\"\ndims = { M = 512, N = 512, K = 256 }\nuse = \"verify\"", `no shape has use = "tune": add one`},
+		{`source = "reference.cu"` + "\n", "", `[problem.reference.cuda] lacks source: add source = "reference.cu"`},
+	} {
+		if n := strings.Count(whole, tt.old); n != 1 {
+			t.Fatalf("%q is %d times in the definition", tt.old, n)
+		}
+		text := strings.Replace(whole, tt.old, tt.new, 1)
+		before, _, found := strings.Cut(text, mark)
+		_, err := kernels.Load(folder(strings.Replace(text, mark, "", 1)), "k")
+		var e *kernels.Error
+		if !errors.As(err, &e) || e.Msg != tt.want {
+			t.Errorf("%s\ngot  %v\nwant %s", tt.new, err, tt.want)
+		} else if line, col := strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n"); found && (e.Line != line || e.Col != col) {
+			t.Errorf("%s: at %d:%d, want %d:%d", tt.new, e.Line, e.Col, line, col)
+		}
+	}
 }
 
 func TestLoadErrors(t *testing.T) {

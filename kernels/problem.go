@@ -261,6 +261,8 @@ type Problem struct {
 	Controls  []Control         `json:"controls"`
 
 	operations, bytes *expression
+	in                *problemTable
+	variant           *variantTable // nil for the problem itself
 }
 
 // Shape finds a shape by name. The error wraps ErrUnknownShape and lists the

@@ -52,25 +52,25 @@ func (l *loader) path(name string) string { return filepath.Join(l.display, file
 const unitName = "T"
 
 // parseUnit parses a template file.
-func parseUnit(file, text string) (*unit, error) {
+func parseUnit(file, text string) *unit {
 	u := &unit{file: file, text: text}
 	if err := u.parse(); err != nil {
 		line, _, msg := u.locate(err)
-		return nil, &Error{File: file, Line: line, Msg: msg, Err: errors.Join(ErrDefinition, ErrRender)}
+		panic(&Error{File: file, Line: line, Msg: msg, Err: errors.Join(ErrDefinition, ErrRender)})
 	}
-	return u, nil
+	return u
 }
 
 // flag parses one flag, which stands in kernel.toml.
-func (l *loader) flag(n *node) (*unit, error) {
+func (l *loader) flag(n *node) *unit {
 	u := &unit{file: l.d.file, text: n.str, at: n}
 	if err := u.parse(); err != nil {
 		_, _, msg := u.locate(err)
 		e := l.d.fault(n.at, "flag %q: %s", n.str, msg)
 		e.Err = errors.Join(ErrDefinition, ErrRender)
-		return nil, e
+		panic(e)
 	}
-	return u, nil
+	return u
 }
 
 func (u *unit) parse() error {

@@ -12,6 +12,7 @@ import (
 // where functions begin and end, what their parameters are, and comments.
 type source struct {
 	file, text string
+	lent       map[string]bool // the files that it includes and that the new folder shares
 	cuda       bool
 	bare       string // text without comments, strings and preprocessor lines; as long
 	functions  []function

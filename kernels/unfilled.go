@@ -22,13 +22,8 @@ func Unfilled(dir string) ([]Finding, error) {
 		return nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	file := filepath.Join(dir, definitionFile)
-	text, err := readFile(root.FS(), definitionFile, maxDefinition)
-	if err != nil {
-		return nil, unreadable(file, err, "a kernel is a folder with a "+definitionFile)
-	}
 	l := &loader{fsys: root.FS(), dir: ".", display: dir}
-	if l.d, err = parseDocument(file, []byte(text)); err != nil {
+	if err := l.parse(); err != nil {
 		return nil, err
 	}
 	return l.unfilled(), nil
@@ -51,7 +46,8 @@ func (l *loader) unfilled() []Finding {
 		}
 	}
 	walk("", l.d.root)
-	for _, n := range []*node{lookup(l.d.root, "problem", "reference", "source"), lookup(l.d.root, "problem", "reference", "cuda", "source")} {
+	reference := l.d.root.child("problem").child("reference")
+	for _, n := range []*node{reference.child("source"), reference.child("cuda").child("source")} {
 		if n == nil || n.kind != stringNode {
 			continue
 		}

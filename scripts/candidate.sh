@@ -53,5 +53,5 @@ candidate_build() {
 	sed -n 's|^// genome: |candidate  |p' "$text" | head -1
 	echo "flags      $flags"
 	# shellcheck disable=SC2086 # flags are words
-	"${CC:-gcc}" $flags -I "kernels/templates/$kernel" -c "$text" -o "$object" || die "the candidate does not compile"
+	"${CC:-gcc}" $flags -I "kernels/templates/$kernel" -I kernels/templates/include -c "$text" -o "$object" || die "the candidate does not compile"
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -163,7 +164,7 @@ func TestJudgeZooOnGPU(t *testing.T) {
 func TestJudgeRendered(t *testing.T) {
 	longtest.Skip(t, "judges the built-in kernels")
 	needGCC(t)
-	builtin, err := fs.ReadDir(kernels.Builtin(), ".")
+	builtin, err := fs.Glob(kernels.Builtin(), "*/kernel.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +173,8 @@ func TestJudgeRendered(t *testing.T) {
 			if backend == evotune.CUDA {
 				needGPU(t)
 			}
-			for _, e := range builtin {
-				d, err := kernels.Load(kernels.Builtin(), e.Name())
+			for _, name := range builtin {
+				d, err := kernels.Load(kernels.Builtin(), path.Dir(name))
 				if err != nil {
 					t.Fatal(err)
 				}

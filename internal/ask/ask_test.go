@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand"
 	"path/filepath"
@@ -21,11 +20,7 @@ import (
 
 func mustKernel(t testing.TB, name string) *kernels.Definition {
 	t.Helper()
-	sub, err := fs.Sub(kernels.Builtin(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := kernels.Load(sub, ".")
+	d, err := kernels.Load(kernels.Builtin(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,544 @@
+package kernels
+
+import (
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+var (
+	kernelName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+	shapeName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$`)
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+	library    = regexp.MustCompile(`^([^:\s]+):([A-Za-z_][A-Za-z0-9_]*)$`)
+)
+
+// keywords cannot be names in the C prototype.
+var keywords = strings.Fields(`auto break case char const continue default do double else enum extern float for goto
+	if inline int long register restrict return short signed sizeof static struct switch typedef union unsigned void
+	volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
+	_Thread_local asm typeof class namespace new private protected public template this virtual operator friend
+	delete catch throw try using bool true false main`)
+
+// name checks a name that C code will see.
+func (l *loader) name(n *node, what string) {
+	switch {
+	case !identifier.MatchString(n.str):
+		l.d.fail(n.at, "%s %q cannot be a name in C: use letters, digits and _, not a digit first", what, n.str)
+	case slices.Contains(keywords, n.str):
+		l.d.fail(n.at, "%s %q is a word of C or C++: choose another", what, n.str)
+	case strings.HasPrefix(n.str, "evotune_"):
+		l.d.fail(n.at, "%s %q: names that begin with evotune_ belong to the generated header: choose another", what, n.str)
+	}
+}
+
+// fresh notes a name that must not be taken.
+func (l *loader) fresh(names map[string]*node, n *node, what string) {
+	if prev := names[n.str]; prev != nil {
+		l.d.fail(n.at, "%s %s: the name is already taken on line %d: choose another", what, n.str, l.d.line(prev.at))
+	}
+	names[n.str] = n
+}
+
+// compile compiles an expression over the names of env; nil where there is none.
+func (l *loader) compile(n *node, env map[string]any) *expression {
+	if n == nil {
+		return nil
+	}
+	prog, err := genome.CompileExpr(n.str, env)
+	var fault *genome.ExprError
+	if errors.As(err, &fault) {
+		src := n.str
+		if len(src) > 200 {
+			src = src[:200] + "..."
+		}
+		l.d.fail(n.within(fault.Offset), "in the expression %q: %s", src, fault.Msg)
+	} else if err != nil {
+		l.d.fail(n.at, "%v", err)
+	}
+	return &expression{src: n.str, at: n, prog: prog}
+}
+
+// number compiles an expression over the dimensions that gives a number.
+// It computes with floats where it can, for integers would overflow silently:
+// 2*M*N*K may well be beyond 64 bits.
+func (l *loader) number(n *node) *expression {
+	e := l.compile(n, l.env)
+	floats := make(map[string]any, len(l.env))
+	for name := range l.env {
+		floats[name] = 1.0
+	}
+	if prog, err := genome.CompileExpr(e.src, floats); err == nil {
+		e.prog = prog
+	}
+	return e
+}
+
+func (l *loader) definition() {
+	// A newer format may have keys that this package does not know: say so
+	// rather than call them unknown.
+	if n := l.d.root.children["format"]; n != nil {
+		if format, ok := n.value.(int64); ok && format > Format {
+			l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", format, Format)
+		}
+	}
+	in := &kernelTable{}
+	l.d.decode(l.d.root, in)
+	if in.Format.value != int64(Format) {
+		l.d.fail(in.Format.at, "format %d is unknown: write format = %d", in.Format.value, Format)
+	}
+	if !kernelName.MatchString(in.Name.str) {
+		l.d.fail(in.Name.at, "the name %q has other characters than a-z, 0-9, - and _: correct it", in.Name.str)
+	}
+	l.def = &Definition{Name: in.Name.str, Description: in.Description.str, License: in.License.text(), Dir: l.display, doc: l.d}
+	l.problem(in.Problem)
+	lines := map[string]*node{}
+	for _, t := range in.Implementation {
+		im := l.implementation(t)
+		if prev := lines[im.Name]; prev != nil {
+			l.d.fail(t.Name.at, "implementation %s is already declared on line %d: choose another name", im.Name, l.d.line(prev.key))
+		}
+		lines[im.Name] = t.Table
+		l.def.Implementations = append(l.def.Implementations, im)
+	}
+	if len(in.Implementation) == 0 {
+		l.d.fail(l.d.root.children["implementation"].at, "there is no implementation: add a table [[implementation]]")
+	}
+	l.baselines()
+}
+
+// baselines sees to it that every backend has exactly one.
+func (l *loader) baselines() {
+	owner := map[string]*Implementation{}
+	for _, im := range l.def.Implementations {
+		if im.baseline == nil {
+			continue
+		}
+		if prev := owner[im.Backend]; prev != nil {
+			l.d.fail(im.in.Baseline.Table.key, "the baseline for the %s backend is already declared on line %d: keep one of the two", im.Backend, l.d.line(prev.in.Baseline.Table.key))
+		}
+		owner[im.Backend] = im
+	}
+	for _, im := range l.def.Implementations {
+		if owner[im.Backend] == nil {
+			l.d.fail(im.in.Table.key, "no implementation for the %s backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library", im.Backend)
+		}
+	}
+}
+
+func (l *loader) problem(t *problemTable) {
+	p := &l.def.Problem
+	p.in, p.Cache = t, Warm
+	names := map[string]*node{} // all parameters of the entry
+	l.env = map[string]any{}
+	for _, d := range t.Dims {
+		l.name(d, "dimension")
+		l.fresh(names, d, "dimension")
+		if slices.Contains(limitNames(), d.str) {
+			l.d.fail(d.at, "dimension %q has the name of a device limit: choose another", d.str)
+		}
+		l.env[d.str] = 1
+		if _, err := genome.CompileExpr("1", l.env); err != nil {
+			l.d.fail(d.at, "dimension: %v", err)
+		}
+	}
+	p.Dims = strs(t.Dims)
+	if n := t.Table.children["dims"]; len(p.Dims) == 0 {
+		l.d.fail(n.at, `a problem has at least one dimension: write dims = ["N"]`)
+	} else if len(p.Dims) > maxList {
+		l.d.fail(n.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
+	}
+	l.costs(p, t.Operations, t.Bytes, t.Pipe, t.Cache)
+	p.Reference = l.source(t.Reference.Table, t.Reference.Source, t.Reference.Entry, "reference")
+	if r := t.Reference.Cuda; r != nil {
+		p.DeviceReference = &DeviceReference{Source: l.source(r.Table, r.Source, r.Entry, "reference"), Launch: *l.geometry(r.Table, r.Grid, r.Block, l.env)}
+	}
+	for _, b := range t.Buffer {
+		l.name(b.Name, "buffer")
+		l.fresh(names, b.Name, "buffer")
+		p.Buffers = append(p.Buffers, l.buffer(b))
+	}
+	if len(p.Outputs()) == 0 {
+		l.d.fail(t.Table.key, `no buffer has role "out" or "inout": a kernel must write something`)
+	}
+	for _, s := range t.Scalar {
+		l.name(s.Name, "scalar")
+		l.fresh(names, s.Name, "scalar")
+		p.Scalars = append(p.Scalars, l.scalar(s))
+	}
+	l.shapes(p, t.Table, t.Shape)
+	l.tolerance(p, t.Table, t.Tolerance, "[problem.tolerance]")
+	for _, c := range t.Control {
+		p.Controls = append(p.Controls, l.control(c))
+	}
+	l.evaluate(p)
+	for _, v := range t.Variant {
+		l.variant(v)
+	}
+}
+
+// costs reads what bounds the time of a launch, as far as it is given.
+func (l *loader) costs(p *Problem, operations, bytes, pipe, cache *node) {
+	if operations != nil {
+		p.OperationsExpr, p.operations = operations.str, l.number(operations)
+	}
+	if bytes != nil {
+		p.BytesExpr, p.bytes = bytes.str, l.number(bytes)
+	}
+	if pipe != nil {
+		p.Pipe = pipe.str
+	}
+	if cache != nil {
+		p.Cache = Cache(cache.str)
+	}
+}
+
+// variant reads the problem as another backend has it.
+func (l *loader) variant(t *variantTable) {
+	if l.def.Variants[t.Backend.str] != nil {
+		l.d.fail(t.Backend.at, "there is a variant for the %s backend already: put both together", t.Backend.str)
+	}
+	p := l.def.Problem
+	p.variant = t
+	p.Buffers = slices.Clone(p.Buffers)
+	l.costs(&p, t.Operations, t.Bytes, t.Pipe, t.Cache)
+	var all, inputs []string
+	for _, b := range p.Buffers {
+		all = append(all, b.Name)
+		if b.Role != Out {
+			inputs = append(inputs, b.Name)
+		}
+	}
+	l.ofBuffers(&p, t.DType, "dtype", all, func(b *Buffer, n *node) {
+		l.d.oneOf(n, "dtype", words["dtype"])
+		if b.DType = DType(n.str); b.Role != Out {
+			l.data(n, b.Data.String(), b.DType) // whether the new type can hold it
+			b.Domain = b.Domain.within(b.DType)
+		}
+	})
+	for _, c := range p.Controls {
+		if c.Kind != Swapped {
+			continue
+		}
+		a, _ := p.Buffer(c.Buffers[0])
+		if b, _ := p.Buffer(c.Buffers[1]); a.DType != b.DType {
+			l.d.fail(t.DType.at, "a control swaps %s and %s, which are %s and %s here: only inputs of one type can be swapped", a.Name, b.Name, a.DType, b.DType)
+		}
+	}
+	l.ofBuffers(&p, t.Domain, "domain", inputs, l.interval)
+	if t.Table.children["shape"] != nil {
+		p.Shapes = nil
+		l.shapes(&p, t.Table, t.Shape)
+	}
+	l.tolerance(&p, t.Table, t.Tolerance, "[problem.variant.tolerance]")
+	l.evaluate(&p)
+	if l.def.Variants == nil {
+		l.def.Variants = map[string]*Problem{}
+	}
+	l.def.Variants[t.Backend.str] = &p
+}
+
+// ofBuffers reads what a variant says of buffers, in a table with their names.
+func (l *loader) ofBuffers(p *Problem, t *node, what string, names []string, read func(*Buffer, *node)) {
+	if t == nil {
+		return
+	}
+	l.d.only(t, what+" of a variant", names...)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		n := t.children[b.Name]
+		if n == nil {
+			continue
+		}
+		l.d.expect("the "+what+" of "+b.Name, n, stringNode)
+		read(b, n)
+	}
+}
+
+// source reads a C file and its entry, which a table has.
+func (l *loader) source(table, file, entry *node, example string) Source {
+	return Source{File: file.str, Text: l.file(file, false), Entry: l.entry(table, entry, example)}
+}
+
+// entry reads the name of a function.
+func (l *loader) entry(table, n *node, example string) string {
+	if n == nil {
+		l.d.lacks(table, "entry", strconv.Quote(example))
+	}
+	l.d.filled(n, "entry", strconv.Quote(example))
+	l.name(n, "entry")
+	return n.str
+}
+
+func (l *loader) buffer(t *bufferTable) Buffer {
+	b := Buffer{Name: t.Name.str, DType: DType(t.DType.str), Role: Role(t.Role.str), Shape: strs(t.Shape)}
+	if n := t.Table.children["shape"]; len(t.Shape) == 0 {
+		l.d.fail(n.at, "buffer %s has no axis: write shape = [\"1\"] for a single element", b.Name)
+	} else if len(t.Shape) > maxList {
+		l.d.fail(n.at, "buffer %s has %d axes, at most %d", b.Name, len(t.Shape), maxList)
+	}
+	for _, a := range t.Shape {
+		b.axes = append(b.axes, l.number(a))
+	}
+	switch {
+	case t.Data != nil && b.Role == Out:
+		l.d.fail(t.Data.at, "buffer %s is an output, which holds NaN before every run: remove data", b.Name)
+	case t.Data == nil && b.Role != Out:
+		l.d.fail(t.Table.key, `[[problem.buffer]] %s lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`, b.Name)
+	case t.Data != nil:
+		b.Data = l.data(t.Data, t.Data.str, b.DType)
+	}
+	if t.Denormals != nil {
+		if b.Denormals = t.Denormals.value.(bool); b.Denormals && (b.Role == Out || !b.DType.Float()) {
+			l.d.fail(t.Denormals.at, "buffer %s: only inputs of a floating-point type can hold denormals: remove denormals", b.Name)
+		}
+	}
+	switch {
+	case b.Role == Out && t.Domain != nil:
+		l.d.fail(t.Domain.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
+	case t.Domain != nil:
+		l.interval(&b, t.Domain)
+	case b.Role != Out:
+		b.Domain = b.Data.Domain().within(b.DType)
+	}
+	return b
+}
+
+var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
+
+// data parses a distribution.
+func (l *loader) data(n *node, text string, dtype DType) Data {
+	m := dataForm.FindStringSubmatch(text)
+	if m == nil {
+		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)", text)
+	}
+	d := Data{Distribution: Distribution(m[1])}
+	known := []Distribution{Uniform, Normal, Integers, Constant}
+	if !slices.Contains(known, d.Distribution) {
+		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
+	}
+	want := 2
+	if d.Distribution == Constant {
+		want = 1
+	}
+	args := strings.Split(m[2], ",")
+	if len(args) != want {
+		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
+	}
+	for i, a := range args {
+		x, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
+		if err != nil || x != x || x > 1e300 || x < -1e300 {
+			l.d.fail(n.at, "%s: %q is no finite number", d.Distribution, strings.TrimSpace(a))
+		}
+		if i == 0 {
+			d.A = x
+		} else {
+			d.B = x
+		}
+	}
+	whole := func(x float64) bool { lo, hi := dtype.Range(); return x == float64(int64(x)) && x >= lo && x <= hi }
+	switch {
+	case !dtype.Float() && (d.Distribution == Uniform || d.Distribution == Normal):
+		l.d.fail(n.at, "%s gives fractions, which %s cannot hold: use integers(lo,hi) or constant(x)", d.Distribution, dtype)
+	case d.Distribution == Uniform && d.A >= d.B:
+		l.d.fail(n.at, "uniform(%g,%g) is empty: the first number must be the smaller one", d.A, d.B)
+	case d.Distribution == Normal && d.B <= 0:
+		l.d.fail(n.at, "normal(%g,%g): the standard deviation must be above 0", d.A, d.B)
+	case d.Distribution == Integers && d.A > d.B:
+		l.d.fail(n.at, "integers(%g,%g) is empty: the first number must not be the larger one", d.A, d.B)
+	case d.Distribution == Integers && (!whole(d.A) || !whole(d.B)),
+		d.Distribution == Constant && !dtype.Float() && !whole(d.A):
+		lo, hi := dtype.Range()
+		l.d.fail(n.at, "%s: %s holds the integers from %.0f to %.0f", d, dtype, lo, hi)
+	}
+	return d
+}
+
+var domainForm = regexp.MustCompile(`^\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$`)
+
+// interval reads a domain that is declared.
+func (l *loader) interval(b *Buffer, n *node) {
+	m := domainForm.FindStringSubmatch(n.str)
+	if m == nil {
+		l.d.fail(n.at, "the domain %q of %s is no interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", n.str, b.Name)
+	}
+	lo, err1 := strconv.ParseFloat(m[2], 64)
+	hi, err2 := strconv.ParseFloat(m[3], 64)
+	if all := b.DType.span(); err1 != nil || err2 != nil || !all.Holds(lo) || !all.Holds(hi) {
+		l.d.fail(n.at, "the ends of the domain %q of %s must be numbers that %s holds, from %g to %g", n.str, b.Name, b.DType, all.Lo, all.Hi)
+	}
+	if m[1] == "(" {
+		lo = b.DType.next(lo, 1)
+	}
+	if m[4] == ")" {
+		hi = b.DType.next(hi, -1)
+	}
+	d := Domain{lo, hi}.within(b.DType)
+	b.Domain = d
+	data := b.Data.Domain()
+	if b.Data.Distribution == Normal {
+		data = Domain{b.Data.A - b.Data.B, b.Data.A + b.Data.B} // the ends are cut off
+	}
+	data = data.within(b.DType)
+	switch {
+	case !(d.Lo <= d.Hi):
+		l.d.fail(n.at, "the domain of %s is empty in %s: put the smaller end first", b.Name, b.DType)
+	case !d.Holds(data.Lo) || !d.Holds(data.Hi):
+		l.d.fail(n.at, "the domain of %s does not hold its data %s: widen it", b.Name, b.Data)
+	case b.Denormals && !(d.Lo <= -b.DType.normal() && b.DType.normal() <= d.Hi):
+		l.d.fail(n.at, "the domain of %s has no room for denormals around zero: widen it, or remove denormals", b.Name)
+	}
+}
+
+func (l *loader) scalar(t *scalarTable) Scalar {
+	s := Scalar{Name: t.Name.str, DType: DType(t.DType.str), Value: t.Value.str, expr: l.number(t.Value)}
+	if t.Also != nil {
+		for _, item := range t.Also.items {
+			x, ok := item.number()
+			if !ok || !s.holds(x) {
+				l.d.fail(t.Also.at, "also of scalar %s must be a list of numbers that %s holds, such as [0.5, 2]", s.Name, s.DType)
+			}
+			s.Also = append(s.Also, x)
+		}
+	}
+	return s
+}
+
+// shapes reads those of the problem or of a variant, which is the table.
+func (l *loader) shapes(p *Problem, table *node, list []*shapeTable) {
+	seen := map[string]*node{}
+	for _, t := range list {
+		s := Shape{Name: t.Name.str, Use: Use(t.Use.str), Dims: map[string]int64{}}
+		if !shapeName.MatchString(s.Name) {
+			l.d.fail(t.Name.at, "shape name %q has other characters than letters, digits and . _ + -: correct it", s.Name)
+		}
+		l.fresh(seen, t.Name, "shape")
+		if t.Dims == nil {
+			l.d.lacks(t.Table, "dims", "{ "+strings.Join(p.Dims, " = 1, ")+" = 1 }")
+		}
+		l.d.only(t.Dims, "dims of shape "+s.Name, p.Dims...)
+		for _, name := range p.Dims {
+			v := t.Dims.children[name]
+			if v == nil {
+				l.d.fail(t.Dims.at, "shape %s lacks the dimension %s: add %s = 1 or the like", s.Name, name, name)
+			}
+			l.d.expect("dimension "+name, v, integerNode)
+			if s.Dims[name] = v.value.(int64); s.Dims[name] < 0 || s.Dims[name] > maxDim {
+				l.d.fail(v.at, "dimension %s is %d, expected 0 to %d", name, v.value, int64(maxDim))
+			}
+		}
+		p.Shapes = append(p.Shapes, s)
+	}
+	for _, use := range []Use{Tune, Verify, Sanitize} {
+		if len(p.ShapesFor(use)) == 0 {
+			l.d.fail(table.key, "no shape has use = %q: add one", string(use))
+		}
+	}
+}
+
+// tolerance reads the bounds on errors. Those of a variant are added to the
+// problem's.
+func (l *loader) tolerance(p *Problem, table, t *node, header string) {
+	at := table.key
+	p.Tolerance = maps.Clone(p.Tolerance)
+	if p.Tolerance == nil {
+		p.Tolerance = map[DType]float64{}
+	}
+	if t != nil {
+		at = t.key
+		l.d.only(t, header, words["dtype"]...)
+		for _, name := range t.names {
+			v := t.children[name]
+			x, ok := v.number()
+			if !ok || x < 0 || x >= 1 {
+				l.d.fail(v.at, "the tolerance for %s must be a number from 0 to below 1, relative to the output's scale", name)
+			}
+			p.Tolerance[DType(name)] = x
+		}
+	}
+	for _, b := range p.Outputs() {
+		if _, ok := p.Tolerance[b.DType]; !ok {
+			l.d.fail(at, "%s lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", header, b.DType, b.Name, b.DType)
+		}
+	}
+}
+
+func (l *loader) control(t *controlTable) Control {
+	c := Control{Kind: ControlKind(t.Kind.str), Buffers: strs(t.Buffers)}
+	switch {
+	case c.Kind != Swapped && t.Buffers != nil:
+		l.d.fail(t.Table.children["buffers"].at, "only the control swap takes buffers: remove them")
+	case c.Kind == Swapped && len(t.Buffers) != 2:
+		l.d.fail(t.Table.key, `the control swap needs two inputs: add buffers = ["A", "B"]`)
+	case c.Kind == Swapped:
+		l.swap(t.Buffers[0], t.Buffers[1])
+	}
+	return c
+}
+
+// swap checks the pair of buffers of a control.
+func (l *loader) swap(one, other *node) {
+	p := &l.def.Problem
+	var ins []string
+	for _, b := range p.Buffers {
+		if b.Role != Out {
+			ins = append(ins, b.Name)
+		}
+	}
+	for _, n := range []*node{one, other} {
+		if !slices.Contains(ins, n.str) {
+			l.d.fail(n.at, "no input is called %q: %s", n.str, suggest(n.str, ins))
+		}
+	}
+	a, _ := p.Buffer(one.str)
+	b, _ := p.Buffer(other.str)
+	switch {
+	case a.Name == b.Name:
+		l.d.fail(other.at, "%s cannot be swapped with itself: name two inputs", a.Name)
+	case a.DType != b.DType:
+		l.d.fail(other.at, "%s is %s and %s is %s: only inputs of one type can be swapped", a.Name, a.DType, b.Name, b.DType)
+	}
+	for _, s := range p.Shapes {
+		n, err1 := p.Elements(a, s)
+		m, err2 := p.Elements(b, s)
+		if err1 != nil || err2 != nil || n == m { // evaluate reports the errors
+			return
+		}
+	}
+	l.d.fail(one.at, "%s and %s have the same size in no shape, so that they can never be swapped: add a shape, or remove the control", a.Name, b.Name)
+}
+
+// evaluate computes every expression of the problem at every shape, so that
+// the helpers of a loaded Problem do not fail later.
+func (l *loader) evaluate(p *Problem) {
+	must := func(at *node, err error) {
+		if err != nil {
+			l.d.fail(at.at, "%v", err)
+		}
+	}
+	for _, s := range p.Shapes {
+		_, err := p.Operations(s)
+		must(p.operations.at, err)
+		_, err = p.Bytes(s)
+		must(p.bytes.at, err)
+		for _, b := range p.Buffers {
+			_, err := p.Elements(b, s)
+			must(b.axes[0].at, err)
+		}
+		if p.DeviceReference != nil {
+			if _, at, err := p.DeviceReference.Launch.at(s.env()); err != nil {
+				l.d.fail(at.at.at, "at shape %s: %v", s.Name, err)
+			}
+		}
+		for i, sc := range p.Scalars {
+			one := Problem{Scalars: p.Scalars[i : i+1]}
+			_, err := one.ScalarValues(s)
+			must(sc.expr.at, err)
+		}
+	}
+}
