@@ -449,8 +449,8 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			index(r.told == e.Seq && (r.measured == 0 || r.measured > e.Seq), "the index of candidate %s is wrong", t.Candidate)
 		} else {
 			index(r.measured == e.Seq && r.told != 0 && r.told < e.Seq, "the index of candidate %s is wrong", t.Candidate)
-			if told, err := toldAt(c.index.events, r.told); err == nil { // else it was found before
-				of.was = told.Verdict
+			if told, _, _, err := eventAt(c.index.events, r.told, KindTold); err == nil { // else it was found before
+				of.was = told.Told.Verdict
 			}
 		}
 		if r.result() != e.Seq {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -414,6 +415,156 @@ func TestCheckFinds(t *testing.T) {
 				t.Errorf("Best: %s, %v", ids(got), err)
 			}
 		})
+	}
+}
+
+// Whatever an entry of an index says: a query answers with what the log says of the
+// campaigns and candidates asked for, or with an error, and with nothing else. What is
+// missing because no entry leads to it any more, only Check finds.
+func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "evotune.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it is damaged
+	s.db.NoSync = true
+	smallStore(t, s)
+	// A second measurement, a proposal that is made again, and two finals.
+	mustAppend(t, s,
+		measured("one", 3, "dddd0001", 0.85), asked("one", 4, "eeee0002", "cccc0001"), asked("one", 5, "eeee0002", "dddd0001"),
+		told("one", 5, "eeee0002", 0.95), finals("one", "cccc0001", "bbbb0001", "cccc0001"), finals("one", "bbbb0001", "bbbb0001", "aaaa0001"),
+	)
+	all, _, err := s.Candidates(Query{}, 0)
+	if err != nil || len(all) != 8 {
+		t.Fatalf("%d candidates, %v", len(all), err)
+	}
+	candidates, campaigns := map[string]Candidate{}, map[string]Campaign{}
+	for _, c := range all {
+		candidates[c.ID] = c
+		if campaigns[c.Campaign], err = s.Campaign(c.Campaign); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := ""
+	refused := false
+	failed := func(err error) bool {
+		refused = refused || err != nil
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: an error of no kind: %v", trial, err)
+		}
+		return err != nil
+	}
+	// is reports a candidate that is not what the log says, or should not be there.
+	is := func(query string, c Candidate, belongs bool) {
+		want := candidates[c.ID]
+		if c.ToldSeq == 0 {
+			c.Told, c.ToldAt, c.ToldSeq, c.Again, c.Proven = want.Told, want.ToldAt, want.ToldSeq, want.Again, want.Proven
+		}
+		if c.FinalsSeq < want.FinalsSeq {
+			c.Finals, c.FinalsSeq, c.Finalist = want.Finals, want.FinalsSeq, want.Finalist
+		}
+		if !belongs || !reflect.DeepEqual(c, want) {
+			t.Errorf("%s: %s gives, though it should not:\n%s", trial, query, cmp.Diff(want, c))
+		}
+	}
+	ask := func() {
+		refused = false
+		for id, want := range campaigns {
+			if got, err := s.Campaign(id); !failed(err) && !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: campaign %s (-want +got):\n%s", trial, id, cmp.Diff(want, got))
+			}
+			for e, err := range s.Events(id, 0, WithoutDetail()) {
+				if !failed(err) && e.Campaign != id {
+					t.Errorf("%s: an event of campaign %s among those of %s", trial, e.Campaign, id)
+				}
+			}
+		}
+		for id := range candidates {
+			if c, err := s.Candidate(id); !failed(err) && c.ID != id {
+				t.Errorf("%s: candidate %s for %s", trial, c.ID, id)
+			}
+			children, err := s.Children(id)
+			failed(err)
+			for _, c := range children {
+				is("Children of "+id, c, slices.Contains(c.Asked.Parents, id))
+			}
+			keyed, err := s.ByKey("key of " + id)
+			failed(err)
+			for _, c := range keyed {
+				is("ByKey of "+id, c, c.ID == id)
+			}
+			n, err := s.Lineage(id)
+			if failed(err) {
+				continue
+			}
+			for _, p := range n.Parents {
+				is("Lineage of "+id, p.Candidate, slices.Contains(n.Asked.Parents, p.ID))
+			}
+		}
+		for _, q := range []Query{{Limit: 20}, {Limit: 20, ProvenOnly: true}, {Limit: 2, Campaign: "one"}} {
+			best, err := s.Best(q)
+			failed(err)
+			for i, c := range best {
+				is("Best", c, c.Told.Verdict == correct && (i == 0 || best[i-1].Told.Fitness <= c.Told.Fitness) && (c.Proven || !q.ProvenOnly))
+			}
+			some, _, err := s.Candidates(q, 0)
+			failed(err)
+			for _, c := range some {
+				is("Candidates", c, (c.Proven || !q.ProvenOnly) && (q.Campaign == "" || q.Campaign == c.Campaign))
+			}
+		}
+	}
+	if ask(); refused {
+		t.Fatal("a sound store refuses")
+	}
+	edit := func(f func(*bolt.Tx) error) {
+		if err := s.db.Update(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trials, refusals := 0, 0
+	for _, bucket := range bucketsIndex {
+		var entries []record
+		edit(func(tx *bolt.Tx) error {
+			return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+				entries = append(entries, record{bytes.Clone(k), bytes.Clone(v)})
+				return nil
+			})
+		})
+		for i, old := range entries {
+			others := []record{{old.k, entries[(i+1)%len(entries)].v}}
+			for at := range len(old.k) + len(old.v) {
+				kv := slices.Concat(old.k, old.v)
+				kv[at] ^= 1 << (at % 8)
+				others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
+				if at >= len(old.k) {
+					kv := slices.Concat(old.k, old.v)
+					kv[at] = 0
+					others = append(others, record{old.k, kv[len(old.k):]})
+				}
+			}
+			for _, bad := range others {
+				edit(func(tx *bolt.Tx) error {
+					return errors.Join(tx.Bucket(bucket).Delete(old.k), tx.Bucket(bucket).Put(bad.k, bad.v))
+				})
+				trial = fmt.Sprintf("%s: %x = %x, was %x = %x", bucket, bad.k, bad.v, old.k, old.v)
+				ask()
+				if trials++; refused {
+					refusals++
+				}
+				edit(func(tx *bolt.Tx) error {
+					err := tx.Bucket(bucket).Delete(bad.k)
+					for _, e := range entries {
+						err = errors.Join(err, tx.Bucket(bucket).Put(e.k, e.v))
+					}
+					return err
+				})
+			}
+		}
+	}
+	t.Logf("%d of %d refused", refusals, trials)
+	if ask(); refused {
+		t.Error("the store was not put right")
 	}
 }
 

@@ -194,6 +194,11 @@ type candidateRecord struct {
 // result is the event that has the result, or 0.
 func (r candidateRecord) result() uint64 { return cmp.Or(r.measured, r.told) }
 
+// provenIn says whether the campaign's record has it among its winners.
+func (r candidateRecord) provenIn(campaign *campaignRecord) bool {
+	return r.told != 0 && slices.Contains(campaign.winners, r.result())
+}
+
 func (r candidateRecord) encode() []byte {
 	b := make([]byte, 0, 32)
 	for _, v := range []uint64{r.campaign, r.asked, uint64(r.index), r.finals} {
@@ -477,17 +482,17 @@ func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
 	case c.index != t.Index:
 		return "", fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, t.Candidate, c.index, t.Index)
 	}
-	told, err := toldAt(x.events, c.told)
+	told, _, _, err := eventAt(x.events, c.told, KindTold)
 	if err != nil {
 		return "", err
 	}
-	if told.Key != "" {
-		if err := x.keys.Delete(contentKey(told.Key, c.told)); err != nil {
+	if told.Told.Key != "" {
+		if err := x.keys.Delete(contentKey(told.Told.Key, c.told)); err != nil {
 			return "", err
 		}
 	}
 	c.measured = e.Seq
-	return told.Verdict, x.rank(c, t, e.Seq)
+	return told.Told.Verdict, x.rank(c, t, e.Seq)
 }
 
 // attempt changes no index: it must be of a proposal of the campaign.
@@ -515,17 +520,25 @@ func formatOf(meta *bolt.Bucket) uint64 {
 	return v
 }
 
-// toldAt reads the result of a told event, without its Detail.
-func toldAt(events *bolt.Bucket, seq uint64) (*Told, error) {
+// disagree is the error of an index that does not say what the log says.
+func disagree(format string, args ...any) error {
+	return corrupt("an index disagrees with the log: %s", fmt.Sprintf(format, args...))
+}
+
+// eventAt reads an event of one of these kinds, any if there are none, as decodeEvent
+// gives it.
+func eventAt(events *bolt.Bucket, seq uint64, kinds ...Kind) (e Event, campaign uint64, detail bool, err error) {
 	b := events.Get(seqKey(seq))
 	if b == nil {
-		return nil, corrupt("event %d is missing", seq)
+		return Event{}, 0, false, disagree("event %d is missing", seq)
 	}
-	e, _, _, err := decodeEvent(seq, b)
-	if err == nil && e.Told == nil {
-		err = corrupt("event %d is %s, not %s", seq, e.Kind, KindTold)
+	if e, campaign, detail, err = decodeEvent(seq, b); err != nil {
+		return Event{}, 0, false, fmt.Errorf("event %d: %w", seq, err)
 	}
-	return e.Told, err
+	if len(kinds) > 0 && !slices.Contains(kinds, e.Kind) {
+		return Event{}, 0, false, disagree("event %d is %s, not %s", seq, e.Kind, kinds[0])
+	}
+	return e, campaign, detail, nil
 }
 
 func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
