@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -182,9 +183,9 @@ func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
 			if err != nil {
 				return err
 			}
-			cmp := &comparer{store: s, tx: tx, checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
-			c.log(cmp.event)
-			cmp.counts()
+			against := &comparer{store: s, tx: tx, checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
+			c.log(against.event)
+			against.counts()
 			return nil
 		})
 	} else {
@@ -248,7 +249,7 @@ func (c *checker) bolt(tx *bolt.Tx) {
 			}
 			c.found(false, "bbolt: %v", err)
 		case <-tick.C:
-			trim(tx)
+			trim(tx, trimFrom)
 		}
 	}
 }
@@ -610,7 +611,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".repair-*")
 	if err != nil {
-		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be created: %w", err))
+		return cmp.Or(spaceError(err), fmt.Errorf("the new file cannot be created: %w", err))
 	}
 	defer func() {
 		if err != nil {
@@ -629,7 +630,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	if err := s.db.Sync(); err != nil {
 		_ = s.shut()
-		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
+		return cmp.Or(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
 	}
 	if err := s.shut(); err != nil {
 		return err
@@ -728,7 +729,7 @@ func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) er
 		if size += len(k) + len(v); len(batch) >= repairEvents || size >= repairBytes {
 			flush()
 		}
-	}, func(err error) { failed = firstErr(failed, err) })
+	}, func(err error) { failed = cmp.Or(failed, err) })
 	flush()
 	return failed
 }

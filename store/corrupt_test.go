@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -532,15 +533,24 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 			})
 		})
 		for i, old := range entries {
-			others := []record{{old.k, entries[(i+1)%len(entries)].v}}
+			next := entries[(i+1)%len(entries)]
+			others := []record{{old.k, next.v}}
 			for at := range len(old.k) + len(old.v) {
 				kv := slices.Concat(old.k, old.v)
 				kv[at] ^= 1 << (at % 8)
 				others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
-				if at >= len(old.k) {
-					kv := slices.Concat(old.k, old.v)
-					kv[at] = 0
-					others = append(others, record{old.k, kv[len(old.k):]})
+				if at < len(old.k) {
+					continue
+				}
+				beside := byte(0)
+				if i := at - len(old.k); i < len(next.v) {
+					beside = next.v[i]
+				}
+				for _, b := range []byte{0, beside} {
+					if kv := slices.Concat(old.k, old.v); kv[at] != b {
+						kv[at] = b
+						others = append(others, record{old.k, kv[len(old.k):]})
+					}
 				}
 			}
 			for _, bad := range others {
@@ -565,6 +575,101 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 	t.Logf("%d of %d refused", refusals, trials)
 	if ask(); refused {
 		t.Error("the store was not put right")
+	}
+}
+
+// The file is cut while it is open, as when a disk fails under its map: every call says
+// so and returns, and so does Close.
+func TestFileCutWhileOpen(t *testing.T) {
+	whole := treeStore(t)
+	for _, size := range []int{0, 100, 4096, 2 * 4096, 3 * 4096, len(whole) / 2} {
+		path := filepath.Join(t.TempDir(), "evotune.db")
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := s.Campaign("one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for n := range 3 {
+				if _, err := takeSnapshot(s); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%d bytes left: query %d: %v", size, n, err)
+				}
+				if _, err := s.Append(asked("one", one.Asked, "new"), told("one", one.Asked, "new", 1)); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%d bytes left: Append %d: %v", size, n, err)
+				}
+			}
+			for range 2 {
+				if err := s.Close(); err != nil {
+					t.Errorf("%d bytes left: Close: %v", size, err)
+				}
+			}
+			if s, err := Open(path, Options{Timeout: -1}); errors.Is(err, ErrLocked) {
+				t.Errorf("%d bytes left: the lock is held after Close", size)
+			} else if err == nil {
+				_ = s.Close()
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d bytes left: a call hangs", size)
+		}
+	}
+}
+
+// After a write that failed in an unknown way nothing more is written, and what was
+// there can be read.
+func TestFailedWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	smallStore(t, s)
+	if err := s.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		_, err := s.Append(asked("one", 4, "new"))
+		if err == nil || errors.Is(err, ErrFailed) != (n > 0) {
+			t.Errorf("Append %d: %v", n, err)
+		}
+	}
+	if _, err := s.Candidate("aaaa0001"); err != nil {
+		t.Error(err)
+	}
+	_ = s.Close()
+	mustBeSound(t, path)
+}
+
+// When a sync fails it is not known what reached the disk, whatever the reason; when a
+// write fails for lack of space, the last state is in force.
+func TestWriteError(t *testing.T) {
+	for _, test := range []struct {
+		err          error
+		full, sticky bool
+	}{
+		{syscall.ENOSPC, true, true},
+		{&os.PathError{Op: "write", Err: syscall.ENOSPC}, true, false},
+		{fmt.Errorf("file resize error: %s", syscall.EDQUOT), true, false}, // as bbolt has it
+		{syscall.EIO, false, true},
+		{&os.PathError{Op: "write", Err: syscall.EIO}, false, true},
+	} {
+		err, sticky := writeError(test.err)
+		if errors.Is(err, ErrFull) != test.full || sticky != test.sticky {
+			t.Errorf("%v: %v, sticky %v", test.err, err, sticky)
+		}
 	}
 }
 

@@ -464,7 +464,7 @@ func (r *reader) candidate(rec candidateRecord, full bool) (Candidate, error) {
 		Asked: *asked.Asked, AskedAt: asked.Time, AskedSeq: rec.asked,
 		ToldSeq: rec.result(), Again: rec.measured != 0, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.provenIn(campaign),
 	}
-	agrees := asked.Campaign == campaign.id && c.Asked.Index == rec.index && len(rec.parents) <= len(c.Asked.Parents)
+	agrees := asked.Campaign == campaign.id && len(rec.parents) <= len(c.Asked.Parents)
 	if rec.asked != rec.born {
 		first, err := r.event(rec.born, false, KindAsked)
 		if err != nil {
