@@ -179,11 +179,7 @@ func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
 		// Every page that bbolt can come to makes sense.
 		err = s.view(func(tx *bolt.Tx) error {
 			c.bolt(tx)
-			x, err := newIndexer(tx)
-			if err != nil {
-				return err
-			}
-			against := &comparer{store: s, tx: tx, checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
+			against := &comparer{store: s, tx: tx, checker: c, index: newIndexer(tx), winners: map[string]bool{}, finalists: map[string]bool{}}
 			c.log(against.event)
 			against.counts()
 			return nil
@@ -667,10 +663,7 @@ func (c *checker) rewrite(s *Store) error {
 	}
 	names := map[uint64]string{}
 	index := func(tx *bolt.Tx, batch []record) error {
-		x, err := newIndexer(tx)
-		if err != nil {
-			return err
-		}
+		x := newIndexer(tx)
 		x.gaps = true
 		for _, r := range batch {
 			seq, err := keySeq(r.k)

@@ -335,6 +335,7 @@ func TestCheckFinds(t *testing.T) {
 		{"parents", func(tx *bolt.Tx) error {
 			return editCandidate(tx, 6, func(r *candidateRecord) { r.parents[0], r.parents[1] = r.parents[1], r.parents[0] })
 		}, "cccc0001 is indexed with other parents", true},
+		{"flags of a candidate", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCandidates), seqKey(4), 12) }, "flags", true},
 		{"candidate gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCandidates).Delete(seqKey(4)) }, "index of candidate 4 is missing", true},
 		{"id", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Put([]byte("bbbb0001"), seqKey(2)) }, "the index of candidate bbbb0001 is wrong", true},
 		{"id gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Delete([]byte("bbbb0001")) }, "candidate bbbb0001 is not in the index", true},
@@ -434,9 +435,10 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 	mustAppend(t, s,
 		measured("one", 3, "dddd0001", 0.85), asked("one", 4, "eeee0002", "cccc0001"), asked("one", 5, "eeee0002", "dddd0001"),
 		told("one", 5, "eeee0002", 0.95), finals("one", "cccc0001", "bbbb0001", "cccc0001"), finals("one", "bbbb0001", "bbbb0001", "aaaa0001"),
+		asked("one", 6, "ffff0002"),
 	)
 	all, _, err := s.Candidates(Query{}, 0)
-	if err != nil || len(all) != 8 {
+	if err != nil || len(all) != 9 {
 		t.Fatalf("%d candidates, %v", len(all), err)
 	}
 	candidates, campaigns := map[string]Candidate{}, map[string]Campaign{}
@@ -510,8 +512,9 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 			}
 			some, _, err := s.Candidates(q, 0)
 			failed(err)
-			for _, c := range some {
-				is("Candidates", c, (c.Proven || !q.ProvenOnly) && (q.Campaign == "" || q.Campaign == c.Campaign))
+			for i, c := range some {
+				twice := slices.ContainsFunc(some[:i], func(other Candidate) bool { return other.ID == c.ID })
+				is("Candidates", c, !twice && (c.Proven || !q.ProvenOnly) && (q.Campaign == "" || q.Campaign == c.Campaign))
 			}
 		}
 	}
@@ -539,17 +542,10 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 				kv := slices.Concat(old.k, old.v)
 				kv[at] ^= 1 << (at % 8)
 				others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
-				if at < len(old.k) {
-					continue
-				}
-				beside := byte(0)
-				if i := at - len(old.k); i < len(next.v) {
-					beside = next.v[i]
-				}
-				for _, b := range []byte{0, beside} {
+				for _, b := range []byte{0, slices.Concat(next.k, next.v, make([]byte, len(kv)))[at]} {
 					if kv := slices.Concat(old.k, old.v); kv[at] != b {
 						kv[at] = b
-						others = append(others, record{old.k, kv[len(old.k):]})
+						others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
 					}
 				}
 			}
@@ -582,7 +578,7 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 // so and returns, and so does Close.
 func TestFileCutWhileOpen(t *testing.T) {
 	whole := treeStore(t)
-	for _, size := range []int{0, 100, 4096, 2 * 4096, 3 * 4096, len(whole) / 2} {
+	for _, size := range []int{0, 100, 4096, 2 * 4096, 3 * 4096} {
 		path := filepath.Join(t.TempDir(), "evotune.db")
 		if err := os.WriteFile(path, whole, 0o644); err != nil {
 			t.Fatal(err)
