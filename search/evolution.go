@@ -175,13 +175,13 @@ func (e *Evolution) breed(operator int) (child, bool) {
 		return child{genome: g, operator: operator}, ok
 	}
 	var best child
-	most, found := 0.0, 0
+	most, found := math.Inf(-1), 0
 	weigh := func(c child) {
 		if c.genome.IsZero() || e.isSpent(c.genome) {
 			return
 		}
 		found++
-		if p := e.model.promise(c.genome); best.genome.IsZero() || p > most {
+		if p := e.model.promise(c.genome, most); best.genome.IsZero() || p > most {
 			best, most = c, p
 		}
 	}

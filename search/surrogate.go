@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -32,22 +33,23 @@ type surrogate struct {
 	parts modelParts
 	space *genome.Space
 	genes []similarity // of the genes that can differ
-	// points are what is remembered, in the order of the proposals. The first
-	// told of them have an outcome.
-	points []point
+	// scores are of the points that are remembered, in the order of the proposals;
+	// each similarity has their alleles. The first told of them have an outcome:
+	// +Inf for a failure.
+	scores []float64
 	told   int
 	turn   int // counts the changes of a gene's decay that were tried
 
 	// factor is the lower Cholesky factor of the covariance of the points, of
 	// as many as it has rows; row i has i+1 columns.
 	factor [][]float64
+	spare  [2][][]float64 // for the factors that adapt tries
 	// The fit to the outcomes; stale says that it is older than they are.
 	stale   bool
 	weights []float64 // per point with an outcome; nil while too little is known
 	scale   float64   // the process's variance; scores have mean 0 and variance 1
 	best    float64   // the best score, so scaled
 	row     []float64 // for promise
-	alleles []int32   // for promise
 }
 
 // modelParts are what a surrogate is made of.
@@ -68,21 +70,18 @@ type modelParts struct {
 	learned      bool
 }
 
-// A point is a proposal and, once it is told, its score: +Inf for a failure.
-type point struct {
-	alleles []int32 // per similarity: 0 for an inactive gene, else the value's place from 1 on
-	score   float64
-}
-
 // A similarity is how alike two values of a gene are.
 type similarity struct {
 	gene    int // index in the space
+	values  int
 	ordinal bool
 	shared  float64
 	decay   float64
-	// factors[d] is the factor for values d places apart; the last one is also
-	// that of an inactive gene against an active one.
+	// factors[2*values+d] is the factor for alleles d apart, either way. An allele is
+	// the value's place, and twice the number of values for an inactive gene, so
+	// that it is farther from all values than these are from each other.
 	factors []float64
+	alleles []int32 // of the points
 }
 
 const (
@@ -103,6 +102,13 @@ const (
 	adaptEvery = 3
 	// cheapPoints is how many outcomes are that cheap.
 	cheapPoints = 40
+	// promiseStep is after how many points it is looked whether a genome may still
+	// be the most promising.
+	promiseStep = 32
+	// promiseSlack is how much more a genome may promise than it does with some of
+	// the points, in terms of one and that: rounding, and the step of logImprovement
+	// where its series begins.
+	promiseSlack = 0.1
 	// enoughPoints is how many outcomes tell anything about decays.
 	enoughPoints = 8
 )
@@ -111,68 +117,72 @@ func newSurrogate(space *genome.Space, parts modelParts) *surrogate {
 	m := &surrogate{space: space, parts: parts}
 	for i, g := range space.Genes() {
 		if len(g.Values) > 1 || g.When != "" {
-			s := similarity{gene: i, ordinal: g.Ordinal, shared: parts.shared, factors: make([]float64, max(2, len(g.Values)))}
+			s := similarity{gene: i, values: len(g.Values), ordinal: g.Ordinal, shared: parts.shared, factors: make([]float64, 4*len(g.Values)+1)}
 			s.set(parts.decay)
 			m.genes = append(m.genes, s)
 		}
 	}
-	m.alleles = make([]int32, len(m.genes))
 	return m
 }
 
 // set gives the gene a decay.
 func (s *similarity) set(decay float64) {
 	s.decay = decay
-	s.factors[0] = 1
-	for d := 1; d < len(s.factors); d++ {
-		distance := 1.0
-		if last := len(s.factors) - 1; s.ordinal && d < last {
-			distance = firstStep + (1-firstStep)*float64(d-1)/float64(last-1)
+	middle, last := 2*s.values, max(1, s.values-1)
+	s.factors[middle] = 1
+	for d := 1; d <= middle; d++ {
+		if d > last {
+			s.factors[middle+d] = s.factors[middle+last]
+		} else {
+			distance := 1.0
+			if s.ordinal && d < last {
+				distance = firstStep + (1-firstStep)*float64(d-1)/float64(last-1)
+			}
+			s.factors[middle+d] = s.shared + (1-s.shared)*math.Exp(-decay*distance)
 		}
-		s.factors[d] = s.shared + (1-s.shared)*math.Exp(-decay*distance)
+		s.factors[middle-d] = s.factors[middle+d]
 	}
 }
 
-// between gives the factor of two alleles.
-func (s *similarity) between(a, b int32) float64 {
-	switch {
-	case a == b:
-		return 1
-	case a == 0 || b == 0:
-		return s.factors[len(s.factors)-1]
-	case a < b:
-		return s.factors[b-a]
+// allele is where a genome stands among the values of the gene.
+func (s *similarity) allele(indices []int) int32 {
+	if i := indices[s.gene]; i >= 0 {
+		return int32(i)
 	}
-	return s.factors[a-b]
+	return int32(2 * s.values)
 }
 
-// covariance of two points, in terms of the process's variance.
-func (m *surrogate) covariance(a, b []int32) float64 {
-	c := 1.0
+// toward gives the factors of an allele and others, to be looked up by the other.
+func (s *similarity) toward(allele int32) []float64 { return s.factors[2*s.values-int(allele):] }
+
+// covariances fills row with those of a point and the first points, in terms of the
+// process's variance. allele tells the point.
+func (m *surrogate) covariances(row []float64, allele func(*similarity) int32) {
+	for i := range row {
+		row[i] = 1
+	}
 	for k := range m.genes {
-		c *= m.genes[k].between(a[k], b[k])
-	}
-	return c
-}
-
-// place writes a genome's alleles.
-func (m *surrogate) place(g genome.Genome, alleles []int32) {
-	indices := m.space.Indices(g)
-	for k := range m.genes {
-		alleles[k] = int32(indices[m.genes[k].gene] + 1)
+		s := &m.genes[k]
+		factors := s.toward(allele(s))
+		for i, other := range s.alleles[:len(row)] {
+			row[i] *= factors[other]
+		}
 	}
 }
 
 // add remembers a proposal.
 func (m *surrogate) add(g genome.Genome) {
-	p := point{alleles: make([]int32, len(m.genes))}
-	m.place(g, p.alleles)
-	m.points = append(m.points, p)
+	indices := m.space.Indices(g)
+	for k := range m.genes {
+		s := &m.genes[k]
+		s.alleles = append(s.alleles, s.allele(indices))
+	}
+	m.scores = append(m.scores, 0)
 }
 
 // tell enters the score of the first proposal that has none; +Inf for a failure.
 func (m *surrogate) tell(score float64) {
-	m.points[m.told].score = score
+	m.scores[m.told] = score
 	m.told++
 	m.stale = true
 	if m.told >= m.parts.memory+surrogateSlack {
@@ -182,8 +192,26 @@ func (m *surrogate) tell(score float64) {
 
 // clear drops all points; the decays stay.
 func (m *surrogate) clear() {
-	m.points, m.told = nil, 0
-	m.factor, m.weights, m.stale = nil, nil, false
+	m.keep(nil, len(m.scores))
+	m.told = 0
+	m.weights, m.stale = nil, false
+}
+
+// keep drops the first points, but for some of these.
+func (m *surrogate) keep(some []int, first int) {
+	for k := range m.genes {
+		m.genes[k].alleles = pick(m.genes[k].alleles, some, first)
+	}
+	m.scores = pick(m.scores, some, first)
+	m.factor = m.factor[:0]
+}
+
+// pick moves some of the first elements to the front, and those after the first behind them.
+func pick[E any](all []E, some []int, first int) []E {
+	for to, from := range some {
+		all[to] = all[from]
+	}
+	return append(all[:len(some)], all[first:]...)
 }
 
 // forget drops outcomes: all but the newest and the best.
@@ -194,45 +222,41 @@ func (m *surrogate) forget() {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case m.points[a].score < m.points[b].score:
-			return -1
-		case m.points[a].score > m.points[b].score:
-			return 1
-		}
-		return 0
-	})
-	keep := order[:best]
-	slices.Sort(keep)
-	kept := make([]point, 0, len(m.points)-old+best)
-	for _, i := range keep {
-		kept = append(kept, m.points[i])
-	}
-	m.points = append(kept, m.points[old:]...)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.scores[a], m.scores[b]) })
+	some := order[:best]
+	slices.Sort(some)
+	m.keep(some, old)
 	m.told -= old - best
-	m.factor = nil
 }
 
-// cholesky extends the factor to n points.
+// cholesky extends the factor to n points. It writes to rows that factor had before it
+// was cut.
 func (m *surrogate) cholesky(factor [][]float64, n int) [][]float64 {
 	for i := len(factor); i < n; i++ {
-		row := make([]float64, i+1)
+		if i < cap(factor) {
+			factor = factor[:i+1]
+		} else {
+			factor = append(factor, nil)
+		}
+		if factor[i] == nil {
+			factor[i] = make([]float64, i+1)
+		}
+		row := factor[i]
+		m.covariances(row[:i], func(s *similarity) int32 { return s.alleles[i] })
 		for j := range row[:i] {
-			c := m.covariance(m.points[i].alleles, m.points[j].alleles)
-			row[j] = (c - floats.Dot(row[:j], factor[j][:j])) / factor[j][j]
+			row[j] = (row[j] - floats.Dot(row[:j], factor[j][:j])) / factor[j][j]
 		}
 		// No less remains than the noise, but for rounding.
 		rest := 1 + surrogateNoise - floats.Dot(row[:i], row[:i])
 		row[i] = math.Sqrt(math.Max(rest, surrogateNoise))
-		factor = append(factor, row)
 	}
 	return factor
 }
 
-// solve replaces b by the solution of factor x = b.
-func solve(factor [][]float64, b []float64) {
-	for i := range b {
+// solve replaces b by the solution of factor x = b, from one of its elements, before
+// which it is solved, to another.
+func solve(factor [][]float64, b []float64, from, to int) {
+	for i := from; i < to; i++ {
 		b[i] = (b[i] - floats.Dot(factor[i][:i], b[:i])) / factor[i][i]
 	}
 }
@@ -248,9 +272,9 @@ func solveTransposed(factor [][]float64, b []float64) {
 // targets gives the scores of the points with an outcome, cut and scaled to mean 0 and variance 1; nil if they are too few.
 func (m *surrogate) targets() []float64 {
 	var finite []float64
-	for _, p := range m.points[:m.told] {
-		if !math.IsInf(p.score, 1) {
-			finite = append(finite, p.score)
+	for _, score := range m.scores[:m.told] {
+		if !math.IsInf(score, 1) {
+			finite = append(finite, score)
 		}
 	}
 	if len(finite) < enoughToBreed {
@@ -262,8 +286,8 @@ func (m *surrogate) targets() []float64 {
 		cut = finite[len(finite)-1]
 	}
 	y := make([]float64, m.told)
-	for i, p := range m.points[:m.told] {
-		y[i] = math.Min(p.score, cut)
+	for i, score := range m.scores[:m.told] {
+		y[i] = math.Min(score, cut)
 	}
 	n := float64(len(y))
 	floats.AddConst(-floats.Sum(y)/n, y)
@@ -278,7 +302,7 @@ func (m *surrogate) targets() []float64 {
 // out.
 func (m *surrogate) likelihood(factor [][]float64, y []float64) float64 {
 	v := slices.Clone(y)
-	solve(factor, v)
+	solve(factor, v, 0, len(v))
 	n := float64(len(y))
 	l := -n / 2 * math.Log(floats.Dot(v, v)/n)
 	for i := range y {
@@ -297,16 +321,16 @@ func (m *surrogate) adapt(y []float64) {
 	s := &m.genes[m.turn%len(m.genes)]
 	m.turn++
 	was := s.decay
-	decay, most, factor := was, m.likelihood(m.factor, y), m.factor
-	for _, d := range []float64{was / decayStep, was * decayStep} {
+	decay, most := was, m.likelihood(m.factor, y)
+	for i, d := range []float64{was / decayStep, was * decayStep} {
 		s.set(d)
-		f := m.cholesky(nil, m.told)
-		if l := m.likelihood(f, y); l > most {
-			decay, most, factor = d, l, f
+		m.spare[i] = m.cholesky(m.spare[i][:0], m.told)
+		if l := m.likelihood(m.spare[i], y); l > most {
+			decay, most = d, l
+			m.factor, m.spare[i] = m.spare[i], m.factor
 		}
 	}
 	s.set(decay)
-	m.factor = factor
 }
 
 // fit brings the factor and the weights up to date.
@@ -319,34 +343,42 @@ func (m *surrogate) fit() {
 				m.adapt(y)
 			}
 			m.best = floats.Min(y)
-			solve(m.factor, y)
+			solve(m.factor, y, 0, len(y))
 			m.scale = floats.Dot(y, y) / float64(len(y))
 			solveTransposed(m.factor, y)
 			m.weights = y
 		}
 	}
-	m.factor = m.cholesky(m.factor, len(m.points))
+	m.factor = m.cholesky(m.factor, len(m.scores))
 }
 
 // promise is the logarithm of the improvement that is expected of a genome,
 // over the best score, in terms of the scores' deviation; 0 for all while too
-// little is known.
-func (m *surrogate) promise(g genome.Genome) float64 {
-	if m.stale || len(m.factor) < len(m.points) {
+// little is known. Where it is sure to be less than enough, it may be any number that is.
+func (m *surrogate) promise(g genome.Genome, enough float64) float64 {
+	if m.stale || len(m.factor) < len(m.scores) {
 		m.fit()
 	}
 	if m.weights == nil {
 		return 0
 	}
-	m.place(g, m.alleles)
-	m.row = slices.Grow(m.row[:0], len(m.points))[:len(m.points)]
-	for i := range m.row {
-		m.row[i] = m.covariance(m.alleles, m.points[i].alleles)
+	m.row = slices.Grow(m.row[:0], len(m.scores))[:len(m.scores)]
+	indices := m.space.Indices(g)
+	m.covariances(m.row, func(s *similarity) int32 { return s.allele(indices) })
+	better := m.best - floats.Dot(m.weights, m.row[:len(m.weights)])
+	promised := func(known []float64) float64 {
+		rest := math.Max(1-floats.Dot(known, known), 1e-12)
+		return logImprovement(better, math.Sqrt(rest*m.scale))
 	}
-	mean := floats.Dot(m.weights, m.row[:len(m.weights)])
-	solve(m.factor, m.row)
-	rest := math.Max(1-floats.Dot(m.row, m.row), 1e-12)
-	return logImprovement(m.best-mean, math.Sqrt(rest*m.scale))
+	// The more points are taken into account the less uncertain the genome is,
+	// and the less it promises.
+	for n := 0; n < len(m.row); n += promiseStep {
+		if p := promised(m.row[:n]); p < enough-promiseSlack*(1+math.Abs(enough)) {
+			return p
+		}
+		solve(m.factor, m.row, n, min(n+promiseStep, len(m.row)))
+	}
+	return promised(m.row)
 }
 
 // logImprovement is the logarithm of the mean of max(0, x) of a normally

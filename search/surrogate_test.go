@@ -23,34 +23,52 @@ func told(t *testing.T, m *surrogate, outcomes map[string]float64, order ...stri
 func TestSurrogate(t *testing.T) {
 	space := grid(t)
 	m := newSurrogate(space, standard.model)
-	if p := m.promise(at(t, space, "x=0,y=0,order=a")); p != 0 {
+	if p := m.promise(at(t, space, "x=0,y=0,order=a"), math.Inf(-1)); p != 0 {
 		t.Errorf("%g is promised out of nothing", p)
 	}
 	told(t, m, map[string]float64{"x=5,y=5,order=a": math.Inf(1)}, "x=5,y=5,order=a")
-	if p := m.promise(at(t, space, "x=0,y=0,order=a")); p != 0 {
+	if p := m.promise(at(t, space, "x=0,y=0,order=a"), math.Inf(-1)); p != 0 {
 		t.Errorf("%g is promised out of failures alone", p)
 	}
 	told(t, m, map[string]float64{
 		"x=1,y=1,order=a": -1, "x=1,y=2,order=a": -0.9, "x=2,y=2,order=a": -0.8, "x=0,y=5,order=a": 0,
 		"x=9,y=9,order=c,extra=3": 2, "x=9,y=2,order=b": 1, "x=8,y=2,order=b": 3, "x=9,y=3,order=a": math.Inf(1),
 	}, "x=1,y=1,order=a", "x=1,y=2,order=a", "x=2,y=2,order=a", "x=0,y=5,order=a", "x=9,y=9,order=c,extra=3", "x=9,y=2,order=b", "x=8,y=2,order=b", "x=9,y=3,order=a")
-	near := m.promise(at(t, space, "x=2,y=1,order=a"))
+	near := m.promise(at(t, space, "x=2,y=1,order=a"), math.Inf(-1))
 	for _, far := range []string{"x=9,y=8,order=c,extra=3", "x=9,y=9,order=c,extra=9", "x=9,y=1,order=b", "x=9,y=4,order=a", "x=6,y=5,order=a"} {
-		if p := m.promise(at(t, space, far)); !(near > p) || math.IsNaN(p) {
+		if p := m.promise(at(t, space, far), math.Inf(-1)); !(near > p) || math.IsNaN(p) {
 			t.Errorf("%.3f is promised near the best, %.3f at %s", near, p, far)
 		}
 	}
 	// A proposal in flight makes its surroundings promise less, and what lies
 	// far away hardly.
-	beside := m.promise(at(t, space, "x=3,y=1,order=a"))
-	elsewhere := m.promise(at(t, space, "x=2,y=9,order=c,extra=5"))
+	beside := m.promise(at(t, space, "x=3,y=1,order=a"), math.Inf(-1))
+	elsewhere := m.promise(at(t, space, "x=2,y=9,order=c,extra=5"), math.Inf(-1))
 	m.add(at(t, space, "x=2,y=1,order=a"))
-	if p := m.promise(at(t, space, "x=3,y=1,order=a")); !(p < beside-0.1) {
+	if p := m.promise(at(t, space, "x=3,y=1,order=a"), math.Inf(-1)); !(p < beside-0.1) {
 		t.Errorf("%.3f beside a proposal in flight, %.3f before it", p, beside)
 	}
-	if p := m.promise(at(t, space, "x=2,y=9,order=c,extra=5")); math.Abs(p-elsewhere) > 0.1 {
+	if p := m.promise(at(t, space, "x=2,y=9,order=c,extra=5"), math.Inf(-1)); math.Abs(p-elsewhere) > 0.1 {
 		t.Errorf("%.3f far from a proposal in flight, %.3f before it", p, elsewhere)
 	}
+}
+
+// covariance of two points: a product over the genes of a factor that depends on the
+// distance of their values, and is the smallest where one of them has none.
+func covariance(m *surrogate, a, b int) float64 {
+	c := 1.0
+	for _, s := range m.genes {
+		x, y, none, last := s.alleles[a], s.alleles[b], int32(2*s.values), float64(max(1, s.values-1))
+		distance := 1.0
+		switch d := math.Abs(float64(x - y)); {
+		case x == y:
+			continue
+		case x != none && y != none && s.ordinal && d < last:
+			distance = firstStep + (1-firstStep)*(d-1)/(last-1)
+		}
+		c *= s.shared + (1-s.shared)*math.Exp(-s.decay*distance)
+	}
+	return c
 }
 
 // The factor is that of the covariance of all points, those in flight included,
@@ -79,18 +97,18 @@ func TestFit(t *testing.T) {
 			}
 			m.tell(score)
 		}
-		if p := m.promise(g); math.IsNaN(p) {
+		if p := m.promise(g, math.Inf(-1)); math.IsNaN(p) {
 			t.Fatalf("after %d points the promise is not a number", i+1)
 		}
-		if m.told >= m.parts.memory+surrogateSlack || len(m.points) != m.told+inFlight || len(m.factor) != len(m.points) {
-			t.Fatalf("after %d: %d points, %d of them told, %d rows", i+1, len(m.points), m.told, len(m.factor))
+		if m.told >= m.parts.memory+surrogateSlack || len(m.scores) != m.told+inFlight || len(m.factor) != len(m.scores) {
+			t.Fatalf("after %d: %d points, %d of them told, %d rows", i+1, len(m.scores), m.told, len(m.factor))
 		}
 		if i%40 != 39 {
 			continue
 		}
-		for a := range m.points {
+		for a := range m.scores {
 			for b := range a + 1 {
-				want := m.covariance(m.points[a].alleles, m.points[b].alleles)
+				want := covariance(m, a, b)
 				if a == b {
 					want += surrogateNoise
 				}
@@ -103,7 +121,7 @@ func TestFit(t *testing.T) {
 		for a := range m.told {
 			mean := 0.0
 			for b, w := range m.weights {
-				mean += w * m.covariance(m.points[a].alleles, m.points[b].alleles)
+				mean += w * covariance(m, a, b)
 			}
 			if math.Abs(mean+surrogateNoise*m.weights[a]-y[a]) > 1e-9 {
 				t.Fatalf("after %d: point %d is %g, the process expects %g", i+1, a, y[a], mean)
@@ -111,11 +129,41 @@ func TestFit(t *testing.T) {
 		}
 	}
 	least := math.Inf(1)
-	for _, p := range m.points[:m.told] {
-		least = math.Min(least, p.score)
+	for _, score := range m.scores[:m.told] {
+		least = math.Min(least, score)
 	}
 	if least != -5 {
 		t.Errorf("the best of all was forgotten: %g is left", least)
+	}
+}
+
+// What promises enough is weighed exactly, and what does not is known not to.
+func TestPromisesEnough(t *testing.T) {
+	space := grid(t)
+	m := newSurrogate(space, standard.model)
+	rng := rand.New(rand.NewSource(5))
+	short := 0
+	for i := range 200 {
+		g := space.Random(rng)
+		m.add(g)
+		m.tell(math.Sin(float64(i)))
+		most := math.Inf(-1)
+		for range 10 {
+			g := space.Random(rng)
+			exact := m.promise(g, math.Inf(-1))
+			switch p := m.promise(g, most); {
+			case exact >= most && p != exact:
+				t.Fatalf("after %d: %g is promised, with %g to be enough %g", i+1, exact, most, p)
+			case exact < most && p >= most:
+				t.Fatalf("after %d: %g is promised, and %g, which %g is enough for", i+1, exact, p, most)
+			case p != exact:
+				short++
+			}
+			most = math.Max(most, exact)
+		}
+	}
+	if short == 0 {
+		t.Error("all were weighed to the end")
 	}
 }
 
@@ -130,7 +178,7 @@ func TestDecays(t *testing.T) {
 		v, _ := x.Number()
 		m.add(g)
 		m.tell(math.Abs(v - 4))
-		m.promise(g)
+		m.promise(g, math.Inf(-1))
 	}
 	if x, y := m.genes[0].decay, m.genes[1].decay; x < 4*y {
 		t.Errorf("the decay is %.3f for the gene that matters, %.3f for one that does not", x, y)
@@ -149,7 +197,7 @@ func TestPlateau(t *testing.T) {
 		if !ok {
 			t.Fatal("exhausted")
 		}
-		if promise := e.model.promise(p.Genome); math.IsNaN(promise) || promise > 0 {
+		if promise := e.model.promise(p.Genome, math.Inf(-1)); math.IsNaN(promise) || promise > 0 {
 			t.Fatalf("proposal %d promises %g", i, promise)
 		}
 		e.Tell(i, Outcome{OK: true, Fitness: 1})

@@ -87,9 +87,6 @@ func (s *Store) commit(group []*request) {
 }
 
 func (s *Store) write(group []*request) error {
-	if s.closed {
-		return ErrClosed
-	}
 	return s.update(func(tx *bolt.Tx) error {
 		a, err := newAppender(tx)
 		if err != nil {
@@ -119,10 +116,7 @@ type appender struct {
 }
 
 func newAppender(tx *bolt.Tx) (*appender, error) {
-	a := &appender{events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails)}
-	if a.events == nil || a.details == nil {
-		return nil, corrupt("the log is missing")
-	}
+	a := &appender{events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails), index: newIndexer(tx)}
 	// Keys only grow, so pages can be filled.
 	a.events.FillPercent, a.details.FillPercent = 1, 1
 	k, _ := a.events.Cursor().Last()
@@ -131,8 +125,7 @@ func newAppender(tx *bolt.Tx) (*appender, error) {
 		return nil, err
 	}
 	a.next = last + 1
-	a.index, err = newIndexer(tx)
-	return a, err
+	return a, nil
 }
 
 // keySeq reads the key of an event; no key is 0.
@@ -146,8 +139,7 @@ func keySeq(k []byte) (uint64, error) {
 	return 0, corrupt("an event has a key of %d bytes, %.16x", len(k), k)
 }
 
-// add indexes and stores one event, whose Seq is a.next. detail has room for its
-// checksum or is copied.
+// add indexes and stores one event, whose Seq is a.next.
 func (a *appender) add(e *Event, detail []byte) error {
 	campaign, err := a.index.apply(e)
 	if err != nil {
@@ -161,7 +153,7 @@ func (a *appender) add(e *Event, detail []byte) error {
 		return err
 	}
 	if detail != nil {
-		if err := a.details.Put(seqKey(e.Seq), seal(e.Seq, detail[:len(detail):len(detail)])); err != nil {
+		if err := a.details.Put(seqKey(e.Seq), seal(e.Seq, detail)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -178,13 +179,9 @@ func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
 		// Every page that bbolt can come to makes sense.
 		err = s.view(func(tx *bolt.Tx) error {
 			c.bolt(tx)
-			x, err := newIndexer(tx)
-			if err != nil {
-				return err
-			}
-			cmp := &comparer{store: s, tx: tx, checker: c, index: x, winners: map[string]bool{}, finalists: map[string]bool{}}
-			c.log(cmp.event)
-			cmp.counts()
+			against := &comparer{store: s, tx: tx, checker: c, index: newIndexer(tx), winners: map[string]bool{}, finalists: map[string]bool{}}
+			c.log(against.event)
+			against.counts()
 			return nil
 		})
 	} else {
@@ -248,7 +245,7 @@ func (c *checker) bolt(tx *bolt.Tx) {
 			}
 			c.found(false, "bbolt: %v", err)
 		case <-tick.C:
-			trim(tx)
+			trim(tx, trimFrom)
 		}
 	}
 }
@@ -449,8 +446,8 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			index(r.told == e.Seq && (r.measured == 0 || r.measured > e.Seq), "the index of candidate %s is wrong", t.Candidate)
 		} else {
 			index(r.measured == e.Seq && r.told != 0 && r.told < e.Seq, "the index of candidate %s is wrong", t.Candidate)
-			if told, err := toldAt(c.index.events, r.told); err == nil { // else it was found before
-				of.was = told.Verdict
+			if told, _, _, err := eventAt(c.index.events, r.told, KindTold); err == nil { // else it was found before
+				of.was = told.Told.Verdict
 			}
 		}
 		if r.result() != e.Seq {
@@ -610,7 +607,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".repair-*")
 	if err != nil {
-		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be created: %w", err))
+		return cmp.Or(spaceError(err), fmt.Errorf("the new file cannot be created: %w", err))
 	}
 	defer func() {
 		if err != nil {
@@ -629,7 +626,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	if err := s.db.Sync(); err != nil {
 		_ = s.shut()
-		return firstErr(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
+		return cmp.Or(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
 	}
 	if err := s.shut(); err != nil {
 		return err
@@ -666,10 +663,7 @@ func (c *checker) rewrite(s *Store) error {
 	}
 	names := map[uint64]string{}
 	index := func(tx *bolt.Tx, batch []record) error {
-		x, err := newIndexer(tx)
-		if err != nil {
-			return err
-		}
+		x := newIndexer(tx)
 		x.gaps = true
 		for _, r := range batch {
 			seq, err := keySeq(r.k)
@@ -728,7 +722,7 @@ func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) er
 		if size += len(k) + len(v); len(batch) >= repairEvents || size >= repairBytes {
 			flush()
 		}
-	}, func(err error) { failed = firstErr(failed, err) })
+	}, func(err error) { failed = cmp.Or(failed, err) })
 	flush()
 	return failed
 }

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -333,6 +335,7 @@ func TestCheckFinds(t *testing.T) {
 		{"parents", func(tx *bolt.Tx) error {
 			return editCandidate(tx, 6, func(r *candidateRecord) { r.parents[0], r.parents[1] = r.parents[1], r.parents[0] })
 		}, "cccc0001 is indexed with other parents", true},
+		{"flags of a candidate", func(tx *bolt.Tx) error { return flip(tx.Bucket(bucketCandidates), seqKey(4), 12) }, "flags", true},
 		{"candidate gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketCandidates).Delete(seqKey(4)) }, "index of candidate 4 is missing", true},
 		{"id", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Put([]byte("bbbb0001"), seqKey(2)) }, "the index of candidate bbbb0001 is wrong", true},
 		{"id gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketIDs).Delete([]byte("bbbb0001")) }, "candidate bbbb0001 is not in the index", true},
@@ -414,6 +417,255 @@ func TestCheckFinds(t *testing.T) {
 				t.Errorf("Best: %s, %v", ids(got), err)
 			}
 		})
+	}
+}
+
+// Whatever an entry of an index says: a query answers with what the log says of the
+// campaigns and candidates asked for, or with an error, and with nothing else. What is
+// missing because no entry leads to it any more, only Check finds.
+func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "evotune.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it is damaged
+	s.db.NoSync = true
+	smallStore(t, s)
+	// A second measurement, a proposal that is made again, and two finals.
+	mustAppend(t, s,
+		measured("one", 3, "dddd0001", 0.85), asked("one", 4, "eeee0002", "cccc0001"), asked("one", 5, "eeee0002", "dddd0001"),
+		told("one", 5, "eeee0002", 0.95), finals("one", "cccc0001", "bbbb0001", "cccc0001"), finals("one", "bbbb0001", "bbbb0001", "aaaa0001"),
+		asked("one", 6, "ffff0002"),
+	)
+	all, _, err := s.Candidates(Query{}, 0)
+	if err != nil || len(all) != 9 {
+		t.Fatalf("%d candidates, %v", len(all), err)
+	}
+	candidates, campaigns := map[string]Candidate{}, map[string]Campaign{}
+	for _, c := range all {
+		candidates[c.ID] = c
+		if campaigns[c.Campaign], err = s.Campaign(c.Campaign); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := ""
+	refused := false
+	failed := func(err error) bool {
+		refused = refused || err != nil
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: an error of no kind: %v", trial, err)
+		}
+		return err != nil
+	}
+	// is reports a candidate that is not what the log says, or should not be there.
+	is := func(query string, c Candidate, belongs bool) {
+		want := candidates[c.ID]
+		if c.ToldSeq == 0 {
+			c.Told, c.ToldAt, c.ToldSeq, c.Again, c.Proven = want.Told, want.ToldAt, want.ToldSeq, want.Again, want.Proven
+		}
+		if c.FinalsSeq < want.FinalsSeq {
+			c.Finals, c.FinalsSeq, c.Finalist = want.Finals, want.FinalsSeq, want.Finalist
+		}
+		if !belongs || !reflect.DeepEqual(c, want) {
+			t.Errorf("%s: %s gives, though it should not:\n%s", trial, query, cmp.Diff(want, c))
+		}
+	}
+	ask := func() {
+		refused = false
+		for id, want := range campaigns {
+			if got, err := s.Campaign(id); !failed(err) && !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: campaign %s (-want +got):\n%s", trial, id, cmp.Diff(want, got))
+			}
+			for e, err := range s.Events(id, 0, WithoutDetail()) {
+				if !failed(err) && e.Campaign != id {
+					t.Errorf("%s: an event of campaign %s among those of %s", trial, e.Campaign, id)
+				}
+			}
+		}
+		for id := range candidates {
+			if c, err := s.Candidate(id); !failed(err) && c.ID != id {
+				t.Errorf("%s: candidate %s for %s", trial, c.ID, id)
+			}
+			children, err := s.Children(id)
+			failed(err)
+			for _, c := range children {
+				is("Children of "+id, c, slices.Contains(c.Asked.Parents, id))
+			}
+			keyed, err := s.ByKey("key of " + id)
+			failed(err)
+			for _, c := range keyed {
+				is("ByKey of "+id, c, c.ID == id)
+			}
+			n, err := s.Lineage(id)
+			if failed(err) {
+				continue
+			}
+			for _, p := range n.Parents {
+				is("Lineage of "+id, p.Candidate, slices.Contains(n.Asked.Parents, p.ID))
+			}
+		}
+		for _, q := range []Query{{Limit: 20}, {Limit: 20, ProvenOnly: true}, {Limit: 2, Campaign: "one"}} {
+			best, err := s.Best(q)
+			failed(err)
+			for i, c := range best {
+				is("Best", c, c.Told.Verdict == correct && (i == 0 || best[i-1].Told.Fitness <= c.Told.Fitness) && (c.Proven || !q.ProvenOnly))
+			}
+			some, _, err := s.Candidates(q, 0)
+			failed(err)
+			for i, c := range some {
+				twice := slices.ContainsFunc(some[:i], func(other Candidate) bool { return other.ID == c.ID })
+				is("Candidates", c, !twice && (c.Proven || !q.ProvenOnly) && (q.Campaign == "" || q.Campaign == c.Campaign))
+			}
+		}
+	}
+	if ask(); refused {
+		t.Fatal("a sound store refuses")
+	}
+	edit := func(f func(*bolt.Tx) error) {
+		if err := s.db.Update(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trials, refusals := 0, 0
+	for _, bucket := range bucketsIndex {
+		var entries []record
+		edit(func(tx *bolt.Tx) error {
+			return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+				entries = append(entries, record{bytes.Clone(k), bytes.Clone(v)})
+				return nil
+			})
+		})
+		for i, old := range entries {
+			next := entries[(i+1)%len(entries)]
+			others := []record{{old.k, next.v}}
+			for at := range len(old.k) + len(old.v) {
+				kv := slices.Concat(old.k, old.v)
+				kv[at] ^= 1 << (at % 8)
+				others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
+				for _, b := range []byte{0, slices.Concat(next.k, next.v, make([]byte, len(kv)))[at]} {
+					if kv := slices.Concat(old.k, old.v); kv[at] != b {
+						kv[at] = b
+						others = append(others, record{kv[:len(old.k)], kv[len(old.k):]})
+					}
+				}
+			}
+			for _, bad := range others {
+				edit(func(tx *bolt.Tx) error {
+					return errors.Join(tx.Bucket(bucket).Delete(old.k), tx.Bucket(bucket).Put(bad.k, bad.v))
+				})
+				trial = fmt.Sprintf("%s: %x = %x, was %x = %x", bucket, bad.k, bad.v, old.k, old.v)
+				ask()
+				if trials++; refused {
+					refusals++
+				}
+				edit(func(tx *bolt.Tx) error {
+					err := tx.Bucket(bucket).Delete(bad.k)
+					for _, e := range entries {
+						err = errors.Join(err, tx.Bucket(bucket).Put(e.k, e.v))
+					}
+					return err
+				})
+			}
+		}
+	}
+	t.Logf("%d of %d refused", refusals, trials)
+	if ask(); refused {
+		t.Error("the store was not put right")
+	}
+}
+
+// The file is cut while it is open, as when a disk fails under its map: every call says
+// so and returns, and so does Close.
+func TestFileCutWhileOpen(t *testing.T) {
+	whole := treeStore(t)
+	for _, size := range []int{0, 100, 4096, 2 * 4096, 3 * 4096} {
+		path := filepath.Join(t.TempDir(), "evotune.db")
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, err := s.Campaign("one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for n := range 3 {
+				if _, err := takeSnapshot(s); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%d bytes left: query %d: %v", size, n, err)
+				}
+				if _, err := s.Append(asked("one", one.Asked, "new"), told("one", one.Asked, "new", 1)); !errors.Is(err, ErrCorrupt) {
+					t.Errorf("%d bytes left: Append %d: %v", size, n, err)
+				}
+			}
+			for range 2 {
+				if err := s.Close(); err != nil {
+					t.Errorf("%d bytes left: Close: %v", size, err)
+				}
+			}
+			if s, err := Open(path, Options{Timeout: -1}); errors.Is(err, ErrLocked) {
+				t.Errorf("%d bytes left: the lock is held after Close", size)
+			} else if err == nil {
+				_ = s.Close()
+			}
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d bytes left: a call hangs", size)
+		}
+	}
+}
+
+// After a write that failed in an unknown way nothing more is written, and what was
+// there can be read.
+func TestFailedWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "evotune.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	smallStore(t, s)
+	if err := s.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		_, err := s.Append(asked("one", 4, "new"))
+		if err == nil || errors.Is(err, ErrFailed) != (n > 0) {
+			t.Errorf("Append %d: %v", n, err)
+		}
+	}
+	if _, err := s.Candidate("aaaa0001"); err != nil {
+		t.Error(err)
+	}
+	_ = s.Close()
+	mustBeSound(t, path)
+}
+
+// When a sync fails it is not known what reached the disk, whatever the reason; when a
+// write fails for lack of space, the last state is in force.
+func TestWriteError(t *testing.T) {
+	for _, test := range []struct {
+		err          error
+		full, sticky bool
+	}{
+		{syscall.ENOSPC, true, true},
+		{&os.PathError{Op: "write", Err: syscall.ENOSPC}, true, false},
+		{fmt.Errorf("file resize error: %s", syscall.EDQUOT), true, false}, // as bbolt has it
+		{syscall.EIO, false, true},
+		{&os.PathError{Op: "write", Err: syscall.EIO}, false, true},
+	} {
+		err, sticky := writeError(test.err)
+		if errors.Is(err, ErrFull) != test.full || sticky != test.sticky {
+			t.Errorf("%v: %v, sticky %v", test.err, err, sticky)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"encoding/binary"
 	"encoding/hex"
@@ -192,9 +193,6 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		d.fail("flags %#x are unknown", flags)
 	}
 	sec, nsec := d.varint(), d.uvarint()
-	if nsec >= 1e9 {
-		d.fail("%d nanoseconds in a second", nsec)
-	}
 	campaign = d.uvarint()
 	if d.err != nil {
 		return Event{}, 0, false, d.err
@@ -211,12 +209,9 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		s.SearchVersion, s.Seed = d.int(), d.varint()
 		e.Started = s
 	case KindAsked:
-		if flags != 0 {
-			d.fail("an asked event has no detail")
-		}
-		e.Asked = &Asked{Index: d.index(), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
+		e.Asked = &Asked{Index: int(d.uvarint()), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
 	case KindTold, KindMeasured:
-		t := &Told{Index: d.index(), Candidate: d.id(), Verdict: d.string()}
+		t := &Told{Index: int(d.uvarint()), Candidate: d.id(), Verdict: d.string()}
 		t.Fitness, t.MedianNS, t.BaselineNS = d.floats()
 		t.Key = d.id()
 		if e.Told = t; e.Kind == KindMeasured {
@@ -225,29 +220,25 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 	case KindFinals:
 		f := &Finals{Winner: d.id()}
 		f.Fitness, f.MedianNS, f.BaselineNS = d.floats()
-		switch v := d.byte(); v {
-		case 0, 1:
-			f.Significant = v == 1
-		default:
-			d.fail("%d is neither true nor false", v)
-		}
+		f.Significant = d.byte() != 0
 		f.Finalists = d.ids()
 		e.Finals = f
 	case KindAttempt:
-		if flags != 0 {
-			d.fail("an attempt has no detail")
-		}
-		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}
+		e.Attempt = &Attempt{Index: int(d.uvarint()), Candidate: d.id(), Stage: d.string(), End: d.string()}
 	default:
 		e.Note = &Note{Reason: d.string(), Evaluated: d.int()}
 	}
-	if d.err == nil && len(d.b) > 0 {
+	detail = flags&flagDetail != 0
+	if first, _ := payloads(&e); detail && first == nil {
+		d.fail("a %s event has no detail", e.Kind)
+	}
+	if len(d.b) > 0 {
 		d.fail("%d bytes too many", len(d.b))
 	}
 	if d.err != nil {
 		return Event{}, 0, false, d.err
 	}
-	return e, campaign, flags&flagDetail != 0, nil
+	return e, campaign, detail, nil
 }
 
 // payloads returns the fields of an event that are kept apart.
@@ -285,25 +276,19 @@ func encodeDetail(e *Event) ([]byte, error) {
 	if len(raw) > maxDetail {
 		return nil, fmt.Errorf("%w: detail of %d bytes, at most %d are kept", ErrInvalid, len(raw), maxDetail)
 	}
-	head := binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, uint64(len(raw)))
-	if len(raw) >= compressFrom {
-		buf := bytes.NewBuffer(make([]byte, 0, len(raw)/2+64))
-		buf.Write(head)
-		w := deflaters.Get().(*flate.Writer)
-		defer deflaters.Put(w)
-		w.Reset(buf)
-		if _, err := w.Write(raw); err != nil {
-			return nil, fmt.Errorf("compress detail: %w", err)
-		}
-		if err := w.Close(); err != nil {
-			return nil, fmt.Errorf("compress detail: %w", err)
-		}
-		if buf.Len() < len(head)+len(raw) {
-			return buf.Bytes(), nil
-		}
+	if len(raw) < compressFrom {
+		return append(binary.AppendUvarint([]byte{encodingVersion, codecRaw}, uint64(len(raw))), raw...), nil
 	}
-	head[1] = codecRaw
-	return append(head, raw...), nil
+	buf := bytes.NewBuffer(make([]byte, 0, len(raw)/2+64))
+	buf.Write(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, uint64(len(raw))))
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(buf)
+	_, err := w.Write(raw)
+	if err := cmp.Or(err, w.Close()); err != nil {
+		return nil, fmt.Errorf("compress detail: %w", err)
+	}
+	return buf.Bytes(), nil
 }
 
 // decodeDetail puts the payloads that encodeDetail encoded, now with their
@@ -498,16 +483,6 @@ func (d *decoder) varint() int64 {
 
 func (d *decoder) int() int { return int(d.varint()) }
 
-// index reads a number that is not negative as an int.
-func (d *decoder) index() int {
-	v := d.uvarint()
-	if v > math.MaxInt {
-		d.fail("index %d", v)
-		return 0
-	}
-	return int(v)
-}
-
 // count reads a number of things of one byte at least.
 func (d *decoder) count() int {
 	v := d.uvarint()
@@ -543,9 +518,6 @@ func (d *decoder) ids() []string {
 
 func (d *decoder) floats() (_, _, _ float64) {
 	mask := d.byte()
-	if mask > 7 {
-		d.fail("floats %#x", mask)
-	}
 	var v [3]float64
 	for i := range v {
 		if mask&(1<<i) != 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -188,10 +189,31 @@ func TestEncodingOfNewerVersion(t *testing.T) {
 	e := note("one", KindStopped, "")
 	e.Seq = 1
 	b := encodeEvent(&e, 1)
-	b[0] = encodingVersion + 1
-	_, _, _, err := decodeEvent(1, seal(1, b[:len(b)-4]))
-	if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
-		t.Errorf("a newer version with a good checksum: %v", err)
+	for _, kind := range []byte{b[1], 99} {
+		b[0], b[1] = attemptVersion+1, kind
+		_, _, _, err := decodeEvent(1, seal(1, bytes.Clone(b[:len(b)-4])))
+		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("kind %d in a newer version with a good checksum: %v", kind, err)
+		}
+	}
+}
+
+// Ids are mostly hex, and take half as many bytes.
+func TestIDsArePacked(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	e := asked("one", 0, id, id, id)
+	if n := len(encodeEvent(&e, 1)); n > 3*len(id)/2+len(e.Asked.Genome)+len(e.Asked.Operator)+40 {
+		t.Errorf("%d bytes with three ids of %d", n, len(id))
+	}
+}
+
+// A record that is longer than its fields was written by something else.
+func TestRecordWithMore(t *testing.T) {
+	for _, e := range []Event{asked("one", 0, "aa"), bare(told("one", 0, "aa", 1)), bare(finals("one", "aa", "aa"))} {
+		b := encodeEvent(&e, 1)
+		if _, _, _, err := decodeEvent(0, seal(0, append(bytes.Clone(b[:len(b)-4]), 0))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s with a byte more: %v", e.Kind, err)
+		}
 	}
 }
 
@@ -217,6 +239,33 @@ func TestDetailWithForgedLength(t *testing.T) {
 				t.Errorf("length %d, codec %d: %v", n, codec, err)
 			}
 		}
+	}
+	zeros, err := encodeDetail(&Event{Told: &Told{Detail: make([]byte, 64<<20)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := zeros[len(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, 64<<20)):]
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, n := range []uint64{3, maxDetail} {
+		b := append(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, n), stream[:1000]...)
+		if _, err := inflateDetail(0, seal(0, b)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a stream of another length than %d: %v", n, err)
+		}
+	}
+	b := append(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, 3), stream...)
+	if _, err := inflateDetail(0, seal(0, b)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a stream of another length than 3: %v", err)
+	}
+	// A number of parents for which there is no room in the record.
+	e := asked("one", 0, "aa")
+	b = encodeEvent(&e, 1)
+	b = binary.AppendUvarint(b[:len(b)-5], 1<<40)
+	if _, _, _, err := decodeEvent(0, seal(0, b)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("many parents: %v", err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 16<<20 {
+		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
 	}
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -114,9 +113,9 @@ func decodeCampaign(no uint64, b []byte) (*campaignRecord, error) {
 		d.fail("state %d is unknown", s)
 	}
 	r.last, r.note, r.finals = d.uvarint(), d.uvarint(), d.uvarint()
-	r.asked, r.told = d.index(), d.index()
+	r.asked, r.told = int(d.uvarint()), int(d.uvarint())
 	for range d.count() {
-		r.verdicts = append(r.verdicts, verdictCount{d.string(), d.index()})
+		r.verdicts = append(r.verdicts, verdictCount{d.string(), int(d.uvarint())})
 	}
 	r.best = d.uvarint()
 	r.fitness, _, _ = d.floats()
@@ -194,6 +193,11 @@ type candidateRecord struct {
 // result is the event that has the result, or 0.
 func (r candidateRecord) result() uint64 { return cmp.Or(r.measured, r.told) }
 
+// provenIn says whether the campaign's record has it among its winners.
+func (r candidateRecord) provenIn(campaign *campaignRecord) bool {
+	return r.told != 0 && slices.Contains(campaign.winners, r.result())
+}
+
 func (r candidateRecord) encode() []byte {
 	b := make([]byte, 0, 32)
 	for _, v := range []uint64{r.campaign, r.asked, uint64(r.index), r.finals} {
@@ -214,7 +218,7 @@ func (r candidateRecord) encode() []byte {
 
 func decodeCandidate(born uint64, b []byte) (candidateRecord, error) {
 	d := decoder{b: b}
-	r := candidateRecord{born: born, campaign: d.uvarint(), asked: d.uvarint(), index: d.index(), finals: d.uvarint()}
+	r := candidateRecord{born: born, campaign: d.uvarint(), asked: d.uvarint(), index: int(d.uvarint()), finals: d.uvarint()}
 	if told := d.bytes(8); told != nil {
 		r.told = binary.BigEndian.Uint64(told)
 	}
@@ -241,13 +245,11 @@ func findCandidate(ids, candidates *bolt.Bucket, id string) (r candidateRecord, 
 	if k == nil {
 		return candidateRecord{}, false, nil
 	}
-	if len(k) != 8 {
-		return candidateRecord{}, false, corrupt("index of ids: %q", id)
+	born, err := keySeq(k)
+	if err == nil {
+		r, err = candidateAt(candidates, born)
 	}
-	if r, err = candidateAt(candidates, binary.BigEndian.Uint64(k)); err != nil {
-		return candidateRecord{}, false, err
-	}
-	return r, true, nil
+	return r, err == nil, err
 }
 
 func candidateAt(candidates *bolt.Bucket, born uint64) (candidateRecord, error) {
@@ -289,16 +291,16 @@ type indexer struct {
 	gaps bool
 }
 
-func newIndexer(tx *bolt.Tx) (*indexer, error) {
-	x := &indexer{open: map[uint64]*campaignRecord{}, meta: tx.Bucket(bucketMeta), events: tx.Bucket(bucketEvents)}
-	for i, b := range []**bolt.Bucket{&x.campaigns, &x.names, &x.ids, &x.candidates, &x.ranking, &x.keys, &x.children} {
-		if *b = tx.Bucket(bucketsIndex[i]); *b == nil {
-			return nil, corrupt("the index %q is missing", bucketsIndex[i])
-		}
+func newIndexer(tx *bolt.Tx) *indexer {
+	x := &indexer{
+		meta: tx.Bucket(bucketMeta), events: tx.Bucket(bucketEvents),
+		campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
+		ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
+		open: map[uint64]*campaignRecord{},
 	}
 	// Candidates come in order, and children soon after their parents.
 	x.candidates.FillPercent, x.children.FillPercent = 0.95, 0.9
-	return x, nil
+	return x
 }
 
 func (x *indexer) candidate(id string) (candidateRecord, bool, error) {
@@ -315,10 +317,10 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 	if b == nil {
 		return 0, nil, fmt.Errorf("%w: campaign %q was not started", ErrInvalid, id)
 	}
-	if len(b) != 8 {
-		return 0, nil, corrupt("index of campaign names: %q", id)
+	no, err := keySeq(b)
+	if err != nil {
+		return 0, nil, err
 	}
-	no := binary.BigEndian.Uint64(b)
 	if r := x.open[no]; r != nil {
 		return no, r, nil
 	}
@@ -477,17 +479,17 @@ func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
 	case c.index != t.Index:
 		return "", fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, t.Candidate, c.index, t.Index)
 	}
-	told, err := toldAt(x.events, c.told)
+	told, _, _, err := eventAt(x.events, c.told, KindTold)
 	if err != nil {
 		return "", err
 	}
-	if told.Key != "" {
-		if err := x.keys.Delete(contentKey(told.Key, c.told)); err != nil {
+	if told.Told.Key != "" {
+		if err := x.keys.Delete(contentKey(told.Told.Key, c.told)); err != nil {
 			return "", err
 		}
 	}
 	c.measured = e.Seq
-	return told.Verdict, x.rank(c, t, e.Seq)
+	return told.Told.Verdict, x.rank(c, t, e.Seq)
 }
 
 // attempt changes no index: it must be of a proposal of the campaign.
@@ -515,17 +517,25 @@ func formatOf(meta *bolt.Bucket) uint64 {
 	return v
 }
 
-// toldAt reads the result of a told event, without its Detail.
-func toldAt(events *bolt.Bucket, seq uint64) (*Told, error) {
+// disagree is the error of an index that does not say what the log says.
+func disagree(format string, args ...any) error {
+	return corrupt("an index disagrees with the log: %s", fmt.Sprintf(format, args...))
+}
+
+// eventAt reads an event of one of these kinds, any if there are none, as decodeEvent
+// gives it.
+func eventAt(events *bolt.Bucket, seq uint64, kinds ...Kind) (e Event, campaign uint64, detail bool, err error) {
 	b := events.Get(seqKey(seq))
 	if b == nil {
-		return nil, corrupt("event %d is missing", seq)
+		return Event{}, 0, false, disagree("event %d is missing", seq)
 	}
-	e, _, _, err := decodeEvent(seq, b)
-	if err == nil && e.Told == nil {
-		err = corrupt("event %d is %s, not %s", seq, e.Kind, KindTold)
+	if e, campaign, detail, err = decodeEvent(seq, b); err != nil {
+		return Event{}, 0, false, fmt.Errorf("event %d: %w", seq, err)
 	}
-	return e.Told, err
+	if len(kinds) > 0 && !slices.Contains(kinds, e.Kind) {
+		return Event{}, 0, false, disagree("event %d is %s, not %s", seq, e.Kind, kinds[0])
+	}
+	return e, campaign, detail, nil
 }
 
 func (x *indexer) finals(e *Event, no uint64) (winner uint64, err error) {
@@ -566,11 +576,7 @@ func participants(f *Finals) []string {
 // flush writes the records of the campaigns that had events.
 func (x *indexer) flush() error {
 	for no, r := range x.open {
-		b := r.encode(no)
-		if old := x.campaigns.Get(seqKey(no)); bytes.Equal(old, b) {
-			continue
-		}
-		if err := x.campaigns.Put(seqKey(no), b); err != nil {
+		if err := x.campaigns.Put(seqKey(no), r.encode(no)); err != nil {
 			return err
 		}
 	}

@@ -317,10 +317,10 @@ func (m *merger) fill(s *Store) error {
 	}
 	if err == nil {
 		if err = s.db.Sync(); err != nil {
-			err = firstErr(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
+			err = cmp.Or(spaceError(err), fmt.Errorf("the new file cannot be written: %w", err))
 		}
 	}
-	return firstErr(err, s.shut())
+	return cmp.Or(err, s.shut())
 }
 
 // logs are the events of several campaigns, to be brought in order.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -273,7 +274,7 @@ func (p *pager) trees() ([]tree, error) {
 	p.walk(tree{name: partRoot, root: p.meta.root}, walker{
 		entry: func(key, value []byte, bucket bool) {
 			if !bucket || len(value) < bucketHeader {
-				first = firstErr(first, corrupt("the root holds %q, which is no bucket", key))
+				first = cmp.Or(first, corrupt("the root holds %q, which is no bucket", key))
 				return
 			}
 			t := tree{name: string(key), root: native.Uint64(value)}
@@ -282,17 +283,9 @@ func (p *pager) trees() ([]tree, error) {
 			}
 			out = append(out, t)
 		},
-		bad: func(err error) { first = firstErr(first, err) },
+		bad: func(err error) { first = cmp.Or(first, err) },
 	})
 	return out, first
-}
-
-// firstErr returns the first error that is not nil.
-func firstErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // A walker says what to do on a walk. Nil functions are skipped.

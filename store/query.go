@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -87,65 +88,55 @@ type reader struct {
 	finals  map[uint64]*Finals // with their Detail
 }
 
-// query runs f with a reader.
-func (s *Store) query(f func(*reader) error) error {
-	return s.wrap(s.view(func(tx *bolt.Tx) error {
-		r := &reader{
+// query runs f with a reader and returns its answer, or the zero value and an error.
+func query[T any](s *Store, f func(*reader) (T, error)) (T, error) {
+	var out T
+	err := s.view(func(tx *bolt.Tx) (err error) {
+		out, err = f(&reader{
 			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
 			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
 			records: map[uint64]*campaignRecord{}, finals: map[uint64]*Finals{},
-		}
-		return f(r)
-	}))
-}
-
-// disagree is the error of an index that does not say what the log says.
-func disagree(format string, args ...any) error {
-	return corrupt("an index disagrees with the log: %s", fmt.Sprintf(format, args...))
-}
-
-// event reads one event, with its campaign but without payloads.
-func (r *reader) event(seq uint64) (e Event, detail bool, err error) {
-	r.store.touch(r.tx, 1)
-	b := r.events.Get(seqKey(seq))
-	if b == nil {
-		return Event{}, false, disagree("event %d is missing", seq)
-	}
-	e, no, detail, err := decodeEvent(seq, b)
+		})
+		return err
+	})
 	if err != nil {
-		return Event{}, false, fmt.Errorf("event %d: %w", seq, err)
+		var none T
+		return none, s.wrap(err)
 	}
+	return out, nil
+}
+
+// The indexes lead to events, and a campaign's record has a checksum as an event has.
+// What the other indexes say is held against the events that they lead to, here and
+// in the functions event, candidate, known and resulting below, so that a damaged
+// index gives an error and not a figure of something else. What an index lacks, only
+// Check finds.
+
+// event reads one event of these kinds, any if there are none, with its payloads if
+// it is to be full.
+func (r *reader) event(seq uint64, full bool, kinds ...Kind) (Event, error) {
+	r.store.touch(r.tx, 1)
+	e, no, detail, err := eventAt(r.events, seq, kinds...)
+	if err == nil {
+		err = r.complete(&e, no, full && detail)
+	}
+	return e, err
+}
+
+// complete fills in what the record of an event does not have: the id of its
+// campaign and, if they are asked for, the payloads.
+func (r *reader) complete(e *Event, no uint64, payloads bool) error {
 	if e.Kind != KindStarted {
 		rec, err := r.record(no)
 		if err != nil {
-			return Event{}, false, err
+			return err
 		}
 		e.Campaign = rec.id
 	}
-	return e, detail, nil
-}
-
-// expect reads an event that must be of a kind.
-func (r *reader) expect(seq uint64, kind Kind) (Event, bool, error) {
-	e, detail, err := r.event(seq)
-	if err == nil && e.Kind != kind {
-		err = disagree("event %d is %s, not %s", seq, e.Kind, kind)
+	if !payloads {
+		return nil
 	}
-	return e, detail, err
-}
-
-// result reads an event that must record a result.
-func (r *reader) result(seq uint64) (e Event, t *Told, detail bool, err error) {
-	e, detail, err = r.event(seq)
-	if t = e.Result(); err == nil && t == nil {
-		err = disagree("event %d is %s, not %s", seq, e.Kind, KindTold)
-	}
-	return e, t, detail, err
-}
-
-// fill reads the payloads of an event.
-func (r *reader) fill(e *Event) error {
 	r.store.touch(r.tx, 1)
 	b := r.details.Get(seqKey(e.Seq))
 	if b == nil {
@@ -157,24 +148,12 @@ func (r *reader) fill(e *Event) error {
 	return nil
 }
 
-// full reads an event with everything.
-func (r *reader) full(seq uint64) (Event, error) {
-	e, detail, err := r.event(seq)
-	if err == nil && detail {
-		err = r.fill(&e)
-	}
-	return e, err
-}
-
+// record reads the summary of a campaign.
 func (r *reader) record(no uint64) (*campaignRecord, error) {
 	if rec := r.records[no]; rec != nil {
 		return rec, nil
 	}
-	b := r.campaigns.Get(seqKey(no))
-	if b == nil {
-		return nil, disagree("campaign %d is missing", no)
-	}
-	rec, err := decodeCampaign(no, b)
+	rec, err := decodeCampaign(no, r.campaigns.Get(seqKey(no)))
 	if err != nil {
 		return nil, err
 	}
@@ -182,101 +161,114 @@ func (r *reader) record(no uint64) (*campaignRecord, error) {
 	return rec, nil
 }
 
-// resolve finds the one key in b that is id or begins with it.
-func resolve(b *bolt.Bucket, what, id string) (key, value []byte, err error) {
-	if id == "" {
-		return nil, nil, fmt.Errorf("%s %q: %w", what, id, ErrNotFound)
+// named finds a campaign by its whole id.
+func (r *reader) named(id string) (no uint64, rec *campaignRecord, err error) {
+	v := r.names.Get([]byte(id))
+	if v == nil {
+		return 0, nil, fmt.Errorf("campaign %q: %w", id, ErrNotFound)
 	}
+	if no, err = keySeq(v); err != nil {
+		return 0, nil, err
+	}
+	if rec, err = r.record(no); err == nil && rec.id != id {
+		err = disagree("campaign %d is %s, not %s", no, rec.id, id)
+	}
+	return no, rec, err
+}
+
+// numbers lists the campaigns.
+func (r *reader) numbers() (out []uint64, err error) {
+	c := r.campaigns.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		no, err := keySeq(k)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, no)
+	}
+	return out, nil
+}
+
+// following lists the events that an index has behind a prefix of eight bytes.
+func following(b *bolt.Bucket, prefix []byte) (out []uint64) {
 	c := b.Cursor()
-	key, value = c.Seek([]byte(id))
-	switch {
-	case key == nil || !bytes.HasPrefix(key, []byte(id)):
-		return nil, nil, fmt.Errorf("%s %q: %w", what, id, ErrNotFound)
-	case len(key) == len(id):
-		return key, value, nil
+	for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		out = append(out, binary.BigEndian.Uint64(k[8:]))
 	}
+	return out
+}
+
+// resolve finds the one key in b that is id or begins with it.
+func resolve(b *bolt.Bucket, what, id string) (string, error) {
 	const show = 4
-	var also []string
-	for k, _ := c.Next(); k != nil && bytes.HasPrefix(k, []byte(id)) && len(also) < show; k, _ = c.Next() {
-		also = append(also, string(k))
+	var found []string
+	c := b.Cursor()
+	for k, _ := c.Seek([]byte(id)); id != "" && k != nil && bytes.HasPrefix(k, []byte(id)) && len(found) <= show; k, _ = c.Next() {
+		if found = append(found, string(k)); len(k) == len(id) {
+			break // it is the whole id, and others are longer
+		}
 	}
-	if len(also) == 0 {
-		return key, value, nil
+	switch {
+	case len(found) == 0:
+		return "", fmt.Errorf("%s %q: %w", what, id, ErrNotFound)
+	case len(found) == 1:
+		return found[0], nil
 	}
-	also = append([]string{string(key)}, also...)
 	dots := ""
-	if len(also) > show {
-		also, dots = also[:show], ", ..."
+	if len(found) > show {
+		found, dots = found[:show], ", ..."
 	}
-	return nil, nil, fmt.Errorf("%s %q: %w: it may be %s%s", what, id, ErrAmbiguous, strings.Join(also, ", "), dots)
+	return "", fmt.Errorf("%s %q: %w: it may be %s%s", what, id, ErrAmbiguous, strings.Join(found, ", "), dots)
 }
 
 // Campaigns returns all campaigns in the order in which they were started.
 func (s *Store) Campaigns() ([]Campaign, error) {
-	var out []Campaign
-	err := s.query(func(r *reader) error {
-		c := r.campaigns.Cursor()
-		for k, _ := c.First(); k != nil; k, _ = c.Next() {
-			no, err := keySeq(k)
-			if err != nil {
-				return err
-			}
-			campaign, err := r.campaign(no, false)
-			if err != nil {
-				return err
-			}
-			out = append(out, campaign)
+	return query(s, func(r *reader) (out []Campaign, err error) {
+		all, err := r.numbers()
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		for _, no := range all {
+			c, err := r.campaign(no, false)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, c)
+		}
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // Campaign returns the campaign with the given id, or the one whose id begins
 // with it, with all payloads. It gives ErrNotFound and ErrAmbiguous.
 func (s *Store) Campaign(idOrPrefix string) (Campaign, error) {
-	var out Campaign
-	err := s.query(func(r *reader) error {
-		_, v, err := resolve(r.names, "campaign", idOrPrefix)
+	return query(s, func(r *reader) (Campaign, error) {
+		id, err := resolve(r.names, "campaign", idOrPrefix)
 		if err != nil {
-			return err
+			return Campaign{}, err
 		}
-		no, err := keySeq(v)
+		no, _, err := r.named(id)
 		if err != nil {
-			return err
+			return Campaign{}, err
 		}
-		out, err = r.campaign(no, true)
-		return err
+		return r.campaign(no, true)
 	})
-	if err != nil {
-		return Campaign{}, err
-	}
-	return out, nil
 }
 
-func (r *reader) campaign(no uint64, payloads bool) (Campaign, error) {
+func (r *reader) campaign(no uint64, full bool) (Campaign, error) {
 	rec, err := r.record(no)
 	if err != nil {
 		return Campaign{}, err
 	}
-	get := func(seq uint64, kind Kind) (Event, error) {
-		e, detail, err := r.event(seq)
-		if err == nil && (kind != "" && e.Kind != kind || e.Campaign != rec.id) {
-			err = disagree("event %d is %s of campaign %s", seq, e.Kind, e.Campaign)
+	read := func(seq uint64, full bool, kinds ...Kind) (e Event) {
+		if err == nil && seq != 0 {
+			e, err = r.event(seq, full, kinds...)
 		}
-		if err == nil && payloads && detail {
-			err = r.fill(&e)
-		}
-		return e, err
+		return e
 	}
-	started, err := get(no, KindStarted)
-	if err != nil {
-		return Campaign{}, err
-	}
-	last, err := get(rec.last, "")
+	started, last := read(no, full, KindStarted), read(rec.last, false)
+	note := read(rec.note, false, KindResumed, KindStopped, KindFinished)
+	best, finals := read(rec.best, false, KindTold, KindMeasured), read(rec.finals, full, KindFinals)
 	if err != nil {
 		return Campaign{}, err
 	}
@@ -284,36 +276,13 @@ func (r *reader) campaign(no uint64, payloads bool) (Campaign, error) {
 		ID: rec.id, State: rec.state, Started: *started.Started,
 		StartedAt: started.Time, LastAt: last.Time, First: no, Last: rec.last,
 		Asked: rec.asked, Evaluated: rec.told, Verdicts: make(map[string]int, len(rec.verdicts)),
+		Best: best.Result(), BestAgain: best.Measured != nil, Finals: finals.Finals,
 	}
 	for _, v := range rec.verdicts {
 		c.Verdicts[v.verdict] = v.n
 	}
-	if rec.note != 0 && rec.state != Running {
-		note, _, err := r.event(rec.note)
-		if err != nil {
-			return Campaign{}, err
-		}
-		if note.Note == nil {
-			return Campaign{}, disagree("event %d is %s", rec.note, note.Kind)
-		}
+	if note.Note != nil && rec.state != Running {
 		c.Reason = note.Note.Reason
-	}
-	if rec.best != 0 {
-		e, told, _, err := r.result(rec.best)
-		if err != nil {
-			return Campaign{}, err
-		}
-		if told.Fitness != rec.fitness {
-			return Campaign{}, disagree("event %d has fitness %v, not %v", rec.best, told.Fitness, rec.fitness)
-		}
-		c.Best, c.BestAgain = told, e.Measured != nil
-	}
-	if rec.finals != 0 {
-		finals, err := get(rec.finals, KindFinals)
-		if err != nil {
-			return Campaign{}, err
-		}
-		c.Finals = finals.Finals
 	}
 	return c, nil
 }
@@ -345,15 +314,15 @@ func (s *Store) Events(campaign string, from uint64, options ...EventsOption) it
 		next, last := max(from, 1), uint64(0)
 		for next != 0 {
 			var chunk []Event
-			err := s.query(func(r *reader) (err error) {
+			var err error
+			next, err = query(s, func(r *reader) (more uint64, err error) {
 				if last == 0 {
-					k, _ := r.events.Cursor().Last()
-					if last, err = keySeq(k); err != nil {
-						return err
+					if last, err = r.last(); err != nil {
+						return 0, err
 					}
 				}
-				chunk, next, err = r.chunk(campaign, next, last, cfg.bare)
-				return err
+				chunk, more, err = r.chunk(campaign, next, last, cfg.bare)
+				return more, err
 			})
 			for _, e := range chunk {
 				if !yield(e, nil) {
@@ -373,18 +342,14 @@ func (s *Store) Events(campaign string, from uint64, options ...EventsOption) it
 func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Event, _ uint64, err error) {
 	var only uint64
 	if campaign != "" {
-		v := r.names.Get([]byte(campaign))
-		if v == nil {
+		no, rec, err := r.named(campaign)
+		if errors.Is(err, ErrNotFound) {
 			return nil, 0, nil
 		}
-		if only, err = keySeq(v); err != nil {
-			return nil, 0, err
-		}
-		rec, err := r.record(only)
 		if err != nil {
 			return nil, 0, err
 		}
-		next, last = max(next, only), min(last, rec.last)
+		only, next, last = no, max(next, no), min(last, rec.last)
 	}
 	c := r.events.Cursor()
 	k, v := c.Seek(seqKey(next))
@@ -408,17 +373,8 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 		if campaign != "" && no != only {
 			continue
 		}
-		if e.Kind != KindStarted {
-			rec, err := r.record(no)
-			if err != nil {
-				return out, 0, err
-			}
-			e.Campaign = rec.id
-		}
-		if detail && !bare {
-			if err := r.fill(&e); err != nil {
-				return out, 0, err
-			}
+		if err := r.complete(&e, no, detail && !bare); err != nil {
+			return out, 0, err
 		}
 		out = append(out, e)
 		r.store.touch(r.tx, 1)
@@ -429,149 +385,132 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 // Event returns one event with its payloads. It gives ErrNotFound when there is
 // none with this Seq.
 func (s *Store) Event(seq uint64) (Event, error) {
-	var out Event
-	err := s.query(func(r *reader) (err error) {
+	return query(s, func(r *reader) (Event, error) {
 		if r.events.Get(seqKey(seq)) == nil {
-			return fmt.Errorf("event %d: %w", seq, ErrNotFound)
+			return Event{}, fmt.Errorf("event %d: %w", seq, ErrNotFound)
 		}
-		out, err = r.full(seq)
-		return err
+		return r.event(seq, true)
 	})
-	if err != nil {
-		return Event{}, err
-	}
-	return out, nil
 }
 
 // Last returns the Seq of the newest event, 0 in an empty store.
-func (s *Store) Last() (uint64, error) {
-	var last uint64
-	err := s.query(func(r *reader) (err error) {
-		k, _ := r.events.Cursor().Last()
-		last, err = keySeq(k)
-		return err
-	})
-	return last, err
+func (s *Store) Last() (uint64, error) { return query(s, (*reader).last) }
+
+func (r *reader) last() (uint64, error) {
+	k, _ := r.events.Cursor().Last()
+	return keySeq(k)
 }
 
 // Candidate returns the candidate with the given id, or the one whose id begins
 // with it, with all payloads. It gives ErrNotFound and ErrAmbiguous.
 func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
-	var out Candidate
-	err := s.query(func(r *reader) error {
-		rec, err := r.resolve(idOrPrefix)
-		if err != nil {
-			return err
-		}
-		out, err = r.candidate(rec, true)
-		return err
+	return query(s, func(r *reader) (Candidate, error) {
+		c, _, err := r.resolve(idOrPrefix, true)
+		return c, err
 	})
-	if err != nil {
-		return Candidate{}, err
-	}
-	return out, nil
 }
 
-// lookup finds a candidate by its whole id.
-func (r *reader) lookup(id string) (candidateRecord, error) {
+// resolve reads the candidate with that id, or the one whose id begins with it.
+func (r *reader) resolve(idOrPrefix string, full bool) (Candidate, candidateRecord, error) {
+	id, err := resolve(r.ids, "candidate", idOrPrefix)
+	if err != nil {
+		return Candidate{}, candidateRecord{}, err
+	}
+	return r.known(id, full)
+}
+
+// known reads a candidate whose whole id is known.
+func (r *reader) known(id string, full bool) (Candidate, candidateRecord, error) {
 	r.store.touch(r.tx, 1)
 	rec, ok, err := findCandidate(r.ids, r.candidates, id)
 	if err == nil && !ok {
 		err = disagree("candidate %s is missing", id)
 	}
-	return rec, err
+	if err != nil {
+		return Candidate{}, candidateRecord{}, err
+	}
+	c, err := r.candidate(rec, full)
+	if err == nil && c.ID != id {
+		err = disagree("candidate %s stands for %s", c.ID, id)
+	}
+	return c, rec, err
 }
 
-// resolve finds a candidate by its id or the beginning of it, and holds it
-// against its event.
-func (r *reader) resolve(idOrPrefix string) (candidateRecord, error) {
-	k, _, err := resolve(r.ids, "candidate", idOrPrefix)
-	if err != nil {
-		return candidateRecord{}, err
-	}
-	rec, err := r.lookup(string(k))
-	if err != nil {
-		return candidateRecord{}, err
-	}
-	asked, _, err := r.expect(rec.asked, KindAsked)
-	if err == nil && asked.Asked.Candidate != string(k) {
-		err = disagree("event %d asks for candidate %s, not for %s", rec.asked, asked.Asked.Candidate, k)
-	}
-	return rec, err
-}
-
-// candidate reads the events of a candidate and holds the record against them.
-func (r *reader) candidate(rec candidateRecord, payloads bool) (Candidate, error) {
-	asked, _, err := r.expect(rec.asked, KindAsked)
+// resulting reads the candidate whose result an index says that event is.
+func (r *reader) resulting(seq uint64) (Candidate, error) {
+	e, err := r.event(seq, false, KindTold, KindMeasured)
 	if err != nil {
 		return Candidate{}, err
 	}
-	id := asked.Asked.Candidate
-	if rec.asked != rec.born {
-		first, _, err := r.expect(rec.born, KindAsked)
-		if err != nil {
-			return Candidate{}, err
-		}
-		if first.Asked.Candidate != id {
-			return Candidate{}, disagree("event %d asks for candidate %s, event %d for %s", rec.born, first.Asked.Candidate, rec.asked, id)
-		}
+	c, _, err := r.known(e.Result().Candidate, false)
+	if err == nil && c.ToldSeq != seq {
+		err = disagree("event %d is not the result of candidate %s", seq, c.ID)
+	}
+	return c, err
+}
+
+// candidate reads the events of a candidate and holds the record against them.
+func (r *reader) candidate(rec candidateRecord, full bool) (Candidate, error) {
+	asked, err := r.event(rec.asked, false, KindAsked)
+	if err != nil {
+		return Candidate{}, err
 	}
 	campaign, err := r.record(rec.campaign)
 	if err != nil {
 		return Candidate{}, err
 	}
-	if asked.Asked.Index != rec.index || asked.Campaign != campaign.id {
-		return Candidate{}, disagree("event %d asks for proposal %d of campaign %s, not for %d of %s",
-			rec.asked, asked.Asked.Index, asked.Campaign, rec.index, campaign.id)
-	}
 	c := Candidate{
-		ID: id, Campaign: campaign.id, Kernel: campaign.kernel, Device: campaign.device, Shapes: campaign.shapes,
+		ID: asked.Asked.Candidate, Campaign: campaign.id, Kernel: campaign.kernel, Device: campaign.device, Shapes: campaign.shapes,
 		Asked: *asked.Asked, AskedAt: asked.Time, AskedSeq: rec.asked,
-		ToldSeq: rec.result(), Again: rec.measured != 0, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.won,
+		ToldSeq: rec.result(), Again: rec.measured != 0, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.provenIn(campaign),
 	}
-	if rec.told != 0 {
-		e, told, detail, err := r.result(c.ToldSeq)
+	agrees := asked.Campaign == campaign.id && len(rec.parents) <= len(c.Asked.Parents)
+	if rec.asked != rec.born {
+		first, err := r.event(rec.born, false, KindAsked)
 		if err != nil {
 			return Candidate{}, err
 		}
-		if told.Candidate != id || c.Again != (e.Measured != nil) {
-			return Candidate{}, disagree("event %d is %s of candidate %s, not the result of %s", c.ToldSeq, e.Kind, told.Candidate, id)
-		}
-		if payloads && detail {
-			if err := r.fill(&e); err != nil {
-				return Candidate{}, err
-			}
-		}
-		c.Told, c.ToldAt = told, e.Time
+		agrees = agrees && first.Asked.Candidate == c.ID
 	}
-	if rec.finals != 0 {
-		if c.Finals, err = r.finalsOf(rec.finals, id, payloads); err != nil {
+	if c.ToldSeq != 0 {
+		kind := KindTold
+		if c.Again {
+			kind = KindMeasured
+		}
+		told, err := r.event(c.ToldSeq, full, kind)
+		if err != nil {
 			return Candidate{}, err
 		}
-		if !slices.Contains(participants(c.Finals), id) {
-			return Candidate{}, disagree("candidate %s is not in the finals of event %d", id, rec.finals)
+		c.Told, c.ToldAt = told.Result(), told.Time
+		agrees = agrees && c.Told.Candidate == c.ID && rec.correct == (c.Told.Verdict == correct)
+	}
+	if rec.finals != 0 {
+		if c.Finals, err = r.finalsOf(rec.finals, c.ID, full); err != nil {
+			return Candidate{}, err
 		}
+		agrees = agrees && slices.Contains(participants(c.Finals), c.ID)
+	}
+	if !agrees {
+		return Candidate{}, disagree("candidate %s", c.ID)
 	}
 	return c, nil
 }
 
 // finalsOf reads finals for one who was in them: with their Detail, but for the
 // winner only if it is asked for.
-func (r *reader) finalsOf(seq uint64, id string, payloads bool) (*Finals, error) {
-	if f := r.finals[seq]; f != nil && (payloads || f.Winner != id) {
+func (r *reader) finalsOf(seq uint64, id string, full bool) (*Finals, error) {
+	if f := r.finals[seq]; f != nil && (full || f.Winner != id) {
 		return f, nil
 	}
-	e, detail, err := r.expect(seq, KindFinals)
-	if err != nil {
-		return nil, err
+	e, err := r.event(seq, full, KindFinals)
+	if err == nil && !full && e.Finals.Winner != id {
+		full = true
+		e, err = r.event(seq, full)
 	}
-	if detail && (payloads || e.Finals.Winner != id) {
-		if err := r.fill(&e); err != nil {
-			return nil, err
-		}
+	if err == nil && full {
 		r.finals[seq] = e.Finals
 	}
-	return e.Finals, nil
+	return e.Finals, err
 }
 
 // A Query selects campaigns whose candidates are ranked. Empty fields select all.
@@ -614,40 +553,23 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 	if q.Limit <= 0 {
 		q.Limit = 1
 	}
-	var out []Candidate
-	err := s.query(func(r *reader) error {
+	return query(s, func(r *reader) (out []Candidate, err error) {
 		ranks, err := r.rank(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, k := range ranks {
-			_, told, _, err := r.result(k.told)
+			c, err := r.resulting(k.told)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if told.Verdict != correct || told.Fitness != k.fitness {
-				return disagree("event %d is %s with fitness %v, not %s with %v",
-					k.told, told.Verdict, told.Fitness, correct, k.fitness)
-			}
-			rec, err := r.lookup(told.Candidate)
-			if err != nil {
-				return err
-			}
-			c, err := r.candidate(rec, false)
-			if err != nil {
-				return err
-			}
-			if c.ID != told.Candidate || c.ToldSeq != k.told || q.ProvenOnly && !c.Proven {
-				return disagree("candidate %s", c.ID)
+			if c.Told.Verdict != correct || c.Told.Fitness != k.fitness {
+				return nil, disagree("candidate %s is ranked with fitness %v", c.ID, k.fitness)
 			}
 			out = append(out, c)
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // pageSize is how many candidates a page has when a query sets no limit.
@@ -661,20 +583,12 @@ func (s *Store) Candidates(q Query, from uint64) (out []Candidate, next uint64, 
 	if q.Limit <= 0 {
 		q.Limit = pageSize
 	}
-	err = s.query(func(r *reader) error {
+	next, err = query(s, func(r *reader) (uint64, error) {
 		var last uint64 = math.MaxUint64
 		if q.Campaign != "" {
-			v := r.names.Get([]byte(q.Campaign))
-			if v == nil {
-				return fmt.Errorf("campaign %q: %w", q.Campaign, ErrNotFound)
-			}
-			no, err := keySeq(v)
+			no, rec, err := r.named(q.Campaign)
 			if err != nil {
-				return err
-			}
-			rec, err := r.record(no)
-			if err != nil {
-				return err
+				return 0, err
 			}
 			from, last = max(from, no), rec.last
 		}
@@ -685,33 +599,32 @@ func (s *Store) Candidates(q Query, from uint64) (out []Candidate, next uint64, 
 		for k, v := c.Seek(seqKey(from)); k != nil; k, v = c.Next() {
 			born, err := keySeq(k)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if born > last {
-				return nil
+				return 0, nil
 			}
 			if seen++; len(out) == q.Limit || seen > pageSize+4*q.Limit {
-				next = born
-				return nil
+				return born, nil
 			}
 			rec, err := decodeCandidate(born, v)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			of, err := r.record(rec.campaign)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			if !q.selects(of) || len(q.Campaigns) > 0 && !slices.Contains(q.Campaigns, of.id) || q.ProvenOnly && !rec.won {
+			if !q.selects(of) || len(q.Campaigns) > 0 && !slices.Contains(q.Campaigns, of.id) || q.ProvenOnly && !rec.provenIn(of) {
 				continue
 			}
 			found, err := r.candidate(rec, false)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			out = append(out, found)
 		}
-		return nil
+		return 0, nil
 	})
 	if err != nil {
 		return nil, 0, err
@@ -742,55 +655,41 @@ func (a rank) compare(b rank) int {
 // rank merges the rankings of the campaigns that q selects. A campaign's
 // ranking is only opened when its best, which its record tells, comes up.
 func (r *reader) rank(q Query) ([]rank, error) {
-	var h rankHeap
-	var winners []rank
-	add := func(no uint64) error {
-		rec, err := r.record(no)
-		if err != nil || !q.selects(rec) {
-			return err
+	var all []uint64
+	var err error
+	switch {
+	case q.Campaign == "" && len(q.Campaigns) == 0:
+		if all, err = r.numbers(); err != nil {
+			return nil, err
 		}
-		if !q.ProvenOnly {
-			if rec.best != 0 {
-				h = append(h, &ranking{campaign: no, rank: rank{rec.fitness, rec.best}})
-			}
-			return nil
-		}
-		for _, w := range rec.winners {
-			_, told, _, err := r.result(w)
-			if err != nil {
-				return err
-			}
-			winners = append(winners, rank{told.Fitness, w})
-		}
-		return nil
+	case q.Campaign != "":
+		q.Campaigns = []string{q.Campaign}
 	}
-	named := q.Campaigns
-	if q.Campaign != "" {
-		named = []string{q.Campaign}
-	}
-	for _, id := range named {
-		v := r.names.Get([]byte(id))
-		if v == nil {
-			return nil, fmt.Errorf("campaign %q: %w", id, ErrNotFound)
-		}
-		no, err := keySeq(v)
+	for _, id := range q.Campaigns {
+		no, _, err := r.named(id)
 		if err != nil {
 			return nil, err
 		}
-		if err := add(no); err != nil {
-			return nil, err
-		}
+		all = append(all, no)
 	}
-	if len(named) == 0 {
-		c := r.campaigns.Cursor()
-		for k, _ := c.First(); k != nil; k, _ = c.Next() {
-			no, err := keySeq(k)
-			if err != nil {
-				return nil, err
+	var h rankHeap
+	var winners []rank
+	for _, no := range all {
+		rec, err := r.record(no)
+		switch {
+		case err != nil:
+			return nil, err
+		case !q.selects(rec):
+		case q.ProvenOnly:
+			for _, w := range rec.winners {
+				e, err := r.event(w, false, KindTold, KindMeasured)
+				if err != nil {
+					return nil, err
+				}
+				winners = append(winners, rank{e.Result().Fitness, w})
 			}
-			if err := add(no); err != nil {
-				return nil, err
-			}
+		case rec.best != 0:
+			h = append(h, &ranking{campaign: no, rank: rank{rec.fitness, rec.best}})
 		}
 	}
 	if q.ProvenOnly {
@@ -802,11 +701,7 @@ func (r *reader) rank(q Query) ([]rank, error) {
 	for len(h) > 0 && len(out) < q.Limit {
 		top := h[0]
 		out = append(out, top.rank)
-		more, err := top.advance(r)
-		if err != nil {
-			return nil, err
-		}
-		if more {
+		if top.advance(r) {
 			heap.Fix(&h, 0)
 		} else {
 			heap.Pop(&h)
@@ -823,21 +718,19 @@ type ranking struct {
 }
 
 // advance goes to the next result, and says whether there is one.
-func (w *ranking) advance(r *reader) (bool, error) {
+func (w *ranking) advance(r *reader) bool {
 	var k []byte
 	if w.cursor == nil {
 		w.cursor = r.ranking.Cursor()
-		want := rankingKey(w.campaign, w.fitness, w.told)
-		if k, _ = w.cursor.Seek(seqKey(w.campaign)); !bytes.Equal(k, want) {
-			return false, disagree("the best of campaign %d is event %d", w.campaign, w.told)
-		}
+		k, _ = w.cursor.Seek(rankingKey(w.campaign, w.fitness, w.told+1))
+	} else {
+		k, _ = w.cursor.Next()
 	}
-	k, _ = w.cursor.Next()
 	if len(k) != 24 || binary.BigEndian.Uint64(k) != w.campaign {
-		return false, nil
+		return false
 	}
 	w.rank = rank{math.Float64frombits(binary.BigEndian.Uint64(k[8:])), binary.BigEndian.Uint64(k[16:])}
-	return true, nil
+	return true
 }
 
 type rankHeap []*ranking
@@ -859,35 +752,18 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 	if key == "" {
 		return nil, nil
 	}
-	var out []Candidate
-	err := s.query(func(r *reader) error {
-		prefix := contentKey(key, 0)[:8]
-		c := r.keys.Cursor()
-		for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-			seq := binary.BigEndian.Uint64(k[8:])
-			_, told, _, err := r.result(seq)
+	return query(s, func(r *reader) (out []Candidate, err error) {
+		for _, seq := range following(r.keys, contentKey(key, 0)[:8]) {
+			c, err := r.resulting(seq)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if told.Key != key {
-				continue // only the first bytes of its hash are the same
+			if c.Told.Key == key { // else only the first bytes of its hash are the same
+				out = append(out, c)
 			}
-			rec, err := r.lookup(told.Candidate)
-			if err != nil {
-				return err
-			}
-			found, err := r.candidate(rec, false)
-			if err != nil {
-				return err
-			}
-			out = append(out, found)
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // A Node is a candidate with its parents, in the order of the proposal.
@@ -904,32 +780,25 @@ type Node struct {
 // A candidate whose evaluation was lost may be asked for again, then perhaps as a
 // child of its own descendants: such parents are left out.
 func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
-	var root *Node
-	err := s.query(func(r *reader) error {
-		rec, err := r.resolve(idOrPrefix)
+	return query(s, func(r *reader) (*Node, error) {
+		c, rec, err := r.resolve(idOrPrefix, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		// By their first proposal, which is how records name parents.
 		nodes := map[uint64]*Node{}
 		var todo, again []*Node
 		var parents [][]uint64 // of todo
-		visit := func(rec candidateRecord) (*Node, error) {
-			c, err := r.candidate(rec, false)
-			if err != nil {
-				return nil, err
-			}
+		visit := func(c Candidate, rec candidateRecord) *Node {
 			n := &Node{Candidate: c}
 			nodes[rec.born] = n
 			todo, parents = append(todo, n), append(parents, rec.parents)
 			if rec.asked != rec.born {
 				again = append(again, n)
 			}
-			return n, nil
+			return n
 		}
-		if root, err = visit(rec); err != nil {
-			return err
-		}
+		root := visit(c, rec)
 		for len(todo) > 0 {
 			last := len(todo) - 1
 			n, born := todo[last], parents[last]
@@ -940,14 +809,16 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 					r.store.touch(r.tx, 1)
 					rec, err := candidateAt(r.candidates, b)
 					if err != nil {
-						return err
+						return nil, err
 					}
-					if p, err = visit(rec); err != nil {
-						return err
+					c, err := r.candidate(rec, false)
+					if err != nil {
+						return nil, err
 					}
+					p = visit(c, rec)
 				}
 				if !slices.Contains(n.Asked.Parents, p.ID) {
-					return disagree("candidate %s is no parent of %s", p.ID, n.ID)
+					return nil, disagree("candidate %s is no parent of %s", p.ID, n.ID)
 				}
 				n.Parents = append(n.Parents, p)
 			}
@@ -955,12 +826,8 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 		for _, n := range again {
 			n.Parents = slices.DeleteFunc(n.Parents, func(p *Node) bool { return p.reaches(n) })
 		}
-		return nil
+		return root, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return root, nil
 }
 
 // reaches says whether n is p or one of its ancestors.
@@ -985,45 +852,27 @@ func (p *Node) reaches(n *Node) bool {
 // Children returns the candidates that have the given one, given as for
 // Candidate, among their parents, oldest first. Details are not filled in.
 func (s *Store) Children(idOrPrefix string) ([]Candidate, error) {
-	var out []Candidate
-	err := s.query(func(r *reader) error {
-		rec, err := r.resolve(idOrPrefix)
+	return query(s, func(r *reader) (out []Candidate, err error) {
+		parent, rec, err := r.resolve(idOrPrefix, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		asked, _, err := r.expect(rec.asked, KindAsked)
-		if err != nil {
-			return err
+		for _, seq := range following(r.children, seqKey(rec.born)) {
+			asked, err := r.event(seq, false, KindAsked)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(asked.Asked.Parents, parent.ID) {
+				return nil, disagree("candidate %s is no child of %s", asked.Asked.Candidate, parent.ID)
+			}
+			child, _, err := r.known(asked.Asked.Candidate, false)
+			if err != nil {
+				return nil, err
+			}
+			if child.AskedSeq == seq { // else asked for again since, perhaps with other parents
+				out = append(out, child)
+			}
 		}
-		id := asked.Asked.Candidate
-		prefix := seqKey(rec.born)
-		c := r.children.Cursor()
-		for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-			seq := binary.BigEndian.Uint64(k[8:])
-			asked, _, err := r.expect(seq, KindAsked)
-			if err != nil {
-				return err
-			}
-			if !slices.Contains(asked.Asked.Parents, id) {
-				return disagree("candidate %s is no child of %s", asked.Asked.Candidate, id)
-			}
-			child, err := r.lookup(asked.Asked.Candidate)
-			if err != nil {
-				return err
-			}
-			if child.asked != seq {
-				continue // asked for again since, perhaps with other parents
-			}
-			found, err := r.candidate(child, false)
-			if err != nil {
-				return err
-			}
-			out = append(out, found)
-		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }

@@ -1,12 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -223,7 +223,7 @@ func inspectOpening(p *pager) error {
 	var first error
 	n := 0
 	trees := p.inspect(false, func(_ string, err error) {
-		first = firstErr(first, err)
+		first = cmp.Or(first, err)
 		n++
 	})
 	if first != nil {
@@ -265,7 +265,7 @@ func (s *Store) openBolt() error {
 		case errors.Is(err, berrors.ErrVersionMismatch):
 			return fmt.Errorf("%w: %w", ErrVersion, err)
 		}
-		return firstErr(spaceError(err), err)
+		return cmp.Or(spaceError(err), err)
 	})
 	return err
 }
@@ -352,12 +352,8 @@ func guard(f func() error) (panicked bool, err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
+		if r := recover(); r != nil {
 			panicked, err = true, corrupt("a page of the file makes no sense (%v)", r)
-		default:
-			panicked, err = true, corrupt("%v", r)
 		}
 	}()
 	return false, f()
@@ -374,7 +370,7 @@ const (
 func (s *Store) touch(tx *bolt.Tx, n int64) {
 	if s.touched.Add(n) >= trimEvery {
 		s.touched.Store(0)
-		trim(tx)
+		trim(tx, trimFrom)
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// trim gives the pages of the map back that were read so far, when they are many. They
+// trim gives the pages of the map back that were read so far, when from bytes of files
+// are resident. They
 // stay in the system's cache, so that the next access costs a soft fault only; but
 // they count as memory of this process no more. The system maps up to 16
 // pages around each one that is read, so a few ten thousand reads all over a
 // large store would otherwise make hundreds of megabytes resident. tx keeps the map
 // in place.
-func trim(tx *bolt.Tx) {
-	if mapped() < trimFrom {
+func trim(tx *bolt.Tx, from int) {
+	if mapped() < from {
 		return
 	}
 	info := tx.DB().Info()
