@@ -9,7 +9,7 @@ import (
 // suggesting from candidates and listing known.
 func unknown(what, name string, candidates, known []string) string {
 	msg := fmt.Sprintf("unknown %s %s", what, name)
-	if near := Nearest(name, candidates); near != "" {
+	if near := nearest(name, candidates); near != "" {
 		return fmt.Sprintf("%s; did you mean %s?", msg, near)
 	}
 	switch {
@@ -21,12 +21,12 @@ func unknown(what, name string, candidates, known []string) string {
 	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
 }
 
-// Nearest gives the candidate that differs least from name, letter case aside,
+// nearest gives the candidate that differs least from name, letter case aside,
 // or "" when none is near.
-func Nearest(name string, candidates []string) string {
+func nearest(name string, candidates []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
-		d := editDistance(strings.ToLower(name), strings.ToLower(c))
+		d := EditDistance(strings.ToLower(name), strings.ToLower(c))
 		if d < least && d < max(len(name), len(c)) {
 			best, least = c, d
 		}
@@ -34,9 +34,9 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbors that turn a into b.
-func editDistance(a, b string) int {
+// EditDistance counts the insertions, deletions, replacements and swaps of
+// neighbors that turn a into b, in bytes (optimal string alignment).
+func EditDistance(a, b string) int {
 	prev2 := make([]int, len(b)+1)
 	prev := make([]int, len(b)+1)
 	row := make([]int, len(b)+1)
