@@ -62,7 +62,7 @@ func (e *ExprError) Error() string {
 }
 
 // An Expr is a compiled expression of expr-lang. It is safe for concurrent
-// use.
+// use. Write gives it in another language.
 //
 // Integers are int and overflow silently, as in Go; "/" always gives a float
 // (int(a/b) gives it back), "%" wants integers, "**" gives a float. The
