@@ -141,7 +141,7 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	for i, value := range r.values {
 		if lastOne { // spares making a term
 			b.vals[r.variable] = value
-			x, ok := t.eval(b.vals)
+			x, ok := t.eval(b.vals, nil)
 			switch {
 			case !ok:
 				kids[i] = b.bad

@@ -60,28 +60,53 @@ type component struct {
 
 // checkCycles refuses conditions that depend on each other.
 func (b *branch) checkCycles() error {
-	state := make([]int, len(b.genes)) // 0 new, 1 on the way, 2 done
-	var visit func(g int, trail []string) error
-	visit = func(g int, trail []string) error {
-		trail = append(trail, b.genes[g].Name)
-		switch {
-		case state[g] == 1:
-			return fmt.Errorf("space: conditions depend on each other: %s", strings.Join(trail, " needs "))
-		case state[g] == 2 || b.whens[g] == nil:
+	all := make([]int, len(b.genes))
+	for g := range all {
+		all[g] = g
+	}
+	trail := Cycle(all, func(g int) []int {
+		if b.whens[g] == nil {
 			return nil
 		}
-		state[g] = 1
-		for _, d := range b.whens[g].names {
-			if err := visit(d, trail); err != nil {
-				return err
-			}
-		}
-		state[g] = 2
+		return b.whens[g].names
+	})
+	if trail == nil {
 		return nil
 	}
-	for g := range b.genes {
-		if err := visit(g, nil); err != nil {
-			return err
+	names := make([]string, len(trail))
+	for i, g := range trail {
+		names[i] = b.genes[g].Name
+	}
+	return fmt.Errorf("space: conditions depend on each other: %s", strings.Join(names, " needs "))
+}
+
+// Cycle looks for something that needs itself, directly or through others. It
+// gives the way from the first of all that leads there, to where the way meets
+// itself; nil when there is none.
+func Cycle[T comparable](all []T, needs func(T) []T) []T {
+	const onTheWay, done = 1, 2
+	state := map[T]int{}
+	var visit func(x T, trail []T) []T
+	visit = func(x T, trail []T) []T {
+		trail = append(trail, x)
+		switch state[x] {
+		case onTheWay:
+			return trail
+		case done:
+			return nil
+		}
+		state[x] = onTheWay
+		for _, other := range needs(x) {
+			if found := visit(other, trail); found != nil {
+				return found
+			}
+		}
+		state[x] = done
+		return nil
+	}
+	for _, x := range all {
+		if found := visit(x, nil); found != nil {
+			return found
 		}
 	}
 	return nil

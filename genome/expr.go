@@ -62,7 +62,7 @@ func (e *ExprError) Error() string {
 }
 
 // An Expr is a compiled expression of expr-lang. It is safe for concurrent
-// use.
+// use. Write gives it in another language.
 //
 // Integers are int and overflow silently, as in Go; "/" always gives a float
 // (int(a/b) gives it back), "%" wants integers, "**" gives a float. The
@@ -71,11 +71,14 @@ func (e *ExprError) Error() string {
 // count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string. A
 // range (1..8) stands only after "in"; there are no variables and no comments.
 type Expr struct {
-	src     string
+	src   string
+	names []string // sorted
+	types map[string]Kind
+	kind  Kind // of the result; KindNone when it shows only at run time
+	tree  *term
+	// program is nil where the tree covers the expression.
 	program *vm.Program
-	node    ast.Node
-	names   []string
-	types   map[string]Kind
+	node    ast.Node // of a part of an expression, all that it has
 }
 
 // CompileExpr compiles an expression over the names of env, whose values give
@@ -133,17 +136,14 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 	if at := comment(src); at >= 0 {
 		return nil, exprError(src, utf8.RuneCountInString(src[:at]), `comments are not available, and "//" begins one; an integer division is int(a / b)`)
 	}
-	options := []expr.Option{expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false)}
-	for _, f := range functions {
-		options = append(options, expr.EnableBuiltin(f))
-	}
-	program, err := expr.Compile(src, options...)
+	program, err := machine(src, sample)
 	if err != nil {
 		return nil, compileError(src, err, types)
 	}
-	e = &Expr{src: src, program: program, node: program.Node(), types: types}
+	node := program.Node()
+	e = &Expr{src: src, types: types, kind: kindOf(node)}
 	c := &census{names: map[string]bool{}}
-	c.walk(e.node, 0)
+	c.walk(node, 0)
 	if c.fault != "" {
 		return nil, exprError(src, c.at, c.fault)
 	}
@@ -153,7 +153,35 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 		}
 	}
 	slices.Sort(e.names)
+	r := reader{names: e.names, types: types, whole: true}
+	if e.tree = r.read(node); !r.whole {
+		e.program = program
+	}
 	return e, nil
+}
+
+// machine compiles for expr-lang's virtual machine.
+func machine(src string, sample map[string]any) (*vm.Program, error) {
+	options := []expr.Option{expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false)}
+	for _, f := range functions {
+		options = append(options, expr.EnableBuiltin(f))
+	}
+	return expr.Compile(src, options...)
+}
+
+// kindOf tells the type of a node's value as expr-lang found it.
+func kindOf(n ast.Node) Kind {
+	switch n.Type().Kind() {
+	case reflect.Bool:
+		return KindBool
+	case reflect.Int:
+		return KindInt
+	case reflect.Float64:
+		return KindFloat
+	case reflect.String:
+		return KindString
+	}
+	return KindNone
 }
 
 // comment finds where a comment begins, outside of strings; -1 for none. To
@@ -276,105 +304,74 @@ func (c *census) walk(n ast.Node, loops int) {
 	}
 }
 
-// unknown words an error about a name that is not among the known ones,
-// suggesting from candidates and listing known.
-func unknown(what, name string, candidates, known []string) string {
-	msg := fmt.Sprintf("unknown %s %s", what, name)
-	if near := nearest(name, candidates); near != "" {
-		return fmt.Sprintf("%s; did you mean %s?", msg, near)
-	}
-	switch {
-	case len(known) == 0:
-		return msg + "; none is known here"
-	case len(known) > 24:
-		return fmt.Sprintf("%s; known are %s and %d more", msg, strings.Join(known[:24], ", "), len(known)-24)
-	}
-	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
-}
-
-// nearest gives the candidate that differs least from name, letter case aside,
-// or "" when none is near.
-func nearest(name string, candidates []string) string {
-	best, least := "", max(1, len(name)/3)+1
-	for _, c := range candidates {
-		d := editDistance(strings.ToLower(name), strings.ToLower(c))
-		if d < least && d < max(len(name), len(c)) {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbors that turn a into b.
-func editDistance(a, b string) int {
-	prev2 := make([]int, len(b)+1)
-	prev := make([]int, len(b)+1)
-	row := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			d := prev[j-1]
-			if a[i-1] != b[j-1] {
-				d++
-			}
-			d = min(d, prev[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, prev2[j-2]+1)
-			}
-			row[j] = d
-		}
-		prev2, prev, row = prev, row, prev2
-	}
-	return prev[len(b)]
-}
-
 // String gives the source.
 func (e *Expr) String() string { return e.src }
 
 // Names lists the names that the expression mentions, sorted.
 func (e *Expr) Names() []string { return slices.Clone(e.names) }
 
-// value evaluates the expression over an environment that has exactly the
-// types of the compilation.
-func (e *Expr) value(env map[string]any) (any, error) {
-	out, err := vm.Run(e.program, env)
-	if err != nil {
-		return nil, e.runError(err)
+// value evaluates the expression; vars has the values of its names, which have
+// exactly the types of the compilation.
+func (e *Expr) value(vars []Value) (any, error) {
+	if e.program == nil {
+		var why fault
+		v, ok := e.tree.eval(vars, &why)
+		if !ok {
+			return nil, exprError(e.src, int(why.at), why.msg)
+		}
+		return v.operand(), nil
 	}
-	return out, nil
-}
-
-func (e *Expr) runError(err error) error {
+	env := make(map[string]any, len(vars))
+	for i, name := range e.names {
+		env[name] = vars[i].operand()
+	}
+	out, err := vm.Run(e.program, env)
+	if err == nil {
+		return out, nil
+	}
 	var f *file.Error
 	if errors.As(err, &f) {
-		return exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
+		return nil, exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
 	}
-	return exprError(e.src, 0, err.Error())
+	return nil, exprError(e.src, 0, err.Error())
+}
+
+// condition evaluates to a boolean; false as the second result means that it
+// failed.
+func (e *Expr) condition(vars []Value) (Value, bool) {
+	x, err := e.value(vars)
+	b, ok := x.(bool)
+	return Bool(b), ok && err == nil
 }
 
 // run evaluates over the caller's environment after checking its types.
 func (e *Expr) run(env map[string]any) (any, error) {
-	args := make(map[string]any, len(e.names))
-	for _, name := range e.names {
+	vars := make([]Value, len(e.names))
+	for i, name := range e.names {
 		x, ok := env[name]
 		if !ok {
 			return nil, fmt.Errorf("expression %q: no value for %s", e.src, name)
 		}
-		v, err := ValueOf(x)
+		v, err := e.convert(name, x)
 		if err != nil {
-			return nil, fmt.Errorf("expression %q: %s: %w", e.src, name, err)
+			return nil, err
 		}
-		w, ok := v.convert(e.types[name])
-		if !ok {
-			return nil, fmt.Errorf("expression %q: %s is %s %s, expected %s", e.src, name, v.kind, v, e.types[name])
-		}
-		args[name] = w.operand()
+		vars[i] = v
 	}
-	return e.value(args)
+	return e.value(vars)
+}
+
+// convert gives the caller's value of a name in the type of the compilation.
+func (e *Expr) convert(name string, x any) (Value, error) {
+	v, err := ValueOf(x)
+	if err != nil {
+		return v, fmt.Errorf("expression %q: %s: %w", e.src, name, err)
+	}
+	w, ok := v.convert(e.types[name])
+	if !ok {
+		return w, fmt.Errorf("expression %q: %s is %s %s, expected %s", e.src, name, v.kind, v, e.types[name])
+	}
+	return w, nil
 }
 
 // Int evaluates to an integer; a float without a fraction counts as one.
@@ -449,19 +446,4 @@ func describe(x any) string {
 		return fmt.Sprintf("%v", x)
 	}
 	return fmt.Sprintf("a %T", x)
-}
-
-// kind tells the type of the result; KindNone when it shows only at run time.
-func (e *Expr) kind() Kind {
-	switch e.node.Type().Kind() {
-	case reflect.Bool:
-		return KindBool
-	case reflect.Int:
-		return KindInt
-	case reflect.Float64:
-		return KindFloat
-	case reflect.String:
-		return KindString
-	}
-	return KindNone
 }

@@ -69,14 +69,14 @@ func bound(op opcode, args []*term) interval {
 	}
 	monotone := func(f func(float64) float64) interval { return between(f(a.lo), f(a.hi)) }
 	switch op {
-	case opAddI:
+	case opAdd:
 		for _, b := range args[1:] {
 			if a = between(a.lo+b.in.lo, a.hi+b.in.hi); !a.known {
 				break
 			}
 		}
 		return a
-	case opMulI:
+	case opMul:
 		for _, b := range args[1:] {
 			if a = a.times(b.in); !a.known {
 				break
@@ -86,20 +86,20 @@ func bound(op opcode, args []*term) interval {
 	case opMod: // has the sign of the dividend
 		m := max(math.Abs(b.lo), math.Abs(b.hi)) - 1
 		return between(max(min(a.lo, 0), min(-m, 0)), min(max(a.hi, 0), max(m, 0)))
-	case opAbsI, opAbsF:
+	case opAbs:
 		if a.lo <= 0 && 0 <= a.hi {
 			return between(0, max(-a.lo, a.hi))
 		}
 		return between(min(math.Abs(a.lo), math.Abs(a.hi)), max(math.Abs(a.lo), math.Abs(a.hi)))
-	case opMinI, opMinF:
+	case opMin:
 		return between(min(a.lo, b.lo), min(a.hi, b.hi))
-	case opMaxI, opMaxF:
+	case opMax:
 		return between(max(a.lo, b.lo), max(a.hi, b.hi))
 	case opBitAnd:
 		if a.lo >= 0 && b.lo >= 0 {
 			return between(0, min(a.hi, b.hi))
 		}
-	case opTrunc:
+	case opInt:
 		return monotone(math.Trunc)
 	case opCeil:
 		return monotone(math.Ceil)
@@ -109,13 +109,9 @@ func bound(op opcode, args []*term) interval {
 		return monotone(math.Round)
 	case opFloat:
 		return a
-	case opAddF:
-		return between(a.lo+b.lo, a.hi+b.hi)
-	case opSubF:
+	case opSub:
 		return between(a.lo-b.hi, a.hi-b.lo)
-	case opMulF:
-		return a.times(b)
-	case opNegF:
+	case opNeg:
 		return between(-a.hi, -a.lo)
 	case opDiv:
 		if b.lo > 0 || b.hi < 0 {
@@ -134,11 +130,11 @@ func settled(op opcode, x, y *term) (decided, result bool) {
 		return false, false
 	}
 	switch op {
-	case opLtI, opLtF:
+	case opLt:
 		return a.hi < b.lo || a.lo >= b.hi, a.hi < b.lo
-	case opLeI, opLeF:
+	case opLe:
 		return a.hi <= b.lo || a.lo > b.hi, a.hi <= b.lo
-	case opEqI, opEqF:
+	case opEq:
 		return a.hi < b.lo || a.lo > b.hi, false
 	}
 	return false, false

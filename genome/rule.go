@@ -52,7 +52,7 @@ func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kin
 			if e, err = compileExpr(r.Expr, kinds, sample); err != nil {
 				return err
 			}
-			if k := e.kind(); k != KindBool && k != KindNone {
+			if k := e.kind; k != KindBool && k != KindNone {
 				return exprError(r.Expr, 0, fmt.Sprintf("it gives a value of type %s, expected a condition (true or false)", k))
 			}
 			compiled[signature] = e
@@ -176,7 +176,7 @@ func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 
 // verdict evaluates a condition.
 func (t *term) verdict(vars []Value) verdict {
-	v, ok := t.eval(vars)
+	v, ok := t.eval(vars, nil)
 	switch {
 	case !ok:
 		return fails
@@ -186,17 +186,18 @@ func (t *term) verdict(vars []Value) verdict {
 	return broken
 }
 
-// operands gives the environment of the i-th set of constants for the virtual
-// machine.
-func (r *rule) operands(b *branch, i int, slot func(gene int) int32) map[string]any {
-	env := make(map[string]any, len(r.names)+len(r.envs[i]))
-	for name, v := range r.envs[i] {
-		env[name] = v.operand()
+// operands gives the values of the names of the i-th expression.
+func (r *rule) operands(b *branch, i int, slot func(gene int) int32) []Value {
+	vars := make([]Value, len(r.exprs[i].names))
+	for j, name := range r.exprs[i].names {
+		v, constant := r.envs[i][name]
+		if !constant {
+			g := r.names[slices.IndexFunc(r.names, func(g int) bool { return b.genes[g].Name == name })]
+			v = b.genes[g].Values[slot(g)]
+		}
+		vars[j] = v
 	}
-	for _, g := range r.names {
-		env[b.genes[g].Name] = b.genes[g].Values[slot(g)].operand()
-	}
-	return env
+	return vars
 }
 
 // failure describes why the rule cannot be evaluated.

@@ -129,29 +129,18 @@ func (l *loader) parameters(t *implementationTable, im *Implementation, params, 
 
 // cycles refuses conditions that hang on one another in a circle.
 func (l *loader) cycles(im *Implementation) {
-	state := map[string]int{} // 1: being visited, 2: done
-	var visit func(name string) bool
-	visit = func(name string) bool {
-		if state[name] == 1 {
-			return false
-		}
-		if state[name] == 2 || im.whens[name] == nil {
-			return true
-		}
-		state[name] = 1
-		for _, other := range im.whens[name].prog.Names() {
-			if !visit(other) {
-				return false
-			}
-		}
-		state[name] = 2
-		return true
+	names := make([]string, len(im.Parameters))
+	for i, g := range im.Parameters {
+		names[i] = g.Name
 	}
-	for _, g := range im.Parameters {
-		if !visit(g.Name) {
-			l.d.fail(im.whens[g.Name].at.at, "parameter %s exists only when others exist that depend on it: break the circle", g.Name)
-			return
+	trail := genome.Cycle(names, func(name string) []string {
+		if im.whens[name] == nil {
+			return nil
 		}
+		return im.whens[name].prog.Names()
+	})
+	if trail != nil {
+		l.d.fail(im.whens[trail[0]].at.at, "parameter %s exists only when others exist that depend on it: break the circle", trail[0])
 	}
 }
 

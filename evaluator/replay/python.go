@@ -48,10 +48,21 @@ type python struct {
 	depth  int
 }
 
-// pySymbols are the operators, longer ones first.
-var pySymbols = []string{
-	"**", "//", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",",
-}
+// The infix operators and functions that both languages have, which one reads and
+// the other writes. "//" is Python's alone.
+var (
+	pyComparisons = []string{"==", "!=", "<=", ">=", "<", ">"}
+	pySums        = []string{"+", "-"}
+	pyProducts    = []string{"*", "/", "%"}
+	pyInfix       = slices.Concat([]string{"or", "and", "**"}, pyComparisons, pySums, pyProducts)
+	pyFunctions   = []string{"abs", "int", "float", "min", "max", "ceil", "floor"}
+)
+
+// pySymbols are the tokens that are neither words nor values, longer ones first.
+var pySymbols = slices.Concat([]string{"**", "//"}, pyComparisons, pySums, pyProducts, []string{"(", ")", "[", "]", ","})
+
+// notInText is what a string must not have in it, to be the same in both languages.
+const notInText = "\\\"'\n"
 
 func (p *python) fail(at int, format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", at+1, fmt.Sprintf(format, args...))
@@ -100,7 +111,7 @@ func (p *python) next() error {
 			return p.fail(p.start, "the string does not end")
 		}
 		p.at += end + 2
-		if strings.ContainsAny(s[p.start+1:p.at-1], "\\\"'\n") {
+		if strings.ContainsAny(s[p.start+1:p.at-1], notInText) {
 			return p.fail(p.start, "escapes in strings are not known here")
 		}
 		p.kind = pyString
@@ -221,7 +232,7 @@ func (p *python) comparison() (string, error) {
 	var parts []string
 	for {
 		operator := ""
-		for _, o := range []string{"==", "!=", "<=", ">=", "<", ">", "in", "not"} {
+		for _, o := range append([]string{"in", "not"}, pyComparisons...) {
 			if p.is(o) {
 				operator = o
 			}
@@ -291,8 +302,10 @@ func (p *python) collection() (string, error) {
 	return "[" + strings.Join(items, ", ") + "]", p.next()
 }
 
-func (p *python) sum() (string, error)     { return p.binary(p.product, "+", "-") }
-func (p *python) product() (string, error) { return p.binary(p.unary, "*", "//", "/", "%") }
+func (p *python) sum() (string, error) { return p.binary(p.product, pySums...) }
+func (p *python) product() (string, error) {
+	return p.binary(p.unary, append([]string{"//"}, pyProducts...)...)
+}
 
 func (p *python) unary() (string, error) {
 	for _, sign := range []string{"-", "+"} {
@@ -386,9 +399,6 @@ func (p *python) atom() (string, error) {
 	}
 	return "", p.unexpected()
 }
-
-// pyFunctions are the functions that both languages have.
-var pyFunctions = []string{"abs", "int", "float", "min", "max", "ceil", "floor"}
 
 // call parses the arguments of a function.
 func (p *python) call(name string) (string, error) {

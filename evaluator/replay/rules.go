@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/parser"
 
 	"github.com/evotune/evotune/genome"
 )
@@ -154,8 +152,8 @@ func (w *ruleWriter) alternative(a genome.Alternative) {
 				w.left = append(w.left, fmt.Sprintf("%s: %v", c.Expr, err))
 				break
 			}
-			if len(names) == 0 {
-				continue // over constants alone: it holds, or there would be no genome
+			if len(names) == 0 || text == "True" {
+				continue // by constants alone: it holds, or there would be no genome
 			}
 			parts := []string{elsewhere}
 			for _, n := range names {
@@ -219,179 +217,102 @@ func negated(text string) string {
 // this package knows it, has not.
 var errNotPython = errors.New("cannot be said in Python here")
 
-// python translates an expression of this project, env's constants put in. It
-// gives the genes that the expression names, too. In parentheses where needed.
+// python translates an expression of this project, env's constants put in and
+// what they decide computed. It gives the genes that the expression names, too.
+// In parentheses where needed.
 func (w *ruleWriter) python(src string, env map[string]any, genes map[string]genome.Gene) (text string, names []string, err error) {
-	tree, err := parser.Parse(src)
-	if err != nil {
-		return "", nil, fmt.Errorf("%w: %q", errNotPython, src) // the space was compiled from it, so it parses
+	sample := maps.Clone(env)
+	if sample == nil {
+		sample = map[string]any{}
 	}
-	p := &pythonWriter{env: env, choice: w.d.Choice, genes: genes, names: map[string]bool{}}
-	text, err = p.node(tree.Node)
-	return text, slices.Sorted(maps.Keys(p.names)), err
+	for name, g := range genes {
+		sample[name] = g.Values[0]
+		for _, v := range g.Values {
+			if v.Kind() == genome.KindFloat { // as a space takes it
+				sample[name] = v
+			}
+		}
+	}
+	if w.d.Choice != "" {
+		sample[w.d.Choice] = ""
+	}
+	e, err := genome.CompileExpr(src, sample)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", errNotPython, err)
+	}
+	out, err := e.Write(pythonWriter{}, env)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", errNotPython, err)
+	}
+	names = slices.DeleteFunc(e.Names(), func(name string) bool {
+		_, constant := env[name]
+		return constant
+	})
+	return out.Text, names, nil
 }
 
-type pythonWriter struct {
-	env    map[string]any
-	choice string
-	genes  map[string]genome.Gene
-	names  map[string]bool
+// A pythonWriter is the language of restrictions, as a [genome.Language].
+type pythonWriter struct{}
+
+// Name writes a gene.
+func (pythonWriter) Name(name string) string { return name }
+
+// Value writes a constant.
+func (pythonWriter) Value(v genome.Value) string {
+	switch x := v.Any().(type) {
+	case float64:
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return ""
+		}
+	case string:
+		if strings.ContainsAny(x, notInText) {
+			return ""
+		}
+	}
+	return pythonValue(v)
 }
 
-// pythonOperators are the operators by what expr-lang calls them.
-var pythonOperators = map[string]string{
-	"or": "or", "||": "or", "and": "and", "&&": "and", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=",
-	"+": "+", "-": "-", "*": "*", "/": "/", "%": "%", "**": "**", "^": "**",
+// pythonForms are the operations that Python writes in its own way.
+var pythonForms = map[string]string{
+	"not": "(not %s)", "?:": "(%[2]s if %[1]s else %[3]s)", "floor": "(%s // 1)", "ceil": "(-(-%s // 1))",
 }
 
 // longestRange is how many integers "x in 1..8" may stand for.
 const longestRange = 64
 
-func (p *pythonWriter) node(n ast.Node) (string, error) {
-	switch n := n.(type) {
-	case *ast.IntegerNode:
-		return pythonValue(genome.Int(int64(n.Value))), nil
-	case *ast.FloatNode:
-		return pythonValue(genome.Float(n.Value)), nil
-	case *ast.BoolNode:
-		return pythonValue(genome.Bool(n.Value)), nil
-	case *ast.StringNode:
-		return p.text(n.Value)
-	case *ast.IdentifierNode:
-		return p.name(n.Value)
-	case *ast.UnaryNode:
-		x, err := p.node(n.Node)
-		switch n.Operator {
-		case "!", "not":
-			return "(not " + x + ")", err
-		case "-", "+":
-			return "(" + n.Operator + x + ")", err
-		}
-	case *ast.ConditionalNode:
-		parts, err := p.nodes(n.Exp1, n.Cond, n.Exp2)
-		if err != nil {
-			return "", err
-		}
-		return "(" + parts[0] + " if " + parts[1] + " else " + parts[2] + ")", nil
-	case *ast.ArrayNode:
-		parts, err := p.nodes(n.Nodes...)
-		return "[" + strings.Join(parts, ", ") + "]", err
-	case *ast.BinaryNode:
-		return p.binary(n)
-	case *ast.BuiltinNode:
-		return p.call(n.Name, n.Arguments)
-	case *ast.CallNode:
-		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
-			return p.call(id.Value, n.Arguments)
-		}
-	}
-	return "", fmt.Errorf("%w: %s", errNotPython, n)
-}
-
-func (p *pythonWriter) nodes(list ...ast.Node) ([]string, error) {
-	out := make([]string, len(list))
-	for i, n := range list {
-		var err error
-		if out[i], err = p.node(n); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func (p *pythonWriter) text(s string) (string, error) {
-	if strings.ContainsAny(s, "\\\"'\n") {
-		return "", fmt.Errorf("%w: the text %q", errNotPython, s)
-	}
-	return pythonValue(genome.Str(s)), nil
-}
-
-func (p *pythonWriter) name(name string) (string, error) {
-	if name == p.choice {
-		p.names[name] = true
-		return name, nil
-	}
-	if _, ok := p.genes[name]; ok {
-		p.names[name] = true
-		return name, nil
-	}
-	constant, ok := p.env[name]
-	if !ok {
-		return "", fmt.Errorf("%w: the name %s", errNotPython, name)
-	}
-	v, err := genome.ValueOf(constant)
-	if err != nil {
-		return "", fmt.Errorf("%w: %s is %v", errNotPython, name, constant)
-	}
-	if s, ok := v.Any().(string); ok {
-		return p.text(s)
-	}
-	return pythonValue(v), nil
-}
-
-func (p *pythonWriter) binary(n *ast.BinaryNode) (string, error) {
-	left, err := p.node(n.Left)
-	if err != nil {
-		return "", err
-	}
-	if n.Operator == "in" || n.Operator == "not in" {
-		right := n.Right
-		if r, ok := right.(*ast.BinaryNode); ok && r.Operator == ".." {
-			right, err = p.span(r)
-			if err != nil {
-				return "", err
-			}
-		}
-		if _, ok := right.(*ast.ArrayNode); !ok {
-			return "", fmt.Errorf("%w: %s", errNotPython, n)
-		}
-		list, err := p.node(right)
-		return "(" + left + " " + n.Operator + " " + list + ")", err
-	}
-	operator, ok := pythonOperators[n.Operator]
-	if !ok {
-		return "", fmt.Errorf("%w: the operator %s", errNotPython, n.Operator)
-	}
-	right, err := p.node(n.Right)
-	return "(" + left + " " + operator + " " + right + ")", err
-}
-
-// span lists the integers of a range.
-func (p *pythonWriter) span(r *ast.BinaryNode) (ast.Node, error) {
-	end := func(n ast.Node) (int64, bool) {
-		text, err := p.node(n)
-		if err != nil {
-			return 0, false
-		}
-		i, err := strconv.ParseInt(strings.Trim(text, "()"), 10, 64)
-		return i, err == nil
-	}
-	from, ok1 := end(r.Left)
-	to, ok2 := end(r.Right)
-	if !ok1 || !ok2 || to-from >= longestRange {
-		return nil, fmt.Errorf("%w: the range %s", errNotPython, r)
-	}
-	list := &ast.ArrayNode{}
-	for i := from; i <= to; i++ {
-		list.Nodes = append(list.Nodes, &ast.IntegerNode{Value: int(i)})
-	}
-	return list, nil
-}
-
-func (p *pythonWriter) call(name string, args []ast.Node) (string, error) {
-	parts, err := p.nodes(args...)
-	if err != nil {
-		return "", err
+// Operation writes an operation.
+func (pythonWriter) Operation(name string, operands []genome.Written) string {
+	var texts []string
+	var args []any
+	for _, x := range operands {
+		texts, args = append(texts, x.Text), append(args, x.Text)
 	}
 	switch {
-	case name == "floor" && len(parts) == 1:
-		return "(" + parts[0] + " // 1)", nil
-	case name == "ceil" && len(parts) == 1:
-		return "(-(-" + parts[0] + " // 1))", nil
-	case (name == "min" || name == "max") && len(parts) > 1, (name == "abs" || name == "int" || name == "float") && len(parts) == 1:
-		return name + "(" + strings.Join(parts, ", ") + ")", nil
+	case pythonForms[name] != "":
+		return fmt.Sprintf(pythonForms[name], args...)
+	case name == "-" && len(texts) == 1:
+		return "(-" + texts[0] + ")"
+	case slices.Contains(pyInfix, name):
+		return "(" + texts[0] + " " + name + " " + texts[1] + ")"
+	case name == "in":
+		return "(" + texts[0] + " in [" + strings.Join(texts[1:], ", ") + "])"
+	case name == "..":
+		from, ok1 := operands[1].Value.Any().(int64)
+		to, ok2 := operands[2].Value.Any().(int64)
+		if !ok1 || !ok2 || from <= to && uint64(to-from) >= longestRange {
+			return ""
+		}
+		var list []string
+		for i := from; i <= to; i++ {
+			list = append(list, pythonValue(genome.Int(i)))
+		}
+		return "(" + texts[0] + " in [" + strings.Join(list, ", ") + "])"
+	case (name == "min" || name == "max") && len(texts) == 1:
+		return texts[0]
+	case slices.Contains(pyFunctions, name):
+		return name + "(" + strings.Join(texts, ", ") + ")"
 	}
-	return "", fmt.Errorf("%w: the function %s", errNotPython, name)
+	return ""
 }
 
 // pythonValue writes a value as Python does.

@@ -154,7 +154,7 @@ func (t *Table) describe(entry string, s *Specification) (object, error) {
 	for _, p := range t.params {
 		values := make([]string, len(p.values))
 		for i, v := range p.values {
-			if s, ok := v.Any().(string); ok && strings.ContainsAny(s, "\\\"'\n") {
+			if s, ok := v.Any().(string); ok && strings.ContainsAny(s, notInText) {
 				return nil, fmt.Errorf("replay: parameter %s: %w %q: quotes and backslashes are not known there", p.name, errLiteral, s)
 			}
 			values[i] = pythonValue(v)

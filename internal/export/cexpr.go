@@ -2,12 +2,11 @@ package export
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/parser"
 
 	"github.com/evotune/evotune/genome"
 )
@@ -18,51 +17,36 @@ import (
 type translator struct {
 	dims      []string
 	constants map[string]any
+	// absent are genes that do not exist here, with a value of their type.
+	absent map[string]any
 	// saturating makes sums and products of integers stop at the largest, by the
 	// functions of dispatch.h, for dimensions that may be any.
 	saturating bool
 }
 
-// A cType is the type of a C expression.
-type cType int
-
-const (
-	cInt    cType = iota // int64_t
-	cFloat               // double
-	cBool                // int, 0 or 1
-	cString              // never in C: it must be folded away
-)
-
-// A cExpr is a C expression, parenthesised where it must be, or a constant.
-type cExpr struct {
-	text     string
-	kind     cType
-	constant any // nil when the expression depends on a dimension
-}
-
 // integer translates an expression whose value is a whole number; in C it is -1 where
 // the value is none.
 func (t *translator) integer(src string) (string, error) {
-	e, err := t.parse(src)
+	e, err := t.write(src)
 	if err != nil {
 		return "", err
 	}
-	switch e.kind {
-	case cInt:
-		return e.text, nil
-	case cFloat:
-		return fmt.Sprintf("(%[1]s == floor(%[1]s) && fabs(%[1]s) < 0x1p62 ? (int64_t)%[1]s : -1)", e.text), nil
+	switch e.Kind {
+	case genome.KindInt:
+		return e.Text, nil
+	case genome.KindFloat:
+		return fmt.Sprintf("(%[1]s == floor(%[1]s) && fabs(%[1]s) < 0x1p62 ? (int64_t)%[1]s : -1)", e.Text), nil
 	}
 	return "", fmt.Errorf("%q is not a number", src)
 }
 
 // float translates an expression whose value is a number.
 func (t *translator) float(src string) (string, error) {
-	e, err := t.parse(src)
+	e, err := t.write(src)
 	if err != nil {
 		return "", err
 	}
-	if e.kind != cInt && e.kind != cFloat {
+	if e.Kind != genome.KindInt && e.Kind != genome.KindFloat {
 		return "", fmt.Errorf("%q is not a number", src)
 	}
 	return asFloat(e), nil
@@ -70,324 +54,146 @@ func (t *translator) float(src string) (string, error) {
 
 // condition translates an expression that holds or does not.
 func (t *translator) condition(src string) (string, error) {
-	e, err := t.parse(src)
+	e, err := t.write(src)
 	if err != nil {
 		return "", err
 	}
-	if e.kind != cBool {
+	if e.Kind != genome.KindBool {
 		return "", fmt.Errorf("%q is no condition", src)
 	}
-	return e.text, nil
+	return e.Text, nil
 }
 
-// names lists what a source mentions.
-func names(src string) ([]string, error) {
-	tree, err := parser.Parse(src)
-	if err != nil {
-		return nil, err
+func (t *translator) compile(src string) (*genome.Expr, error) {
+	env := maps.Clone(t.absent)
+	if env == nil {
+		env = map[string]any{}
 	}
-	var found identifiers
-	ast.Walk(&tree.Node, &found)
-	return found, nil
+	maps.Copy(env, t.constants)
+	for _, d := range t.dims {
+		env[d] = 0
+	}
+	return genome.CompileExpr(src, env)
 }
 
-type identifiers []string
-
-func (v *identifiers) Visit(n *ast.Node) {
-	if id, ok := (*n).(*ast.IdentifierNode); ok {
-		*v = append(*v, id.Value)
+func (t *translator) write(src string) (genome.Written, error) {
+	e, err := t.compile(src)
+	if err != nil {
+		return genome.Written{}, err
 	}
+	w, err := e.Write(t, t.constants)
+	if err != nil {
+		return w, fmt.Errorf("%q cannot be written in C: %w", src, err)
+	}
+	return w, nil
 }
 
-func (t *translator) parse(src string) (cExpr, error) {
-	tree, err := parser.Parse(src)
-	if err != nil {
-		return cExpr{}, err
+// Name writes a dimension.
+func (t *translator) Name(name string) string {
+	if slices.Contains(t.dims, name) {
+		return name
 	}
-	e, err := t.node(tree.Node)
-	if err != nil {
-		return cExpr{}, fmt.Errorf("%q cannot be written in C: %w", src, err)
-	}
-	return e, nil
+	return ""
 }
 
-// fold evaluates a node that no dimension is in; ok is false for others.
-func (t *translator) fold(n ast.Node) (e cExpr, ok bool, err error) {
-	var found identifiers
-	ast.Walk(&n, &found)
-	for _, name := range found {
-		if slices.Contains(t.dims, name) {
-			return e, false, nil
-		}
-		if _, known := t.constants[name]; !known {
-			return e, false, fmt.Errorf("%s has no value", name)
-		}
-	}
-	x, err := genome.CompileExpr(n.String(), t.constants)
-	if err != nil {
-		return e, false, nil //nolint:nilerr // a range or a list has no value of its own
-	}
-	v, err := x.Any(t.constants)
-	if err != nil {
-		return e, false, err
-	}
-	switch v := v.(type) {
+// Value writes a number or a condition; texts must be computed away.
+func (*translator) Value(v genome.Value) string {
+	switch v := v.Any().(type) {
 	case bool:
-		return cExpr{map[bool]string{false: "0", true: "1"}[v], cBool, v}, true, nil
-	case int:
-		return cExpr{"INT64_C(" + strconv.Itoa(v) + ")", cInt, int64(v)}, true, nil
+		return map[bool]string{false: "0", true: "1"}[v]
 	case int64:
-		return cExpr{"INT64_C(" + strconv.FormatInt(v, 10) + ")", cInt, v}, true, nil
+		if v == math.MinInt64 {
+			return "INT64_MIN"
+		}
+		return "INT64_C(" + strconv.FormatInt(v, 10) + ")"
 	case float64:
 		s := strconv.FormatFloat(v, 'g', -1, 64)
-		if !strings.ContainsAny(s, ".e") {
+		switch {
+		case math.IsInf(v, 0) || math.IsNaN(v):
+			return ""
+		case !strings.ContainsAny(s, ".e"):
 			s += ".0"
 		}
 		if v < 0 {
 			s = "(" + s + ")"
 		}
-		return cExpr{s, cFloat, v}, true, nil
-	case string:
-		return cExpr{strconv.Quote(v), cString, v}, true, nil
+		return s
 	}
-	return e, false, nil
+	return ""
 }
 
-func (t *translator) node(n ast.Node) (cExpr, error) {
-	if e, ok, err := t.fold(n); ok || err != nil {
-		return e, err
-	}
-	switch n := n.(type) {
-	case *ast.IdentifierNode:
-		return cExpr{text: n.Value, kind: cInt}, nil
-	case *ast.UnaryNode:
-		return t.unary(n)
-	case *ast.BinaryNode:
-		return t.binary(n)
-	case *ast.ConditionalNode:
-		return t.conditional(n)
-	case *ast.BuiltinNode:
-		return t.call(n.Name, n.Arguments)
-	case *ast.CallNode:
-		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
-			return t.call(id.Value, n.Arguments)
+// cForms are the operations in C, in parentheses where they must be.
+var cForms = map[string]string{
+	"and": "(%s && %s)", "or": "(%s || %s)", "not": "!%s", "?:": "(%s ? %s : %s)",
+	"==": "(%s == %s)", "!=": "(%s != %s)", "<": "(%s < %s)", "<=": "(%s <= %s)", ">": "(%s > %s)", ">=": "(%s >= %s)",
+	"+": "(%s + %s)", "-": "(%s - %s)", "*": "(%s * %s)", "/": "(%s / %s)", "**": "pow(%s, %s)",
+	"ceil": "ceil(%s)", "floor": "floor(%s)", "round": "round(%s)", "float": "%s", "int": "((int64_t)%s)",
+	"bitand": "(%s & %s)", "bitor": "(%s | %s)", "bitxor": "(%s ^ %s)", "bitnand": "(%s & ~%s)", "bitnot": "(~%s)",
+	// By 64 and more as in Go.
+	"bitshl":  "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s << %[2]s) : 0)",
+	"bitshr":  "(%[1]s >> (%[2]s >= 0 && %[2]s < 64 ? %[2]s : 63))",
+	"bitushr": "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s >> %[2]s) : 0)",
+}
+
+// cSaturating are those of integers that could overflow.
+var cSaturating = map[string]string{"+": "evo_add(%s, %s)", "-": "evo_sub(%s, %s)", "*": "evo_mul(%s, %s)"}
+
+// Operation writes an operation.
+func (t *translator) Operation(name string, xs []genome.Written) string {
+	ints := !slices.ContainsFunc(xs, func(x genome.Written) bool { return x.Kind != genome.KindInt })
+	form := cForms[name]
+	var args []any
+	for _, x := range xs {
+		switch {
+		case slices.Contains([]string{"/", "**", "ceil", "floor", "round", "float"}, name), (name == "min" || name == "max") && !ints:
+			x.Text = asFloat(x)
 		}
+		args = append(args, x.Text)
 	}
-	return cExpr{}, fmt.Errorf("%s depends on the shape in a way that has no translation", n)
-}
-
-func (t *translator) unary(n *ast.UnaryNode) (cExpr, error) {
-	x, err := t.node(n.Node)
-	if err != nil {
-		return x, err
-	}
-	switch n.Operator {
-	case "not", "!":
-		return cExpr{text: "!" + x.text, kind: cBool}, nil
-	case "-":
-		return cExpr{text: "(-" + x.text + ")", kind: x.kind}, nil
-	}
-	return x, nil
-}
-
-// truth is the value of a constant condition.
-func (e cExpr) truth() (value, known bool) {
-	value, known = e.constant.(bool)
-	return value, known
-}
-
-func (t *translator) binary(n *ast.BinaryNode) (cExpr, error) {
-	if n.Operator == "in" {
-		return t.in(n)
-	}
-	a, err := t.node(n.Left)
-	if err != nil {
-		return a, err
-	}
-	and, or := n.Operator == "&&" || n.Operator == "and", n.Operator == "||" || n.Operator == "or"
-	if v, known := a.truth(); known && (and || or) {
-		if v == or {
-			return a, nil
-		}
-		return t.node(n.Right)
-	}
-	b, err := t.node(n.Right)
-	if err != nil {
-		return b, err
-	}
-	op := n.Operator
 	switch {
-	case and:
-		return cExpr{text: "(" + a.text + " && " + b.text + ")", kind: cBool}, nil
-	case or:
-		return cExpr{text: "(" + a.text + " || " + b.text + ")", kind: cBool}, nil
-	case a.kind == cBool && b.kind == cBool && (op == "==" || op == "!="):
-		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: cBool}, nil
-	case a.kind > cFloat || b.kind > cFloat:
-		return a, fmt.Errorf("%s compares values that are not numbers", n)
+	case name == "-" && len(xs) == 1:
+		form = "(-%s)"
+	case ints && t.saturating && cSaturating[name] != "":
+		form = cSaturating[name]
+	case name == "abs" && ints:
+		form = "(%[1]s < 0 ? -%[1]s : %[1]s)"
+	case name == "abs":
+		form = "fabs(%s)"
+	case name == "%":
+		form = "(%s %% %s)"
+		if n, known := xs[1].Value.Any().(int64); !known || n == 0 || n == -1 { // which end a program
+			form = "(%[2]s > 0 || %[2]s < -1 ? %[1]s %% %[2]s : %[2]s ? 0 : -1)"
+		}
+	case name == "..":
+		form = "(%[1]s >= %[2]s && %[1]s <= %[3]s)"
+		if xs[0].Kind == genome.KindFloat { // a range has whole numbers alone
+			form = "((%[1]s >= %[2]s && %[1]s <= %[3]s) && %[1]s == floor(%[1]s))"
+		}
+	case name == "in":
+		var equal []string
+		for _, x := range args[1:] {
+			equal = append(equal, fmt.Sprintf("%s == %s", args[0], x))
+		}
+		if len(equal) == 0 {
+			return "0"
+		}
+		return "(" + strings.Join(equal, " || ") + ")"
+	case name == "min" || name == "max":
+		text := args[0]
+		for _, y := range args[1:] {
+			text = fmt.Sprintf(map[string]string{"min": "(%[1]s < %[2]s ? %[1]s : %[2]s)", "max": "(%[1]s > %[2]s ? %[1]s : %[2]s)"}[name], text, y)
+		}
+		return text.(string)
 	}
-	switch op {
-	case "==", "!=", "<", "<=", ">", ">=":
-		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: cBool}, nil
-	case "+", "-", "*":
-		kind := cInt
-		if a.kind == cFloat || b.kind == cFloat {
-			kind = cFloat
-		}
-		if t.saturating && kind == cInt {
-			return cExpr{text: map[string]string{"+": "evo_add(", "-": "evo_sub(", "*": "evo_mul("}[op] + a.text + ", " + b.text + ")", kind: kind}, nil
-		}
-		return cExpr{text: "(" + a.text + " " + op + " " + b.text + ")", kind: kind}, nil
-	case "/":
-		return cExpr{text: "(" + asFloat(a) + " / " + asFloat(b) + ")", kind: cFloat}, nil
-	case "%":
-		if a.kind == cInt && b.kind == cInt {
-			text := "(" + a.text + " % " + b.text + ")"
-			if n, known := b.constant.(int64); !known || n == 0 || n == -1 { // which end a program
-				text = "(" + b.text + " > 0 || " + b.text + " < -1 ? " + a.text + " % " + b.text + " : " + b.text + " ? 0 : -1)"
-			}
-			return cExpr{text: text, kind: cInt}, nil
-		}
-	case "**", "^":
-		return cExpr{text: "pow(" + asFloat(a) + ", " + asFloat(b) + ")", kind: cFloat}, nil
+	if form == "" {
+		return ""
 	}
-	return a, fmt.Errorf("the operator %s has no translation", op)
+	return fmt.Sprintf(form, args...)
 }
 
-// in translates membership in a list or a range of numbers.
-func (t *translator) in(n *ast.BinaryNode) (cExpr, error) {
-	x, err := t.node(n.Left)
-	if err != nil {
-		return x, err
+func asFloat(e genome.Written) string {
+	if e.Kind == genome.KindFloat {
+		return e.Text
 	}
-	var items []ast.Node
-	switch r := n.Right.(type) {
-	case *ast.BinaryNode:
-		if r.Operator != ".." {
-			return x, fmt.Errorf("%s is neither a list nor a range", r)
-		}
-		lo, err := t.node(r.Left)
-		if err != nil {
-			return x, err
-		}
-		hi, err := t.node(r.Right)
-		if err != nil {
-			return x, err
-		}
-		text := fmt.Sprintf("(%s >= %s && %s <= %s)", x.text, lo.text, x.text, hi.text)
-		if x.kind == cFloat { // a range has whole numbers alone
-			text = "(" + text + " && " + x.text + " == floor(" + x.text + "))"
-		}
-		return cExpr{text: text, kind: cBool}, nil
-	case *ast.ArrayNode:
-		items = r.Nodes
-	default:
-		return x, fmt.Errorf("%s is neither a list nor a range", n.Right)
-	}
-	var any []string
-	for _, item := range items {
-		e, err := t.node(item)
-		if err != nil {
-			return x, err
-		}
-		if e.kind > cFloat {
-			return x, fmt.Errorf("%s is not a number", item)
-		}
-		any = append(any, x.text+" == "+e.text)
-	}
-	if len(any) == 0 {
-		return cExpr{text: "0", kind: cBool, constant: false}, nil
-	}
-	return cExpr{text: "(" + strings.Join(any, " || ") + ")", kind: cBool}, nil
-}
-
-func (t *translator) conditional(n *ast.ConditionalNode) (cExpr, error) {
-	c, err := t.node(n.Cond)
-	if err != nil {
-		return c, err
-	}
-	if v, known := c.truth(); known {
-		if v {
-			return t.node(n.Exp1)
-		}
-		return t.node(n.Exp2)
-	}
-	a, err := t.node(n.Exp1)
-	if err != nil {
-		return a, err
-	}
-	b, err := t.node(n.Exp2)
-	if err != nil {
-		return b, err
-	}
-	kind := max(a.kind, b.kind)
-	if a.kind == cString || b.kind == cString || (a.kind == cBool) != (b.kind == cBool) {
-		return a, fmt.Errorf("%s has branches of different kinds", n)
-	}
-	return cExpr{text: "(" + c.text + " ? " + a.text + " : " + b.text + ")", kind: kind}, nil
-}
-
-// call translates the functions of numbers.
-func (t *translator) call(name string, args []ast.Node) (cExpr, error) {
-	var xs []cExpr
-	float := false
-	for _, a := range args {
-		x, err := t.node(a)
-		if err != nil {
-			return x, err
-		}
-		if x.kind > cFloat {
-			return x, fmt.Errorf("%s of what is not a number", name)
-		}
-		float = float || x.kind == cFloat
-		xs = append(xs, x)
-	}
-	if len(xs) == 0 {
-		return cExpr{}, fmt.Errorf("%s of nothing", name)
-	}
-	x := xs[0]
-	switch name {
-	case "int":
-		return cExpr{text: "((int64_t)" + x.text + ")", kind: cInt}, nil
-	case "float":
-		return cExpr{text: asFloat(x), kind: cFloat}, nil
-	case "ceil", "floor", "round":
-		return cExpr{text: name + "(" + asFloat(x) + ")", kind: cFloat}, nil
-	case "abs":
-		if float {
-			return cExpr{text: "fabs(" + x.text + ")", kind: cFloat}, nil
-		}
-		return cExpr{text: "(" + x.text + " < 0 ? -" + x.text + " : " + x.text + ")", kind: cInt}, nil
-	case "bitnot":
-		return cExpr{text: "(~" + x.text + ")", kind: cInt}, nil
-	case "bitand", "bitor", "bitxor", "bitnand":
-		op := map[string]string{"bitand": "&", "bitor": "|", "bitxor": "^", "bitnand": "& ~"}[name]
-		return cExpr{text: "(" + x.text + " " + op + xs[1].text + ")", kind: cInt}, nil
-	case "bitshl", "bitshr", "bitushr": // by 64 and more as in Go
-		n := xs[1].text
-		text := map[string]string{
-			"bitshl":  "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s << %[2]s) : 0)",
-			"bitshr":  "(%[1]s >> (%[2]s >= 0 && %[2]s < 64 ? %[2]s : 63))",
-			"bitushr": "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s >> %[2]s) : 0)",
-		}[name]
-		return cExpr{text: fmt.Sprintf(text, x.text, n), kind: cInt}, nil
-	case "min", "max":
-		op := map[string]string{"min": "<", "max": ">"}[name]
-		for _, y := range xs[1:] {
-			a, b, kind := x.text, y.text, cInt
-			if float {
-				a, b, kind = asFloat(x), asFloat(y), cFloat
-			}
-			x = cExpr{text: fmt.Sprintf("(%s %s %s ? %s : %s)", a, op, b, a, b), kind: kind}
-		}
-		return x, nil
-	}
-	return x, fmt.Errorf("the function %s has no translation", name)
-}
-
-func asFloat(e cExpr) string {
-	if e.kind == cFloat {
-		return e.text
-	}
-	return "(double)" + e.text
+	return "(double)" + e.Text
 }

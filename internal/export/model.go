@@ -154,15 +154,13 @@ func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, 
 	t := p.translator(r, limits)
 	var all []string
 	for _, c := range r.Implementation.Limiting() {
-		mentioned, err := names(c.Expr)
+		e, err := t.compile(c.Expr)
 		if err != nil {
 			return nil, err
 		}
+		mentioned := e.Names()
 		ofShape := slices.ContainsFunc(mentioned, func(n string) bool { return slices.Contains(p.Dims, n) })
-		applies := !slices.ContainsFunc(mentioned, func(n string) bool {
-			_, known := t.constants[n]
-			return !known && !slices.Contains(p.Dims, n)
-		})
+		applies := !slices.ContainsFunc(mentioned, func(n string) bool { return t.absent[n] != nil })
 		if !ofShape || !applies {
 			continue
 		}
@@ -180,12 +178,17 @@ func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, 
 
 // translator knows the genome of what is rendered, and the limits of its device.
 func (p *problem) translator(r kernels.Rendered, limits map[string]any) *translator {
-	t := &translator{dims: p.Dims, constants: map[string]any{}}
+	t := &translator{dims: p.Dims, constants: map[string]any{}, absent: map[string]any{}}
 	for _, l := range kernels.Limits() {
 		t.constants[l.Name] = l.Default
 	}
 	maps.Copy(t.constants, limits)
 	maps.Copy(t.constants, r.Genome.Map())
+	for _, g := range r.Implementation.Parameters {
+		if t.constants[g.Name] == nil {
+			t.absent[g.Name] = g.Values[0]
+		}
+	}
 	return t
 }
 
