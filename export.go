@@ -2,7 +2,6 @@ package evotune
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/library"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -242,12 +243,11 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 	none := func(recorded, format string, args ...any) (report.Source, kernels.Rendered, map[string]any) {
 		return report.LeftOut(recorded, format, args...), kernels.Rendered{}, nil
 	}
-	var recorded struct {
-		Source string `json:"source"`
-	}
+	var recorded evaluator.Result
 	if c.Told != nil {
-		if err := json.Unmarshal(c.Told.Detail, &recorded); err != nil {
-			return none("", "the result cannot be read: %v", err)
+		var err error
+		if recorded, err = record.ReadResult(c.Told); err != nil {
+			return none("", "%v", err)
 		}
 	}
 	if recorded.Source == "" {
@@ -276,7 +276,7 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
 		return none(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
 	}
-	return src, rendered, t.Job.limits()
+	return src, rendered, t.limits()
 }
 
 // oneLine makes a text one line.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
@@ -60,7 +61,7 @@ func (e *RatchetEntry) measure(ts []evaluator.Timing) {
 	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) {
 		e.Lo, e.Hi = 0, 0
 	}
-	e.MedianNS, _ = evaluator.MedianTimes(ts)
+	e.MedianNS = evaluator.MedianTimes(ts).MedianNS
 }
 
 // same says whether both are of one kernel, device and set of shapes.
@@ -320,9 +321,9 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 		row.set(RatchetFailed, "it is not a genome of the kernel as it is now: %v", err)
 		return row, nil
 	}
-	var stored evaluator.Result
-	if err := json.Unmarshal(j.candidate.Told.Detail, &stored); err != nil {
-		return row, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", e.Candidate, err)
+	stored, err := record.ReadResult(j.candidate.Told)
+	if err != nil {
+		return row, err
 	}
 	return row, row.judge(ctx, p.Evaluator, g, e, stored, threshold)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
 )
@@ -68,18 +69,16 @@ func (p jsonPrinter) event(e campaign.Event) {
 }
 
 func (p jsonPrinter) evaluated(name string, v *campaign.Evaluated) {
-	c, b := headline(v.Result.Timings)
 	p.line(name, struct {
 		*campaign.Evaluated
-		Verdict    evaluator.Verdict `json:"verdict"`
-		Stage      evaluator.Stage   `json:"stage"`
-		Reason     string            `json:"reason,omitempty"`
-		Disturbed  string            `json:"disturbed,omitempty"`
-		Fitness    float64           `json:"fitness,omitempty"`
-		MedianNS   float64           `json:"median_ns,omitempty"`
-		BaselineNS float64           `json:"baseline_ns,omitempty"`
-		CostNS     time.Duration     `json:"cost_ns"`
-	}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Disturbed, v.Result.Fitness, c, b, v.Result.Cost})
+		Verdict   evaluator.Verdict `json:"verdict"`
+		Stage     evaluator.Stage   `json:"stage"`
+		Reason    string            `json:"reason,omitempty"`
+		Disturbed string            `json:"disturbed,omitempty"`
+		Fitness   float64           `json:"fitness,omitempty"`
+		evaluator.Times
+		CostNS time.Duration `json:"cost_ns"`
+	}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Disturbed, v.Result.Fitness, headline(v.Result.Timings), v.Result.Cost})
 }
 
 // line prints {"event":name, ...fields of v}.
@@ -167,10 +166,10 @@ func startLines(s *campaign.Started) string {
 
 // warmText says in one line how many genomes a campaign began with, and where
 // they come from.
-func warmText(start []campaign.Start) string {
+func warmText(start []evotune.Start) string {
 	const shown = 3
 	n := map[string]int{}
-	var froms []campaign.Start // one of each campaign, in order
+	var froms []evotune.Start // one of each campaign, in order
 	for _, s := range start {
 		if n[s.Campaign]++; n[s.Campaign] == 1 {
 			froms = append(froms, s)
@@ -187,7 +186,7 @@ func warmText(start []campaign.Start) string {
 	return plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
 }
 
-func budgetText(b campaign.Budget) string {
+func budgetText(b evotune.Budget) string {
 	var parts []string
 	if b.Evaluations > 0 {
 		parts = append(parts, plural(b.Evaluations, "evaluation"))
@@ -214,8 +213,7 @@ func evaluatedLine(at time.Time, e *campaign.Evaluated) string {
 	r := e.Result
 	s := fmt.Sprintf("%s %5d  %s  %-11s", at.Format("15:04:05"), e.Index, e.Candidate, r.Verdict)
 	if r.Verdict == evaluator.Correct {
-		c, _ := headline(r.Timings)
-		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(c), 1/r.Fitness)
+		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(headline(r.Timings).MedianNS), 1/r.Fitness)
 		if e.Record {
 			s += "  best so far"
 		}
@@ -236,8 +234,8 @@ func finalsLines(f *campaign.Finals) string {
 			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, oneLine(e.Reason))
 			continue
 		}
-		c, base := headline(e.Timings)
-		fmt.Fprintf(&b, "%s %s  %s  baseline %s  %.3fx", mark, f.Candidates[i], nanoseconds(c), nanoseconds(base), 1/e.Fitness)
+		times := headline(e.Timings)
+		fmt.Fprintf(&b, "%s %s  %s  baseline %s  %.3fx", mark, f.Candidates[i], nanoseconds(times.MedianNS), nanoseconds(times.BaselineNS), 1/e.Fitness)
 		for _, h := range e.HeldOut {
 			fmt.Fprintf(&b, "  (%s %.2fx)", h.Shape, 1/h.Ratio)
 		}
@@ -315,7 +313,7 @@ type livePrinter struct {
 
 	mu      sync.Mutex
 	state   campaign.Progress
-	budget  campaign.Budget
+	budget  evotune.Budget
 	began   time.Time
 	paused  time.Time // since when; zero while it is not
 	workers []string
@@ -540,11 +538,8 @@ func verdictCounts(v map[evaluator.Verdict]int) string {
 }
 
 // headline is the time of the first tuned shape.
-func headline(ts []evaluator.Timing) (candidate, baseline float64) {
-	if len(ts) == 0 {
-		return 0, 0
-	}
-	return ts[0].MedianNS, ts[0].BaselineMedianNS
+func headline(ts []evaluator.Timing) evaluator.Times {
+	return evaluator.MedianTimes(ts[:min(1, len(ts))])
 }
 
 func nanoseconds(ns float64) string {

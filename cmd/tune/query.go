@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -92,8 +92,7 @@ type candidateView struct {
 	Verdict   string         `json:"verdict"`
 	Fitness   float64        `json:"fitness,omitempty"`
 	Speedup   float64        `json:"speedup,omitempty"`
-	MedianNS  float64        `json:"median_ns,omitempty"`
-	Baseline  float64        `json:"baseline_ns,omitempty"`
+	evaluator.Times
 	// Measured says which measurement the figures are of: finals, again or search.
 	Measured string `json:"measured,omitempty"`
 	Key      string `json:"key,omitempty"`
@@ -117,7 +116,7 @@ func viewOf(c store.Candidate) candidateView {
 		v.Verdict, v.Key = t.Verdict, t.Key
 	}
 	f := report.FiguresOf(c)
-	v.Fitness, v.MedianNS, v.Baseline, v.Significant = f.Fitness, f.MedianNS, f.BaselineNS, f.Significant
+	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
 	v.Speedup, v.Measured = f.Speedup(), f.From
 	return v
 }
@@ -207,14 +206,15 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	v := viewOf(c)
 	if c.Told != nil {
-		v.Result = &evaluator.Result{}
-		if err := json.Unmarshal(c.Told.Detail, v.Result); err != nil {
-			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+		res, err := record.ReadResult(c.Told)
+		if err != nil {
+			return err
 		}
+		v.Result = &res
 	}
 	var err error
-	if v.Finals, err = report.FinalistOf(c.Finals, c.ID); err != nil {
-		return fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	if v.Finals, err = report.FinalistOf(c); err != nil {
+		return err
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
@@ -245,7 +245,7 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 		showResult(a.out, *v.Result, c.Again)
 	}
 	if f := v.Finals; f != nil {
-		text := f.Verdict
+		text := string(f.Verdict)
 		if f.Speedup > 0 {
 			text += fmt.Sprintf(", %.3fx the baseline", f.Speedup)
 		}

@@ -125,10 +125,9 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 		if rec.Finals != nil {
 			timings = rec.Finals.Timings
 		}
-		sc, sb := headline(timings)
-		nc, nb := headline(v.Fresh.Timings)
-		fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(sc), nanoseconds(nc))
-		fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(sb), nanoseconds(nb))
+		then, now := headline(timings), headline(v.Fresh.Timings)
+		fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(then.MedianNS), nanoseconds(now.MedianNS))
+		fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(then.BaselineNS), nanoseconds(now.BaselineNS))
 		fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/v.Reference, 1/v.Fresh.Fitness)
 		fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
 	}

@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // TestFinalists: who was timed beside a slow baseline by chance does not keep out
 // who is fast, and nobody is measured twice.
 func TestFinalists(t *testing.T) {
-	r := &runner{cfg: Config{Finalists: 4}}
+	r := &runner{cfg: record.Job{Finalists: 4}}
 	add := func(median, baseline float64, binary string) {
 		r.candidates = append(r.candidates, candidate{
-			told: true, verdict: evaluator.Correct, fitness: median / baseline, median: median, baseline: baseline, binary: binary,
+			told: true, verdict: evaluator.Correct, fitness: median / baseline, times: evaluator.Times{MedianNS: median, BaselineNS: baseline}, binary: binary,
 		})
 	}
 	for i := range 200 {

@@ -77,7 +77,7 @@ func cudaWinner(t *testing.T, d *kernels.Definition, im *kernels.Implementation,
 			},
 			Summary: report.Summary{Verdict: string(evaluator.Correct), Winner: true, Significant: true},
 			Finals: &report.FinalsView{Winner: id, Entries: []report.FinalistView{{
-				Candidate: id, Verdict: string(evaluator.Correct), Timings: []evaluator.Timing{timing},
+				Candidate: id, Finalist: evaluator.Finalist{Verdict: evaluator.Correct, Timings: []evaluator.Timing{timing}},
 			}}},
 		},
 	}

@@ -341,7 +341,7 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		case f.RunnerUp:
 			note = "runner-up"
 		}
-		median, baseline := evaluator.MedianTimes(e.Timings)
+		times := evaluator.MedianTimes(e.Timings)
 		speed, interval := "-", "-"
 		if e.Speedup > 0 {
 			speed = fmt.Sprintf("%.3fx", e.Speedup)
@@ -361,8 +361,8 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		}
 		t.rows = append(t.rows, []cell{
 			name, text(note),
-			{colon(e.Verdict, firstLine(e.Reason)), verdictTone(e.Verdict)},
-			number("%s", nanoseconds(median)), number("%s", nanoseconds(baseline)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
+			{colon(string(e.Verdict), firstLine(e.Reason)), verdictTone(string(e.Verdict))},
+			number("%s", nanoseconds(times.MedianNS)), number("%s", nanoseconds(times.BaselineNS)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
 		})
 	}
 	tests := list{}
@@ -677,43 +677,32 @@ func (r *Campaign) configuration() block {
 		{"last event", stamp(r.Last)},
 		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption") + pauses(r.Pauses)},
 	}
-	for _, k := range []string{"window", "finalists"} {
-		if v, ok := r.Config[k]; ok {
-			f = append(f, [2]string{k, fmt.Sprint(v)})
+	j := r.Config
+	add := func(name, text string) {
+		if text != "" {
+			f = append(f, [2]string{name, text})
 		}
 	}
-	budget, _ := r.Config["budget"].(map[string]any)
-	var limits []string
-	for _, k := range sortedKeys(budget) {
-		v := fmt.Sprint(budget[k])
-		if n, ok := budget[k].(json.Number); ok && k == "time_ns" {
-			if ns, err := n.Int64(); err == nil {
-				k, v = "time", time.Duration(ns).String()
-			}
-		}
-		limits = append(limits, k+" "+v)
+	add("window", nonZero(j.Window))
+	add("finalists", nonZero(j.Finalists))
+	var budget []string
+	for _, l := range limits(j.Budget) {
+		budget = append(budget, l[0]+" "+l[1])
 	}
-	f = append(f, [2]string{"budget", orElse(strings.Join(limits, ", "), "none")})
-	for _, k := range []string{"backend", "table", "definitions", "implementations", "limits", "hash", "sweep"} {
-		v, ok := r.Config[k]
-		if !ok {
-			continue
-		}
-		text := fmt.Sprint(v)
-		switch v := v.(type) {
-		case []any:
-			text = strings.Trim(text, "[]")
-		case map[string]any:
-			var parts []string
-			for _, name := range sortedKeys(v) {
-				parts = append(parts, fmt.Sprintf("%s %v", name, v[name]))
-			}
-			text = strings.Join(parts, ", ")
-		}
-		if k == "hash" {
-			k = "definition (SHA-256)"
-		}
-		f = append(f, [2]string{k, text})
+	slices.Sort(budget)
+	add("budget", orElse(strings.Join(budget, ", "), "none"))
+	add("backend", j.Backend)
+	add("table", j.Table)
+	add("definitions", strings.Join(j.Definitions, " "))
+	add("implementations", strings.Join(j.Implementations, " "))
+	var of []string
+	for _, name := range sortedKeys(j.Limits) {
+		of = append(of, fmt.Sprintf("%s %d", name, j.Limits[name]))
+	}
+	add("limits", strings.Join(of, ", "))
+	add("definition (SHA-256)", j.Hash)
+	if j.Sweep {
+		add("sweep", "true")
 	}
 	return f
 }

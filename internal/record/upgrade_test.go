@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestConfig(t *testing.T) {
+func TestUpgrade(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"today's", `{"kernel":"softmax","backend":"cpu"}`, `{"kernel":"softmax","backend":"cpu"}`},
 		{
@@ -17,13 +17,13 @@ func TestConfig(t *testing.T) {
 		{"a shape of that name", `{"kernel":"extra","shapes":["extra"]}`, `{"kernel":"extra","shapes":["extra"]}`},
 		{"nothing in it", `{"kernel":"k","extra":null}`, `{"kernel":"k"}`},
 	} {
-		got, err := Config(json.RawMessage(c.in))
+		got, err := upgrade(json.RawMessage(c.in))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s (%v), want %s", c.name, got, err, c.want)
 		}
 	}
 	for _, bad := range []string{`{"extra":3}`, `{"extra"`, `{"extra":{"limits":"{"}}`} {
-		if got, err := Config(json.RawMessage(bad)); err == nil {
+		if got, err := upgrade(json.RawMessage(bad)); err == nil {
 			t.Errorf("%s was read as %s", bad, got)
 		}
 	}
