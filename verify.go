@@ -10,7 +10,6 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
 
@@ -130,10 +129,10 @@ type VerifyOptions struct {
 // Verify puts a stored candidate through all stages again, in fresh processes,
 // measures it as finals do, and compares.
 func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Verification, error) {
-	v := Verification{Candidate: rec.Candidate.ID, Measured: report.FromFinals}
+	v := Verification{Candidate: rec.Candidate.ID, Measured: record.FromFinals}
 	if rec.Finals == nil {
-		if v.Measured = report.FromSearch; rec.Candidate.Again {
-			v.Measured = report.FromAgain
+		if v.Measured = record.FromSearch; rec.Candidate.Again {
+			v.Measured = record.FromAgain
 		}
 	}
 	then, err := record.ReadDescription(rec.Campaign.ID, &rec.Campaign.Started)

@@ -73,7 +73,7 @@ type campaignView struct {
 }
 
 func viewOfCampaign(c store.Campaign) campaignView {
-	_, f := report.CampaignFigures(c)
+	_, f := record.CampaignFigures(c)
 	return campaignView{c, f.Speedup(), f.From}
 }
 
@@ -115,7 +115,7 @@ func viewOf(c store.Candidate) candidateView {
 	if t := c.Told; t != nil {
 		v.Verdict, v.Key = t.Verdict, t.Key
 	}
-	f := report.FiguresOf(c)
+	f := record.FiguresOf(c)
 	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
 	v.Speedup, v.Measured = f.Speedup(), f.From
 	return v
@@ -288,9 +288,9 @@ func row(w io.Writer, name, format string, args ...any) {
 }
 
 func showResult(w io.Writer, r evaluator.Result, again bool) {
-	of := report.FromSearch
+	of := record.FromSearch
 	if again {
-		of = report.FromAgain
+		of = record.FromAgain
 	}
 	if r.Reason != "" {
 		row(w, "reason", "%s: %s", r.Stage, oneLine(r.Reason))

@@ -155,8 +155,7 @@ type candidate struct {
 	// of; again: the figures are those of a second one.
 	disturbed, again bool
 	verdict          evaluator.Verdict
-	fitness          float64
-	times            evaluator.Times
+	figures          record.Figures
 	binary           string
 }
 
@@ -510,8 +509,7 @@ func (c *candidate) recall(t *store.Told) {
 
 func (c *candidate) take(t *store.Told, res evaluator.Result) {
 	c.told = true
-	c.verdict, c.fitness = evaluator.Verdict(t.Verdict), t.Fitness
-	c.times = evaluator.Times{MedianNS: t.MedianNS, BaselineNS: t.BaselineNS}
+	c.verdict, c.figures = evaluator.Verdict(t.Verdict), record.ToldFigures(t, false)
 	c.binary, c.disturbed = res.Binary, res.Disturbed != ""
 }
 
@@ -527,7 +525,7 @@ func (r *runner) announced(i int, res evaluator.Result, record bool) *Evaluated 
 // consider makes candidate i the best if it is.
 func (r *runner) consider(i int) bool {
 	c := &r.candidates[i]
-	if c.verdict != evaluator.Correct || (r.best >= 0 && c.fitness >= r.candidates[r.best].fitness) {
+	if c.verdict != evaluator.Correct || (r.best >= 0 && c.figures.Fitness >= r.candidates[r.best].figures.Fitness) {
 		return false
 	}
 	r.best, r.bestAt = i, i
@@ -546,7 +544,7 @@ func (r *runner) incumbent() float64 {
 	if r.best < 0 {
 		return 0
 	}
-	return r.candidates[r.best].fitness
+	return r.candidates[r.best].figures.Fitness
 }
 
 // ran is the wall time of this process, and elapsed that of the campaign, earlier
@@ -652,7 +650,7 @@ func (r *runner) progress() Progress {
 	if r.best >= 0 {
 		c := r.candidates[r.best]
 		p.Best = &Best{
-			Candidate: c.id, Genome: c.genome, Times: c.times, Speedup: 1 / c.fitness,
+			Candidate: c.id, Genome: c.genome, Times: c.figures.Times, Speedup: c.figures.Speedup(),
 		}
 	}
 	b := r.cfg.Budget
@@ -680,5 +678,5 @@ func (r *runner) evaluated() int {
 
 // outcome is what the search is told.
 func (c *candidate) outcome(cost time.Duration) search.Outcome {
-	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.fitness, Cost: cost}
+	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.figures.Fitness, Cost: cost}
 }

@@ -60,10 +60,8 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
-			return &Best{
-				Candidate: c.id, Genome: c.genome, Times: evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS},
-				Speedup: 1 / f.Fitness, Significant: f.Significant,
-			}
+			won := record.WinnerFigures(f)
+			return &Best{Candidate: c.id, Genome: c.genome, Times: won.Times, Speedup: won.Speedup(), Significant: won.Significant}
 		}
 	}
 	return nil // no finalist survived
@@ -99,7 +97,7 @@ func (r *runner) finalists() []int {
 	}
 	steadied := r.steadied(correct)
 	ranks := [2][]int{
-		rank(func(i int) float64 { return r.candidates[i].fitness }),
+		rank(func(i int) float64 { return r.candidates[i].figures.Fitness }),
 		rank(func(i int) float64 { return steadied[i] }),
 	}
 	var out []int
@@ -125,14 +123,14 @@ func (r *runner) steadied(correct []int) map[int]float64 {
 	out := make(map[int]float64, len(correct))
 	baselines := make([]float64, len(correct))
 	for k, i := range correct {
-		baselines[k] = r.candidates[i].times.BaselineNS
+		baselines[k] = r.candidates[i].figures.BaselineNS
 	}
 	for k, i := range correct {
 		c := r.candidates[i]
-		out[i] = c.fitness
+		out[i] = c.figures.Fitness
 		around := evaluator.Median(baselines[max(0, k-steadyWindow):min(len(baselines), k+steadyWindow+1)])
-		if around > 0 && c.times.BaselineNS > 0 {
-			out[i] *= c.times.BaselineNS / around
+		if around > 0 && c.figures.BaselineNS > 0 {
+			out[i] *= c.figures.BaselineNS / around
 		}
 	}
 	return out

@@ -13,7 +13,6 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -92,7 +91,7 @@ func (a Answer) Rule() string {
 
 // better orders the candidates of one rule: winners of finals first, of these the
 // significant ones, then by fitness. figures are theirs, by id.
-func better(figures map[string]report.Figures) func(a, b store.Candidate) int {
+func better(figures map[string]record.Figures) func(a, b store.Candidate) int {
 	rank := func(c store.Candidate) int {
 		switch {
 		case !c.Proven:
@@ -462,7 +461,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	figures := map[string]report.Figures{}
+	figures := map[string]record.Figures{}
 	able := func(found []store.Candidate) ([]store.Candidate, error) {
 		var out []store.Candidate
 		for _, c := range found {
@@ -470,14 +469,14 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			if s == nil {
 				return nil, errors.New("the campaign that holds the store does not know this query: is it an older evotune?")
 			}
-			failed, err := report.FailedFinals(c)
+			failed, err := record.FailedFinals(c)
 			if err != nil {
 				return nil, err
 			}
 			if failed {
 				s.fallen[c.ID] = true
 			}
-			figures[c.ID] = report.FiguresOf(c)
+			figures[c.ID] = record.FiguresOf(c)
 			if !failed && (s.wanted == nil || s.computes(c)) {
 				out = append(out, c)
 			}

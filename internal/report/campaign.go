@@ -355,7 +355,7 @@ func (r *Campaign) best(c store.Campaign) {
 		g := r.Evaluations[i].Genome
 		return &BestView{Candidate: id, Encoding: g, Genome: genome.Plain(g)}
 	}
-	id, f := CampaignFigures(c)
+	id, f := record.CampaignFigures(c)
 	if f.Fitness > 0 {
 		r.Best = found(id)
 	}

@@ -161,7 +161,7 @@ func NewEvidence(s Subject) (*Evidence, error) {
 func (e *Evidence) summary(c store.Candidate) Summary {
 	s := Summary{Verdict: string(e.Result.Verdict), Stage: string(e.Result.Stage), Reason: e.Result.Reason}
 	if t := c.Told; t.Fitness > 0 {
-		f := toldFigures(t, c.Again)
+		f := record.ToldFigures(t, c.Again)
 		s.From, s.Speedup, s.Times = f.From, f.Speedup(), f.Times
 	}
 	if e.Finals == nil {
@@ -172,7 +172,7 @@ func (e *Evidence) summary(c store.Candidate) Summary {
 			continue
 		}
 		if f.Speedup > 0 {
-			s.From, s.Speedup, s.Times = FromFinals, f.Speedup, evaluator.MedianTimes(f.Timings)
+			s.From, s.Speedup, s.Times = record.FromFinals, f.Speedup, evaluator.MedianTimes(f.Timings)
 		}
 		s.Winner = e.Finals.Winner == e.Candidate
 		s.Tested = s.Winner && e.Finals.VsBaseline != nil
@@ -242,9 +242,9 @@ func (e *Evidence) estimates() {
 // readingOf says which measurement the result is of.
 func (e *Evidence) readingOf() string {
 	if e.again {
-		return FromAgain
+		return record.FromAgain
 	}
-	return FromSearch
+	return record.FromSearch
 }
 
 // finalist is the candidate's own part in the finals, or nil.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // Files are the contents of the folder of evidence.
@@ -742,7 +743,7 @@ func (r *Campaign) bestBlocks() []block {
 	out := []block{facts{{"candidate", r.Best.Candidate}, {"genome", r.Best.Encoding}}}
 	var tuned, held []evaluator.Timing
 	of := r.Best.From
-	if of == FromFinals && r.Finals != nil {
+	if of == record.FromFinals && r.Finals != nil {
 		for _, e := range r.Finals.Entries {
 			if e.Candidate == r.Best.Candidate {
 				tuned, held = e.Timings, e.HeldOut

@@ -1,8 +1,7 @@
-package report
+package record
 
 import (
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -46,10 +45,11 @@ func FiguresOf(c store.Candidate) Figures {
 	if c.Told == nil || !(c.Told.Fitness > 0) {
 		return Figures{}
 	}
-	return toldFigures(c.Told, c.Again)
+	return ToldFigures(c.Told, c.Again)
 }
 
-func toldFigures(t *store.Told, again bool) Figures {
+// ToldFigures are those of a result, measured again or not.
+func ToldFigures(t *store.Told, again bool) Figures {
 	f := Figures{Fitness: t.Fitness, Times: evaluator.Times{MedianNS: t.MedianNS, BaselineNS: t.BaselineNS}, From: FromSearch}
 	if again {
 		f.From = FromAgain
@@ -63,14 +63,19 @@ func finalFigures(campaign string, f *store.Finals, candidate string) Figures {
 	case f == nil:
 		return Figures{}
 	case f.Winner == candidate && f.Fitness > 0:
-		return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals}
+		return WinnerFigures(f)
 	}
-	logged, err := record.ReadFinals(campaign, f)
+	logged, err := ReadFinals(campaign, f)
 	e := logged.Of(candidate)
 	if err != nil || e == nil || !(e.Fitness > 0) {
 		return Figures{} // what cannot be read is an error where all of it is shown
 	}
 	return Figures{Fitness: e.Fitness, Times: evaluator.MedianTimes(e.Timings), From: FromFinals}
+}
+
+// WinnerFigures are those of the winner of finals.
+func WinnerFigures(f *store.Finals) Figures {
+	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals}
 }
 
 // CampaignFigures gives the figures of a campaign's best candidate, and its id: the
@@ -81,7 +86,7 @@ func CampaignFigures(c store.Campaign) (string, Figures) {
 	case f != nil:
 		return f.Winner, finalFigures(c.ID, f, f.Winner)
 	case c.Best != nil && c.Best.Fitness > 0:
-		return c.Best.Candidate, toldFigures(c.Best, c.BestAgain)
+		return c.Best.Candidate, ToldFigures(c.Best, c.BestAgain)
 	}
 	return "", Figures{}
 }
@@ -93,7 +98,7 @@ func FailedFinals(c store.Candidate) (bool, error) {
 	if f == nil || f.Winner == c.ID {
 		return false, nil
 	}
-	logged, err := record.ReadFinals(c.Campaign, f)
+	logged, err := ReadFinals(c.Campaign, f)
 	e := logged.Of(c.ID)
 	return e != nil && e.Verdict != evaluator.Correct && e.Verdict != evaluator.Infrastructure, err
 }

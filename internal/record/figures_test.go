@@ -1,4 +1,4 @@
-package report
+package record
 
 import (
 	"encoding/json"
