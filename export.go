@@ -13,6 +13,7 @@ import (
 	"github.com/evotune/evotune/internal/library"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -256,15 +257,15 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 	// A kernel that has changed may still render this candidate as it was.
 	t, err := m.Recorded(of)
 	if t == nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	rendered, err := t.render(c.Asked.Genome)
 	if err != nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	job, err := RecordedJob(of)
 	if err != nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	src := report.NewSource(rendered, recorded.Source, job.Hash)
 	var shapes []kernels.Shape
@@ -274,12 +275,7 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 		}
 	}
 	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
-		return none(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
+		return none(recorded.Source, "its launch cannot be computed: %s", words.OneLine(err.Error()))
 	}
 	return src, rendered, t.limits()
-}
-
-// oneLine makes a text one line.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

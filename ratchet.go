@@ -15,6 +15,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -108,7 +109,7 @@ type RatchetRow struct {
 }
 
 func (r *RatchetRow) set(s RatchetState, format string, args ...any) {
-	r.State, r.Reason = s, oneLine(fmt.Sprintf(format, args...))
+	r.State, r.Reason = s, words.OneLine(fmt.Sprintf(format, args...))
 }
 
 // ReadRatchet reads the file and holds it to its promises. The error is an ErrInput;

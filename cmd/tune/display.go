@@ -17,6 +17,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // A printer renders the events of a campaign. stage may be called at any time
@@ -115,7 +116,7 @@ func (p *textPrinter) event(e campaign.Event) {
 	case e.Measured != nil:
 		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Measured)+"  measured again")
 	case e.Paused != nil:
-		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), oneLine(e.Paused.Reason))
+		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), words.OneLine(e.Paused.Reason))
 	case e.Continued != nil:
 		fmt.Fprintf(p.w, "%s continued after a pause of %s\n", e.Time.Format(time.TimeOnly), duration(e.Continued.After))
 	case e.Finals != nil:
@@ -139,7 +140,7 @@ func startLines(s *campaign.Started) string {
 		about = "about "
 	}
 	fmt.Fprintf(&b, "\ncampaign %s: %s%s genomes, %s search, seed %d, window %d, %s\n", s.Campaign,
-		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, plural(s.Workers, "worker"))
+		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, words.Plural(s.Workers, "worker"))
 	fmt.Fprintf(&b, "budget: %s; baseline: %s\n", budgetText(s.Config.Budget), orNone(d.Baseline))
 	var ran, missing []string
 	for _, t := range d.Tools {
@@ -159,7 +160,7 @@ func startLines(s *campaign.Started) string {
 		fmt.Fprintf(&b, "warm start: %s\n", warmText(s.Config.Start))
 	}
 	if s.Resumed > 0 {
-		fmt.Fprintf(&b, "resumed after %s and %s\n", plural(s.Resumed, "evaluation"), duration(s.Spent))
+		fmt.Fprintf(&b, "resumed after %s and %s\n", words.Plural(s.Resumed, "evaluation"), duration(s.Spent))
 	}
 	return b.String()
 }
@@ -183,13 +184,13 @@ func warmText(start []evotune.Start) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s (%s, %s)", n[s.Campaign], s.Campaign, strings.Join(s.Shapes, " "), s.Device))
 	}
-	return plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
+	return words.Plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
 }
 
 func budgetText(b evotune.Budget) string {
 	var parts []string
 	if b.Evaluations > 0 {
-		parts = append(parts, plural(b.Evaluations, "evaluation"))
+		parts = append(parts, words.Plural(b.Evaluations, "evaluation"))
 	}
 	if b.Time > 0 {
 		parts = append(parts, duration(b.Time))
@@ -219,19 +220,19 @@ func evaluatedLine(at time.Time, e *campaign.Evaluated) string {
 		}
 		return s + "  " + e.Operator
 	}
-	return s + "  " + oneLine(r.Reason)
+	return s + "  " + words.OneLine(r.Reason)
 }
 
 func finalsLines(f *campaign.Finals) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nfinals: %s measured again in fresh processes, interleaved\n", plural(len(f.Candidates), "finalist"))
+	fmt.Fprintf(&b, "\nfinals: %s measured again in fresh processes, interleaved\n", words.Plural(len(f.Candidates), "finalist"))
 	for i, e := range f.Result.Entries {
 		mark := " "
 		if i == f.Result.Winner {
 			mark = "*"
 		}
 		if e.Verdict != evaluator.Correct {
-			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, oneLine(e.Reason))
+			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, words.OneLine(e.Reason))
 			continue
 		}
 		times := headline(e.Timings)
@@ -264,7 +265,7 @@ func comparison(c evaluator.Comparison) string {
 
 func finishedLines(f *campaign.Finished) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s in %s", plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
+	fmt.Fprintf(&b, "\n%s in %s", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
 	if f.PerMinute > 0 {
 		fmt.Fprintf(&b, " (%.0f a minute)", f.PerMinute)
 	}
@@ -414,7 +415,7 @@ func (p *livePrinter) headline() string {
 	if !p.paused.IsZero() {
 		elapsed = p.paused.Sub(p.began)
 	}
-	s := fmt.Sprintf(" %s, %s", plural(p.state.Evaluated, "evaluation"), duration(elapsed))
+	s := fmt.Sprintf(" %s, %s", words.Plural(p.state.Evaluated, "evaluation"), duration(elapsed))
 	if !p.paused.IsZero() {
 		s += ", paused"
 	} else if left := p.remaining(elapsed); left >= 0 {
@@ -559,13 +560,6 @@ func duration(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(100 * time.Millisecond).String()
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // count prints a number of genomes so that its size can be read.

@@ -15,6 +15,7 @@ import (
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -250,7 +251,7 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 			text += fmt.Sprintf(", %.3fx the baseline", f.Speedup)
 		}
 		if f.Reason != "" {
-			text += ": " + oneLine(f.Reason)
+			text += ": " + words.OneLine(f.Reason)
 		}
 		row(a.out, "finals", "%s", text)
 		showEvidence(a.out, f.Evidence)
@@ -293,14 +294,14 @@ func showResult(w io.Writer, r evaluator.Result, again bool) {
 		of = record.FromAgain
 	}
 	if r.Reason != "" {
-		row(w, "reason", "%s: %s", r.Stage, oneLine(r.Reason))
+		row(w, "reason", "%s: %s", r.Stage, words.OneLine(r.Reason))
 	}
 	if r.SharedWith != "" {
 		row(w, "same binary as", "%s", r.SharedWith)
 	}
 	for _, t := range r.Timings {
 		row(w, of+" time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
-			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, plural(len(t.SamplesNS), "sample"),
+			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, words.Plural(len(t.SamplesNS), "sample"),
 			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}
 	showContents(w, r.Timings)
@@ -339,7 +340,7 @@ func evidenceText(e evaluator.Evidence) string {
 		s += " " + e.Unit
 	}
 	if e.Detail != "" {
-		d := oneLine(e.Detail)
+		d := words.OneLine(e.Detail)
 		if len(d) > 160 {
 			d = d[:160] + "..."
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -256,7 +257,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		}
 		count(res, stages, notRun)
 		if t.Verdict != string(evaluator.Correct) {
-			key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(firstLine(res.Reason), "#")
+			key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(words.FirstLine(res.Reason), "#")
 			f := failures[key]
 			if f == nil {
 				f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}
@@ -340,7 +341,7 @@ func count(res evaluator.Result, stages map[evaluator.Stage]*StageRow, notRun ma
 		s.Seconds += step.Elapsed.Seconds()
 		for _, v := range step.Evidence {
 			if v.Outcome == evaluator.NotRun {
-				notRun[colon(string(step.Stage)+": "+v.Check, firstLine(v.Detail))]++
+				notRun[colon(string(step.Stage)+": "+v.Check, words.FirstLine(v.Detail))]++
 			}
 		}
 	}
@@ -438,7 +439,7 @@ func (r *Campaign) missing(notRun map[string]int) {
 		}
 	}
 	for _, k := range sortedKeys(notRun) {
-		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, plural(notRun[k], "candidate")))
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, words.Plural(notRun[k], "candidate")))
 	}
 	for _, s := range r.Stages {
 		if s.Passed+s.Failed+s.NotRun == 0 && r.Evaluated > 0 {
@@ -446,7 +447,7 @@ func (r *Campaign) missing(notRun map[string]int) {
 		}
 	}
 	if n := r.Asked - r.Evaluated; n > 0 {
-		r.NotRun = append(r.NotRun, fmt.Sprintf("%s without a result", plural(n, "proposal")))
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s without a result", words.Plural(n, "proposal")))
 	}
 	switch {
 	case r.Finals == nil:
@@ -533,16 +534,4 @@ func nonZero(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // A Difference is what two candidates differ in.
@@ -249,7 +250,7 @@ func pairEvidence(a, b *Evidence) []EvidencePair {
 		}
 	}
 	add("verdict", func(e *Evidence) string { return e.Summary.Verdict })
-	add("reason", func(e *Evidence) string { return firstLine(e.Summary.Reason) })
+	add("reason", func(e *Evidence) string { return words.FirstLine(e.Summary.Reason) })
 	add("finals", func(e *Evidence) string {
 		switch {
 		case e.Finals == nil:
@@ -337,5 +338,5 @@ func measuredText(v *evaluator.Evidence, none string) string {
 	case v.Outcome == evaluator.Passed:
 		return string(v.Outcome)
 	}
-	return colon(string(v.Outcome), firstLine(v.Detail))
+	return colon(string(v.Outcome), words.FirstLine(v.Detail))
 }
