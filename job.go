@@ -1,7 +1,6 @@
 package evotune
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -107,12 +106,18 @@ func (t *Target) limits() map[string]any {
 
 // limitsOf are the limits of a device, as jobs have them.
 func limitsOf(of map[string]any) (map[string]int64, error) {
-	text, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
+	if of == nil {
+		return nil, nil
 	}
-	var m map[string]int64
-	return m, json.Unmarshal(text, &m)
+	m := make(map[string]int64, len(of))
+	for name, v := range of {
+		n, ok := v.(int64)
+		if !ok {
+			return nil, fmt.Errorf("the limit %s of the device is %v, not an integer", name, v)
+		}
+		m[name] = n
+	}
+	return m, nil
 }
 
 func absolute(path string) string {

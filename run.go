@@ -105,7 +105,7 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 	if err != nil {
 		return c, Budget{}, err
 	}
-	last, err := record.LastBudget(s.Events(c.ID, 0))
+	last, err := record.LastBudget(s, c.ID)
 	return c, last, err
 }
 

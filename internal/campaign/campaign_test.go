@@ -215,7 +215,7 @@ func TestBudgetRaised(t *testing.T) {
 		if sum.Evaluated != n {
 			t.Fatalf("budget of %d: evaluated %d", n, sum.Evaluated)
 		}
-		last, err := record.LastBudget(parts.Events(cfg.ID, 0))
+		last, err := record.LastBudget(parts, cfg.ID)
 		if err != nil || last != cfg.Budget {
 			t.Fatalf("the log's last budget is %+v, %v, want %+v", last, err, cfg.Budget)
 		}

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/evotune/evotune/store"
@@ -113,17 +112,23 @@ func (h *History) proposal(i int) *Proposal {
 	return &h.Proposals[i]
 }
 
-// LastBudget is the budget that a campaign last ran under: that of its newest
+// LastBudget is the budget that a stored campaign last ran under: that of its newest
 // resumption or, when it was never resumed, the one that it was started with.
-func LastBudget(events iter.Seq2[store.Event, error]) (Budget, error) {
-	var h History
-	for e, err := range events {
-		if err == nil && (e.Kind == store.KindStarted || e.Kind == store.KindResumed) {
-			err = h.Add(e)
-		}
+func LastBudget(s *store.Store, campaign string) (Budget, error) {
+	var last uint64
+	for e, err := range s.Events(campaign, 0, store.WithoutDetail()) {
 		if err != nil {
 			return Budget{}, err
 		}
+		if e.Kind == store.KindStarted || e.Kind == store.KindResumed {
+			last = e.Seq
+		}
 	}
-	return h.Job.Budget, nil
+	e, err := s.Event(last)
+	if err != nil {
+		return Budget{}, err
+	}
+	var h History
+	err = h.Add(e)
+	return h.Job.Budget, err
 }

@@ -1,12 +1,15 @@
 package record
 
 import (
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/store"
 )
 
@@ -33,16 +36,16 @@ func resumed(reason string, r Resumption) store.Event {
 // TestHistory follows a campaign through an end, a pause, a newer search, a second
 // measurement and finals.
 func TestHistory(t *testing.T) {
-	told := func(i int) *store.Told { return must(NewTold(i, "cand", correct)) }
+	told := func(i int) *store.Told { return must(NewTold(i, strconv.Itoa(i), correct)) }
 	asked := func(i int) store.Event {
-		return store.Event{Kind: store.KindAsked, Asked: &store.Asked{Index: i, Candidate: "cand"}}
+		return store.Event{Kind: store.KindAsked, Asked: &store.Asked{Index: i, Candidate: strconv.Itoa(i), Genome: "x=1"}}
 	}
 	stop := store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "interrupted"}}
 	larger := Budget{Evaluations: 9}
 	log := events(
 		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1))},
 		asked(0), asked(1),
-		store.Event{Kind: store.KindTold, Told: told(0)}, // at 3 s
+		store.Event{Kind: store.KindTold, Told: must(NewTold(0, "0", evaluator.Result{Verdict: evaluator.Infrastructure, Disturbed: "busy"}))}, // at 3 s
 		stop, resumed(store.Continued, Resumption{SearchVersion: 1, Budget: job.Budget}),
 		stop, resumed("resumed", Resumption{SearchVersion: 2, Offset: 2, Budget: larger}), // 4 s + 1 s until here
 		asked(2),
@@ -75,28 +78,20 @@ func TestHistory(t *testing.T) {
 	if h.Spent() != 9*time.Second {
 		t.Errorf("spent %s", h.Spent())
 	}
-	budget := func(n int) Budget {
-		b, err := LastBudget(func(yield func(store.Event, error) bool) {
-			for _, e := range log[:n] {
-				if !yield(e, nil) {
-					return
-				}
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
+	for n, want := range map[int]Budget{4: job.Budget, len(log): larger} {
+		s := must(store.Open(filepath.Join(t.TempDir(), "log.db"), store.Options{}))
+		defer s.Close()
+		must(s.Append(log[:n]...))
+		if got, err := LastBudget(s, "k-1"); err != nil || got != want {
+			t.Errorf("after %d events the budget is %+v (%v), not %+v", n, got, err, want)
 		}
-		return b
-	}
-	if budget(4) != job.Budget || budget(len(log)) != larger {
-		t.Errorf("the budgets are %+v and %+v", budget(4), budget(len(log)))
 	}
 
 	for want, e := range map[string]store.Event{
 		"proposal 5 follows proposal 2":                         asked(5),
 		"result 0 has no proposal of its own":                   {Kind: store.KindTold, Told: told(0)},
 		"result 7 has no proposal of its own":                   {Kind: store.KindTold, Told: told(7)},
-		"candidate cand was measured again and has no result":   {Kind: store.KindMeasured, Measured: told(1)},
+		"candidate 1 was measured again and has no result":   {Kind: store.KindMeasured, Measured: told(1)},
 		"the resumption cannot be read: unexpected end of JSON": {Kind: store.KindResumed, Note: &store.Note{}},
 	} {
 		e.Seq, e.Campaign = 20, "k-1"
