@@ -28,23 +28,43 @@ const (
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
-// What is tuned and how, by aliases: [record.Job] documents each field.
+// What campaigns record, by aliases.
 type (
 	// A Job says what is tuned and how. It is self-contained, a campaign records it, and
-	// as JSON it can be sent to another machine. Only Kernel (or Table) is required. Its
-	// fields, by the names that they have in JSON:
+	// as JSON it can be sent to another machine, with the names of its fields in lower
+	// case (WarmStart is warm_start). Only Kernel (or Table) is required.
 	//
-	//   - id of the campaign;
-	//   - kernel, shapes, backend, definitions (folders), table (the file of a recorded
-	//     space) and implementations say what is searched;
-	//   - hash and limits hold it to the definition and to the device that it was made
-	//     for;
-	//   - sweep measures every genome or a uniform sample, in place of a search;
-	//   - strategy, seed and window (the proposals in flight) settle the search's path;
-	//   - warm_start says how many winners of earlier campaigns it begins with, start
-	//     which, by their genomes;
-	//   - finalists is how many candidates are measured again at the end;
-	//   - budget ends the search.
+	//   - ID names the campaign in the store. Empty means "<kernel>-<8 random hex digits>".
+	//   - Kernel is the name of the kernel. With a Table it is the table's.
+	//   - Shapes are the names of the shapes to tune for, together. Empty means the
+	//     kernel's first.
+	//   - Backend is Auto, CPU, CUDA or Replay. Empty means Auto, or Replay with a Table.
+	//   - Definitions are folders with definitions of kernels. They take the place of
+	//     built-in kernels of the same name, and of those of Machine.Definitions.
+	//   - Table is the file of a recorded space, for the backend Replay.
+	//   - Implementations are the names of those that are searched. Empty means all that
+	//     the kernel has for the backend.
+	//   - Hash is that of the definition or the table, which a campaign records. A job
+	//     that has one is refused when the kernel is not the same. Empty means any.
+	//   - Limits are what the device tells of itself for constraints, as in
+	//     [kernels.Limits], which a campaign records. Nil means those of this machine's
+	//     device; an empty map the values that kernels take for an unknown device.
+	//   - Sweep measures every genome, or a uniform sample of Budget.Evaluations, and slow
+	//     ones as often as others. Strategy, Finalists, WarmStart and other budgets must
+	//     be left out then.
+	//   - WarmStart is up to how many winners of earlier campaigns of the same kernel the
+	//     search begins with. Zero means DefaultWarmStart, and none for the strategy
+	//     "random" and the backend Replay; a negative number means none.
+	//   - Strategy names the search, as in search.Names. Empty means "evolution".
+	//   - Seed fixes the search's path and the data that candidates see.
+	//   - Window is how many proposals are in flight. It is part of the search's path,
+	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow on
+	//     GPUs.
+	//   - Finalists is how many candidates are measured again at the end. Zero means
+	//     DefaultFinalists; a negative number means that there are no finals.
+	//   - Start are genomes that are proposed before all others. Nil means those of
+	//     WarmStart, which a campaign records here.
+	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
 	Job = record.Job
 	// A Budget combines limits; the first that is reached ends the search, and a zero
 	// field sets none: Evaluations, Time (wall time over all resumptions), Target (a

@@ -91,7 +91,7 @@ func TestHistory(t *testing.T) {
 		"proposal 5 follows proposal 2":                         asked(5),
 		"result 0 has no proposal of its own":                   {Kind: store.KindTold, Told: told(0)},
 		"result 7 has no proposal of its own":                   {Kind: store.KindTold, Told: told(7)},
-		"candidate 1 was measured again and has no result":   {Kind: store.KindMeasured, Measured: told(1)},
+		"candidate 1 was measured again and has no result":      {Kind: store.KindMeasured, Measured: told(1)},
 		"the resumption cannot be read: unexpected end of JSON": {Kind: store.KindResumed, Note: &store.Note{}},
 	} {
 		e.Seq, e.Campaign = 20, "k-1"
