@@ -2,7 +2,6 @@ package evotune
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/export"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -242,12 +244,11 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 	none := func(recorded, format string, args ...any) (report.Source, kernels.Rendered, map[string]any) {
 		return report.LeftOut(recorded, format, args...), kernels.Rendered{}, nil
 	}
-	var recorded struct {
-		Source string `json:"source"`
-	}
+	var recorded evaluator.Result
 	if c.Told != nil {
-		if err := json.Unmarshal(c.Told.Detail, &recorded); err != nil {
-			return none("", "the result cannot be read: %v", err)
+		var err error
+		if recorded, err = record.ReadResult(c.Told); err != nil {
+			return none("", "%v", err)
 		}
 	}
 	if recorded.Source == "" {
@@ -256,15 +257,15 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 	// A kernel that has changed may still render this candidate as it was.
 	t, err := m.Recorded(of)
 	if t == nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	rendered, err := t.render(c.Asked.Genome)
 	if err != nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	job, err := RecordedJob(of)
 	if err != nil {
-		return none(recorded.Source, "%s", oneLine(err.Error()))
+		return none(recorded.Source, "%s", words.OneLine(err.Error()))
 	}
 	src := report.NewSource(rendered, recorded.Source, job.Hash)
 	var shapes []kernels.Shape
@@ -274,12 +275,7 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 		}
 	}
 	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
-		return none(recorded.Source, "its launch cannot be computed: %s", oneLine(err.Error()))
+		return none(recorded.Source, "its launch cannot be computed: %s", words.OneLine(err.Error()))
 	}
-	return src, rendered, t.Job.limits()
-}
-
-// oneLine makes a text one line.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return src, rendered, t.limits()
 }

@@ -1,13 +1,13 @@
 package evotune
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -28,91 +28,75 @@ const (
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
-// A Budget combines limits; the first that is reached ends the search, and a zero
-// field sets none: Evaluations, Time (wall time over all resumptions), Target (a
-// speedup over the baseline), Patience (evaluations without a new best), and MaxCost
-// with CostPerHour.
-type Budget = campaign.Budget
-
-// A Start is a genome that a search proposes before all others, and the stored
-// candidate that it was taken from.
-type Start = campaign.Start
-
-// A Job says what is tuned and how. It is self-contained, a campaign records it, and
-// as JSON it can be sent to another machine. Only Kernel (or Table) is required.
-type Job struct {
-	// ID names the campaign in the store. Empty means "<kernel>-<8 random hex
-	// digits>".
-	ID string `json:"id"`
-	// Kernel is the name of the kernel. With a Table it is the table's.
-	Kernel string `json:"kernel"`
-	// Shapes are the names of the shapes to tune for, together. Empty means the
-	// kernel's first.
-	Shapes []string `json:"shapes"`
-
-	// Backend is Auto, CPU, CUDA or Replay. Empty means Auto, or Replay with a
-	// Table.
-	Backend string `json:"backend,omitempty"`
-	// Definitions are folders with definitions of kernels. They take the place of
-	// built-in kernels of the same name, and of those of Machine.Definitions.
-	Definitions []string `json:"definitions,omitempty"`
-	// Table is the file of a recorded space, for the backend Replay.
-	Table string `json:"table,omitempty"`
-	// Implementations are the names of those that are searched. Empty means all that
-	// the kernel has for the backend.
-	Implementations []string `json:"implementations,omitempty"`
-	// Hash is that of the definition or the table, which a campaign records. A job
-	// that has one is refused when the kernel is not the same. Empty means any.
-	Hash string `json:"hash,omitempty"`
-	// Limits are what the device tells of itself for constraints, as in
-	// [kernels.Limits], which a campaign records. Nil means those of this machine's
-	// device; an empty map the values that kernels take for an unknown device.
-	Limits map[string]int64 `json:"limits,omitempty"`
-	// Sweep measures every genome, or a uniform sample of Budget.Evaluations, and
-	// slow ones as often as others. Strategy, Finalists, WarmStart and other budgets
-	// must be left out then.
-	Sweep bool `json:"sweep,omitempty"`
-	// WarmStart is up to how many winners of earlier campaigns of the same kernel the
-	// search begins with. Zero means DefaultWarmStart, and none for the strategy
-	// "random" and the backend Replay; a negative number means none.
-	WarmStart int `json:"warm_start,omitempty"`
-
-	// Strategy names the search, as in [search.Names]. Empty means "evolution".
-	Strategy string `json:"strategy"`
-	// Seed fixes the search's path and the data that candidates see.
-	Seed int64 `json:"seed"`
-	// Window is how many proposals are in flight. It is part of the search's path,
-	// unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow on
-	// GPUs.
-	Window int `json:"window"`
-	// Finalists is how many candidates are measured again at the end. Zero means
-	// DefaultFinalists; a negative number means that there are no finals.
-	Finalists int `json:"finalists"`
-	// Start are genomes that are proposed before all others. Nil means those of
-	// WarmStart, which a campaign records here.
-	Start []Start `json:"start,omitempty"`
-	// Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
-	Budget Budget `json:"budget"`
-}
+// What campaigns record, by aliases.
+type (
+	// A Job says what is tuned and how. It is self-contained, a campaign records it, and
+	// as JSON it can be sent to another machine, with the names of its fields in lower
+	// case (WarmStart is warm_start). Only Kernel (or Table) is required.
+	//
+	//   - ID names the campaign in the store. Empty means "<kernel>-<8 random hex digits>".
+	//   - Kernel is the name of the kernel. With a Table it is the table's.
+	//   - Shapes are the names of the shapes to tune for, together. Empty means the
+	//     kernel's first.
+	//   - Backend is Auto, CPU, CUDA or Replay. Empty means Auto, or Replay with a Table.
+	//   - Definitions are folders with definitions of kernels. They take the place of
+	//     built-in kernels of the same name, and of those of Machine.Definitions.
+	//   - Table is the file of a recorded space, for the backend Replay.
+	//   - Implementations are the names of those that are searched. Empty means all that
+	//     the kernel has for the backend.
+	//   - Hash is that of the definition or the table, which a campaign records. A job
+	//     that has one is refused when the kernel is not the same. Empty means any.
+	//   - Limits are what the device tells of itself for constraints, as in
+	//     [kernels.Limits], which a campaign records. Nil means those of this machine's
+	//     device; an empty map the values that kernels take for an unknown device.
+	//   - Sweep measures every genome, or a uniform sample of Budget.Evaluations, and slow
+	//     ones as often as others. Strategy, Finalists, WarmStart and other budgets must
+	//     be left out then.
+	//   - WarmStart is up to how many winners of earlier campaigns of the same kernel the
+	//     search begins with. Zero means DefaultWarmStart, and none for the strategy
+	//     "random" and the backend Replay; a negative number means none.
+	//   - Strategy names the search, as in search.Names. Empty means "evolution".
+	//   - Seed fixes the search's path and the data that candidates see.
+	//   - Window is how many proposals are in flight. It is part of the search's path,
+	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow on
+	//     GPUs.
+	//   - Finalists is how many candidates are measured again at the end. Zero means
+	//     DefaultFinalists; a negative number means that there are no finals.
+	//   - Start are genomes that are proposed before all others. Nil means those of
+	//     WarmStart, which a campaign records here.
+	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
+	Job = record.Job
+	// A Budget combines limits; the first that is reached ends the search, and a zero
+	// field sets none: Evaluations, Time (wall time over all resumptions), Target (a
+	// speedup over the baseline), Patience (evaluations without a new best), and MaxCost
+	// with CostPerHour.
+	Budget = record.Budget
+	// A Start is a genome that a search proposes before all others, and the stored
+	// candidate that it was taken from.
+	Start = record.Start
+)
 
 // RecordedJob is the job of a stored campaign, as it began. Campaigns of all earlier
 // versions can be read. The error is an ErrInput when the record is damaged.
 func RecordedJob(c store.Campaign) (Job, error) {
-	cfg, err := campaign.ReadConfig(c.Started.Config)
+	if len(c.Started.Config) == 0 {
+		return Job{}, badInput(fmt.Errorf("campaign %s: its configuration is missing: look it up by its ID", c.ID))
+	}
+	j, err := record.ReadJob(c.ID, &c.Started)
 	if err != nil {
-		return Job{}, badInput(fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", c.ID, err))
+		return j, badInput(err)
 	}
-	if cfg.Backend == "" { // not recorded with the job
-		cfg.Backend = c.Started.Backend
+	if j.Backend == "" { // not recorded with the job
+		j.Backend = c.Started.Backend
 	}
-	if cfg.Limits == nil { // this machine's are others
-		cfg.Limits = map[string]int64{}
+	if j.Limits == nil { // this machine's are others
+		j.Limits = map[string]int64{}
 	}
-	return Job(cfg), nil
+	return j, nil
 }
 
-// check refuses what contradicts itself.
-func (j Job) check() error {
+// check refuses a job that contradicts itself.
+func check(j Job) error {
 	switch {
 	case j.Kernel == "" && j.Table == "":
 		return errors.New("the job names no kernel")
@@ -129,12 +113,12 @@ func (j Job) check() error {
 }
 
 // limits are the job's, as spaces take them.
-func (j Job) limits() map[string]any {
-	if len(j.Limits) == 0 {
+func (t *Target) limits() map[string]any {
+	if len(t.Job.Limits) == 0 {
 		return nil
 	}
-	m := make(map[string]any, len(j.Limits))
-	for name, v := range j.Limits {
+	m := make(map[string]any, len(t.Job.Limits))
+	for name, v := range t.Job.Limits {
 		m[name] = v
 	}
 	return m
@@ -142,12 +126,18 @@ func (j Job) limits() map[string]any {
 
 // limitsOf are the limits of a device, as jobs have them.
 func limitsOf(of map[string]any) (map[string]int64, error) {
-	text, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
+	if of == nil {
+		return nil, nil
 	}
-	var m map[string]int64
-	return m, json.Unmarshal(text, &m)
+	m := make(map[string]int64, len(of))
+	for name, v := range of {
+		n, ok := v.(int64)
+		if !ok {
+			return nil, fmt.Errorf("the limit %s of the device is %v, not an integer", name, v)
+		}
+		m[name] = n
+	}
+	return m, nil
 }
 
 func absolute(path string) string {

@@ -30,8 +30,7 @@ type Judgment struct {
 	Stage   evaluator.Stage   `json:"stage"`
 	Reason  string            `json:"reason,omitempty"`
 	// The figures are those of the finals: geometric means over the shapes.
-	MedianNS    float64               `json:"median_ns,omitempty"`
-	BaselineNS  float64               `json:"baseline_ns,omitempty"`
+	evaluator.Times
 	Speedup     float64               `json:"speedup,omitempty"`
 	Significant bool                  `json:"significant"`
 	Description evaluator.Description `json:"description"`
@@ -106,7 +105,7 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 			if each == nil {
 				continue
 			}
-			if err := each.Supports(genome.Genome{}, s, t.Job.limits()); err != nil {
+			if err := each.Supports(genome.Genome{}, s, t.limits()); err != nil {
 				return nil, fmt.Errorf("%s: %w", each.Template, err)
 			}
 		}
@@ -164,7 +163,7 @@ func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 	j.Verdict, j.Reason = e.Verdict, e.Reason
 	switch {
 	case f.VsBaseline != nil:
-		j.MedianNS, j.BaselineNS = evaluator.MedianTimes(e.Timings)
+		j.Times = evaluator.MedianTimes(e.Timings)
 		j.Speedup, j.Significant = 1/e.Fitness, f.VsBaseline.Significant
 	case e.Verdict == evaluator.Correct:
 		return j, errors.New("the finals gave no time")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
@@ -210,7 +211,7 @@ func TestOldVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Stored.Verdict != evaluator.Correct || v.Measured != report.FromFinals || !v.SameSource {
+	if v.Stored.Verdict != evaluator.Correct || v.Measured != record.FromFinals || !v.SameSource {
 		t.Errorf("stored %s, measured in the %s, the same source: %t", v.Stored.Verdict, v.Measured, v.SameSource)
 	}
 	if v.Disturbed != "" { // the time is this machine's

@@ -13,7 +13,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -27,15 +28,20 @@ type Ratchet struct {
 	Entries []RatchetEntry `json:"entries"`
 }
 
-// A RatchetEntry is the best proven candidate of a kernel at its shapes on a
-// device, as its finals measured it.
-type RatchetEntry struct {
+// A RatchetSubject is a candidate of a kernel at its shapes on a device.
+type RatchetSubject struct {
 	Candidate string        `json:"candidate"`
 	Kernel    string        `json:"kernel"`
 	Shapes    []string      `json:"shapes"`
 	Device    RatchetDevice `json:"device"`
-	Harness   string        `json:"harness"`
-	Compiler  string        `json:"compiler,omitempty"`
+}
+
+// A RatchetEntry is the best proven candidate of a kernel at its shapes on a
+// device, as its finals measured it.
+type RatchetEntry struct {
+	RatchetSubject
+	Harness  string `json:"harness"`
+	Compiler string `json:"compiler,omitempty"`
 	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
 	// fewer than six rounds.
 	Ratio float64 `json:"ratio"`
@@ -60,13 +66,13 @@ func (e *RatchetEntry) measure(ts []evaluator.Timing) {
 	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) {
 		e.Lo, e.Hi = 0, 0
 	}
-	e.MedianNS, _ = evaluator.MedianTimes(ts)
+	e.MedianNS = evaluator.MedianTimes(ts).MedianNS
 }
 
 // same says whether both are of one kernel, device and set of shapes.
-func (e *RatchetEntry) same(o RatchetEntry) bool {
-	return e.Kernel == o.Kernel && e.Device.Fingerprint == o.Device.Fingerprint &&
-		slices.Equal(slices.Sorted(slices.Values(e.Shapes)), slices.Sorted(slices.Values(o.Shapes)))
+func (s RatchetSubject) same(o RatchetEntry) bool {
+	return s.Kernel == o.Kernel && s.Device.Fingerprint == o.Device.Fingerprint &&
+		slices.Equal(slices.Sorted(slices.Values(s.Shapes)), slices.Sorted(slices.Values(o.Shapes)))
 }
 
 // A RatchetState says how an entry fared.
@@ -83,12 +89,9 @@ const (
 
 // A RatchetRow is an entry and what became of it.
 type RatchetRow struct {
-	Candidate string        `json:"candidate"`
-	Kernel    string        `json:"kernel"`
-	Shapes    []string      `json:"shapes"`
-	Device    RatchetDevice `json:"device"`
-	State     RatchetState  `json:"state"`
-	Reason    string        `json:"reason,omitempty"`
+	RatchetSubject
+	State  RatchetState `json:"state"`
+	Reason string       `json:"reason,omitempty"`
 	// Was and Now are times relative to the baseline, Change is Now / Was - 1.
 	Was    float64 `json:"was"`
 	Now    float64 `json:"now,omitempty"`
@@ -107,7 +110,7 @@ type RatchetRow struct {
 }
 
 func (r *RatchetRow) set(s RatchetState, format string, args ...any) {
-	r.State, r.Reason = s, oneLine(fmt.Sprintf(format, args...))
+	r.State, r.Reason = s, words.OneLine(fmt.Sprintf(format, args...))
 }
 
 // ReadRatchet reads the file and holds it to its promises. The error is an ErrInput;
@@ -152,9 +155,9 @@ func ReadRatchet(path string) (Ratchet, error) {
 // best of each kernel, device and set of shapes. Entries of old that the store knows
 // nothing better to put for are kept: so many. Fresh counts those that are new or
 // replaced. The error is one of the store, or an ErrNoCandidate.
-func (m *Machine) UpdateRatchet(r Reader, old Ratchet) (next Ratchet, kept, fresh int, err error) {
+func (*Machine) UpdateRatchet(r Reader, old Ratchet) (next Ratchet, kept, fresh int, err error) {
 	next.Format = RatchetFormat
-	if next.Entries, err = m.provenBest(r); err != nil {
+	if next.Entries, err = provenBest(r); err != nil {
 		return next, 0, 0, err
 	}
 	if len(next.Entries) == 0 {
@@ -180,7 +183,7 @@ func (m *Machine) UpdateRatchet(r Reader, old Ratchet) (next Ratchet, kept, fres
 
 // provenBest are the best winners of finals, one for each kernel, device and
 // set of shapes.
-func (m *Machine) provenBest(r Reader) ([]RatchetEntry, error) {
+func provenBest(r Reader) ([]RatchetEntry, error) {
 	campaigns, err := r.Campaigns()
 	if err != nil {
 		return nil, err
@@ -188,32 +191,32 @@ func (m *Machine) provenBest(r Reader) ([]RatchetEntry, error) {
 	var out []RatchetEntry
 	beside := map[string]string{} // by candidate: what a ratio is relative to
 	for _, c := range campaigns {
-		e := RatchetEntry{
+		e := RatchetEntry{RatchetSubject: RatchetSubject{
 			Kernel: c.Started.Kernel, Shapes: c.Started.Shapes,
 			Device: RatchetDevice{Name: c.Started.Name, Fingerprint: c.Started.Device},
-		}
+		}}
 		if c.Finals == nil || c.Finals.Winner == "" {
 			continue
 		}
 		i := slices.IndexFunc(out, e.same)
-		s, err := m.Subject(r, c.Finals.Winner)
+		if c, err = r.Campaign(c.ID); err != nil { // with its payloads
+			return nil, err
+		}
+		finals, err := record.ReadFinals(c.ID, c.Finals)
 		if err != nil {
 			return nil, err
 		}
-		v, err := report.NewEvidence(s)
-		if err != nil {
-			return nil, err
-		}
-		if v.Finals == nil {
+		won := finals.Of(c.Finals.Winner)
+		if won == nil {
 			continue // what they measured was not kept
 		}
-		for _, f := range v.Finals.Entries {
-			if f.Candidate == c.Finals.Winner {
-				e.measure(f.Timings)
-			}
+		e.measure(won.Timings)
+		d, err := record.ReadDescription(c.ID, &c.Started)
+		if err != nil {
+			return nil, err
 		}
-		e.Candidate, e.Harness, e.Compiler = c.Finals.Winner, v.Description.Harness, v.Description.Compiler
-		job, err := RecordedJob(s.Campaign)
+		e.Candidate, e.Harness, e.Compiler = won.Candidate, d.Harness, d.Compiler
+		job, err := RecordedJob(c)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +266,7 @@ func (j *RatchetJob) lookUp(r Reader) (err error) {
 	if j.campaign, err = r.Campaign(c.Campaign); err != nil {
 		return err
 	}
-	of := RatchetEntry{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.Entry.Device} // other devices are skipped
+	of := RatchetSubject{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.Entry.Device} // other devices are skipped
 	switch {
 	case c.ID != j.Entry.Candidate || !of.same(j.Entry):
 		j.missing = fmt.Sprintf("in the store it is %s, of %s at %s", c.ID, c.Kernel, strings.Join(c.Shapes, ", "))
@@ -278,7 +281,7 @@ func (j *RatchetJob) lookUp(r Reader) (err error) {
 // The error is for what kept it from doing so, such as ErrDisturbed.
 func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (RatchetRow, error) {
 	e := j.Entry
-	row := RatchetRow{Candidate: e.Candidate, Kernel: e.Kernel, Shapes: e.Shapes, Device: e.Device, Was: e.Ratio}
+	row := RatchetRow{RatchetSubject: e.RatchetSubject, Was: e.Ratio}
 	here, err := m.isHere(ctx, e.Device, j.campaign.Started.Backend)
 	if err != nil {
 		return row, err
@@ -320,9 +323,9 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 		row.set(RatchetFailed, "it is not a genome of the kernel as it is now: %v", err)
 		return row, nil
 	}
-	var stored evaluator.Result
-	if err := json.Unmarshal(j.candidate.Told.Detail, &stored); err != nil {
-		return row, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", e.Candidate, err)
+	stored, err := record.ReadResult(j.candidate.Told)
+	if err != nil {
+		return row, err
 	}
 	return row, row.judge(ctx, p.Evaluator, g, e, stored, threshold)
 }

@@ -79,7 +79,7 @@ func TestRatchetJudge(t *testing.T) {
 		{"crashes in the finals", correct, []evaluator.Finalist{{Verdict: evaluator.Launch, Reason: "signal"}}, 0.03, RatchetFailed, "launch, in finals: signal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			row := RatchetRow{Candidate: "a"}
+			row := RatchetRow{RatchetSubject: RatchetSubject{Candidate: "a"}}
 			if err := row.judge(t.Context(), &judgeStub{result: c.result, finals: c.finals}, genome.Genome{}, e, correct, c.threshold); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestRatchetJudge(t *testing.T) {
 		"the machine failed":            {err: errors.New("no room")},
 		"the machine failed, a verdict": {result: failing(evaluator.Infrastructure)},
 	} {
-		row := RatchetRow{Candidate: "a"}
+		row := RatchetRow{RatchetSubject: RatchetSubject{Candidate: "a"}}
 		if err := row.judge(t.Context(), s, genome.Genome{}, e, correct, 0.03); err == nil || row.State != "" {
 			t.Errorf("%s: %v, %s", name, err, row.State)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -84,7 +85,7 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	if c.State == store.Finished && t.Job.Budget == last {
 		return nil, &FinishedError{c}
 	}
-	return t, badInput(campaign.Config(t.Job).Validate())
+	return t, badInput(campaign.Validate(t.Job))
 }
 
 // lastRun finds a campaign, or the last one, and the budget that it last ran under,
@@ -104,7 +105,7 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 	if err != nil {
 		return c, Budget{}, err
 	}
-	last, err := campaign.LastBudget(s.Events(c.ID, 0))
+	last, err := record.LastBudget(s, c.ID)
 	return c, last, err
 }
 
@@ -138,8 +139,8 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
 		return Finished{}, badInput(err)
 	}
-	cfg := campaign.Config(t.Job)
-	if n := t.Job.warmStart(); s != nil && !t.resumed && n > 0 {
+	cfg := t.Job
+	if n := warmStart(t.Job); s != nil && !t.resumed && n > 0 {
 		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, n); err != nil {
 			return Finished{}, err
 		}
@@ -158,7 +159,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 // warmStart is how many genomes of the store a new campaign may begin with. That is
 // none where campaigns are repeated to compare searches, and for sweeps, which are
 // samples.
-func (j Job) warmStart() int {
+func warmStart(j Job) int {
 	switch {
 	case j.Sweep || len(j.Start) > 0:
 		return 0

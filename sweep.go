@@ -3,13 +3,13 @@ package evotune
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -104,8 +104,8 @@ func (t *Target) Recording(s *store.Store, by string) (rec *replay.Recording, un
 			if trial.Genome, err = space.Parse(genomes[told.Index]); err != nil {
 				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", t.Job.ID, told.Index, err)
 			}
-			if err := json.Unmarshal(told.Detail, &trial.Result); err != nil {
-				return nil, nil, fmt.Errorf("campaign %s: result %d cannot be read: %w: run `tune check`", t.Job.ID, told.Index, err)
+			if trial.Result, err = record.ReadResult(told); err != nil {
+				return nil, nil, err
 			}
 			if at, ok := trials[told.Index]; ok {
 				rec.Trials[at] = trial // measured again
@@ -136,7 +136,7 @@ func (t *Target) declaration(space *genome.Space) (replay.Declaration, error) {
 		for _, l := range kernels.Limits() {
 			env[l.Name] = l.Default
 		}
-		maps.Copy(env, t.Job.limits())
+		maps.Copy(env, t.limits())
 		for name, n := range s.Dims {
 			env[name] = n
 		}

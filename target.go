@@ -61,7 +61,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 			t.Job.Backend = Replay
 		}
 	}
-	if err := t.Job.check(); err != nil {
+	if err := check(t.Job); err != nil {
 		return nil, err
 	}
 	t.Job.Definitions = slices.Concat(m.Definitions, job.Definitions)
@@ -96,7 +96,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 	} else if job.Budget.IsZero() {
 		t.Job.Budget.Time = DefaultTime
 	}
-	return t, campaign.Config(t.Job).Validate()
+	return t, campaign.Validate(t.Job)
 }
 
 var errChanged = errors.New("has changed")
@@ -248,7 +248,7 @@ func (t *Target) space() (*genome.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.definition.Space(t.chosen, shapes, t.Job.limits())
+	return t.definition.Space(t.chosen, shapes, t.limits())
 }
 
 // Render fills the template of a genome, given in its canonical encoding. The error
@@ -332,7 +332,7 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 func (t *Target) sanitized(tune []kernels.Shape) kernels.Shape {
 	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
 	for _, s := range small {
-		if _, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.Job.limits()); err == nil {
+		if _, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.limits()); err == nil {
 			return s
 		}
 	}

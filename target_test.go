@@ -93,12 +93,12 @@ func TestTargetJob(t *testing.T) {
 		t.Errorf("%+v and, sent, %+v (%v)", one.Job, two.Job, err)
 	}
 	for want, j := range map[int]Job{0: {Sweep: true}, 5: {WarmStart: 5}, DefaultWarmStart: {}, -1: {WarmStart: -1}} {
-		if got := j.warmStart(); got != want {
+		if got := warmStart(j); got != want {
 			t.Errorf("%+v begins with %d, want %d", j, got, want)
 		}
 	}
 	for _, j := range []Job{{Strategy: "random"}, {Backend: Replay}, {Start: []Start{{}}}} {
-		if got := j.warmStart(); got != 0 {
+		if got := warmStart(j); got != 0 {
 			t.Errorf("%+v begins with %d", j, got)
 		}
 	}

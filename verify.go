@@ -2,7 +2,6 @@ package evotune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,7 +9,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
-	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -38,18 +37,18 @@ func NewRecord(r Reader, id string, untimed bool) (rec Record, err error) {
 	if c.Told == nil {
 		return rec, badInput(fmt.Errorf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign))
 	}
-	if err := json.Unmarshal(c.Told.Detail, &rec.Result); err != nil {
-		return rec, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+	if rec.Result, err = record.ReadResult(c.Told); err != nil {
+		return rec, err
 	}
 	if untimed || rec.Result.Verdict != evaluator.Correct {
 		return rec, nil
 	}
-	f, err := report.FinalistOf(c.Finals, c.ID)
+	finals, err := record.ReadFinals(c.Campaign, c.Finals)
 	if err != nil {
-		return rec, fmt.Errorf("campaign %s: %w", c.Campaign, err)
+		return rec, err
 	}
-	if f != nil && f.Fitness > 0 {
-		rec.Finals = &evaluator.Finalist{Verdict: evaluator.Verdict(f.Verdict), Fitness: f.Fitness, Timings: f.Timings}
+	if f := finals.Of(c.ID); f != nil && f.Fitness > 0 {
+		rec.Finals = &f.Finalist
 		return rec, nil
 	}
 	log, ok := r.(eventLog)
@@ -78,12 +77,9 @@ func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, 
 		if t == nil || t.Verdict != string(evaluator.Correct) {
 			continue
 		}
-		var res struct {
-			Binary  string             `json:"binary"`
-			Timings []evaluator.Timing `json:"timings"`
-		}
-		if err := json.Unmarshal(t.Detail, &res); err != nil {
-			return nil, 0, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
+		res, err := record.ReadResult(t)
+		if err != nil {
+			return nil, 0, err
 		}
 		if len(res.Timings) == 0 {
 			continue
@@ -133,15 +129,15 @@ type VerifyOptions struct {
 // Verify puts a stored candidate through all stages again, in fresh processes,
 // measures it as finals do, and compares.
 func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Verification, error) {
-	v := Verification{Candidate: rec.Candidate.ID, Measured: report.FromFinals}
+	v := Verification{Candidate: rec.Candidate.ID, Measured: record.FromFinals}
 	if rec.Finals == nil {
-		if v.Measured = report.FromSearch; rec.Candidate.Again {
-			v.Measured = report.FromAgain
+		if v.Measured = record.FromSearch; rec.Candidate.Again {
+			v.Measured = record.FromAgain
 		}
 	}
-	var then evaluator.Description
-	if err := json.Unmarshal(rec.Campaign.Started.Description, &then); err != nil {
-		return v, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", rec.Campaign.ID, err)
+	then, err := record.ReadDescription(rec.Campaign.ID, &rec.Campaign.Started)
+	if err != nil {
+		return v, err
 	}
 	p, g, err := m.openAgain(ctx, rec, func(t *Target, same bool) error {
 		v.SameDefinition = same

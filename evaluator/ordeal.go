@@ -519,17 +519,23 @@ func RoundRatios(timings []Timing) []float64 {
 	return samples
 }
 
-// MedianTimes gives the geometric means over the shapes of the median times, in
-// nanoseconds: the candidate's and the baseline's; 0 without timings.
-func MedianTimes(timings []Timing) (candidate, baseline float64) {
+// Times are those of a candidate and of the baseline beside it, in nanoseconds per
+// launch; 0 where there are none.
+type Times struct {
+	MedianNS   float64 `json:"median_ns,omitempty"`
+	BaselineNS float64 `json:"baseline_ns,omitempty"`
+}
+
+// MedianTimes gives the geometric means over the shapes of the median times.
+func MedianTimes(timings []Timing) Times {
 	if len(timings) == 0 {
-		return 0, 0
+		return Times{}
 	}
 	var c, b []float64
 	for _, t := range timings {
 		c, b = append(c, t.MedianNS), append(b, t.BaselineMedianNS)
 	}
-	return GeometricMean(c), GeometricMean(b)
+	return Times{GeometricMean(c), GeometricMean(b)}
 }
 
 func fewestRounds(timings []Timing) int {

@@ -159,7 +159,7 @@ func (a *app) printAnswers(views []answerView, format string) error {
 			mark = "*"
 		}
 		rows = append(rows, []string{
-			v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.Baseline), fmt.Sprintf("%.3fx", v.Speedup), v.Measured, strings.Join(v.Shapes, ","), v.DeviceName,
+			v.Candidate, mark, nanoseconds(v.MedianNS), nanoseconds(v.BaselineNS), fmt.Sprintf("%.3fx", v.Speedup), v.Measured, strings.Join(v.Shapes, ","), v.DeviceName,
 		})
 	}
 	var table strings.Builder
@@ -203,7 +203,7 @@ func (v candidateView) columns() []column {
 		{"fitness", v.Fitness},
 		{"speedup", v.Speedup},
 		{"median_ns", v.MedianNS},
-		{"baseline_ns", v.Baseline},
+		{"baseline_ns", v.BaselineNS},
 		{"key", v.Key},
 		{"finalist", v.Finalist},
 		{"proven", v.Proven},

@@ -224,7 +224,7 @@ func TestBestTable(t *testing.T) {
 	a := &app{out: &output{Writer: &out}}
 	long := answerView{DeviceName: "Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", Rule: "same device"}
 	long.Candidate, long.Shapes, long.Encoding = "0123456789abcdef", []string{"64x56x56-64", "64x28x28-128", "64x14x14-256"}, "A=1"
-	long.MedianNS, long.Baseline, long.Speedup, long.Proven, long.Measured = 123.45e6, 234.56e6, 1.9, true, "finals"
+	long.MedianNS, long.BaselineNS, long.Speedup, long.Proven, long.Measured = 123.45e6, 234.56e6, 1.9, true, "finals"
 	if err := a.printAnswers([]answerView{long}, formatTable); err != nil {
 		t.Fatal(err)
 	}

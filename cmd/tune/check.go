@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -41,7 +42,7 @@ indexes by the rebuilt ones; the log itself is never changed.
 				if r.OK() {
 					fmt.Fprintln(a.out, "no fault found")
 				} else {
-					fmt.Fprintln(a.out, plural(r.Wrong, "finding"))
+					fmt.Fprintln(a.out, words.Plural(r.Wrong, "finding"))
 				}
 			}
 			if !r.OK() {

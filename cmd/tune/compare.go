@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -165,7 +166,7 @@ func printColumns(w io.Writer, rows [][]string, most ...int) {
 	for _, row := range rows {
 		var b strings.Builder
 		for i, cell := range row {
-			r := []rune(oneLine(cell))
+			r := []rune(words.OneLine(cell))
 			if len(r) > most[i] {
 				r = append(r[:most[i]-1], '…')
 			}

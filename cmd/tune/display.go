@@ -14,8 +14,10 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // A printer renders the events of a campaign. stage may be called at any time
@@ -68,18 +70,16 @@ func (p jsonPrinter) event(e campaign.Event) {
 }
 
 func (p jsonPrinter) evaluated(name string, v *campaign.Evaluated) {
-	c, b := headline(v.Result.Timings)
 	p.line(name, struct {
 		*campaign.Evaluated
-		Verdict    evaluator.Verdict `json:"verdict"`
-		Stage      evaluator.Stage   `json:"stage"`
-		Reason     string            `json:"reason,omitempty"`
-		Disturbed  string            `json:"disturbed,omitempty"`
-		Fitness    float64           `json:"fitness,omitempty"`
-		MedianNS   float64           `json:"median_ns,omitempty"`
-		BaselineNS float64           `json:"baseline_ns,omitempty"`
-		CostNS     time.Duration     `json:"cost_ns"`
-	}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Disturbed, v.Result.Fitness, c, b, v.Result.Cost})
+		Verdict   evaluator.Verdict `json:"verdict"`
+		Stage     evaluator.Stage   `json:"stage"`
+		Reason    string            `json:"reason,omitempty"`
+		Disturbed string            `json:"disturbed,omitempty"`
+		Fitness   float64           `json:"fitness,omitempty"`
+		evaluator.Times
+		CostNS time.Duration `json:"cost_ns"`
+	}{v, v.Result.Verdict, v.Result.Stage, v.Result.Reason, v.Result.Disturbed, v.Result.Fitness, headline(v.Result.Timings), v.Result.Cost})
 }
 
 // line prints {"event":name, ...fields of v}.
@@ -116,7 +116,7 @@ func (p *textPrinter) event(e campaign.Event) {
 	case e.Measured != nil:
 		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Measured)+"  measured again")
 	case e.Paused != nil:
-		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), oneLine(e.Paused.Reason))
+		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), words.OneLine(e.Paused.Reason))
 	case e.Continued != nil:
 		fmt.Fprintf(p.w, "%s continued after a pause of %s\n", e.Time.Format(time.TimeOnly), duration(e.Continued.After))
 	case e.Finals != nil:
@@ -140,7 +140,7 @@ func startLines(s *campaign.Started) string {
 		about = "about "
 	}
 	fmt.Fprintf(&b, "\ncampaign %s: %s%s genomes, %s search, seed %d, window %d, %s\n", s.Campaign,
-		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, plural(s.Workers, "worker"))
+		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, words.Plural(s.Workers, "worker"))
 	fmt.Fprintf(&b, "budget: %s; baseline: %s\n", budgetText(s.Config.Budget), orNone(d.Baseline))
 	var ran, missing []string
 	for _, t := range d.Tools {
@@ -160,17 +160,17 @@ func startLines(s *campaign.Started) string {
 		fmt.Fprintf(&b, "warm start: %s\n", warmText(s.Config.Start))
 	}
 	if s.Resumed > 0 {
-		fmt.Fprintf(&b, "resumed after %s and %s\n", plural(s.Resumed, "evaluation"), duration(s.Spent))
+		fmt.Fprintf(&b, "resumed after %s and %s\n", words.Plural(s.Resumed, "evaluation"), duration(s.Spent))
 	}
 	return b.String()
 }
 
 // warmText says in one line how many genomes a campaign began with, and where
 // they come from.
-func warmText(start []campaign.Start) string {
+func warmText(start []evotune.Start) string {
 	const shown = 3
 	n := map[string]int{}
-	var froms []campaign.Start // one of each campaign, in order
+	var froms []evotune.Start // one of each campaign, in order
 	for _, s := range start {
 		if n[s.Campaign]++; n[s.Campaign] == 1 {
 			froms = append(froms, s)
@@ -184,13 +184,13 @@ func warmText(start []campaign.Start) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s (%s, %s)", n[s.Campaign], s.Campaign, strings.Join(s.Shapes, " "), s.Device))
 	}
-	return plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
+	return words.Plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
 }
 
-func budgetText(b campaign.Budget) string {
+func budgetText(b evotune.Budget) string {
 	var parts []string
 	if b.Evaluations > 0 {
-		parts = append(parts, plural(b.Evaluations, "evaluation"))
+		parts = append(parts, words.Plural(b.Evaluations, "evaluation"))
 	}
 	if b.Time > 0 {
 		parts = append(parts, duration(b.Time))
@@ -214,30 +214,29 @@ func evaluatedLine(at time.Time, e *campaign.Evaluated) string {
 	r := e.Result
 	s := fmt.Sprintf("%s %5d  %s  %-11s", at.Format("15:04:05"), e.Index, e.Candidate, r.Verdict)
 	if r.Verdict == evaluator.Correct {
-		c, _ := headline(r.Timings)
-		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(c), 1/r.Fitness)
+		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(headline(r.Timings).MedianNS), 1/r.Fitness)
 		if e.Record {
 			s += "  best so far"
 		}
 		return s + "  " + e.Operator
 	}
-	return s + "  " + oneLine(r.Reason)
+	return s + "  " + words.OneLine(r.Reason)
 }
 
 func finalsLines(f *campaign.Finals) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nfinals: %s measured again in fresh processes, interleaved\n", plural(len(f.Candidates), "finalist"))
+	fmt.Fprintf(&b, "\nfinals: %s measured again in fresh processes, interleaved\n", words.Plural(len(f.Candidates), "finalist"))
 	for i, e := range f.Result.Entries {
 		mark := " "
 		if i == f.Result.Winner {
 			mark = "*"
 		}
 		if e.Verdict != evaluator.Correct {
-			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, oneLine(e.Reason))
+			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, words.OneLine(e.Reason))
 			continue
 		}
-		c, base := headline(e.Timings)
-		fmt.Fprintf(&b, "%s %s  %s  baseline %s  %.3fx", mark, f.Candidates[i], nanoseconds(c), nanoseconds(base), 1/e.Fitness)
+		times := headline(e.Timings)
+		fmt.Fprintf(&b, "%s %s  %s  baseline %s  %.3fx", mark, f.Candidates[i], nanoseconds(times.MedianNS), nanoseconds(times.BaselineNS), 1/e.Fitness)
 		for _, h := range e.HeldOut {
 			fmt.Fprintf(&b, "  (%s %.2fx)", h.Shape, 1/h.Ratio)
 		}
@@ -266,7 +265,7 @@ func comparison(c evaluator.Comparison) string {
 
 func finishedLines(f *campaign.Finished) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s in %s", plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
+	fmt.Fprintf(&b, "\n%s in %s", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
 	if f.PerMinute > 0 {
 		fmt.Fprintf(&b, " (%.0f a minute)", f.PerMinute)
 	}
@@ -315,7 +314,7 @@ type livePrinter struct {
 
 	mu      sync.Mutex
 	state   campaign.Progress
-	budget  campaign.Budget
+	budget  evotune.Budget
 	began   time.Time
 	paused  time.Time // since when; zero while it is not
 	workers []string
@@ -416,7 +415,7 @@ func (p *livePrinter) headline() string {
 	if !p.paused.IsZero() {
 		elapsed = p.paused.Sub(p.began)
 	}
-	s := fmt.Sprintf(" %s, %s", plural(p.state.Evaluated, "evaluation"), duration(elapsed))
+	s := fmt.Sprintf(" %s, %s", words.Plural(p.state.Evaluated, "evaluation"), duration(elapsed))
 	if !p.paused.IsZero() {
 		s += ", paused"
 	} else if left := p.remaining(elapsed); left >= 0 {
@@ -540,11 +539,8 @@ func verdictCounts(v map[evaluator.Verdict]int) string {
 }
 
 // headline is the time of the first tuned shape.
-func headline(ts []evaluator.Timing) (candidate, baseline float64) {
-	if len(ts) == 0 {
-		return 0, 0
-	}
-	return ts[0].MedianNS, ts[0].BaselineMedianNS
+func headline(ts []evaluator.Timing) evaluator.Times {
+	return evaluator.MedianTimes(ts[:min(1, len(ts))])
 }
 
 func nanoseconds(ns float64) string {
@@ -564,13 +560,6 @@ func duration(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return d.Round(100 * time.Millisecond).String()
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // count prints a number of genomes so that its size can be read.

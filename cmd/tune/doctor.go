@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/internal/words"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -34,7 +36,7 @@ a GPU where one can be used.
 				w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 				for _, t := range tools {
 					if t.Missing != "" {
-						fmt.Fprintf(w, "missing\t%s\t%s\n", t.Name, oneLine(t.Missing))
+						fmt.Fprintf(w, "missing\t%s\t%s\n", t.Name, words.OneLine(t.Missing))
 					} else {
 						fmt.Fprintf(w, "ok\t%s\t%s %s\n", t.Name, t.Version, t.Path)
 					}

@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 )
 
 func (a *app) evidenceCommand() *cobra.Command {
@@ -89,9 +90,9 @@ func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string
 	if _, ok := files[first]; !ok {
 		first = "README.md"
 	}
-	fmt.Fprintf(a.out, "%s: %s about %s, beginning with %s\n", dir, plural(len(files), "file"), of, filepath.Join(dir, first))
+	fmt.Fprintf(a.out, "%s: %s about %s, beginning with %s\n", dir, words.Plural(len(files), "file"), of, filepath.Join(dir, first))
 	for _, s := range notRun {
-		fmt.Fprintf(a.out, "not run: %s\n", oneLine(s))
+		fmt.Fprintf(a.out, "not run: %s\n", words.OneLine(s))
 	}
 	return nil
 }

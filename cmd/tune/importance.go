@@ -16,6 +16,7 @@ import (
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/importance"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -206,7 +207,7 @@ func (a *app) printImportance(v importanceView, markdown bool) error {
 	} else {
 		fmt.Fprintf(a.out, "%s: %s on %s\n", v.Table, v.Kernel, orNone(v.Device))
 	}
-	a.paragraph(markdown, "%s, %d correct", plural(v.Evaluations, "evaluation"), v.Correct)
+	a.paragraph(markdown, "%s, %d correct", words.Plural(v.Evaluations, "evaluation"), v.Correct)
 	if bred := v.Evaluations - v.Sampled; bred > 0 {
 		fmt.Fprintf(a.out, "%d of them are spread over the space, %d are where the search went\n", v.Sampled, bred)
 	}
@@ -242,7 +243,7 @@ func (a *app) printImportance(v importanceView, markdown bool) error {
 	a.paragraph(markdown, "\nThree genes and more together, and noise of the fit: %.1f%%", 100*max(0, v.Rest))
 	fmt.Fprintln(a.out, "TIME is the mean with that value over the mean of the space; ~ marks what cannot be told from zero")
 	if failed := v.Evaluations - v.Correct; failed > 0 {
-		a.paragraph(markdown, "\nFailed: %d of %s (%.0f%%)", failed, plural(v.Evaluations, "evaluation"), 100*float64(failed)/float64(v.Evaluations))
+		a.paragraph(markdown, "\nFailed: %d of %s (%.0f%%)", failed, words.Plural(v.Evaluations, "evaluation"), 100*float64(failed)/float64(v.Evaluations))
 		if len(v.Failures) == 0 {
 			fmt.Fprintln(a.out, "no value of a gene fails clearly more often than that")
 			return nil

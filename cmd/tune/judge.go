@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -158,7 +159,7 @@ func (f judgment) print(w io.Writer) {
 	if len(f.Flags) > 0 {
 		compiled = "with " + strings.Join(f.Flags, " ")
 	}
-	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, plural(f.Threads, "thread"), compiled)
+	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, words.Plural(f.Threads, "thread"), compiled)
 	for _, c := range f.Implementation.Constraints {
 		row(w, "", "only for shapes where %s", c.Expr)
 	}
@@ -180,7 +181,7 @@ func (f judgment) print(w io.Writer) {
 	fmt.Fprintln(w)
 	verdict := string(f.Verdict)
 	if f.Reason != "" {
-		verdict += ": " + oneLine(f.Reason)
+		verdict += ": " + words.OneLine(f.Reason)
 	}
 	row(w, "verdict", "%s", verdict)
 	if next := f.next(problem); next != "" {
@@ -202,7 +203,7 @@ func (f judgment) printStep(w io.Writer, s evaluator.Step) {
 	}
 	text := fmt.Sprintf("%s in %s", s.Outcome, duration(s.Elapsed))
 	if passed > 0 {
-		text += ": " + plural(passed, "check") + " passed"
+		text += ": " + words.Plural(passed, "check") + " passed"
 	}
 	if closest != nil && s.Outcome == evaluator.Passed {
 		text += fmt.Sprintf("; largest error %.2g, %.2g allowed (%s)", closest.Value, closest.Limit, closest.Check)

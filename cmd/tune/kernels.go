@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -86,7 +87,7 @@ func (a *app) listKernels() error {
 		}
 	}
 	for _, err := range cat.Errors() {
-		fmt.Fprintf(a.err, "tune: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(a.err, "tune: %s\n", words.OneLine(err.Error()))
 	}
 	return nil
 }
@@ -312,7 +313,7 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 			}
 			if backend == evotune.CUDA {
 				if why := a.machine().GPU(ctx); why != nil {
-					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", backend, oneLine(why.Error()))
+					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", backend, words.OneLine(why.Error()))
 					continue
 				}
 			}
@@ -381,7 +382,7 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 	switch {
 	case errors.Is(err, evaluator.ErrControl), errors.Is(err, evaluator.ErrBaseline),
 		errors.Is(err, cpu.ErrReference), errors.Is(err, cuda.ErrReference):
-		return []string{fmt.Sprintf("%s: %s", where, oneLine(err.Error()))}, nil
+		return []string{fmt.Sprintf("%s: %s", where, words.OneLine(err.Error()))}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -392,7 +393,7 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 			return nil, err
 		}
 		for _, d := range doubts {
-			findings = append(findings, fmt.Sprintf("%s: on %s: %s", where, backend, oneLine(d)))
+			findings = append(findings, fmt.Sprintf("%s: on %s: %s", where, backend, words.OneLine(d)))
 		}
 	}
 	rng := rand.New(rand.NewSource(1))
@@ -409,7 +410,7 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 		}
 		if r.Verdict != evaluator.Correct {
 			findings = append(findings, fmt.Sprintf("%s: the genome %s (%s) gets the verdict %s: %s",
-				where, g, campaign.CandidateID("lint", g), r.Verdict, oneLine(r.Reason)))
+				where, g, campaign.CandidateID("lint", g), r.Verdict, words.OneLine(r.Reason)))
 		}
 	}
 	return findings, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -193,7 +194,7 @@ func nodeText(n *store.Node) string {
 	case n.Told == nil:
 		return s + "  pending"
 	case n.Told.Verdict == string(evaluator.Correct):
-		f := report.FiguresOf(n.Candidate)
+		f := record.FiguresOf(n.Candidate)
 		return s + fmt.Sprintf("  %.3fx %s", f.Speedup(), f.From)
 	}
 	return s + "  " + n.Told.Verdict

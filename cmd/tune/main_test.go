@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/internal/words"
 )
 
 func TestMain(m *testing.M) {
@@ -282,7 +283,7 @@ func FuzzConfig(f *testing.F) {
 			err = a.checkTypes(knownSettings())
 		}
 		if err != nil {
-			if s := oneLine(err.Error()); s == "" || strings.ContainsAny(s, "\n\r") {
+			if s := words.OneLine(err.Error()); s == "" || strings.ContainsAny(s, "\n\r") {
 				t.Errorf("error is not one line: %q", s)
 			}
 			return

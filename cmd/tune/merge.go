@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -61,7 +62,7 @@ func (a *app) printMerged(m store.Merged) {
 		}
 	}
 	if !m.Changed {
-		fmt.Fprintf(a.out, "%s has all of it already: %s, nothing was changed\n", m.Path, plural(len(m.Campaigns), "campaign"))
+		fmt.Fprintf(a.out, "%s has all of it already: %s, nothing was changed\n", m.Path, words.Plural(len(m.Campaigns), "campaign"))
 		return
 	}
 	var parts []string
@@ -70,6 +71,6 @@ func (a *app) printMerged(m store.Merged) {
 			parts = append(parts, fmt.Sprintf("%d %s", n[c], c))
 		}
 	}
-	fmt.Fprintf(a.out, "%s: %s (%s), %d events, %s: no fault found\n", m.Path, plural(len(m.Campaigns), "campaign"),
-		orNone(strings.Join(parts, ", ")), m.Report.Events, plural(m.Report.Candidates, "candidate"))
+	fmt.Fprintf(a.out, "%s: %s (%s), %d events, %s: no fault found\n", m.Path, words.Plural(len(m.Campaigns), "campaign"),
+		orNone(strings.Join(parts, ", ")), m.Report.Events, words.Plural(m.Report.Candidates, "candidate"))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,8 +12,10 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -73,7 +74,7 @@ type campaignView struct {
 }
 
 func viewOfCampaign(c store.Campaign) campaignView {
-	_, f := report.CampaignFigures(c)
+	_, f := record.CampaignFigures(c)
 	return campaignView{c, f.Speedup(), f.From}
 }
 
@@ -92,8 +93,7 @@ type candidateView struct {
 	Verdict   string         `json:"verdict"`
 	Fitness   float64        `json:"fitness,omitempty"`
 	Speedup   float64        `json:"speedup,omitempty"`
-	MedianNS  float64        `json:"median_ns,omitempty"`
-	Baseline  float64        `json:"baseline_ns,omitempty"`
+	evaluator.Times
 	// Measured says which measurement the figures are of: finals, again or search.
 	Measured string `json:"measured,omitempty"`
 	Key      string `json:"key,omitempty"`
@@ -116,8 +116,8 @@ func viewOf(c store.Candidate) candidateView {
 	if t := c.Told; t != nil {
 		v.Verdict, v.Key = t.Verdict, t.Key
 	}
-	f := report.FiguresOf(c)
-	v.Fitness, v.MedianNS, v.Baseline, v.Significant = f.Fitness, f.MedianNS, f.BaselineNS, f.Significant
+	f := record.FiguresOf(c)
+	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
 	v.Speedup, v.Measured = f.Speedup(), f.From
 	return v
 }
@@ -207,14 +207,15 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	v := viewOf(c)
 	if c.Told != nil {
-		v.Result = &evaluator.Result{}
-		if err := json.Unmarshal(c.Told.Detail, v.Result); err != nil {
-			return fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
+		res, err := record.ReadResult(c.Told)
+		if err != nil {
+			return err
 		}
+		v.Result = &res
 	}
 	var err error
-	if v.Finals, err = report.FinalistOf(c.Finals, c.ID); err != nil {
-		return fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	if v.Finals, err = report.FinalistOf(c); err != nil {
+		return err
 	}
 	if a.v.GetBool("json") {
 		return a.printJSON(v)
@@ -245,12 +246,12 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 		showResult(a.out, *v.Result, c.Again)
 	}
 	if f := v.Finals; f != nil {
-		text := f.Verdict
+		text := string(f.Verdict)
 		if f.Speedup > 0 {
 			text += fmt.Sprintf(", %.3fx the baseline", f.Speedup)
 		}
 		if f.Reason != "" {
-			text += ": " + oneLine(f.Reason)
+			text += ": " + words.OneLine(f.Reason)
 		}
 		row(a.out, "finals", "%s", text)
 		showEvidence(a.out, f.Evidence)
@@ -288,19 +289,19 @@ func row(w io.Writer, name, format string, args ...any) {
 }
 
 func showResult(w io.Writer, r evaluator.Result, again bool) {
-	of := report.FromSearch
+	of := record.FromSearch
 	if again {
-		of = report.FromAgain
+		of = record.FromAgain
 	}
 	if r.Reason != "" {
-		row(w, "reason", "%s: %s", r.Stage, oneLine(r.Reason))
+		row(w, "reason", "%s: %s", r.Stage, words.OneLine(r.Reason))
 	}
 	if r.SharedWith != "" {
 		row(w, "same binary as", "%s", r.SharedWith)
 	}
 	for _, t := range r.Timings {
 		row(w, of+" time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
-			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, plural(len(t.SamplesNS), "sample"),
+			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, words.Plural(len(t.SamplesNS), "sample"),
 			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}
 	showContents(w, r.Timings)
@@ -339,7 +340,7 @@ func evidenceText(e evaluator.Evidence) string {
 		s += " " + e.Unit
 	}
 	if e.Detail != "" {
-		d := oneLine(e.Detail)
+		d := words.OneLine(e.Detail)
 		if len(d) > 160 {
 			d = d[:160] + "..."
 		}

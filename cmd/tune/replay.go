@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
 )
@@ -235,7 +236,7 @@ func runsBar(w io.Writer, total int) (done, end func()) {
 	bar := progress.New(int64(total), mpb.BarStyle().Lbound("[").Rbound("]").Filler("=").Tip(">").Padding(" "),
 		mpb.BarRemoveOnComplete(),
 		mpb.AppendDecorators(decor.Any(func(s decor.Statistics) string {
-			text := fmt.Sprintf(" %d of %s, %s", s.Current, plural(total, "run"), duration(time.Since(began)))
+			text := fmt.Sprintf(" %d of %s, %s", s.Current, words.Plural(total, "run"), duration(time.Since(began)))
 			if s.Current > 0 {
 				text += fmt.Sprintf(", about %s left", duration(time.Since(began)*time.Duration(int64(total)-s.Current)/time.Duration(s.Current)))
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -72,7 +73,7 @@ func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
 		}
 		l.Events = append(l.Events, e)
 	}
-	best, _ := report.CampaignFigures(c)
+	best, _ := record.CampaignFigures(c)
 	if best != "" {
 		if l.Lineage, err = r.Lineage(best); err != nil {
 			return l, storeError(err)

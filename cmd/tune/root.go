@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // An app is one invocation: where it prints and what it was configured with.
@@ -63,14 +64,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // fields are called as flags are
 			text = "--" + f.Field + " " + f.Err.Error()
 		}
-		fmt.Fprintf(stderr, "tune: %s\n", oneLine(text))
+		fmt.Fprintf(stderr, "tune: %s\n", words.OneLine(text))
 	}
 	return e.code
-}
-
-// oneLine keeps the promise that an error is one line.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 func (a *app) root() *cobra.Command {

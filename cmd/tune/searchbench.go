@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
 )
@@ -204,7 +205,7 @@ func (a *app) printComparison(v comparisonView, format string) error {
 			grids = append(grids, warmScores(v.Warm), warmTimes(v.Warm))
 		}
 	}
-	fmt.Fprintf(a.out, "%s, %s each, seeds %d to %d\n", plural(len(v.Spaces), "space"), plural(v.Repeats, "run"), v.Seed, v.Seed+int64(v.Repeats)-1)
+	fmt.Fprintf(a.out, "%s, %s each, seeds %d to %d\n", words.Plural(len(v.Spaces), "space"), words.Plural(v.Repeats, "run"), v.Seed, v.Seed+int64(v.Repeats)-1)
 	for _, g := range grids {
 		fmt.Fprintln(a.out)
 		if err := g.print(a.out, markdown); err != nil {

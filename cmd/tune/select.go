@@ -11,6 +11,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // tableRows is how many candidates a table of `tune query` has unless it is told.
@@ -121,7 +122,7 @@ func (a *app) printSelected(s evotune.Selected, format string, count bool) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%d of %s\n", s.Matched, plural(s.Of, "candidate"))
+	fmt.Fprintf(a.out, "%d of %s\n", s.Matched, words.Plural(s.Of, "candidate"))
 	if len(views) < s.Matched {
 		fmt.Fprintf(a.out, "%d of them are shown: --limit 0 shows all\n", len(views))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -125,10 +126,9 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 		if rec.Finals != nil {
 			timings = rec.Finals.Timings
 		}
-		sc, sb := headline(timings)
-		nc, nb := headline(v.Fresh.Timings)
-		fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(sc), nanoseconds(nc))
-		fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(sb), nanoseconds(nb))
+		then, now := headline(timings), headline(v.Fresh.Timings)
+		fmt.Fprintf(w, "time\t%s\t%s\n", nanoseconds(then.MedianNS), nanoseconds(now.MedianNS))
+		fmt.Fprintf(w, "baseline\t%s\t%s\n", nanoseconds(then.BaselineNS), nanoseconds(now.BaselineNS))
 		fmt.Fprintf(w, "speedup\t%.3fx\t%.3fx\n", 1/v.Reference, 1/v.Fresh.Fitness)
 		fmt.Fprintf(w, "change\t%+.1f%%\t%s\n", 100*v.Change, comparison(*v.Test))
 	}
@@ -145,7 +145,7 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 	}
 	switch {
 	case v.Disturbed != "":
-		fmt.Fprintf(out, "not verified: the machine is busy: %s\n", oneLine(v.Disturbed))
+		fmt.Fprintf(out, "not verified: the machine is busy: %s\n", words.OneLine(v.Disturbed))
 	case v.Reproduced && v.Reason != "":
 		fmt.Fprintf(out, "reproduced: %s\n", v.Reason)
 	case v.Reproduced:
@@ -199,7 +199,7 @@ func judged(r evaluator.Result) string {
 	if r.Reason == "" {
 		return string(r.Verdict)
 	}
-	return fmt.Sprintf("%s: %s: %s", r.Verdict, r.Stage, oneLine(r.Reason))
+	return fmt.Sprintf("%s: %s: %s", r.Verdict, r.Stage, words.OneLine(r.Reason))
 }
 
 // reportLines bounds what is printed of one report: every thread may have
@@ -224,7 +224,7 @@ func printReport(w io.Writer, text string, most int) {
 		fmt.Fprintf(w, "    %s\n", l)
 	}
 	if n := len(lines) - most; n > 0 {
-		fmt.Fprintf(w, "    and %s more, which --json has\n", plural(n, "line"))
+		fmt.Fprintf(w, "    and %s more, which --json has\n", words.Plural(n, "line"))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
-	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -40,13 +40,13 @@ func TestPrintVerification(t *testing.T) {
 		from string
 		want string
 	}{
-		{searched, campaign.Record{Result: correct}, report.FromSearch, "stored (search, selected from 84) 3.057x, corrected 2.980x: compared with what was corrected\nreproduced\n"},
-		{inFinals, campaign.Record{Result: correct, Finals: fresh}, report.FromFinals, "stored (finals) 3.057x\nreproduced\n"},
-		{twice, campaign.Record{Result: correct, Finals: fresh}, report.FromFinals, "stored (finals) 3.057x\nNOT reproduced: twice\n"},
+		{searched, campaign.Record{Result: correct}, record.FromSearch, "stored (search, selected from 84) 3.057x, corrected 2.980x: compared with what was corrected\nreproduced\n"},
+		{inFinals, campaign.Record{Result: correct, Finals: fresh}, record.FromFinals, "stored (finals) 3.057x\nreproduced\n"},
+		{twice, campaign.Record{Result: correct, Finals: fresh}, record.FromFinals, "stored (finals) 3.057x\nNOT reproduced: twice\n"},
 		{
 			campaign.Verification{Stored: correct, Again: evaluator.Result{Verdict: evaluator.Infrastructure}, Disturbed: "python3 (pid 812) uses the GPU (97%)"},
 			campaign.Record{Result: correct},
-			report.FromSearch, "\nnot verified: the machine is busy: python3 (pid 812) uses the GPU (97%)\n",
+			record.FromSearch, "\nnot verified: the machine is busy: python3 (pid 812) uses the GPU (97%)\n",
 		},
 	} {
 		var b bytes.Buffer

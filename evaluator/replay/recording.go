@@ -206,8 +206,7 @@ func (r *Recording) record(t Trial) (record, error) {
 	}
 	entry = entry.with("timestamp", t.At.UTC().Format(time.RFC3339Nano))
 	if t.Result.Verdict == evaluator.Correct {
-		_, baseline := evaluator.MedianTimes(t.Result.Timings)
-		add("baseline_time", baseline/nsPerMS, "ms")
+		add("baseline_time", evaluator.MedianTimes(t.Result.Timings).BaselineNS/nsPerMS, "ms")
 		add("ratio", t.Result.Fitness, "")
 	}
 	add("genome", t.Genome.String(), "")
@@ -250,8 +249,7 @@ func (r *Recording) head(t *Table) (h head, err error) {
 
 // timeMS is the geometric mean over the shapes of the median times.
 func timeMS(r evaluator.Result) float64 {
-	ns, _ := evaluator.MedianTimes(r.Timings)
-	return ns / nsPerMS
+	return evaluator.MedianTimes(r.Timings).MedianNS / nsPerMS
 }
 
 // samplesMS are the samples of one shape.

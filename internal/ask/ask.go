@@ -2,7 +2,6 @@ package ask
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -93,7 +91,7 @@ func (a Answer) Rule() string {
 
 // better orders the candidates of one rule: winners of finals first, of these the
 // significant ones, then by fitness. figures are theirs, by id.
-func better(figures map[string]report.Figures) func(a, b store.Candidate) int {
+func better(figures map[string]record.Figures) func(a, b store.Candidate) int {
 	rank := func(c store.Candidate) int {
 		switch {
 		case !c.Proven:
@@ -340,32 +338,23 @@ func (s *source) load(src Source) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var config struct {
-		Hash   string
-		Limits map[string]int64
+	job, err := record.ReadJob(s.ID, &full.Started)
+	if err != nil {
+		return s.wanted == nil, nil //nolint:nilerr // a campaign that cannot be read cannot be shown to compute another shape
 	}
-	var about evaluator.Description
-	if len(full.Started.Config) > 0 {
-		now, err := record.Config(full.Started.Config)
-		if err == nil {
-			err = json.Unmarshal(now, &config)
-		}
-		if err != nil {
-			return s.wanted == nil, nil //nolint:nilerr // a campaign that cannot be read cannot be shown to compute another shape
-		}
-	}
-	s.changed = config.Hash != "" && config.Hash != s.on.Hash
+	s.changed = job.Hash != "" && job.Hash != s.on.Hash
 	if s.wanted == nil {
 		return true, nil
 	}
-	if err := json.Unmarshal(full.Started.Description, &about); err != nil {
+	about, err := record.ReadDescription(s.ID, &full.Started)
+	if err != nil {
 		return false, nil //nolint:nilerr // as above
 	}
 	s.searched = about.Implementations
-	if len(config.Limits) > 0 {
+	if len(job.Limits) > 0 {
 		s.limits = map[string]any{}
 	}
-	for name, v := range config.Limits {
+	for name, v := range job.Limits {
 		s.limits[name] = v
 	}
 	return true, nil
@@ -373,11 +362,9 @@ func (s *source) load(src Source) (bool, error) {
 
 // deviceOf gives the device of a campaign with all its payloads.
 func deviceOf(c store.Campaign) (evaluator.Device, error) {
-	var d evaluator.Description
-	if len(c.Started.Description) > 0 {
-		if err := json.Unmarshal(c.Started.Description, &d); err != nil {
-			return d.Device, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", c.ID, err)
-		}
+	d, err := record.ReadDescription(c.ID, &c.Started)
+	if err != nil {
+		return d.Device, err
 	}
 	d.Device.Name, d.Device.Fingerprint = c.Started.Name, c.Started.Device
 	d.Device.Kind = cmp.Or(d.Device.Kind, c.Started.Backend)
@@ -462,7 +449,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	figures := map[string]report.Figures{}
+	figures := map[string]record.Figures{}
 	able := func(found []store.Candidate) ([]store.Candidate, error) {
 		var out []store.Candidate
 		for _, c := range found {
@@ -470,14 +457,14 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			if s == nil {
 				return nil, errors.New("the campaign that holds the store does not know this query: is it an older evotune?")
 			}
-			failed, err := report.FailedFinals(c)
+			failed, err := record.FailedFinals(c)
 			if err != nil {
-				return nil, fmt.Errorf("campaign %s: its finals cannot be read: %w: run `tune check`", s.ID, err)
+				return nil, err
 			}
 			if failed {
 				s.fallen[c.ID] = true
 			}
-			figures[c.ID] = report.FiguresOf(c)
+			figures[c.ID] = record.FiguresOf(c)
 			if !failed && (s.wanted == nil || s.computes(c)) {
 				out = append(out, c)
 			}

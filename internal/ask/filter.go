@@ -16,7 +16,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -273,7 +273,7 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 	if c.Told != nil {
 		v.Verdict, v.Key = c.Told.Verdict, c.Told.Key
 	}
-	f := report.FiguresOf(*c)
+	f := record.FiguresOf(*c)
 	v.Significant, v.Measured = f.Significant, f.From
 	e.numbers = [4]float64{f.Fitness, 1 / f.Fitness, f.MedianNS, f.BaselineNS}
 	for i, to := range []**float64{&v.Fitness, &v.Speedup, &v.MedianNS, &v.BaselineNS} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -24,8 +25,9 @@ const pausedBy = "paused: "
 // ended takes note that the log breaks off without a stop. What was in flight then
 // may have done it; of those that were to be evaluated alone, the one that was.
 func (p *past) ended() {
-	if p.suspects < p.offset || !slices.Contains(p.results[p.offset:p.suspects], nil) {
-		p.suspects = len(p.asked) // else nothing but the old suspects has run
+	untold := func(q record.Proposal) bool { return q.Told == nil }
+	if p.suspects < p.Offset || !slices.ContainsFunc(p.Proposals[p.Offset:p.suspects], untold) {
+		p.suspects = len(p.Proposals) // else nothing but the old suspects has run
 	}
 	if a := p.alone; a != nil {
 		p.culprits[a.Candidate] = *a
@@ -37,8 +39,8 @@ func (p *past) ended() {
 // for this resumption.
 func (r *runner) suspect() {
 	pending := 0
-	for i := r.offset; i < r.past.suspects; i++ {
-		if r.past.results[i] == nil && r.past.culprit(r.past.asked[i].Candidate) == nil {
+	for _, q := range r.past.Proposals[r.offset:max(r.offset, r.past.suspects)] {
+		if q.Told == nil && r.past.culprit(q.Candidate) == nil {
 			pending++
 		}
 	}

@@ -3,7 +3,7 @@
 //
 // # The path
 //
-// A campaign keeps up to Config.Window proposals in flight and tells results
+// A campaign keeps up to Job.Window proposals in flight and tells results
 // in the order in which they were proposed: proposal k is made after exactly
 // the results 0..k-Window were told. What the search sees therefore depends on
 // its seed and on the results, never on who finished first or on how many
@@ -52,7 +52,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -61,6 +60,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
 )
@@ -124,9 +124,9 @@ func CandidateID(campaign string, g genome.Genome) string {
 // summary is not Complete and the campaign can be resumed. The error is not nil
 // when evotune or the machine failed; all that was announced is in the log
 // even then.
-func Run(ctx context.Context, p Problem, cfg Config, o Options) (Finished, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.Validate(); err != nil {
+func Run(ctx context.Context, p Problem, cfg record.Job, o Options) (Finished, error) {
+	cfg = withDefaults(cfg)
+	if err := Validate(cfg); err != nil {
 		return Finished{}, err
 	}
 	o.Workers = max(o.Workers, 1)
@@ -155,15 +155,13 @@ type candidate struct {
 	// of; again: the figures are those of a second one.
 	disturbed, again bool
 	verdict          evaluator.Verdict
-	fitness          float64
-	median           float64
-	baseline         float64
+	figures          record.Figures
 	binary           string
 }
 
 type runner struct {
 	problem  Problem
-	cfg      Config
+	cfg      record.Job
 	opts     Options
 	strategy search.Strategy
 
@@ -174,7 +172,7 @@ type runner struct {
 
 	candidates []candidate
 	known      []search.Known           // of an older search's log
-	origins    map[genome.Genome]string // stored candidates that Config.Start was taken from
+	origins    map[genome.Genome]string // stored candidates that Job.Start was taken from
 	offset     int                      // index of the strategy's proposal 0
 	told       int                      // results 0..told-1 were told
 	queue      []int                    // proposed, not handed to a worker
@@ -206,14 +204,12 @@ func (r *runner) open() error {
 		return err
 	}
 	version := search.Version(r.cfg.Strategy)
-	if r.past.started && r.past.searchVersion != version {
-		// The log was walked by another version of the search: its results are
-		// known, its path is over.
-		r.past.restart(version)
+	if r.past.restart(version) {
+		// The results of the log are known, its path is over.
 		r.warn("the search has changed since this campaign was last run (version %d, now %d): it starts afresh, knowing the %d results of the log",
 			r.past.oldVersion, version, r.past.told)
 	}
-	r.offset = r.past.offset
+	r.offset = r.past.Offset
 	for i := range r.offset {
 		if err := r.recall(i); err != nil {
 			return err
@@ -228,11 +224,8 @@ func (r *runner) open() error {
 		return err
 	}
 	r.strategy = s
-	if !r.past.started {
-		if err := r.logStart(version); err != nil {
-			return err
-		}
-		return nil
+	if r.past.Started == nil {
+		return r.logStart(version)
 	}
 	if err := r.logResume("resumed", r.past.told); err != nil {
 		return err
@@ -242,45 +235,27 @@ func (r *runner) open() error {
 }
 
 func (r *runner) logStart(version int) error {
-	config, err := json.Marshal(r.cfg)
-	if err != nil {
-		return fmt.Errorf("campaign: encode configuration: %w", err)
-	}
-	d := r.problem.Evaluator.Describe()
-	description, err := json.Marshal(d)
-	if err != nil {
-		return fmt.Errorf("campaign: encode description: %w", err)
-	}
-	r.log(store.Event{Kind: store.KindStarted, Started: &store.Started{
-		Kernel: r.cfg.Kernel, Shapes: r.cfg.Shapes, Backend: d.Backend,
-		Device: d.Device.Fingerprint, Name: d.Device.Name,
-		Strategy: r.cfg.Strategy, SearchVersion: version, Seed: r.cfg.Seed,
-		Config: config, Description: description,
-	}})
-	return nil
+	started, err := record.NewStarted(r.cfg, r.problem.Evaluator.Describe(), version)
+	r.log(store.Event{Kind: store.KindStarted, Started: started})
+	return err
 }
 
 func (r *runner) logResume(reason string, evaluated int) error {
-	detail, err := json.Marshal(resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: r.cfg.Budget})
-	if err != nil {
-		return fmt.Errorf("campaign: encode resumption: %w", err)
-	}
-	r.log(store.Event{Kind: store.KindResumed, Note: &store.Note{
-		Reason: reason, Evaluated: evaluated, Detail: detail,
-	}})
-	return nil
+	note, err := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: r.cfg.Budget}.Note(reason, evaluated)
+	r.log(store.Event{Kind: store.KindResumed, Note: note})
+	return err
 }
 
 // recall takes proposal i of an earlier search's path from the log.
 func (r *runner) recall(i int) error {
-	pc := r.past.asked[i]
+	pc := r.past.Proposals[i]
 	g, err := r.problem.Space.Parse(pc.Genome)
 	if err != nil {
 		return fmt.Errorf("campaign: the log's candidate %s is no genome of this space: %w", pc.Candidate, err)
 	}
 	c := candidate{id: pc.Candidate, genome: g, operator: pc.Operator, parents: pc.Parents}
-	if t := r.past.results[i]; t != nil {
-		c.take(t)
+	if t := pc.Told; t != nil {
+		c.recall(t)
 		r.known = append(r.known, search.Known{Genome: g, Outcome: c.outcome(0)})
 		r.verdicts[c.verdict]++
 	}
@@ -349,7 +324,7 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	drain := r.opts.Drain
 	var clock <-chan time.Time
 	restart := func() {}
-	if d := r.cfg.Budget.deadline(); d > 0 {
+	if d := deadline(r.cfg.Budget); d > 0 {
 		t := time.NewTimer(max(0, d-r.elapsed()))
 		defer t.Stop()
 		clock = t.C
@@ -403,7 +378,7 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 			r.account(res.result)
 		case <-clock:
 			clock = nil
-			r.stop(r.cfg.Budget.spent(r.elapsed(), 0, 0, 0))
+			r.stop(spent(r.cfg.Budget, r.elapsed(), 0, 0, 0))
 			r.queue = nil // what no worker holds stays unevaluated until a resumption
 		case <-drain:
 			// Proposing goes on, so that the log reads as if nothing had
@@ -419,12 +394,12 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 // propose asks the strategy until the window is full.
 func (r *runner) propose() error {
 	for len(r.candidates)-r.told < r.cfg.Window && !r.exhausted {
-		replaying := len(r.candidates) < len(r.past.asked)
+		replaying := len(r.candidates) < len(r.past.Proposals)
 		if r.reason != "" && !replaying {
 			return nil
 		}
 		if n := r.cfg.Budget.Evaluations; n > 0 && len(r.candidates) >= n && !replaying {
-			r.stop(r.cfg.Budget.spent(0, n, 0, 0))
+			r.stop(spent(r.cfg.Budget, 0, n, 0, 0))
 			return nil
 		}
 		p, ok := r.strategy.Ask()
@@ -454,12 +429,12 @@ func (r *runner) accept(p search.Proposal) error {
 		c.parents = []string{from}
 	}
 	r.candidates = append(r.candidates, c)
-	if i < len(r.past.asked) {
-		if logged := r.past.asked[i]; logged.Genome != p.Genome.String() || logged.Operator != p.Operator {
+	if i < len(r.past.Proposals) {
+		if logged := r.past.Proposals[i]; logged.Genome != p.Genome.String() || logged.Operator != p.Operator {
 			return fmt.Errorf("campaign %s: %w: proposal %d is %s by %s, the log has %s by %s",
 				r.cfg.ID, ErrDiverged, i, p.Genome, p.Operator, logged.Genome, logged.Operator)
 		}
-		if t := r.past.results[i]; t != nil {
+		if r.past.proposal(i).Told != nil {
 			r.arrived[i] = evaluator.Result{} // tell reads the log's record
 			return nil
 		}
@@ -488,8 +463,8 @@ func (r *runner) parentIDs(indexes []int) []string {
 func (r *runner) tell(res evaluator.Result) error {
 	i := r.told
 	c := &r.candidates[i]
-	if logged := r.past.result(i); logged != nil {
-		c.take(logged)
+	if logged := r.past.proposal(i).Told; logged != nil {
+		c.recall(logged)
 		r.strategy.Tell(i-r.offset, c.outcome(0))
 		r.told++
 		r.verdicts[c.verdict]++
@@ -511,30 +486,31 @@ func (r *runner) tell(res evaluator.Result) error {
 	if err := r.failed(res); err != nil {
 		return err
 	}
-	if r.reason == "" && len(r.candidates) >= len(r.past.asked) {
+	if r.reason == "" && len(r.candidates) >= len(r.past.Proposals) {
 		b := r.cfg.Budget
 		b.Evaluations = 0 // counted when proposing
-		r.stop(b.spent(r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
+		r.stop(spent(b, r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
 	}
 	return nil
 }
 
 // judged takes the result of candidate i, and makes what the log keeps of it.
 func (c *candidate) judged(i int, res evaluator.Result) (*store.Told, error) {
+	t, err := record.NewTold(i, c.id, res)
+	c.take(t, res)
+	return t, err
+}
+
+// recall takes a result back from the log.
+func (c *candidate) recall(t *store.Told) {
+	res, _ := record.ReadResult(t) // a damaged one costs only the recognition of equal binaries, and of what to measure again
+	c.take(t, res)
+}
+
+func (c *candidate) take(t *store.Told, res evaluator.Result) {
 	c.told = true
-	c.verdict, c.binary, c.disturbed = res.Verdict, res.Binary, res.Disturbed != ""
-	if res.Verdict == evaluator.Correct {
-		c.fitness = res.Fitness
-		c.median, c.baseline = evaluator.MedianTimes(res.Timings)
-	}
-	detail, err := json.Marshal(res)
-	if err != nil {
-		return nil, fmt.Errorf("campaign: encode result of %s: %w", c.id, err)
-	}
-	return &store.Told{
-		Index: i, Candidate: c.id, Verdict: string(c.verdict), Fitness: c.fitness,
-		MedianNS: c.median, BaselineNS: c.baseline, Key: res.Key, Detail: detail,
-	}, nil
+	c.verdict, c.figures = evaluator.Verdict(t.Verdict), record.ToldFigures(t, false)
+	c.binary, c.disturbed = res.Binary, res.Disturbed != ""
 }
 
 // announced is what is said of candidate i.
@@ -549,7 +525,7 @@ func (r *runner) announced(i int, res evaluator.Result, record bool) *Evaluated 
 // consider makes candidate i the best if it is.
 func (r *runner) consider(i int) bool {
 	c := &r.candidates[i]
-	if c.verdict != evaluator.Correct || (r.best >= 0 && c.fitness >= r.candidates[r.best].fitness) {
+	if c.verdict != evaluator.Correct || (r.best >= 0 && c.figures.Fitness >= r.candidates[r.best].figures.Fitness) {
 		return false
 	}
 	r.best, r.bestAt = i, i
@@ -568,13 +544,13 @@ func (r *runner) incumbent() float64 {
 	if r.best < 0 {
 		return 0
 	}
-	return r.candidates[r.best].fitness
+	return r.candidates[r.best].figures.Fitness
 }
 
 // ran is the wall time of this process, and elapsed that of the campaign, earlier
 // runs included. Paused time is in neither.
 func (r *runner) ran() time.Duration     { return time.Since(r.start) - r.paused }
-func (r *runner) elapsed() time.Duration { return r.past.elapsed + r.ran() }
+func (r *runner) elapsed() time.Duration { return r.past.Spent() + r.ran() }
 
 // log queues an event for the next transaction.
 func (r *runner) log(e store.Event) {
@@ -613,7 +589,7 @@ func (r *runner) announceStart() {
 	r.notes = append(r.notes, Event{Started: &Started{
 		Campaign: r.cfg.ID, Config: r.cfg, Description: r.problem.Evaluator.Describe(),
 		SpaceSize: r.problem.Space.Size(), SpaceExact: r.problem.Space.Exact(),
-		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.elapsed,
+		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.Spent(),
 	}})
 }
 
@@ -674,12 +650,11 @@ func (r *runner) progress() Progress {
 	if r.best >= 0 {
 		c := r.candidates[r.best]
 		p.Best = &Best{
-			Candidate: c.id, Genome: c.genome,
-			MedianNS: c.median, BaselineNS: c.baseline, Speedup: 1 / c.fitness,
+			Candidate: c.id, Genome: c.genome, Times: c.figures.Times, Speedup: c.figures.Speedup(),
 		}
 	}
 	b := r.cfg.Budget
-	if d := b.deadline(); d > 0 {
+	if d := deadline(b); d > 0 {
 		p.Remaining = max(0, d-p.Elapsed)
 	}
 	fresh := p.Evaluated - r.past.told
@@ -701,21 +676,7 @@ func (r *runner) evaluated() int {
 	return n
 }
 
-// take reads a result back from the log.
-func (c *candidate) take(t *store.Told) {
-	c.told = true
-	c.verdict = evaluator.Verdict(t.Verdict)
-	c.fitness, c.median, c.baseline = t.Fitness, t.MedianNS, t.BaselineNS
-	var d struct {
-		Binary    string `json:"binary"`
-		Disturbed string `json:"disturbed"`
-	}
-	if json.Unmarshal(t.Detail, &d) == nil { // a damaged detail costs only the recognition of equal binaries, and of what to measure again
-		c.binary, c.disturbed = d.Binary, d.Disturbed != ""
-	}
-}
-
 // outcome is what the search is told.
 func (c *candidate) outcome(cost time.Duration) search.Outcome {
-	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.fitness, Cost: cost}
+	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.figures.Fitness, Cost: cost}
 }

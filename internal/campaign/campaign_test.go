@@ -24,6 +24,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -60,8 +61,8 @@ func openProblem(latency time.Duration) (campaign.Problem, error) {
 	return campaign.Problem{Space: ev.Space(), Evaluator: ev}, nil
 }
 
-func config(n int) campaign.Config {
-	return campaign.Config{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Seed: 7, Budget: campaign.Budget{Evaluations: n}}
+func config(n int) record.Job {
+	return record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Seed: 7, Budget: record.Budget{Evaluations: n}}
 }
 
 func openStore(t testing.TB, path string) *store.Store {
@@ -215,7 +216,7 @@ func TestBudgetRaised(t *testing.T) {
 		if sum.Evaluated != n {
 			t.Fatalf("budget of %d: evaluated %d", n, sum.Evaluated)
 		}
-		last, err := campaign.LastBudget(parts.Events(cfg.ID, 0))
+		last, err := record.LastBudget(parts, cfg.ID)
 		if err != nil || last != cfg.Budget {
 			t.Fatalf("the log's last budget is %+v, %v, want %+v", last, err, cfg.Budget)
 		}
@@ -302,18 +303,18 @@ func TestOlderSearch(t *testing.T) {
 }
 
 func TestBudgets(t *testing.T) {
-	slow := func(c *campaign.Config) { c.Budget.Evaluations = 0 }
+	slow := func(c *record.Job) { c.Budget.Evaluations = 0 }
 	tests := []struct {
 		name    string
 		latency time.Duration
-		change  func(*campaign.Config)
+		change  func(*record.Job)
 		reason  string
 	}{
-		{"evaluations", 0, func(c *campaign.Config) { c.Budget.Evaluations = 17 }, "17 evaluations"},
-		{"time", time.Millisecond, func(c *campaign.Config) { slow(c); c.Budget.Time = 30 * time.Millisecond }, "time of 30ms"},
-		{"target", 0, func(c *campaign.Config) { slow(c); c.Budget.Target = 1.05 }, "target of 1.05x reached"},
-		{"patience", 0, func(c *campaign.Config) { slow(c); c.Budget.Patience = 25 }, "no progress for 25 evaluations"},
-		{"money", time.Millisecond, func(c *campaign.Config) {
+		{"evaluations", 0, func(c *record.Job) { c.Budget.Evaluations = 17 }, "17 evaluations"},
+		{"time", time.Millisecond, func(c *record.Job) { slow(c); c.Budget.Time = 30 * time.Millisecond }, "time of 30ms"},
+		{"target", 0, func(c *record.Job) { slow(c); c.Budget.Target = 1.05 }, "target of 1.05x reached"},
+		{"patience", 0, func(c *record.Job) { slow(c); c.Budget.Patience = 25 }, "no progress for 25 evaluations"},
+		{"money", time.Millisecond, func(c *record.Job) {
 			slow(c)
 			c.Budget.CostPerHour, c.Budget.MaxCost = 3600, 0.03
 		}, "cost of 0.03 reached"},

@@ -160,8 +160,8 @@ func (r *runner) measureAgain(ctx context.Context) error {
 	for k, i := range disturbed {
 		c := &r.candidates[i]
 		was := c.verdict
-		if logged := r.past.measured[i]; logged != nil {
-			c.take(logged)
+		if logged := r.past.proposal(i).Measured; logged != nil {
+			c.recall(logged)
 		} else if k < len(disturbed)-maxAgain {
 			continue
 		} else {

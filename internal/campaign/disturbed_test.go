@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -250,7 +251,7 @@ func TestMeasuredAgainCounts(t *testing.T) {
 }
 
 // paused runs a campaign of which every candidate is disturbed until calm.
-func paused(t *testing.T, cfg campaign.Config, o campaign.Options, log *memory, conditions func() (evaluator.Conditions, bool), disturbed *atomic.Bool) ([]string, campaign.Finished) {
+func paused(t *testing.T, cfg record.Job, o campaign.Options, log *memory, conditions func() (evaluator.Conditions, bool), disturbed *atomic.Bool) ([]string, campaign.Finished) {
 	t.Helper()
 	p, b := busyProblem(t, log, func(string) bool { return disturbed.Load() })
 	b.conditions = conditions

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // An Event is one moment of a campaign, as the terminal, the JSON printer and
@@ -28,7 +29,7 @@ type Event struct {
 // Started opens the stream, or opens it again after a resumption.
 type Started struct {
 	Campaign    string                `json:"campaign"`
-	Config      Config                `json:"config"`
+	Config      record.Job            `json:"config"`
 	Description evaluator.Description `json:"description"`
 	// SpaceSize is the number of valid genomes; SpaceExact says whether it was
 	// counted or estimated.
@@ -88,10 +89,9 @@ type Finals struct {
 type Best struct {
 	Candidate string        `json:"candidate"`
 	Genome    genome.Genome `json:"genome"`
-	// MedianNS and BaselineNS are medians over samples, and geometric means
-	// over the tuned shapes when there are several.
-	MedianNS   float64 `json:"median_ns"`
-	BaselineNS float64 `json:"baseline_ns"`
+	// Times are medians over samples, and geometric means over the tuned shapes
+	// when there are several.
+	evaluator.Times
 	// Speedup is the inverse of the fitness: the geometric mean over shapes of
 	// the median paired ratio baseline/candidate.
 	Speedup float64 `json:"speedup"`

@@ -3,11 +3,11 @@ package campaign
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -20,7 +20,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		return r.progress().Best, nil
 	}
 	if done := r.past.finals; done != nil && r.evaluated() == r.past.told {
-		return r.recallFinals(done), nil
+		return r.winner(done), nil
 	}
 	ids := make([]string, len(finalists))
 	for k, i := range finalists {
@@ -45,35 +45,23 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 			return nil, fmt.Errorf("the machine disturbed the finals: %s", e.Reason)
 		}
 	}
-	detail, err := json.Marshal(res)
+	logged, err := record.NewFinals(ids, res)
 	if err != nil {
-		return nil, fmt.Errorf("campaign: encode finals: %w", err)
-	}
-	logged := &store.Finals{Finalists: ids, Detail: detail}
-	var best *Best
-	if res.Winner >= 0 {
-		w := res.Entries[res.Winner]
-		best = &Best{Candidate: ids[res.Winner], Genome: w.Genome, Speedup: 1 / w.Fitness}
-		best.MedianNS, best.BaselineNS = evaluator.MedianTimes(w.Timings)
-		best.Significant = res.VsBaseline != nil && res.VsBaseline.Significant && res.VsBaseline.Ratio < 1
-		logged.Winner, logged.Fitness = best.Candidate, w.Fitness
-		logged.MedianNS, logged.BaselineNS, logged.Significant = best.MedianNS, best.BaselineNS, best.Significant
+		return nil, err
 	}
 	r.log(store.Event{Kind: store.KindFinals, Finals: logged})
 	if r.opts.Listen != nil {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
 	}
-	return best, nil
+	return r.winner(logged), nil
 }
 
-// recallFinals takes the winner of finals that the log already has.
-func (r *runner) recallFinals(f *store.Finals) *Best {
+// winner is that of finals that the log has.
+func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
-			return &Best{
-				Candidate: c.id, Genome: c.genome, MedianNS: f.MedianNS, BaselineNS: f.BaselineNS,
-				Speedup: 1 / f.Fitness, Significant: f.Significant,
-			}
+			won := record.WinnerFigures(f)
+			return &Best{Candidate: c.id, Genome: c.genome, Times: won.Times, Speedup: won.Speedup(), Significant: won.Significant}
 		}
 	}
 	return nil // no finalist survived
@@ -109,7 +97,7 @@ func (r *runner) finalists() []int {
 	}
 	steadied := r.steadied(correct)
 	ranks := [2][]int{
-		rank(func(i int) float64 { return r.candidates[i].fitness }),
+		rank(func(i int) float64 { return r.candidates[i].figures.Fitness }),
 		rank(func(i int) float64 { return steadied[i] }),
 	}
 	var out []int
@@ -135,14 +123,14 @@ func (r *runner) steadied(correct []int) map[int]float64 {
 	out := make(map[int]float64, len(correct))
 	baselines := make([]float64, len(correct))
 	for k, i := range correct {
-		baselines[k] = r.candidates[i].baseline
+		baselines[k] = r.candidates[i].figures.BaselineNS
 	}
 	for k, i := range correct {
 		c := r.candidates[i]
-		out[i] = c.fitness
+		out[i] = c.figures.Fitness
 		around := evaluator.Median(baselines[max(0, k-steadyWindow):min(len(baselines), k+steadyWindow+1)])
-		if around > 0 && c.baseline > 0 {
-			out[i] *= c.baseline / around
+		if around > 0 && c.figures.BaselineNS > 0 {
+			out[i] *= c.figures.BaselineNS / around
 		}
 	}
 	return out

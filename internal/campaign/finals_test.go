@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // TestFinalists: who was timed beside a slow baseline by chance does not keep out
 // who is fast, and nobody is measured twice.
 func TestFinalists(t *testing.T) {
-	r := &runner{cfg: Config{Finalists: 4}}
+	r := &runner{cfg: record.Job{Finalists: 4}}
 	add := func(median, baseline float64, binary string) {
 		r.candidates = append(r.candidates, candidate{
-			told: true, verdict: evaluator.Correct, fitness: median / baseline, median: median, baseline: baseline, binary: binary,
+			told: true, verdict: evaluator.Correct, figures: record.Figures{Fitness: median / baseline, Times: evaluator.Times{MedianNS: median, BaselineNS: baseline}}, binary: binary,
 		})
 	}
 	for i := range 200 {
@@ -22,7 +23,7 @@ func TestFinalists(t *testing.T) {
 	}
 	for i := range 5 {
 		add(80, 105+float64(i), fmt.Sprint("lucky ", i))
-		r.candidates = append(r.candidates, candidate{told: true, verdict: evaluator.Parity, fitness: 0.1})
+		r.candidates = append(r.candidates, candidate{told: true, verdict: evaluator.Parity, figures: record.Figures{Fitness: 0.1}})
 	}
 	add(79, 100, "fastest")
 	add(79, 100, "fastest") // the same code by other genes

@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -10,23 +9,10 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/ask"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
-
-// A Start is a genome that the search proposes before all others, and where it
-// comes from.
-type Start struct {
-	// Genome is the canonical encoding, in the campaign's own space.
-	Genome string `json:"genome"`
-	// Candidate is the stored candidate that the genome was taken from; the log
-	// names it as the parent. Campaign, Shapes and Device, a name, are those of
-	// that candidate.
-	Candidate string   `json:"candidate,omitempty"`
-	Campaign  string   `json:"campaign,omitempty"`
-	Shapes    []string `json:"shapes,omitempty"`
-	Device    string   `json:"device,omitempty"`
-}
 
 // DefaultWarmStart is how many genomes WarmStart gives when it is asked for no
 // number: as many as are proposed before the first result is told.
@@ -61,7 +47,7 @@ const (
 //
 // Nothing else is carried over: the genomes are evaluated like any others. dims
 // gives the dimensions of a shape by its name, or nil.
-func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) map[string]int64, limit int) ([]Start, error) {
+func WarmStart(s *store.Store, p Problem, cfg record.Job, dims func(shape string) map[string]int64, limit int) ([]record.Start, error) {
 	here := p.Evaluator.Describe()
 	all, err := s.Campaigns()
 	if err != nil {
@@ -76,7 +62,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 			return nil, err
 		}
 		n := neighbour{Campaign: c, distance: shapesDistance(cfg.Shapes, c.Started.Shapes, dims)}
-		if err := json.Unmarshal(c.Started.Description, &n.there); err != nil {
+		if n.there, err = record.ReadDescription(c.ID, &c.Started); err != nil {
 			continue // a campaign that cannot be read is no help, and no harm
 		}
 		n.rule = ask.CompareDevices(here.Device, n.there.Device)
@@ -85,7 +71,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 	slices.SortStableFunc(near, func(a, b neighbour) int {
 		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.distance, b.distance))
 	})
-	var out []Start
+	var out []record.Start
 	seen := map[genome.Genome]bool{}
 	for rank := range winnersPerCampaign {
 		for i := range near {
@@ -105,7 +91,7 @@ func WarmStart(s *store.Store, p Problem, cfg Config, dims func(shape string) ma
 				continue
 			}
 			seen[g] = true
-			out = append(out, Start{
+			out = append(out, record.Start{
 				Genome: g.String(), Candidate: w.ID, Campaign: n.ID, Shapes: n.Started.Shapes, Device: n.Started.Name,
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -181,7 +182,7 @@ func TestWarmStart(t *testing.T) {
 				e.write(t, s)
 			}
 			p := campaign.Problem{Space: tiles(t, `TILE < 8 or ORDER == "rows"`, 1, 2, 4, 8), Evaluator: judge{description: base.description()}}
-			got, err := campaign.WarmStart(s, p, campaign.Config{Kernel: "k", Shapes: []string{"512x512"}}, dims, tt.limit)
+			got, err := campaign.WarmStart(s, p, record.Job{Kernel: "k", Shapes: []string{"512x512"}}, dims, tt.limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +214,7 @@ func TestWarmStartUnion(t *testing.T) {
 	}
 	d := e.description()
 	d.Implementations = []string{"fancy", "plain"}
-	got, err := campaign.WarmStart(s, campaign.Problem{Space: space, Evaluator: judge{description: d}}, campaign.Config{Kernel: "k", Shapes: []string{"1x1"}}, dims, 8)
+	got, err := campaign.WarmStart(s, campaign.Problem{Space: space, Evaluator: judge{description: d}}, record.Job{Kernel: "k", Shapes: []string{"1x1"}}, dims, 8)
 	if err != nil || len(got) != 1 || got[0].Genome != "implementation=plain,TILE=2,ORDER=rows" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -221,7 +222,7 @@ func TestWarmStartUnion(t *testing.T) {
 
 // warmed is a store with one campaign, and the configuration of a second one
 // that starts from it.
-func warmed(t *testing.T) (*store.Store, campaign.Config) {
+func warmed(t *testing.T) (*store.Store, record.Job) {
 	t.Helper()
 	s := openStore(t, filepath.Join(t.TempDir(), "s.db"))
 	first := config(60)
@@ -271,7 +272,7 @@ func TestWarmPath(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cfg = decode[campaign.Config](t, c.Started.Config)
+				cfg = decode[record.Job](t, c.Started.Config)
 				if rounds == 0 {
 					other := config(30)
 					other.ID = "meanwhile-1"
@@ -314,7 +315,7 @@ func TestColdPath(t *testing.T) {
 		t.Errorf("a cold campaign's configuration is not what it was: %s", b)
 	}
 	cfg := config(10)
-	cfg.Start = []campaign.Start{{Genome: "x=1"}}
+	cfg.Start = []record.Start{{Genome: "x=1"}}
 	if _, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{}); err == nil || !strings.Contains(err.Error(), "genome 0 to start with") {
 		t.Errorf("a genome of another space to start with: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -229,7 +230,7 @@ func compileCUDA(nvcc, source string, flags, architectures []string) ([]byte, er
 	cmd := exec.Command(nvcc, slices.Concat(args, flags, []string{"kernel.cu"})...)
 	cmd.Dir = dir
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", nvcc, err, oneLine(string(text)))
+		return nil, fmt.Errorf("%s: %w: %s", nvcc, err, words.FirstLine(string(text)))
 	}
 	return os.ReadFile(filepath.Join(dir, "kernel.fatbin"))
 }

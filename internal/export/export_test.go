@@ -82,7 +82,7 @@ func proven(t *testing.T, d *kernels.Definition, ims []*kernels.Implementation, 
 		Sanitizers: []evaluator.Evidence{{Check: "asan", Outcome: evaluator.Passed}},
 		Finals: &report.FinalsView{
 			Winner: candidate, VsBaseline: &against,
-			Entries: []report.FinalistView{{Candidate: candidate, Timings: timings, HeldOut: timings}},
+			Entries: []report.FinalistView{{Candidate: candidate, Finalist: evaluator.Finalist{Timings: timings, HeldOut: timings}}},
 		},
 		Lineage: report.Lineage{Nodes: []report.LineageNode{{Candidate: candidate, Parents: []string{"aa", "bb"}}, {Candidate: "aa", Parents: []string{"cc"}}, {Candidate: "cc"}}},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -72,7 +73,7 @@ func (w *Winner) Lacks(level Level) []string {
 				continue
 			}
 			if v.Outcome != evaluator.Passed {
-				missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", v.Check, v.Outcome, oneLine(v.Detail)), ": "))
+				missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", v.Check, v.Outcome, words.FirstLine(v.Detail)), ": "))
 			}
 		}
 	}
@@ -80,9 +81,4 @@ func (w *Winner) Lacks(level Level) []string {
 		missing = append(missing, "it won no finals")
 	}
 	return missing
-}
-
-func oneLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
 }

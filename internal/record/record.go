@@ -1,58 +1,176 @@
-// Package record reads what campaigns recorded, in all forms that stores hold.
+// Package record writes what campaigns put into the log, and reads it back in all forms
+// that stores hold.
+//
+// To the store the payloads of events are opaque. They are JSON: a [Job] and an
+// [evaluator.Description] in the event that starts a campaign, an [evaluator.Result] in
+// each result, an [evaluator.Finals] in finals, a [Resumption] in the note of a
+// resumption. Whoever reads a payload reads it here. [History] reads whole logs.
+//
+// The errors name the campaign or the candidate, and say what to do.
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
-	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/store"
 )
 
-// Config returns a campaign's configuration in the form of today.
-//
-// Campaigns once recorded a map of strings, "extra", for what opens the same evaluator
-// again. It becomes the fields "backend", "definitions",
-// "table", "implementations", "limits", "hash" and "sweep". A configuration that has
-// no such map is returned as it is.
-func Config(config json.RawMessage) (json.RawMessage, error) {
-	if !bytes.Contains(config, []byte(`"extra"`)) {
-		return config, nil
+// read decodes a payload; what says whose it is.
+func read[T any](payload json.RawMessage, format string, args ...any) (out T, err error) {
+	if err = json.Unmarshal(payload, &out); err != nil {
+		err = unreadable(err, format, args...)
 	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(config, &fields); err != nil {
+	return out, err
+}
+
+func unreadable(err error, format string, args ...any) error {
+	return fmt.Errorf("%s cannot be read: %w: run `tune check`", fmt.Sprintf(format, args...), err)
+}
+
+// write encodes a payload.
+func write(value any, what string) (json.RawMessage, error) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("campaign: encode %s: %w", what, err)
+	}
+	return b, nil
+}
+
+// NewStarted is how the log says that a campaign of a job starts, on what d describes
+// and with a version of its search.
+func NewStarted(j Job, d evaluator.Description, version int) (*store.Started, error) {
+	config, err := write(j, "configuration")
+	if err != nil {
 		return nil, err
 	}
-	if fields["extra"] == nil { // it is a name somewhere
-		return config, nil
+	description, err := write(d, "description")
+	return &store.Started{
+		Kernel: j.Kernel, Shapes: j.Shapes, Backend: d.Backend,
+		Device: d.Device.Fingerprint, Name: d.Device.Name,
+		Strategy: j.Strategy, SearchVersion: version, Seed: j.Seed,
+		Config: config, Description: description,
+	}, err
+}
+
+// ReadJob reads the job of a campaign, as it began; the zero one where the log has none.
+func ReadJob(campaign string, s *store.Started) (Job, error) {
+	if len(s.Config) == 0 {
+		return Job{}, nil
 	}
-	var extra map[string]string
-	if err := json.Unmarshal(fields["extra"], &extra); err != nil {
-		return nil, fmt.Errorf("extra: %w", err)
+	config, err := upgrade(s.Config)
+	if err != nil {
+		return Job{}, unreadable(err, "campaign %s: its configuration", campaign)
 	}
-	delete(fields, "extra")
-	put := func(key string, value any) {
-		fields[key], _ = json.Marshal(value) // strings always encode
+	return read[Job](config, "campaign %s: its configuration", campaign)
+}
+
+// ReadDescription reads where and with what a campaign made its results; the zero one
+// where the log has none.
+func ReadDescription(campaign string, s *store.Started) (evaluator.Description, error) {
+	if len(s.Description) == 0 {
+		return evaluator.Description{}, nil
 	}
-	for key, value := range extra {
-		switch {
-		case value == "":
-		case key == "backend", key == "hash":
-			put(key, value)
-		case key == "kernels":
-			put("definitions", filepath.SplitList(value))
-		case key == "kernel" && extra["backend"] == "replay":
-			put("table", value)
-		case key == "implementations":
-			put(key, strings.Split(value, ","))
-		case key == "limits":
-			if !json.Valid([]byte(value)) {
-				return nil, fmt.Errorf("limits: %q is not JSON", value)
-			}
-			fields[key] = json.RawMessage(value)
-		case key == "sweep":
-			put(key, true)
+	return read[evaluator.Description](s.Description, "campaign %s: its description", campaign)
+}
+
+// NewTold is how the log tells the result of proposal index.
+func NewTold(index int, candidate string, r evaluator.Result) (*store.Told, error) {
+	t := &store.Told{Index: index, Candidate: candidate, Verdict: string(r.Verdict), Key: r.Key}
+	if r.Verdict == evaluator.Correct {
+		t.Fitness = r.Fitness
+		times := evaluator.MedianTimes(r.Timings)
+		t.MedianNS, t.BaselineNS = times.MedianNS, times.BaselineNS
+	}
+	var err error
+	t.Detail, err = write(r, "result of "+candidate)
+	return t, err
+}
+
+// ReadResult reads a result with all its evidence.
+func ReadResult(t *store.Told) (evaluator.Result, error) {
+	return read[evaluator.Result](t.Detail, "candidate %s: its evidence", t.Candidate)
+}
+
+// A Resumption is what a campaign notes when it goes on.
+type Resumption struct {
+	// SearchVersion is that of the search, whose proposals begin with number Offset:
+	// those before it were made by an older one.
+	SearchVersion int    `json:"search_version"`
+	Offset        int    `json:"offset"`
+	Budget        Budget `json:"budget"`
+}
+
+// Note is how the log tells it, after so many results.
+func (r Resumption) Note(reason string, evaluated int) (*store.Note, error) {
+	detail, err := write(r, "resumption")
+	return &store.Note{Reason: reason, Evaluated: evaluated, Detail: detail}, err
+}
+
+// ReadResumption reads the note of an event that resumes a campaign.
+func ReadResumption(e *store.Event) (Resumption, error) {
+	return read[Resumption](e.Note.Detail, "campaign %s: event %d: the resumption", e.Campaign, e.Seq)
+}
+
+// Finals are an [evaluator.Finals] as the log has them.
+type Finals struct {
+	// Entries take the place of those of evaluator.Finals.
+	Entries []Finalist `json:"entries"`
+	evaluator.Finals
+}
+
+// A Finalist is an [evaluator.Finalist] as the log has it.
+type Finalist struct {
+	Candidate string `json:"-"`
+	// Genome takes the place of that of evaluator.Finalist: it has no space here.
+	Genome map[string]any `json:"genome"`
+	evaluator.Finalist
+}
+
+// NewFinals is how the log tells of finals of these candidates.
+func NewFinals(candidates []string, f evaluator.Finals) (*store.Finals, error) {
+	out := &store.Finals{Finalists: candidates}
+	if f.Winner >= 0 {
+		w := f.Entries[f.Winner]
+		out.Winner, out.Fitness = candidates[f.Winner], w.Fitness
+		times := evaluator.MedianTimes(w.Timings)
+		out.MedianNS, out.BaselineNS = times.MedianNS, times.BaselineNS
+		out.Significant = f.VsBaseline != nil && f.VsBaseline.Significant && f.VsBaseline.Ratio < 1
+	}
+	var err error
+	out.Detail, err = write(f, "finals")
+	return out, err
+}
+
+// ReadFinals reads what the finals of a campaign measured; nil where there were none, or
+// the log's account of them could not be had.
+func ReadFinals(campaign string, f *store.Finals) (*Finals, error) {
+	if f == nil || len(f.Detail) == 0 {
+		return nil, nil
+	}
+	out, err := read[*Finals](f.Detail, "campaign %s: the finals", campaign)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Entries) != len(f.Finalists) {
+		return nil, fmt.Errorf("campaign %s: the finals tell of %d candidates and name %d: run `tune check`", campaign, len(out.Entries), len(f.Finalists))
+	}
+	for i, id := range f.Finalists {
+		out.Entries[i].Candidate = id
+	}
+	return out, nil
+}
+
+// Of gives a candidate's part in the finals; nil when it had none.
+func (f *Finals) Of(candidate string) *Finalist {
+	if f == nil {
+		return nil
+	}
+	for i := range f.Entries {
+		if f.Entries[i].Candidate == candidate {
+			return &f.Entries[i]
 		}
 	}
-	return json.Marshal(fields)
+	return nil
 }

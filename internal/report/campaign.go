@@ -1,18 +1,18 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -46,7 +46,7 @@ type Campaign struct {
 	Last     time.Time `json:"last"`
 	// Config is what the campaign was started with; its budget is the one that it
 	// last ran under.
-	Config map[string]any `json:"config"`
+	Config record.Job `json:"config"`
 	// Strategy and SearchVersion name the search that the campaign began with,
 	// LaterVersions what went on with it where that was another.
 	Strategy      string                `json:"strategy"`
@@ -90,13 +90,12 @@ type Campaign struct {
 
 // A BestView is the best candidate of a campaign.
 type BestView struct {
-	Candidate  string         `json:"candidate"`
-	Genome     map[string]any `json:"genome"`
-	Encoding   string         `json:"encoding"`
-	From       string         `json:"from"` // "finals", "again" or "search"
-	Speedup    float64        `json:"speedup"`
-	MedianNS   float64        `json:"median_ns"`
-	BaselineNS float64        `json:"baseline_ns"`
+	Candidate string         `json:"candidate"`
+	Genome    map[string]any `json:"genome"`
+	Encoding  string         `json:"encoding"`
+	From      string         `json:"from"` // "finals", "again" or "search"
+	Speedup   float64        `json:"speedup"`
+	evaluator.Times
 	// Significant says that finals found the speedup to be more than noise.
 	Significant bool `json:"significant"`
 }
@@ -191,27 +190,20 @@ func NewCampaign(l Log) (*Campaign, error) {
 	if c.State == store.Running && !l.Running {
 		r.State = "killed"
 	}
-	if d := c.Started.Config; len(d) > 0 {
-		d, err := record.Config(d)
-		if err == nil {
-			numbers := json.NewDecoder(bytes.NewReader(d))
-			numbers.UseNumber() // 1000000 must not become 1e+06
-			err = numbers.Decode(&r.Config)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", c.ID, err)
-		}
-	}
-	if d := c.Started.Description; len(d) > 0 {
-		if err := json.Unmarshal(d, &r.Description); err != nil {
-			return nil, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", c.ID, err)
-		}
-	}
 	var err error
-	if r.Finals, err = newFinals(c.Finals); err != nil {
-		return nil, fmt.Errorf("campaign %s: %w", c.ID, err)
+	if r.Description, err = record.ReadDescription(c.ID, &c.Started); err != nil {
+		return nil, err
 	}
-	notRun, err := r.read(l.Events)
+	if r.Finals, err = newFinals(c.ID, c.Finals); err != nil {
+		return nil, err
+	}
+	var h record.History
+	for _, e := range l.Events {
+		if err := h.Add(e); err != nil {
+			return nil, err
+		}
+	}
+	notRun, err := r.read(&h)
 	if err != nil {
 		return nil, err
 	}
@@ -227,111 +219,51 @@ func NewCampaign(l Log) (*Campaign, error) {
 // A failure's numbers differ from candidate to candidate.
 var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]*([eE][-+]?[0-9]+)?)`)
 
-// resumed takes in what a resumption changed.
-func (r *Campaign) resumed(e store.Event) error {
-	switch {
-	case e.Note == nil:
-		r.Resumptions++
-	case e.Note.Reason == store.Continued:
-		r.Pauses++
-	case e.Note.Reason != store.InFinals:
-		r.Resumptions++
-	}
-	if e.Note == nil || len(e.Note.Detail) == 0 {
-		return nil
-	}
-	var now struct {
-		SearchVersion int            `json:"search_version"`
-		Budget        map[string]any `json:"budget"`
-	}
-	d := json.NewDecoder(bytes.NewReader(e.Note.Detail))
-	d.UseNumber()
-	if err := d.Decode(&now); err != nil {
-		return fmt.Errorf("campaign %s: event %d: the resumption cannot be read: %w: run `tune check`", r.Campaign, e.Seq, err)
-	}
-	if now.Budget != nil && r.Config != nil {
-		r.Config["budget"] = now.Budget
-	}
-	last := r.SearchVersion
-	if n := len(r.LaterVersions); n > 0 {
-		last = r.LaterVersions[n-1]
-	}
-	if now.SearchVersion != 0 && now.SearchVersion != last {
-		r.LaterVersions = append(r.LaterVersions, now.SearchVersion)
-	}
-	return nil
-}
-
 // read goes through the log. It returns how often each check did not run.
-func (r *Campaign) read(events []store.Event) (map[string]int, error) {
+func (r *Campaign) read(h *record.History) (map[string]int, error) {
+	r.Config, r.Resumptions, r.Pauses = h.Job, h.Resumptions, h.Pauses
+	if len(h.Versions) > 1 {
+		r.LaterVersions = h.Versions[1:]
+	}
+	for _, p := range h.Proposals {
+		r.Evaluations = append(r.Evaluations, Evaluation{
+			Index: p.Index, Candidate: p.Candidate, Genome: p.Genome, Operator: p.Operator, Parents: p.Parents,
+		})
+	}
 	notRun := map[string]int{}
 	stages := map[evaluator.Stage]*StageRow{}
 	failures := map[string]*FailureRow{}
-	var begun, last time.Time
-	var spent time.Duration
 	best := 0.0
-	again := map[int]bool{} // second measurements take the place of results
-	for _, e := range events {
-		if e.Measured != nil {
-			again[e.Measured.Index] = true
+	for _, t := range h.Results {
+		res, err := record.ReadResult(t.Told)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, e := range events {
-		if e.Kind == store.KindStarted {
-			begun = e.Time
+		v := &r.Evaluations[t.Index]
+		v.Verdict, v.Stage, v.Reason, v.MedianNS, v.Again = t.Verdict, string(res.Stage), res.Reason, t.MedianNS, t.Again
+		if !t.Again {
+			v.SpentS, v.CostS = t.Spent.Seconds(), res.Cost.Seconds()
 		}
-		if e.Kind == store.KindResumed {
-			spent += last.Sub(begun)
-			begun = e.Time
-			if err := r.resumed(e); err != nil {
-				return nil, err
+		r.TimedS += timed(res)
+		if !t.Again && h.Proposals[t.Index].Measured != nil {
+			continue // the second measurement takes its place
+		}
+		if t.Fitness > 0 {
+			v.Speedup = 1 / t.Fitness
+			if v.Speedup > best {
+				best, v.Record = v.Speedup, true
+				r.bestResult = &res
 			}
 		}
-		last = e.Time
-		switch e.Kind {
-		case store.KindAsked:
-			if e.Asked.Index != len(r.Evaluations) {
-				return nil, fmt.Errorf("campaign %s: event %d: proposal %d follows proposal %d: run `tune check`", r.Campaign, e.Seq, e.Asked.Index, len(r.Evaluations)-1)
+		count(res, stages, notRun)
+		if t.Verdict != string(evaluator.Correct) {
+			key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(words.FirstLine(res.Reason), "#")
+			f := failures[key]
+			if f == nil {
+				f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}
+				failures[key] = f
 			}
-			r.Evaluations = append(r.Evaluations, Evaluation{
-				Index: e.Asked.Index, Candidate: e.Asked.Candidate, Genome: e.Asked.Genome,
-				Operator: e.Asked.Operator, Parents: e.Asked.Parents,
-			})
-		case store.KindTold, store.KindMeasured:
-			t := e.Result()
-			if t.Index >= len(r.Evaluations) {
-				return nil, fmt.Errorf("campaign %s: event %d: result %d has no proposal: run `tune check`", r.Campaign, e.Seq, t.Index)
-			}
-			var res evaluator.Result
-			if err := json.Unmarshal(t.Detail, &res); err != nil {
-				return nil, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", t.Candidate, err)
-			}
-			v := &r.Evaluations[t.Index]
-			v.Verdict, v.Stage, v.Reason, v.MedianNS = t.Verdict, string(res.Stage), res.Reason, t.MedianNS
-			if e.Kind == store.KindTold {
-				v.SpentS, v.CostS = (spent + e.Time.Sub(begun)).Seconds(), res.Cost.Seconds()
-			}
-			r.TimedS += timed(res)
-			if v.Again = e.Kind == store.KindMeasured; !v.Again && again[t.Index] {
-				continue
-			}
-			if t.Fitness > 0 {
-				v.Speedup = 1 / t.Fitness
-				if v.Speedup > best {
-					best, v.Record = v.Speedup, true
-					r.bestResult = &res
-				}
-			}
-			count(res, stages, notRun)
-			if t.Verdict != string(evaluator.Correct) {
-				key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(firstLine(res.Reason), "#")
-				f := failures[key]
-				if f == nil {
-					f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}
-					failures[key] = f
-				}
-				f.Count++
-			}
+			f.Count++
 		}
 	}
 	if r.Finals != nil {
@@ -341,7 +273,7 @@ func (r *Campaign) read(events []store.Event) (map[string]int, error) {
 			}
 		}
 	}
-	r.SpentS = (spent + last.Sub(begun)).Seconds()
+	r.SpentS = h.Spent().Seconds()
 	if r.SpentS > 0 {
 		r.PerMinute, r.TimedShare = 60*float64(r.Evaluated)/r.SpentS, r.TimedS/r.SpentS
 	}
@@ -409,7 +341,7 @@ func count(res evaluator.Result, stages map[evaluator.Stage]*StageRow, notRun ma
 		s.Seconds += step.Elapsed.Seconds()
 		for _, v := range step.Evidence {
 			if v.Outcome == evaluator.NotRun {
-				notRun[colon(string(step.Stage)+": "+v.Check, firstLine(v.Detail))]++
+				notRun[colon(string(step.Stage)+": "+v.Check, words.FirstLine(v.Detail))]++
 			}
 		}
 	}
@@ -424,12 +356,12 @@ func (r *Campaign) best(c store.Campaign) {
 		g := r.Evaluations[i].Genome
 		return &BestView{Candidate: id, Encoding: g, Genome: genome.Plain(g)}
 	}
-	id, f := CampaignFigures(c)
+	id, f := record.CampaignFigures(c)
 	if f.Fitness > 0 {
 		r.Best = found(id)
 	}
 	if r.Best != nil {
-		r.Best.From, r.Best.Speedup, r.Best.MedianNS, r.Best.BaselineNS, r.Best.Significant = f.From, f.Speedup(), f.MedianNS, f.BaselineNS, f.Significant
+		r.Best.From, r.Best.Speedup, r.Best.Times, r.Best.Significant = f.From, f.Speedup(), f.Times, f.Significant
 	}
 }
 
@@ -507,7 +439,7 @@ func (r *Campaign) missing(notRun map[string]int) {
 		}
 	}
 	for _, k := range sortedKeys(notRun) {
-		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, plural(notRun[k], "candidate")))
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, words.Plural(notRun[k], "candidate")))
 	}
 	for _, s := range r.Stages {
 		if s.Passed+s.Failed+s.NotRun == 0 && r.Evaluated > 0 {
@@ -515,7 +447,7 @@ func (r *Campaign) missing(notRun map[string]int) {
 		}
 	}
 	if n := r.Asked - r.Evaluated; n > 0 {
-		r.NotRun = append(r.NotRun, fmt.Sprintf("%s without a result", plural(n, "proposal")))
+		r.NotRun = append(r.NotRun, fmt.Sprintf("%s without a result", words.Plural(n, "proposal")))
 	}
 	switch {
 	case r.Finals == nil:
@@ -552,55 +484,54 @@ func (r *Campaign) search() string {
 // runCommand is the command that began the campaign, as far as its record
 // tells.
 func (r *Campaign) runCommand() string {
-	text := func(m map[string]any, key string) string {
-		if v, ok := m[key]; ok && v != nil {
-			return fmt.Sprint(v)
-		}
-		return ""
-	}
-	budget, _ := r.Config["budget"].(map[string]any)
+	j := r.Config
 	b := strings.Builder{}
-	b.WriteString("tune run " + quote(orElse(text(r.Config, "table"), r.Description.Kernel)))
+	b.WriteString("tune run " + quote(orElse(j.Table, r.Description.Kernel)))
 	flag := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " --%s %s", name, quote(value))
 		}
 	}
-	flag("backend", text(r.Config, "backend"))
-	if text(r.Config, "backend") != "replay" {
+	flag("backend", j.Backend)
+	if j.Backend != "replay" {
 		for _, s := range r.Description.Shapes {
 			flag("shape", s)
 		}
 	}
-	implementations, _ := r.Config["implementations"].([]any)
-	for _, name := range implementations {
-		flag("implementation", fmt.Sprint(name))
+	for _, name := range j.Implementations {
+		flag("implementation", name)
 	}
 	flag("strategy", r.Strategy)
 	flag("seed", fmt.Sprint(r.Seed))
-	flag("window", text(r.Config, "window"))
-	flag("finalists", text(r.Config, "finalists"))
-	flag("evaluations", text(budget, "evaluations"))
-	if n, ok := budget["time_ns"].(json.Number); ok {
-		if ns, err := n.Int64(); err == nil {
-			flag("time", time.Duration(ns).String())
-		}
+	flag("window", nonZero(j.Window))
+	flag("finalists", nonZero(j.Finalists))
+	for _, l := range limits(j.Budget) {
+		flag(strings.ReplaceAll(l[0], "_", "-"), l[1])
 	}
-	flag("target", text(budget, "target"))
-	flag("patience", text(budget, "patience"))
-	flag("cost-per-hour", text(budget, "cost_per_hour"))
-	flag("max-cost", text(budget, "max_cost"))
 	return b.String()
 }
 
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
+// limits are those that a budget sets, by their names.
+func limits(b record.Budget) (out [][2]string) {
+	add := func(name string, set bool, value any) {
+		if set {
+			out = append(out, [2]string{name, fmt.Sprint(value)})
+		}
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	add("evaluations", b.Evaluations != 0, b.Evaluations)
+	add("time", b.Time != 0, b.Time)
+	add("target", b.Target != 0, number(b.Target))
+	add("patience", b.Patience != 0, b.Patience)
+	add("cost_per_hour", b.CostPerHour != 0, number(b.CostPerHour))
+	add("max_cost", b.MaxCost != 0, number(b.MaxCost))
+	return out
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// nonZero is empty for what was not set.
+func nonZero(n int) string {
+	if n == 0 {
+		return ""
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return strconv.Itoa(n)
 }

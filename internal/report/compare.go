@@ -1,13 +1,13 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // A Difference is what two candidates differ in.
@@ -69,9 +69,8 @@ type TimePair struct {
 // A Time is a candidate's time at a shape, and the ratio to the baseline that
 // was measured beside it.
 type Time struct {
-	MedianNS   float64 `json:"median_ns"`
-	BaselineNS float64 `json:"baseline_ns"`
-	Ratio      float64 `json:"ratio"`
+	evaluator.Times
+	Ratio float64 `json:"ratio"`
 }
 
 // Compare says what differs in two candidates. Times of different moments are
@@ -161,20 +160,8 @@ func (d *Difference) comparable(a, b Subject, ea, eb *Evidence) error {
 // definitionHash is that of the kernel, baseline included, when the campaign
 // began; "" when it was not noted.
 func definitionHash(s Subject) (string, error) {
-	var c struct {
-		Hash string `json:"hash"`
-	}
-	if len(s.Campaign.Started.Config) == 0 {
-		return "", nil
-	}
-	config, err := record.Config(s.Campaign.Started.Config)
-	if err == nil {
-		err = json.Unmarshal(config, &c)
-	}
-	if err != nil {
-		return "", fmt.Errorf("campaign %s: its configuration cannot be read: %w: run `tune check`", s.Campaign.ID, err)
-	}
-	return c.Hash, nil
+	j, err := record.ReadJob(s.Campaign.ID, &s.Campaign.Started)
+	return j.Hash, err
 }
 
 // times sets the measurements side by side: those of the finals that both were
@@ -251,7 +238,7 @@ func timeOf(t *evaluator.Timing) *Time {
 	if t == nil {
 		return nil
 	}
-	return &Time{MedianNS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Ratio: t.Ratio}
+	return &Time{evaluator.MedianTimes([]evaluator.Timing{*t}), t.Ratio}
 }
 
 // pairEvidence sets side by side what the stages saw.
@@ -263,7 +250,7 @@ func pairEvidence(a, b *Evidence) []EvidencePair {
 		}
 	}
 	add("verdict", func(e *Evidence) string { return e.Summary.Verdict })
-	add("reason", func(e *Evidence) string { return firstLine(e.Summary.Reason) })
+	add("reason", func(e *Evidence) string { return words.FirstLine(e.Summary.Reason) })
 	add("finals", func(e *Evidence) string {
 		switch {
 		case e.Finals == nil:
@@ -351,5 +338,5 @@ func measuredText(v *evaluator.Evidence, none string) string {
 	case v.Outcome == evaluator.Passed:
 		return string(v.Outcome)
 	}
-	return colon(string(v.Outcome), firstLine(v.Detail))
+	return colon(string(v.Outcome), words.FirstLine(v.Detail))
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -89,10 +89,9 @@ type Summary struct {
 	Stage   string `json:"stage,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	// From says which measurement the figures are of: "finals", "again" or "search".
-	From       string  `json:"from,omitempty"`
-	Speedup    float64 `json:"speedup,omitempty"`
-	MedianNS   float64 `json:"median_ns,omitempty"`
-	BaselineNS float64 `json:"baseline_ns,omitempty"`
+	From    string  `json:"from,omitempty"`
+	Speedup float64 `json:"speedup,omitempty"`
+	evaluator.Times
 	// Significant says that finals found the speedup to be more than noise;
 	// Tested that there were finals to find it.
 	Tested      bool `json:"tested"`
@@ -136,17 +135,15 @@ func NewEvidence(s Subject) (*Evidence, error) {
 	if c.Told == nil {
 		return nil, fmt.Errorf("candidate %s has no result yet: resume campaign %s", c.ID, c.Campaign)
 	}
-	if err := json.Unmarshal(c.Told.Detail, &e.Result); err != nil {
-		return nil, fmt.Errorf("candidate %s: its evidence cannot be read: %w: run `tune check`", c.ID, err)
-	}
-	if d := s.Campaign.Started.Description; len(d) > 0 {
-		if err := json.Unmarshal(d, &e.Description); err != nil {
-			return nil, fmt.Errorf("campaign %s: its description cannot be read: %w: run `tune check`", c.Campaign, err)
-		}
-	}
 	var err error
-	if e.Finals, err = newFinals(s.Finals); err != nil {
-		return nil, fmt.Errorf("campaign %s: %w", c.Campaign, err)
+	if e.Result, err = record.ReadResult(c.Told); err != nil {
+		return nil, err
+	}
+	if e.Description, err = record.ReadDescription(c.Campaign, &s.Campaign.Started); err != nil {
+		return nil, err
+	}
+	if e.Finals, err = newFinals(c.Campaign, s.Finals); err != nil {
+		return nil, err
 	}
 	e.Lineage = newLineage(s.Lineage, MaxAncestors)
 	e.Summary = e.summary(c)
@@ -164,8 +161,8 @@ func NewEvidence(s Subject) (*Evidence, error) {
 func (e *Evidence) summary(c store.Candidate) Summary {
 	s := Summary{Verdict: string(e.Result.Verdict), Stage: string(e.Result.Stage), Reason: e.Result.Reason}
 	if t := c.Told; t.Fitness > 0 {
-		f := toldFigures(t, c.Again)
-		s.From, s.Speedup, s.MedianNS, s.BaselineNS = f.From, f.Speedup(), f.MedianNS, f.BaselineNS
+		f := record.ToldFigures(t, c.Again)
+		s.From, s.Speedup, s.Times = f.From, f.Speedup(), f.Times
 	}
 	if e.Finals == nil {
 		return s
@@ -175,15 +172,14 @@ func (e *Evidence) summary(c store.Candidate) Summary {
 			continue
 		}
 		if f.Speedup > 0 {
-			s.From, s.Speedup = FromFinals, f.Speedup
-			s.MedianNS, s.BaselineNS = evaluator.MedianTimes(f.Timings)
+			s.From, s.Speedup, s.Times = record.FromFinals, f.Speedup, evaluator.MedianTimes(f.Timings)
 		}
 		s.Winner = e.Finals.Winner == e.Candidate
 		s.Tested = s.Winner && e.Finals.VsBaseline != nil
 		s.Significant = s.Tested && e.Finals.VsBaseline.Significant && e.Finals.VsBaseline.Ratio < 1
-		if f.Verdict != string(evaluator.Correct) {
-			s.Verdict, s.Stage, s.Reason = f.Verdict, "finals", f.Reason
-			s.From, s.Speedup, s.MedianNS, s.BaselineNS = "", 0, 0, 0
+		if f.Verdict != evaluator.Correct {
+			s.Verdict, s.Stage, s.Reason = string(f.Verdict), "finals", f.Reason
+			s.From, s.Speedup, s.Times = "", 0, evaluator.Times{}
 		}
 	}
 	return s
@@ -246,18 +242,19 @@ func (e *Evidence) estimates() {
 // readingOf says which measurement the result is of.
 func (e *Evidence) readingOf() string {
 	if e.again {
-		return FromAgain
+		return record.FromAgain
 	}
-	return FromSearch
+	return record.FromSearch
 }
 
 // finalist is the candidate's own part in the finals, or nil.
 func (e *Evidence) finalist() *FinalistView { return e.Finals.entry(e.Candidate) }
 
-// FinalistOf reads a candidate's part in logged finals; nil when it had none.
-func FinalistOf(f *store.Finals, candidate string) (*FinalistView, error) {
-	v, err := newFinals(f)
-	return v.entry(candidate), err
+// FinalistOf reads a candidate's part in the newest finals that it was in; nil when it
+// had none.
+func FinalistOf(c store.Candidate) (*FinalistView, error) {
+	v, err := newFinals(c.Campaign, c.Finals)
+	return v.entry(c.ID), err
 }
 
 // notRun lists what was not checked. "Not run" is never "passed".
@@ -315,55 +312,27 @@ type FinalsView struct {
 
 // A FinalistView is one candidate of the finals.
 type FinalistView struct {
-	Candidate string             `json:"candidate"`
-	Genome    map[string]any     `json:"genome"`
-	Verdict   string             `json:"verdict"`
-	Reason    string             `json:"reason,omitempty"`
-	Fitness   float64            `json:"fitness,omitempty"`
-	Speedup   float64            `json:"speedup,omitempty"`
-	Interval  *Estimate          `json:"interval,omitempty"` // of the time ratio, over all tuned shapes
-	Timings   []evaluator.Timing `json:"timings,omitempty"`
-	HeldOut   []evaluator.Timing `json:"held_out,omitempty"`
-	// Evidence is what else the finals saw, such as a profile.
-	Evidence []evaluator.Evidence `json:"evidence,omitempty"`
+	Candidate string         `json:"candidate"`
+	Genome    map[string]any `json:"genome"`
+	evaluator.Finalist
+	Speedup  float64   `json:"speedup,omitempty"`
+	Interval *Estimate `json:"interval,omitempty"` // of the time ratio, over all tuned shapes
 }
 
 // newFinals reads logged finals; nil when there are none.
-func newFinals(f *store.Finals) (*FinalsView, error) {
-	if f == nil || len(f.Detail) == 0 {
-		return nil, nil
+func newFinals(campaign string, f *store.Finals) (*FinalsView, error) {
+	logged, err := record.ReadFinals(campaign, f)
+	if logged == nil {
+		return nil, err
 	}
-	// A genome is read as a map: it has no space here.
-	var d struct {
-		Entries []struct {
-			Genome   map[string]any       `json:"genome"`
-			Verdict  string               `json:"verdict"`
-			Reason   string               `json:"reason"`
-			Fitness  float64              `json:"fitness"`
-			Timings  []evaluator.Timing   `json:"timings"`
-			HeldOut  []evaluator.Timing   `json:"held_out"`
-			Evidence []evaluator.Evidence `json:"evidence"`
-		} `json:"entries"`
-		VsBaseline *evaluator.Comparison `json:"vs_baseline"`
-		VsRunnerUp *evaluator.Comparison `json:"vs_runner_up"`
-	}
-	if err := json.Unmarshal(f.Detail, &d); err != nil {
-		return nil, fmt.Errorf("the finals cannot be read: %w: run `tune check`", err)
-	}
-	if len(d.Entries) != len(f.Finalists) {
-		return nil, fmt.Errorf("the finals tell of %d candidates and name %d: run `tune check`", len(d.Entries), len(f.Finalists))
-	}
-	out := &FinalsView{Winner: f.Winner, VsBaseline: d.VsBaseline, VsRunnerUp: d.VsRunnerUp, Entries: []FinalistView{}}
+	out := &FinalsView{Winner: f.Winner, VsBaseline: logged.VsBaseline, VsRunnerUp: logged.VsRunnerUp, Entries: []FinalistView{}}
 	second := 0.0
-	for i, e := range d.Entries {
-		v := FinalistView{
-			Candidate: f.Finalists[i], Genome: e.Genome, Verdict: e.Verdict, Reason: e.Reason,
-			Fitness: e.Fitness, Timings: e.Timings, HeldOut: e.HeldOut, Evidence: e.Evidence,
-		}
+	for _, e := range logged.Entries {
+		v := FinalistView{Candidate: e.Candidate, Genome: e.Genome, Finalist: e.Finalist}
 		if e.Fitness > 0 {
 			v.Speedup = 1 / e.Fitness
 			v.Interval = bootstrap(evaluator.RoundRatios(e.Timings))
-			if v.Candidate != f.Winner && (second == 0 || e.Fitness < second) && d.VsRunnerUp != nil {
+			if v.Candidate != f.Winner && (second == 0 || e.Fitness < second) && out.VsRunnerUp != nil {
 				second, out.RunnerUp = e.Fitness, v.Candidate
 			}
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // The figures of a campaign.
@@ -230,7 +231,7 @@ func (r *Campaign) noneCorrect() string {
 	if r.Evaluated == 0 {
 		return "there is no result yet"
 	}
-	return fmt.Sprintf("none of %s is correct", plural(r.Evaluated, "candidate"))
+	return fmt.Sprintf("none of %s is correct", words.Plural(r.Evaluated, "candidate"))
 }
 
 // verdictBins is how many pieces verdictsFigure cuts the time into.
@@ -265,7 +266,7 @@ func (r *Campaign) verdictsFigure() (*chart, string, error) {
 	}
 	var notes []string
 	if pending > 0 {
-		notes = append(notes, plural(pending, "proposal")+" without a result.")
+		notes = append(notes, words.Plural(pending, "proposal")+" without a result.")
 	}
 	f := r.newChart("verdicts over time", notes...)
 	f.X.Label.Text, f.Y.Label.Text = label, fmt.Sprintf("results per %.3g %s", width, map[bool]string{true: "min", false: "s"}[unit == 60])
@@ -347,7 +348,7 @@ func (r *Campaign) parallelFigure() (*chart, string, error) {
 		return nil, "no gene has two values among the correct candidates", nil
 	}
 	if alike > 0 {
-		notes = append(notes, plural(alike, "gene")+" with one value left out.")
+		notes = append(notes, words.Plural(alike, "gene")+" with one value left out.")
 	}
 	f := r.newChart("genes of the correct candidates", notes...)
 	f.width = max(figureWidth, legendWidth+vg.Length(len(axes)+1)*0.8*vg.Inch)

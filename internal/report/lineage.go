@@ -8,6 +8,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -63,7 +64,7 @@ func newLineage(root *store.Node, limit int) Lineage {
 func lineageNode(n *store.Node) LineageNode {
 	v := LineageNode{Candidate: n.ID, Campaign: n.Campaign, Index: n.Asked.Index, Operator: n.Asked.Operator, Verdict: "pending"}
 	if t := n.Told; t != nil {
-		f := FiguresOf(n.Candidate)
+		f := record.FiguresOf(n.Candidate)
 		v.Verdict, v.Speedup, v.Measured = t.Verdict, f.Speedup(), f.From
 	}
 	for _, p := range n.Parents {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // Files are the contents of the folder of evidence.
@@ -129,7 +131,7 @@ func (e *Evidence) headline() (line, tone string) {
 		return line + "; nothing was checked or measured here", "idle"
 	}
 	if s.Verdict != string(evaluator.Correct) {
-		return colon(fmt.Sprintf("Not correct: %s in the stage %s", s.Verdict, orElse(s.Stage, "before any")), firstLine(s.Reason)), "bad"
+		return colon(fmt.Sprintf("Not correct: %s in the stage %s", s.Verdict, orElse(s.Stage, "before any")), words.FirstLine(s.Reason)), "bad"
 	}
 	if !(s.Speedup > 0) {
 		return "Correct; no time was measured", "idle"
@@ -341,7 +343,7 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		case f.RunnerUp:
 			note = "runner-up"
 		}
-		median, baseline := evaluator.MedianTimes(e.Timings)
+		times := evaluator.MedianTimes(e.Timings)
 		speed, interval := "-", "-"
 		if e.Speedup > 0 {
 			speed = fmt.Sprintf("%.3fx", e.Speedup)
@@ -361,8 +363,8 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		}
 		t.rows = append(t.rows, []cell{
 			name, text(note),
-			{colon(e.Verdict, firstLine(e.Reason)), verdictTone(e.Verdict)},
-			number("%s", nanoseconds(median)), number("%s", nanoseconds(baseline)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
+			{colon(string(e.Verdict), words.FirstLine(e.Reason)), verdictTone(string(e.Verdict))},
+			number("%s", nanoseconds(times.MedianNS)), number("%s", nanoseconds(times.BaselineNS)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
 		})
 	}
 	tests := list{}
@@ -396,7 +398,7 @@ func (e *Evidence) parityBlocks() []block {
 	if len(e.Parity) == 0 {
 		return []block{para("Not compared with the reference: the stage was not reached.")}
 	}
-	t := table{head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, fold: fmt.Sprintf("%s with the reference", plural(len(e.Parity), "comparison"))}
+	t := table{head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, fold: fmt.Sprintf("%s with the reference", words.Plural(len(e.Parity), "comparison"))}
 	worst := 0.0
 	for _, r := range e.Parity {
 		share := "-"
@@ -410,7 +412,7 @@ func (e *Evidence) parityBlocks() []block {
 		}
 		t.rows = append(t.rows, []cell{
 			text(orElse(r.Shape, r.Check)), text(r.Seed), text(orElse(r.Output, "worst of all")), outcomeCell(r.Outcome),
-			number("%.3g", r.Error), number("%s", limit), number("%s", share), text(firstLine(r.Detail)),
+			number("%.3g", r.Error), number("%s", limit), number("%s", share), text(words.FirstLine(r.Detail)),
 		})
 	}
 	out := []block{}
@@ -449,7 +451,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 				limit = "at least " + limit
 			}
 		}
-		t.rows = append(t.rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(firstLine(v.Detail), 400))})
+		t.rows = append(t.rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(words.FirstLine(v.Detail), 400))})
 	}
 	out := []block{t}
 	for _, v := range list {
@@ -538,14 +540,14 @@ func (s sourceCode) markdown(b *strings.Builder) {
 }
 
 func (s sourceCode) html(b *strings.Builder) {
-	code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", s.Name, plural(strings.Count(s.text, "\n"), "line"), s.SHA256), s.text}.html(b)
+	code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", s.Name, words.Plural(strings.Count(s.text, "\n"), "line"), s.SHA256), s.text}.html(b)
 }
 
 func lineageBlocks(l Lineage) []block {
 	if len(l.Nodes) < 2 {
 		return []block{para("It has no ancestors: it was made from nothing.")}
 	}
-	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
+	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: words.Plural(len(l.Nodes), "candidate") + " of the lineage"}
 	for _, n := range l.Nodes {
 		speed := "-"
 		if n.Speedup > 0 {
@@ -675,45 +677,34 @@ func (r *Campaign) configuration() block {
 		{"search", r.search()},
 		{"started", stamp(r.Started)},
 		{"last event", stamp(r.Last)},
-		{"wall time", seconds(r.SpentS) + ", " + plural(r.Resumptions, "resumption") + pauses(r.Pauses)},
+		{"wall time", seconds(r.SpentS) + ", " + words.Plural(r.Resumptions, "resumption") + pauses(r.Pauses)},
 	}
-	for _, k := range []string{"window", "finalists"} {
-		if v, ok := r.Config[k]; ok {
-			f = append(f, [2]string{k, fmt.Sprint(v)})
+	j := r.Config
+	add := func(name, text string) {
+		if text != "" {
+			f = append(f, [2]string{name, text})
 		}
 	}
-	budget, _ := r.Config["budget"].(map[string]any)
-	var limits []string
-	for _, k := range sortedKeys(budget) {
-		v := fmt.Sprint(budget[k])
-		if n, ok := budget[k].(json.Number); ok && k == "time_ns" {
-			if ns, err := n.Int64(); err == nil {
-				k, v = "time", time.Duration(ns).String()
-			}
-		}
-		limits = append(limits, k+" "+v)
+	add("window", nonZero(j.Window))
+	add("finalists", nonZero(j.Finalists))
+	var budget []string
+	for _, l := range limits(j.Budget) {
+		budget = append(budget, l[0]+" "+l[1])
 	}
-	f = append(f, [2]string{"budget", orElse(strings.Join(limits, ", "), "none")})
-	for _, k := range []string{"backend", "table", "definitions", "implementations", "limits", "hash", "sweep"} {
-		v, ok := r.Config[k]
-		if !ok {
-			continue
-		}
-		text := fmt.Sprint(v)
-		switch v := v.(type) {
-		case []any:
-			text = strings.Trim(text, "[]")
-		case map[string]any:
-			var parts []string
-			for _, name := range sortedKeys(v) {
-				parts = append(parts, fmt.Sprintf("%s %v", name, v[name]))
-			}
-			text = strings.Join(parts, ", ")
-		}
-		if k == "hash" {
-			k = "definition (SHA-256)"
-		}
-		f = append(f, [2]string{k, text})
+	slices.Sort(budget)
+	add("budget", orElse(strings.Join(budget, ", "), "none"))
+	add("backend", j.Backend)
+	add("table", j.Table)
+	add("definitions", strings.Join(j.Definitions, " "))
+	add("implementations", strings.Join(j.Implementations, " "))
+	var of []string
+	for _, name := range sortedKeys(j.Limits) {
+		of = append(of, fmt.Sprintf("%s %d", name, j.Limits[name]))
+	}
+	add("limits", strings.Join(of, ", "))
+	add("definition (SHA-256)", j.Hash)
+	if j.Sweep {
+		add("sweep", "true")
 	}
 	return f
 }
@@ -723,7 +714,7 @@ func pauses(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + plural(n, "pause") + " on a disturbed machine"
+	return ", " + words.Plural(n, "pause") + " on a disturbed machine"
 }
 
 func (r *Campaign) progressBlocks() []block {
@@ -753,7 +744,7 @@ func (r *Campaign) bestBlocks() []block {
 	out := []block{facts{{"candidate", r.Best.Candidate}, {"genome", r.Best.Encoding}}}
 	var tuned, held []evaluator.Timing
 	of := r.Best.From
-	if of == FromFinals && r.Finals != nil {
+	if of == record.FromFinals && r.Finals != nil {
 		for _, e := range r.Finals.Entries {
 			if e.Candidate == r.Best.Candidate {
 				tuned, held = e.Timings, e.HeldOut
@@ -799,11 +790,11 @@ func (r *Campaign) verdictBlocks() []block {
 	}
 	ft := table{head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
 	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
-		ft.rows = append(ft.rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(firstLine(f.Reason), 300)), id(f.Candidate)})
+		ft.rows = append(ft.rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(words.FirstLine(f.Reason), 300)), id(f.Candidate)})
 	}
 	out = append(out, ft)
 	if n := len(r.Failures) - maxFailures; n > 0 {
-		out = append(out, para(fmt.Sprintf("%s more in report.json.", plural(n, "reason"))))
+		out = append(out, para(fmt.Sprintf("%s more in report.json.", words.Plural(n, "reason"))))
 	}
 	return out
 }

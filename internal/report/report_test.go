@@ -924,14 +924,14 @@ func TestProfileBounds(t *testing.T) {
 			t.Errorf("README.md lacks %q", want)
 		}
 	}
-	part, err := report.FinalistOf(sub.Finals, second)
+	part, err := report.FinalistOf(store.Candidate{ID: second, Finals: sub.Finals})
 	if err != nil || part == nil || part.Reason != why {
 		t.Errorf("its part in the finals is %+v, %v", part, err)
 	}
-	if part, err := report.FinalistOf(sub.Finals, first); part != nil || err != nil {
+	if part, err := report.FinalistOf(store.Candidate{ID: first, Finals: sub.Finals}); part != nil || err != nil {
 		t.Errorf("the part of who was not in them is %+v, %v", part, err)
 	}
-	if part, err := report.FinalistOf(nil, second); part != nil || err != nil {
+	if part, err := report.FinalistOf(store.Candidate{ID: second}); part != nil || err != nil {
 		t.Errorf("the part in no finals is %+v, %v", part, err)
 	}
 }

@@ -25,23 +25,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/store"
 )
 
 // A Reader answers queries about a store.
 type Reader interface {
-	// Campaigns lists the campaigns, the oldest first.
-	Campaigns() ([]store.Campaign, error)
-	// Campaign finds a campaign by its ID or a unique beginning of it.
-	Campaign(id string) (store.Campaign, error)
-	// Candidate finds a candidate by its ID or a unique beginning of it.
-	Candidate(id string) (store.Candidate, error)
-	// Best lists correct candidates, the best first.
-	Best(q store.Query) ([]store.Candidate, error)
-	// Candidates lists candidates in the order of the log, page by page.
-	Candidates(q store.Query, from uint64) (page []store.Candidate, next uint64, err error)
-	// Lineage gives a candidate and its ancestors.
-	Lineage(id string) (*store.Node, error)
+	evotune.Reader
 	// Close ends the use of the store.
 	Close() error
 }

@@ -1,9 +1,6 @@
-package report
+package record
 
 import (
-	"encoding/json"
-	"slices"
-
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/store"
 )
@@ -22,8 +19,9 @@ const (
 // Figures are the numbers that stand for a candidate.
 type Figures struct {
 	// Fitness is candidate time over baseline time, 0 without a result that is
-	// correct; the times are nanoseconds per launch.
-	Fitness, MedianNS, BaselineNS float64
+	// correct.
+	Fitness float64
+	evaluator.Times
 	// Significant is that of the finals that the candidate won.
 	Significant bool
 	// From says which measurement they are of; "" without figures.
@@ -41,17 +39,18 @@ func (f Figures) Speedup() float64 {
 // FiguresOf gives a candidate's figures: those of its newest finals where it was in
 // some and they could time it, else those of the result.
 func FiguresOf(c store.Candidate) Figures {
-	if f := finalFigures(c.Finals, c.ID); f.Fitness > 0 {
+	if f := finalFigures(c.Campaign, c.Finals, c.ID); f.Fitness > 0 {
 		return f
 	}
 	if c.Told == nil || !(c.Told.Fitness > 0) {
 		return Figures{}
 	}
-	return toldFigures(c.Told, c.Again)
+	return ToldFigures(c.Told, c.Again)
 }
 
-func toldFigures(t *store.Told, again bool) Figures {
-	f := Figures{Fitness: t.Fitness, MedianNS: t.MedianNS, BaselineNS: t.BaselineNS, From: FromSearch}
+// ToldFigures are those of a result, measured again or not.
+func ToldFigures(t *store.Told, again bool) Figures {
+	f := Figures{Fitness: t.Fitness, Times: evaluator.Times{MedianNS: t.MedianNS, BaselineNS: t.BaselineNS}, From: FromSearch}
 	if again {
 		f.From = FromAgain
 	}
@@ -59,48 +58,24 @@ func toldFigures(t *store.Told, again bool) Figures {
 }
 
 // finalFigures are those of finals; none where they tell of none.
-func finalFigures(f *store.Finals, candidate string) Figures {
+func finalFigures(campaign string, f *store.Finals, candidate string) Figures {
 	switch {
 	case f == nil:
 		return Figures{}
 	case f.Winner == candidate && f.Fitness > 0:
-		return Figures{f.Fitness, f.MedianNS, f.BaselineNS, f.Significant, FromFinals}
+		return WinnerFigures(f)
 	}
-	i := slices.Index(f.Finalists, candidate)
-	entries, err := readEntries(f)
-	if err != nil || i < 0 || i >= len(entries) || !(entries[i].Fitness > 0) {
+	logged, err := ReadFinals(campaign, f)
+	e := logged.Of(candidate)
+	if err != nil || e == nil || !(e.Fitness > 0) {
 		return Figures{} // what cannot be read is an error where all of it is shown
 	}
-	out := Figures{Fitness: entries[i].Fitness, From: FromFinals}
-	var times, baselines []float64
-	for _, t := range entries[i].Timings {
-		times, baselines = append(times, t.MedianNS), append(baselines, t.BaselineMedianNS)
-	}
-	if len(times) > 0 {
-		out.MedianNS, out.BaselineNS = evaluator.GeometricMean(times), evaluator.GeometricMean(baselines)
-	}
-	return out
+	return Figures{Fitness: e.Fitness, Times: evaluator.MedianTimes(e.Timings), From: FromFinals}
 }
 
-// An entry is what is read of a finalist where its samples are not wanted.
-type entry struct {
-	Verdict evaluator.Verdict `json:"verdict"`
-	Fitness float64           `json:"fitness"`
-	Timings []struct {
-		MedianNS         float64 `json:"median_ns"`
-		BaselineMedianNS float64 `json:"baseline_median_ns"`
-	} `json:"timings"`
-}
-
-func readEntries(f *store.Finals) ([]entry, error) {
-	if len(f.Detail) == 0 {
-		return nil, nil
-	}
-	var d struct {
-		Entries []entry `json:"entries"`
-	}
-	err := json.Unmarshal(f.Detail, &d)
-	return d.Entries, err
+// WinnerFigures are those of the winner of finals.
+func WinnerFigures(f *store.Finals) Figures {
+	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals}
 }
 
 // CampaignFigures gives the figures of a campaign's best candidate, and its id: the
@@ -109,9 +84,9 @@ func readEntries(f *store.Finals) ([]entry, error) {
 func CampaignFigures(c store.Campaign) (string, Figures) {
 	switch f := c.Finals; {
 	case f != nil:
-		return f.Winner, finalFigures(f, f.Winner)
+		return f.Winner, finalFigures(c.ID, f, f.Winner)
 	case c.Best != nil && c.Best.Fitness > 0:
-		return c.Best.Candidate, toldFigures(c.Best, c.BestAgain)
+		return c.Best.Candidate, ToldFigures(c.Best, c.BestAgain)
 	}
 	return "", Figures{}
 }
@@ -123,10 +98,7 @@ func FailedFinals(c store.Candidate) (bool, error) {
 	if f == nil || f.Winner == c.ID {
 		return false, nil
 	}
-	entries, err := readEntries(f)
-	if err != nil {
-		return false, err
-	}
-	i := slices.Index(f.Finalists, c.ID)
-	return i >= 0 && i < len(entries) && entries[i].Verdict != evaluator.Correct && entries[i].Verdict != evaluator.Infrastructure, nil
+	logged, err := ReadFinals(c.Campaign, f)
+	e := logged.Of(c.ID)
+	return e != nil && e.Verdict != evaluator.Correct && e.Verdict != evaluator.Infrastructure, err
 }

@@ -1,0 +1,70 @@
+package record
+
+import "time"
+
+// A Job is a campaign's configuration: what it is, apart from the machine that it
+// happens to run on. It is the root package's Job, which documents the fields.
+type Job struct {
+	ID     string   `json:"id"`
+	Kernel string   `json:"kernel"`
+	Shapes []string `json:"shapes"`
+
+	// What a campaign keeps for its caller and does not look at: how the same
+	// evaluator is opened again.
+
+	Backend         string           `json:"backend,omitempty"`
+	Definitions     []string         `json:"definitions,omitempty"`
+	Table           string           `json:"table,omitempty"`
+	Implementations []string         `json:"implementations,omitempty"`
+	Hash            string           `json:"hash,omitempty"`
+	Limits          map[string]int64 `json:"limits,omitempty"`
+	Sweep           bool             `json:"sweep,omitempty"`
+	WarmStart       int              `json:"warm_start,omitempty"`
+
+	Strategy string `json:"strategy"`
+	Seed     int64  `json:"seed"`
+	// Window: proposal k is made after exactly the results 0..k-Window were told, so the
+	// path depends on the window but never on the number of workers.
+	Window    int `json:"window"`
+	Finalists int `json:"finalists"`
+	// Start are proposed by the operator "warm" and with the stored candidates that they
+	// were taken from as parents, which the log must have.
+	Start  []Start `json:"start,omitempty"`
+	Budget Budget  `json:"budget"`
+}
+
+// A Start is a genome that the search proposes before all others, and where it
+// comes from.
+type Start struct {
+	// Genome is the canonical encoding, in the campaign's own space.
+	Genome string `json:"genome"`
+	// Candidate is the stored candidate that the genome was taken from; the log
+	// names it as the parent. Campaign, Shapes and Device, a name, are those of
+	// that candidate.
+	Candidate string   `json:"candidate,omitempty"`
+	Campaign  string   `json:"campaign,omitempty"`
+	Shapes    []string `json:"shapes,omitempty"`
+	Device    string   `json:"device,omitempty"`
+}
+
+// A Budget combines limits: the first one that is reached ends the search. A
+// zero field sets no limit.
+type Budget struct {
+	// Evaluations limits how many candidates are proposed.
+	Evaluations int `json:"evaluations,omitempty"`
+	// Time limits the wall time spent, over all resumptions.
+	Time time.Duration `json:"time_ns,omitempty"`
+	// Target ends the search at this speedup over the baseline.
+	Target float64 `json:"target,omitempty"`
+	// Patience ends the search after so many evaluations without a new best.
+	Patience int `json:"patience,omitempty"`
+	// CostPerHour is the price of the machine and MaxCost the money there is,
+	// in the same currency.
+	CostPerHour float64 `json:"cost_per_hour,omitempty"`
+	MaxCost     float64 `json:"max_cost,omitempty"`
+}
+
+// IsZero says that nothing but the end of the space ends the search.
+func (b Budget) IsZero() bool {
+	return b.Evaluations == 0 && b.Time == 0 && b.Target == 0 && b.Patience == 0 && b.MaxCost == 0
+}
