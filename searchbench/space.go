@@ -15,6 +15,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/search"
 )
 
@@ -58,7 +59,7 @@ type Space struct {
 
 // New makes a space of a table. Its name is the one in traces and results. The
 // error wraps ErrUnscorable for a table on which no score is defined.
-func New(name string, t *replay.Table) (*Space, error) {
+func New(name string, t *tables.Table) (*Space, error) {
 	ev, err := replay.New(t, replay.Options{})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -106,24 +106,24 @@ func stages(rec record) []float64 {
 
 // setCost gives a row the cost that its record tells, or else the one that the
 // file has for the whole, in seconds; a nil whole is zero.
-func (w *row) setCost(rec record, whole json.RawMessage) error {
+func (w *Row) setCost(rec record, whole json.RawMessage) error {
 	if parts := stages(rec); parts != nil && !told(whole) {
 		sum := 0.0
 		for _, ms := range parts[:costParts] {
 			sum += ms
 		}
-		w.costS = sum / 1000
+		w.CostS = sum / 1000
 	} else if told(whole) {
 		n, ok := scalar(whole).(json.Number)
 		if !ok {
 			return fmt.Errorf("cost_s: %s is not a number", oneLine(string(whole)))
 		}
 		var err error
-		if w.costS, err = n.Float64(); err != nil || w.costS < 0 {
+		if w.CostS, err = n.Float64(); err != nil || w.CostS < 0 {
 			return fmt.Errorf("cost_s: %s is not a number of seconds", n)
 		}
 	}
-	if w.costS > maxCost {
+	if w.CostS > maxCost {
 		return errors.New("it took more than a hundred years")
 	}
 	return nil
@@ -131,12 +131,12 @@ func (w *row) setCost(rec record, whole json.RawMessage) error {
 
 // unsplit are the five times that stand for a cost that is not told by stages:
 // all of it as benchmark. cost_s beside them says so, and has the exact figure.
-func (w row) unsplit() object {
+func (w Row) unsplit() object {
 	var o object
 	for _, k := range stageKeys {
 		ms := 0.0
 		if k == "benchmark_time" {
-			ms = w.costS * 1000
+			ms = w.CostS * 1000
 		}
 		o = o.with(k, ms)
 	}

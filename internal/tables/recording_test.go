@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -250,16 +250,16 @@ func TestFormsRoundTrip(t *testing.T) {
 			verdicts := map[evaluator.Verdict]bool{}
 			for i, w := range want.rows {
 				g := got.rows[i]
-				verdicts[g.failed] = true
-				if g.rank != w.rank || g.timeMS != w.timeMS || g.failed != w.failed || math.Abs(g.costS-w.costS) > 1e-9 {
+				verdicts[g.Failed] = true
+				if g.rank != w.rank || g.TimeMS != w.TimeMS || g.Failed != w.Failed || math.Abs(g.CostS-w.CostS) > 1e-9 {
 					t.Errorf("row %d is %+v, was %+v", i, g, w)
 				}
 			}
 			if len(verdicts) != len(evaluator.Verdicts())-1 {
 				t.Errorf("the verdicts %v, want all but infrastructure", verdicts)
 			}
-			// And a search runs on it.
-			e, err := New(got, Options{})
+			// And the trials are found in it.
+			space, err := got.Space()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,13 +268,13 @@ func TestFormsRoundTrip(t *testing.T) {
 				for i, k := range r.indices(trial.Genome) {
 					values[r.Space.Genes()[i].Name] = r.Space.Genes()[i].Values[k]
 				}
-				g, err := e.Space().FromMap(values)
+				g, err := space.FromMap(values)
 				if err != nil {
 					t.Fatal(err)
 				}
-				res, err := e.Evaluate(t.Context(), g, 0)
-				if err != nil || res.Verdict == evaluator.Correct != (trial.Result.Verdict == evaluator.Correct) {
-					t.Errorf("%s: %s, %v; it was %s", trial.Genome, res.Verdict, err, trial.Result.Verdict)
+				w, ok := got.Lookup(g)
+				if !ok || (w.Failed == "") != (trial.Result.Verdict == evaluator.Correct) {
+					t.Errorf("%s: %+v, %v; it was %s", trial.Genome, w, ok, trial.Result.Verdict)
 				}
 			}
 		})
@@ -456,7 +456,7 @@ func TestSeveralShapes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := table.rows[len(table.rows)-1].timeMS; got != timeMS(last) {
+		if got := table.rows[len(table.rows)-1].TimeMS; got != timeMS(last) {
 			t.Errorf("%s: %g ms, want %g", form, got, timeMS(last))
 		}
 	}
@@ -550,11 +550,11 @@ func TestForeignFiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				text := string(w.failed)
-				if w.failed == "" {
-					text = fmt.Sprintf("%.6g ms", w.timeMS)
+				text := string(w.Failed)
+				if w.Failed == "" {
+					text = fmt.Sprintf("%.6g ms", w.TimeMS)
 				}
-				got[g.String()] = fmt.Sprintf("%s, %.6g s", text, w.costS)
+				got[g.String()] = fmt.Sprintf("%s, %.6g s", text, w.CostS)
 			}
 			if test.want == nil {
 				return

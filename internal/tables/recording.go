@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -129,10 +129,10 @@ func (r *Recording) Table() (*Table, error) {
 		}
 		rules[i] = rule{source, expr}
 	}
-	var rows []row
+	var rows []Row
 	var records []record
 	for _, t := range r.recorded() {
-		w := row{costS: t.Result.Cost.Seconds()}
+		w := Row{CostS: t.Result.Cost.Seconds()}
 		rec, err := r.record(t)
 		if err != nil {
 			return nil, fmt.Errorf("replay: %s: %s: %w", r.Name, t.Genome, err)
@@ -144,9 +144,9 @@ func (r *Recording) Table() (*Table, error) {
 			w.rank = w.rank*uint64(len(params[i].values)) + uint64(k)
 		}
 		if t.Result.Verdict == evaluator.Correct {
-			w.timeMS = timeMS(t.Result)
+			w.TimeMS = timeMS(t.Result)
 		} else {
-			w.failed = t.Result.Verdict
+			w.Failed = t.Result.Verdict
 		}
 		rows = append(rows, w)
 		records = append(records, rec)
@@ -247,6 +247,8 @@ func (r *Recording) head(t *Table) (h head, err error) {
 	}
 	return h, nil
 }
+
+const nsPerMS = 1e6
 
 // timeMS is the geometric mean over the shapes of the median times.
 func timeMS(r evaluator.Result) float64 {

@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -255,14 +255,14 @@ func (t *Table) result(i int) (object, error) {
 	}
 	correct := 0
 	word := "correct"
-	if w.failed == "" {
+	if w.Failed == "" {
 		correct = 1
-		measurement(rest.objective(), w.timeMS, "ms")
-	} else if word = invalidity(w.failed); invalid[word] != w.failed {
-		measurement("verdict", w.failed, "")
+		measurement(rest.objective(), w.TimeMS, "ms")
+	} else if word = invalidity(w.Failed); invalid[word] != w.Failed {
+		measurement("verdict", w.Failed, "")
 	}
 	if whole {
-		measurement("cost_s", w.costS, "s")
+		measurement("cost_s", w.CostS, "s")
 	}
 	var other object // what cannot be measured
 	for _, m := range rec {
@@ -454,7 +454,7 @@ func readT4(text []byte, name string, description *t1Input) (*Table, error) {
 		return nil, fail(metaAt, "input: %v", err)
 	}
 	place := placesOf(params)
-	rows := make([]row, len(results))
+	rows := make([]Row, len(results))
 	records := make([]record, len(results))
 	for i, result := range results {
 		if rows[i], records[i], err = result.row(place, u); err != nil {
@@ -542,7 +542,7 @@ func unitOf(name string) (unit, error) {
 }
 
 // row reads one result. u is the unit of the file's times.
-func (t t4Result) row(place places, u unit) (w row, rec record, err error) {
+func (t t4Result) row(place places, u unit) (w Row, rec record, err error) {
 	w.offset = t.offset
 	if w.rank, err = place.rank(t.configuration); err != nil {
 		return w, nil, err
@@ -573,8 +573,8 @@ func (t t4Result) row(place places, u unit) (w row, rec record, err error) {
 		return w, nil, fmt.Errorf("invalidity is %s, which T4 does not have", show(scalar(t.whole.raw("invalidity"))))
 	}
 	if verdict != evaluator.Correct {
-		w.failed = verdict
-	} else if w.timeMS, err = t4Time(rest.objective(), measurements, entry, u); err != nil {
+		w.Failed = verdict
+	} else if w.TimeMS, err = t4Time(rest.objective(), measurements, entry, u); err != nil {
 		return w, nil, err
 	}
 	// What has a place of its own leaves the list of measurements.
@@ -588,10 +588,10 @@ func (t t4Result) row(place places, u unit) (w row, rec record, err error) {
 		}
 		number, _ := scalar(m.value).(json.Number)
 		switch plain := !m.more; {
-		case w.failed == "" && plain && m.name == rest.objective() && !slices.ContainsFunc(measurements[:i], func(o t4Measurement) bool { return o.name == m.name }):
-		case plain && m.name == "verdict" && (own != "" && invalidity(own) == word || w.failed == "" && string(m.value) == `"correct"`):
+		case w.Failed == "" && plain && m.name == rest.objective() && !slices.ContainsFunc(measurements[:i], func(o t4Measurement) bool { return o.name == m.name }):
+		case plain && m.name == "verdict" && (own != "" && invalidity(own) == word || w.Failed == "" && string(m.value) == `"correct"`):
 			if own != "" {
-				w.failed = own
+				w.Failed = own
 			}
 		case plain && m.name == "cost_s" && m.unit == "s" && number != "" && whole == nil:
 			whole = m.value

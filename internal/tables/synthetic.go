@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -103,7 +103,7 @@ func (c synthetic) timeMS() float64 {
 // syntheticRows enumerates a space of its kind with n valid configurations or
 // up to 1.75 times as many. The depth alone grows without bound; the other
 // parameters grow as long as it would not take their place.
-func syntheticRows(n int) ([]param, []row) {
+func syntheticRows(n int) ([]param, []Row) {
 	count := func(params []param) int {
 		n := 0
 		each(params, func(uint64, synthetic) { n++ })
@@ -118,7 +118,7 @@ func syntheticRows(n int) ([]param, []row) {
 		size, perDepth = size+1, next
 	}
 	params := syntheticParams(size, max(1, (n+perDepth-1)/perDepth))
-	var rows []row
+	var rows []Row
 	each(params, func(rank uint64, c synthetic) { rows = append(rows, c.row(rank)) })
 	return params, rows
 }
@@ -182,16 +182,16 @@ func each(params []param, visit func(rank uint64, c synthetic)) {
 	}
 }
 
-func (c synthetic) row(rank uint64) row {
+func (c synthetic) row(rank uint64) Row {
 	ms := c.timeMS()
 	if ms == 0 {
-		return row{rank: rank, costS: 0.3, failed: evaluator.Launch}
+		return Row{rank: rank, CostS: 0.3, Failed: evaluator.Launch}
 	}
-	return row{
+	return Row{
 		rank: rank,
 		// As many digits as a recorder would write.
-		timeMS: math.Round(ms*ripple(rank)*1000) / 1000,
-		costS:  0.4 + math.Round(50*float64(c.tileX*c.tileY*c.unroll))/1000,
+		TimeMS: math.Round(ms*ripple(rank)*1000) / 1000,
+		CostS:  0.4 + math.Round(50*float64(c.tileX*c.tileY*c.unroll))/1000,
 	}
 }
 

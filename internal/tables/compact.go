@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bufio"
@@ -314,7 +314,7 @@ func readCompact(text []byte, name string, description *t1Input) (*Table, error)
 		space, device string
 		params        []param
 		rules         []rule
-		rows          []row
+		rows          []Row
 		more          details
 		seen          = map[string]bool{}
 	)
@@ -389,7 +389,7 @@ type details struct {
 }
 
 // details reads the last key; rows get their verdicts.
-func (r *reader) details(params []param, rows []row) (details, error) {
+func (r *reader) details(params []param, rows []Row) (details, error) {
 	var d details
 	if err := r.delim('{', "details"); err != nil {
 		return d, err
@@ -446,7 +446,7 @@ func placed(at int64, key string, err error) error {
 }
 
 // records reads what is told of each row.
-func (r *reader) records(params []param, rows []row) ([]record, error) {
+func (r *reader) records(params []param, rows []Row) ([]record, error) {
 	at := r.here()
 	records := make([]record, 0, len(rows))
 	err := r.list("the configurations' details", func(i int) error {
@@ -465,22 +465,22 @@ func (r *reader) records(params []param, rows []row) ([]record, error) {
 		}
 		if raw := entry.raw("verdict"); raw != nil {
 			verdict := verdictOf(scalar(raw))
-			if verdict == "" || w.failed == "" {
+			if verdict == "" || w.Failed == "" {
 				return fail(at, "%s: the verdict %s is not that of a configuration that failed", what, oneLine(string(raw)))
 			}
-			w.failed = verdict
+			w.Failed = verdict
 		}
 		rec, err := newRecord(entry, params)
 		if err != nil {
 			return fail(at, "%s: %v", what, err)
 		}
 		if stages(rec) != nil {
-			cost := w.costS
+			cost := w.CostS
 			if err := w.setCost(rec, nil); err != nil {
 				return fail(at, "%s: %v", what, err)
 			}
-			if math.Abs(w.costS-cost) > 1e-9*cost {
-				return fail(at, "%s: compile, verification and benchmark sum to %g s; its cost is %g s", what, w.costS, cost)
+			if math.Abs(w.CostS-cost) > 1e-9*cost {
+				return fail(at, "%s: compile, verification and benchmark sum to %g s; its cost is %g s", what, w.CostS, cost)
 			}
 		}
 		records = append(records, rec)
@@ -598,10 +598,10 @@ func (r *reader) fields() error {
 	return err
 }
 
-func (r *reader) configs(params []param) ([]row, error) {
-	var rows []row
+func (r *reader) configs(params []param) ([]Row, error) {
+	var rows []Row
 	err := r.list("configs", func(i int) error {
-		w := row{offset: r.here()}
+		w := Row{offset: r.here()}
 		what := fmt.Sprintf("configuration %d", i+1)
 		if err := r.delim('[', what); err != nil {
 			return err
@@ -633,11 +633,11 @@ func (r *reader) configs(params []param) ([]row, error) {
 		}
 		switch {
 		case !ok:
-			w.failed = evaluator.Launch
+			w.Failed = evaluator.Launch
 		case time <= 0:
 			return fail(at, "%s: the time must be above 0 ms, or null if it failed, not %g", what, time)
 		default:
-			w.timeMS = time
+			w.TimeMS = time
 		}
 		cost, ok, at, err := r.number(what + ": the cost")
 		if err != nil {
@@ -646,7 +646,7 @@ func (r *reader) configs(params []param) ([]row, error) {
 		if !ok || cost < 0 || cost > maxCost {
 			return fail(at, "%s: the cost must be a number of seconds from 0 to %g", what, float64(maxCost))
 		}
-		w.costS = cost
+		w.CostS = cost
 		rows = append(rows, w)
 		return r.delim(']', what)
 	})
@@ -680,10 +680,10 @@ func (t *Table) Encode(w io.Writer) error {
 	fmt.Fprintf(b, "],\n\"fields\":%s,\n\"configs\":[", text(compactFields))
 	for i, r := range t.rows {
 		time := "null"
-		if r.failed == "" {
-			time = number(r.timeMS)
+		if r.Failed == "" {
+			time = number(r.TimeMS)
 		}
-		fmt.Fprintf(b, "%s\n[%s,%s,%s]", comma(i), text(t.digits(r.rank)), time, number(r.costS))
+		fmt.Fprintf(b, "%s\n[%s,%s,%s]", comma(i), text(t.digits(r.rank)), time, number(r.CostS))
 	}
 	fmt.Fprint(b, "]")
 	if more != nil {
@@ -720,8 +720,8 @@ func (t *Table) details() (object, error) {
 	entries := make([]object, len(t.rows))
 	for i, w := range t.rows {
 		entries[i] = object{}
-		if w.failed != "" && w.failed != evaluator.Launch {
-			entries[i] = entries[i].with("verdict", w.failed)
+		if w.Failed != "" && w.Failed != evaluator.Launch {
+			entries[i] = entries[i].with("verdict", w.Failed)
 		}
 		entries[i] = append(entries[i], t.record(i)...)
 		empty = empty && len(entries[i]) == 0

@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -456,7 +456,7 @@ func TestFailureUnderTheObjective(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := table.rows[0].failed; got != evaluator.Infeasible {
+	if got := table.rows[0].Failed; got != evaluator.Infeasible {
 		t.Errorf("the verdict is %q", got)
 	}
 	lossless(t, table)

@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -81,18 +81,18 @@ func (t *Table) writeKernelTuner(w io.Writer) error {
 			entry = entry.with(p.name, p.values[k])
 			key = append(key, plainValue(p.values[k]))
 		}
-		if row.failed == "" {
-			entry = entry.with("time", row.timeMS)
+		if row.Failed == "" {
+			entry = entry.with("time", row.TimeMS)
 		} else {
-			word := errorOf(row.failed)
+			word := errorOf(row.Failed)
 			entry = entry.with("time", word).with("__error__", word)
-			if failures[word] != row.failed {
-				entry = entry.with("verdict", row.failed)
+			if failures[word] != row.Failed {
+				entry = entry.with("verdict", row.Failed)
 			}
 		}
 		rec := t.record(i)
 		if stages(rec) == nil {
-			entry = append(entry, row.unsplit()...).with("cost_s", row.costS)
+			entry = append(entry, row.unsplit()...).with("cost_s", row.CostS)
 		}
 		entry = append(entry, rec...)
 		if taken := entry[len(names):].has(names...); taken != "" {
@@ -237,7 +237,7 @@ func readKernelTuner(text []byte, name string, description *t1Input) (*Table, er
 		}
 	}
 	place := placesOf(params)
-	rows := make([]row, len(entries))
+	rows := make([]Row, len(entries))
 	records := make([]record, len(entries))
 	for i, e := range entries {
 		if rows[i], records[i], err = e.row(place, objective); err != nil {
@@ -358,7 +358,7 @@ func (r *reader) entries() ([]entry, error) {
 }
 
 // row reads one configuration.
-func (e entry) row(place places, objective string) (w row, rec record, err error) {
+func (e entry) row(place places, objective string) (w Row, rec record, err error) {
 	w.offset = e.offset
 	if w.rank, err = place.rank(e.members); err != nil {
 		return w, nil, err
@@ -378,7 +378,7 @@ func (e entry) row(place places, objective string) (w row, rec record, err error
 }
 
 // outcome reads the time, or how the configuration failed.
-func (w *row) outcome(entry object, objective string) error {
+func (w *Row) outcome(entry object, objective string) error {
 	time := scalar(entry.raw("time"))
 	word, failed := scalar(entry.raw("__error__")).(string)
 	if s, ok := time.(string); ok {
@@ -397,9 +397,9 @@ func (w *row) outcome(entry object, objective string) error {
 		if !ok {
 			return fmt.Errorf("the time is %s: expected a number, or InvalidConfig, CompilationFailedConfig or RuntimeFailedConfig", show(json.Token(word)))
 		}
-		w.failed = v
+		w.Failed = v
 		if verdict != "" && errorOf(verdict) == word {
-			w.failed = verdict
+			w.Failed = verdict
 		}
 		return nil
 	}
@@ -408,7 +408,7 @@ func (w *row) outcome(entry object, objective string) error {
 	}
 	ms, err := millis(time, unitless)
 	if err == nil && ms >= failedTime {
-		w.failed = evaluator.Launch
+		w.Failed = evaluator.Launch
 		return nil
 	}
 	if err == nil && ms <= 0 {
@@ -417,7 +417,7 @@ func (w *row) outcome(entry object, objective string) error {
 	if err != nil {
 		return fmt.Errorf("time: %w", err)
 	}
-	w.timeMS = ms
+	w.TimeMS = ms
 	return nil
 }
 

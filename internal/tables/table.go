@@ -1,4 +1,23 @@
-package replay
+// Package tables reads and writes recorded spaces: what was measured, configuration
+// by configuration, of a whole space or a sample of one.
+//
+// # Model
+//
+// A [Table] holds, for each configuration of a space, the time that was
+// measured or the fact that it failed, and what it cost to try. It is read from a
+// file by [Load] or [Read], or made of what was measured here, a [Recording].
+// [Examine] says what a file holds.
+//
+// Files come in forms ([Forms]): evotune's own, the T4 format with its T1
+// descriptions, and cache files of Kernel Tuner. [Table.Write] writes any
+// table in each of them, and nothing is lost between them; docs/tables.md says what
+// goes where.
+//
+// # Caveats
+//
+// A table is held in memory whole. One recorded time per configuration tells
+// nothing of its noise.
+package tables
 
 import (
 	"crypto/sha256"
@@ -33,7 +52,7 @@ type Table struct {
 	hash   string // SHA-256 (hex) of what was read
 	params []param
 	rules  []rule
-	rows   []row
+	rows   []Row
 	byRank map[uint64]int32 // rank of the value indexes -> row
 	// records has what else is told of each row; nil where there is nothing.
 	records []record
@@ -72,14 +91,15 @@ type rule struct {
 	expr   string
 }
 
-// A row is one recorded configuration. Which values it has is in its rank, the
-// number whose digits, in the mixed radix of the parameters' value counts, are
-// the value indexes, the last parameter the lowest digit.
-type row struct {
+// A Row is one recorded configuration.
+type Row struct {
+	// rank says which values it has: the number whose digits, in the mixed radix of
+	// the parameters' value counts, are the value indexes, the last parameter the
+	// lowest digit.
 	rank   uint64
-	timeMS float64 // 0 when it failed
-	costS  float64
-	failed evaluator.Verdict // empty when it has a time
+	TimeMS float64           // milliseconds; 0 when it failed
+	CostS  float64           // what it took to try, in seconds
+	Failed evaluator.Verdict // how it failed; empty when it has a time
 	offset int64             // in the file, for messages
 }
 
@@ -153,7 +173,7 @@ func (t *Table) prove(text []byte) error {
 
 // newTable checks what all formats have in common. The rows' ranks are known
 // to be in range.
-func newTable(name, device, hash string, params []param, rules []rule, rows []row) (*Table, error) {
+func newTable(name, device, hash string, params []param, rules []rule, rows []Row) (*Table, error) {
 	t := &Table{name: name, form: compactForm, device: device, hash: hash, params: params, rules: rules, rows: rows}
 	t.byRank = make(map[uint64]int32, len(rows))
 	times := make([]float64, 0, len(rows))
@@ -162,8 +182,8 @@ func newTable(name, device, hash string, params []param, rules []rule, rows []ro
 			return nil, &positionError{offset: r.offset, msg: fmt.Sprintf("configuration %s is there twice", t.format(r.rank))}
 		}
 		t.byRank[r.rank] = int32(i)
-		if r.failed == "" {
-			times = append(times, r.timeMS)
+		if r.Failed == "" {
+			times = append(times, r.TimeMS)
 		}
 	}
 	if len(times) > 0 {
@@ -240,6 +260,32 @@ func (t *Table) Device() string { return t.device }
 // Hash is the SHA-256 (hex) over the content of the table.
 func (t *Table) Hash() string { return t.hash }
 
+// MedianMS is the median of the recorded times, in milliseconds; 0 without any.
+func (t *Table) MedianMS() float64 { return t.median }
+
+// Lookup finds what is recorded of a genome, which may be one of another space:
+// the values count. The table must have a space.
+func (t *Table) Lookup(g genome.Genome) (Row, bool) {
+	space, err := t.Space()
+	if err != nil {
+		return Row{}, false
+	}
+	if g.Space() != space {
+		if g, err = space.FromMap(g.Map()); err != nil {
+			return Row{}, false
+		}
+	}
+	rank := uint64(0)
+	for i, k := range space.Indices(g) {
+		rank = rank*uint64(len(t.params[i].values)) + uint64(k)
+	}
+	i, ok := t.byRank[rank]
+	if !ok {
+		return Row{}, false
+	}
+	return t.rows[i], true
+}
+
 // Constraints are those of the table as it has them, in Python.
 func (t *Table) Constraints() []string {
 	out := make([]string, len(t.rules))
@@ -256,7 +302,7 @@ func (t *Table) Len() int { return len(t.rows) }
 func (t *Table) Failed() int {
 	n := 0
 	for _, r := range t.rows {
-		if r.failed != "" {
+		if r.Failed != "" {
 			n++
 		}
 	}
@@ -275,6 +321,24 @@ func (t *Table) Failed() int {
 func (t *Table) Space() (*genome.Space, error) {
 	t.once.Do(func() { t.space, t.err = t.newSpace() })
 	return t.space, t.err
+}
+
+// All gives the recorded configurations that the space has, in the order of the
+// file, each with its time in milliseconds, 0 for one that failed. The space is
+// that of [Table.Space], without which there are none.
+func (t *Table) All() iter.Seq2[genome.Genome, float64] {
+	return func(yield func(genome.Genome, float64) bool) {
+		space, err := t.Space()
+		if err != nil {
+			return
+		}
+		for _, r := range t.rows {
+			g, err := space.FromIndices(t.digits(r.rank))
+			if err == nil && !yield(g, r.TimeMS) {
+				return
+			}
+		}
+	}
 }
 
 // Complete says whether the valid genomes are exactly the recorded ones. If
@@ -323,7 +387,7 @@ func (t *Table) newSpace() (*genome.Space, error) {
 		switch {
 		case err == nil:
 			rows = append(rows, t.digits(t.rows[i].rank))
-		case t.rows[i].failed == evaluator.Infeasible:
+		case t.rows[i].Failed == evaluator.Infeasible:
 			t.outside++ // file and constraints agree
 		default:
 			return nil, err

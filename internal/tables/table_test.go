@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"bytes"
@@ -291,16 +291,16 @@ func TestRandomTables(t *testing.T) {
 			}
 			return out
 		}
-		var rows []row
+		var rows []Row
 		for rank := range uint64(n * m) {
 			if !rapid.Bool().Draw(t, "recorded") && len(rows) > 0 {
 				continue
 			}
-			w := row{rank: rank, costS: rapid.Float64Range(0, maxCost).Draw(t, "cost")}
+			w := Row{rank: rank, CostS: rapid.Float64Range(0, maxCost).Draw(t, "cost")}
 			if rapid.Bool().Draw(t, "ok") {
-				w.timeMS = rapid.Float64Range(1e-9, 1e9).Draw(t, "time")
+				w.TimeMS = rapid.Float64Range(1e-9, 1e9).Draw(t, "time")
 			} else {
-				w.failed = "launch"
+				w.Failed = "launch"
 			}
 			rows = append(rows, w)
 		}

@@ -1,4 +1,4 @@
-package replay
+package tables
 
 import (
 	"slices"
@@ -131,7 +131,7 @@ func (t *Table) summary() (Summary, error) {
 		case why == nil:
 			s.Unrecorded--
 			drawn++
-		case t.rows[i].failed != evaluator.Infeasible:
+		case t.rows[i].Failed != evaluator.Infeasible:
 			if s.Forbidden++; s.FirstForbidden == "" {
 				s.FirstForbidden = oneLine(why.Error())
 			}
@@ -150,13 +150,13 @@ func (s *Summary) times(t *Table, n int) {
 		if samples, err := numbers(t.record(i).raw("times")); err == nil {
 			s.Samples += len(samples)
 		}
-		if w.failed != "" {
-			s.Failed[w.failed]++
+		if w.Failed != "" {
+			s.Failed[w.Failed]++
 			continue
 		}
-		times = append(times, w.timeMS)
-		if len(times) == 1 || w.timeMS < s.BestMS {
-			s.BestMS, s.BestConfiguration = w.timeMS, t.format(w.rank)
+		times = append(times, w.TimeMS)
+		if len(times) == 1 || w.TimeMS < s.BestMS {
+			s.BestMS, s.BestConfiguration = w.TimeMS, t.format(w.rank)
 		}
 	}
 	if s.Valid = len(times); s.Valid == 0 {
@@ -180,7 +180,7 @@ func (s *Summary) costs(t *Table) {
 	total := make([]float64, len(t.rows))
 	parts := make([][]float64, len(stageKeys))
 	for i, w := range t.rows {
-		total[i] = w.costS
+		total[i] = w.CostS
 		split := stages(t.record(i))
 		if split == nil {
 			s.Unsplit++
