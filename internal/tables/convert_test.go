@@ -30,7 +30,7 @@ type fataler interface {
 func content(tb fataler, t *Table) any {
 	tb.Helper()
 	var b bytes.Buffer
-	if err := t.Encode(&b); err != nil {
+	if err := t.encodeCompact(&b); err != nil {
 		tb.Fatal(err)
 	}
 	return scalar(b.Bytes())
@@ -484,7 +484,7 @@ func TestDescribed(t *testing.T) {
 		}
 		var names []string
 		for _, p := range table.params {
-			names = append(names, fmt.Sprint(p.name, len(p.values)))
+			names = append(names, fmt.Sprint(p.Name, len(p.Values)))
 		}
 		if !slices.Equal(names, []string{"mode2", "bx3"}) || !slices.Equal(table.Constraints(), []string{"bx < 64 or mode == 'a'"}) {
 			t.Errorf("parameters %v, constraints %v", names, table.Constraints())
@@ -580,8 +580,8 @@ func TestStaleDescription(t *testing.T) {
 	table := read(t, strings.TrimSuffix(small, "}")+stale)
 	for _, form := range holding {
 		back := through(t, table, form)
-		if !slices.Equal(back.Constraints(), table.Constraints()) || !slices.Equal(back.params[1].values, table.params[1].values) {
-			t.Errorf("%s: constraints %q, values %v", form, back.Constraints(), back.params[1].values)
+		if !slices.Equal(back.Constraints(), table.Constraints()) || !slices.Equal(back.params[1].Values, table.params[1].Values) {
+			t.Errorf("%s: constraints %q, values %v", form, back.Constraints(), back.params[1].Values)
 		}
 	}
 }

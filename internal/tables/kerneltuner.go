@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,22 +34,11 @@ import (
 // cacheVersion is the version of the cache files' schema that is written.
 const cacheVersion = "1.1.0"
 
-// errorOf says in Kernel Tuner's words how a candidate failed.
-func errorOf(v evaluator.Verdict) string {
-	switch v {
-	case evaluator.Infeasible:
-		return "InvalidConfig"
-	case evaluator.Render, evaluator.Compile, evaluator.Inspect:
-		return "CompilationFailedConfig"
-	}
-	return "RuntimeFailedConfig"
-}
-
-// failures is the inverse of errorOf, as far as there is one.
-var failures = map[string]evaluator.Verdict{
-	"InvalidConfig":           evaluator.Infeasible,
-	"CompilationFailedConfig": evaluator.Compile,
-	"RuntimeFailedConfig":     evaluator.Launch,
+// failures are Kernel Tuner's words for how candidates fail.
+var failures = vocabulary{
+	{"InvalidConfig", []evaluator.Verdict{evaluator.Infeasible}},
+	{"CompilationFailedConfig", []evaluator.Verdict{evaluator.Compile, evaluator.Render, evaluator.Inspect}},
+	{"RuntimeFailedConfig", []evaluator.Verdict{evaluator.Launch, evaluator.Timeout, evaluator.Parity, evaluator.Sanitizer, evaluator.Implausible}},
 }
 
 // kernelTunerKeys are the keys of the top-level object that are not kept as
@@ -57,36 +47,26 @@ var kernelTunerKeys = []string{
 	"schema_version", "device_name", "kernel_name", "tune_params_keys", "tune_params", "restrictions", "unrecorded", t4Form, t1Form, "cache",
 }
 
-// checkKernelTunerRest checks what another form keeps for this one.
-func checkKernelTunerRest(rest object) error {
-	if key := rest.has(kernelTunerKeys...); key != "" {
-		return fmt.Errorf("key %q is not expected here", key)
-	}
-	return nil
-}
-
-func (t *Table) writeKernelTuner(w io.Writer) error {
+func (t *Table) encodeKernelTuner(w io.Writer) error {
 	var names []string
 	var params object
 	for _, p := range t.params {
-		names = append(names, p.name)
-		params = params.with(p.name, p.values)
+		names = append(names, p.Name)
+		params = params.with(p.Name, p.Values)
 	}
 	var cache lines
 	for i, row := range t.rows {
-		var entry object
-		var key []string
-		for n, k := range t.digits(row.rank) {
-			p := t.params[n]
-			entry = entry.with(p.name, p.values[k])
-			key = append(key, plainValue(p.values[k]))
+		entry := t.configuration(row)
+		key := make([]string, len(entry))
+		for k, m := range entry {
+			key[k] = plainValue(m.value.(genome.Value))
 		}
 		if row.Failed == "" {
 			entry = entry.with("time", row.TimeMS)
 		} else {
-			word := errorOf(row.Failed)
+			word := failures.word(row.Failed)
 			entry = entry.with("time", word).with("__error__", word)
-			if failures[word] != row.Failed {
+			if !failures.whole(row.Failed) {
 				entry = entry.with("verdict", row.Failed)
 			}
 		}
@@ -100,23 +80,17 @@ func (t *Table) writeKernelTuner(w io.Writer) error {
 		}
 		cache = append(cache, member{strings.Join(key, ","), entry})
 	}
-	rules := t.Constraints()
 	file := object{}.with("schema_version", cacheVersion).with("device_name", t.device).with("kernel_name", t.name).
 		with("tune_params_keys", names).with("tune_params", params)
-	if t.head.kernelTuner.has("objective") == "" {
+	if t.heads[kernelTunerForm].has("objective") == "" {
 		file = file.with("objective", "time")
 	}
-	file = append(file, t.head.kernelTuner...).with("restrictions", rules)
+	file = append(file, t.heads[kernelTunerForm]...).with("restrictions", t.Constraints())
 	file, err := t.withUnrecorded(file)
 	if err != nil {
 		return err
 	}
-	if len(t.head.t4) > 0 {
-		file = file.with(t4Form, t.head.t4)
-	}
-	if len(t.head.t1) > 0 {
-		file = file.with(t1Form, t.head.t1)
-	}
+	file = t.withHeads(file, t4Form, t1Form)
 	// Kernel Tuner goes on with a file by cutting its last two braces off: the
 	// cache must be the last key.
 	return writeJSON(w, file.with("cache", cache))
@@ -143,141 +117,74 @@ func plainValue(v genome.Value) string {
 	return strings.Trim(pythonValue(v), "()")
 }
 
-func readKernelTuner(text []byte, name string, description *t1Input) (*Table, error) {
-	r := newReader(bytes.TrimRight(text, " \t\r\n")) // a file that is cut may have got a line end
-	if err := r.delim('{', "a cache file"); err != nil {
-		return nil, err
-	}
+func (t *Table) decodeKernelTuner(r *reader, description *t1Input) error {
+	text := bytes.TrimRight(r.text, " \t\r\n") // a file that is cut may have got a line end
+	r = newReader(text)
 	var (
-		kernel, device string
-		keys           []string
-		values         map[string][]genome.Value
-		rules          []rule
-		entries        []entry
-		objective      string
-		more           head
-		notices        []string
-		infeasible     bool
-		seen           = map[string]bool{}
+		keys      []string
+		values    map[string][]genome.Value
+		entries   []entry
+		objective string
 	)
-	fill := func() error {
-		for r.d.More() {
-			at := r.here()
-			key, err := r.str("a key")
-			if err != nil {
-				return err
+	t.listed = true
+	if err := r.file("a cache file", "the cache file", func(key string, _ int64) (err error) {
+		switch key {
+		case "schema_version":
+			_, err = r.value(key)
+		case "kernel_name":
+			var name string
+			name, err = r.str(key)
+			t.name = cmp.Or(name, t.name)
+		case "device_name":
+			t.device, err = r.str(key)
+		case "tune_params_keys":
+			err = r.into(&keys, key)
+		case "tune_params":
+			values, err = r.tuneParams()
+		case "restrictions":
+			t.rules, err = r.rules()
+		case "unrecorded":
+			t.listed, err = r.unrecorded()
+		case t4Form, t1Form:
+			err = t.decodeHead(r, key)
+		case "cache":
+			entries, err = r.entries()
+		default:
+			var raw json.RawMessage
+			raw, err = r.value(key)
+			if key == "objective" {
+				objective, _ = scalar(raw).(string)
 			}
-			if seen[key] {
-				return fail(at, "key %q is there twice", key)
-			}
-			seen[key] = true
-			switch key {
-			case "schema_version":
-				_, err = r.value(key)
-			case "kernel_name":
-				kernel, err = r.str(key)
-			case "device_name":
-				device, err = r.str(key)
-			case "tune_params_keys":
-				err = r.into(&keys, key)
-			case "tune_params":
-				values, err = r.tuneParams()
-			case "restrictions":
-				rules, err = r.rules()
-			case "unrecorded":
-				var absent bool
-				absent, err = r.unrecorded()
-				infeasible = !absent
-			case t4Form:
-				if more.t4, err = r.object(key); err == nil {
-					err = checkT4Head(more.t4)
-				}
-			case t1Form:
-				more.t1, err = r.object(key)
-			case "cache":
-				entries, err = r.entries()
-			default:
-				var raw json.RawMessage
-				raw, err = r.value(key)
-				if key == "objective" {
-					objective, _ = scalar(raw).(string)
-				}
-				if key != "objective" || objective != "time" { // the usual one is written anyway
-					more.kernelTuner = more.kernelTuner.with(key, raw)
-				}
-			}
-			if err != nil {
-				return placed(at, key, err)
+			if key != "objective" || objective != "time" { // the usual one is written anyway
+				t.heads[kernelTunerForm] = t.heads[kernelTunerForm].with(key, raw)
 			}
 		}
-		return r.end("the cache file")
-	}
-	if err := fill(); err != nil {
+		return err
+	}); err != nil {
 		var p *positionError
 		if len(entries) == 0 || !errors.As(err, &p) || !p.cut {
-			return nil, err
+			return err
 		}
 		last := entries[len(entries)-1]
 		notice := fmt.Sprintf("the run that wrote it was interrupted: %d whole configurations are read", len(entries))
 		if rest := bytes.Trim(text[last.end:], " \t\r\n,}"); len(rest) > 0 {
 			notice += ", the one that was cut off is left out"
 		}
-		notices = append(notices, notice)
+		t.notices = append(t.notices, notice)
 	}
 	if len(entries) == 0 {
-		return nil, fail(0, "no configuration is recorded")
+		return fail(0, "no configuration is recorded")
 	}
-	params, err := orderParams(keys, values)
-	if err != nil {
-		return nil, err
-	}
-	if description != nil {
-		if params, rules, more.t1, err = description.instead(params, rules); err != nil {
-			return nil, err
-		}
-	}
-	place := placesOf(params)
-	rows := make([]Row, len(entries))
-	records := make([]record, len(entries))
-	for i, e := range entries {
-		if rows[i], records[i], err = e.row(place, objective); err != nil {
-			return nil, fail(e.offset, "configuration %s: %v", show(json.Token(e.key)), err)
-		}
-	}
-	if kernel == "" {
-		kernel = name
-	}
-	t, err := newTable(kernel, device, digest(text), params, rules, rows)
-	if err != nil {
-		return nil, err
-	}
-	t.head, t.records, t.listed, t.notices = more, records, !infeasible, notices
-	return t, nil
-}
-
-// into decodes the next value.
-func (r *reader) into(v any, what string) error {
-	at := r.here()
-	err := r.d.Decode(v)
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
-		return fail(at, "%s: %s is not expected here", what, kind.Value)
-	}
-	if err != nil {
-		return r.broken(at, err)
-	}
-	return nil
-}
-
-// end reads the last brace, behind which there must be nothing.
-func (r *reader) end(what string) error {
-	if err := r.delim('}', what); err != nil {
+	var err error
+	if t.params, err = orderParams(keys, values); err != nil {
 		return err
 	}
-	if at := r.here(); at < int64(len(r.text)) {
-		return fail(at, "something follows %s", what)
+	if description != nil {
+		if err := description.replaces(t); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.decodeEntries(entries, func(e entry, place places) (Row, record, error) { return e.kernelTuner(place, objective) })
 }
 
 // tuneParams reads {"name": [values], ...}.
@@ -286,24 +193,18 @@ func (r *reader) tuneParams() (map[string][]genome.Value, error) {
 		return nil, err
 	}
 	values := map[string][]genome.Value{}
-	for r.d.More() {
-		at := r.here()
-		name, err := r.str("a parameter's name")
-		if err != nil {
-			return nil, err
-		}
+	err := r.each("a parameter's name", func(name string, at int64) (err error) {
 		if _, twice := values[name]; twice {
-			return nil, fail(at, "parameter %s is there twice", name)
+			return fail(at, "parameter %s is there twice", name)
 		}
-		if values[name], err = r.values(name); err != nil {
-			return nil, err
-		}
-	}
-	return values, r.delim('}', "tune_params")
+		values[name], err = r.values(name)
+		return err
+	})
+	return values, err
 }
 
 // orderParams puts the parameters into the order of the keys.
-func orderParams(keys []string, values map[string][]genome.Value) ([]param, error) {
+func orderParams(keys []string, values map[string][]genome.Value) ([]Parameter, error) {
 	const at = 0
 	switch {
 	case values == nil:
@@ -313,7 +214,7 @@ func orderParams(keys []string, values map[string][]genome.Value) ([]param, erro
 	case len(keys) != len(values):
 		return nil, fail(at, "tune_params_keys has %d names, tune_params %d", len(keys), len(values))
 	}
-	params := make([]param, 0, len(keys))
+	params := make([]Parameter, 0, len(keys))
 	seen := map[string]bool{}
 	for _, k := range keys {
 		v, ok := values[k]
@@ -321,7 +222,7 @@ func orderParams(keys []string, values map[string][]genome.Value) ([]param, erro
 			return nil, fail(at, "tune_params_keys names %q, which tune_params does not have once", k)
 		}
 		seen[k] = true
-		params = append(params, param{k, v})
+		params = append(params, parameter(k, v))
 	}
 	if _, err := radix(params); err != nil {
 		return nil, fail(at, "%v", err)
@@ -329,11 +230,12 @@ func orderParams(keys []string, values map[string][]genome.Value) ([]param, erro
 	return params, nil
 }
 
-// An entry is one configuration of a cache file.
+// An entry is one configuration of a file whose parameters may come after it.
 type entry struct {
-	key         string
-	offset, end int64
-	members     object
+	what          string // of the file, for messages
+	offset, end   int64
+	members       object
+	configuration object // the members that are values of parameters, or have them
 }
 
 // entries reads {"16,1": {...}, ...}; those before a fault come with it.
@@ -342,27 +244,39 @@ func (r *reader) entries() ([]entry, error) {
 		return nil, err
 	}
 	var entries []entry
-	for r.d.More() {
-		e := entry{offset: r.here()}
+	err := r.each("a configuration", func(key string, at int64) error {
+		e := entry{what: "configuration " + show(json.Token(key)), offset: at}
 		var err error
-		if e.key, err = r.str("a configuration"); err == nil {
-			e.members, err = r.object("configuration " + show(json.Token(e.key)))
+		if e.members, err = r.object(e.what); err != nil {
+			return err
 		}
-		if err != nil {
-			return entries, err
-		}
-		e.end = r.d.InputOffset()
+		e.configuration, e.end = e.members, r.d.InputOffset()
 		entries = append(entries, e)
-	}
-	return entries, r.delim('}', "cache")
+		return nil
+	})
+	return entries, err
 }
 
-// row reads one configuration.
-func (e entry) row(place places, objective string) (w Row, rec record, err error) {
-	w.offset = e.offset
-	if w.rank, err = place.rank(e.members); err != nil {
-		return w, nil, err
+// decodeEntries makes rows and records of entries, each by what row makes of it and of
+// the values that it has.
+func (t *Table) decodeEntries(entries []entry, row func(entry, places) (Row, record, error)) error {
+	place := placesOf(t.params)
+	t.rows, t.records = make([]Row, len(entries)), make([]record, len(entries))
+	for i, e := range entries {
+		rank, err := place.rank(e.configuration)
+		if err == nil {
+			t.rows[i], t.records[i], err = row(e, place)
+		}
+		if err != nil {
+			return fail(e.offset, "%s: %v", e.what, err)
+		}
+		t.rows[i].rank, t.rows[i].offset = rank, e.offset
 	}
+	return nil
+}
+
+// kernelTuner is what an entry of a cache file says beside its values.
+func (e entry) kernelTuner(place places, objective string) (w Row, rec record, err error) {
 	rest := e.members.without(place.names...)
 	whole := rest.raw("cost_s")
 	if told(whole) {
@@ -384,7 +298,7 @@ func (w *Row) outcome(entry object, objective string) error {
 	if s, ok := time.(string); ok {
 		word, failed = s, true
 	}
-	if s, ok := scalar(entry.raw(objective)).(string); ok && failures[s] != "" && time == nil && !failed {
+	if s, ok := scalar(entry.raw(objective)).(string); ok && failures.verdict(s) != "" && time == nil && !failed {
 		word, failed = s, true
 	}
 	own := entry.raw("verdict")
@@ -393,12 +307,10 @@ func (w *Row) outcome(entry object, objective string) error {
 		return fmt.Errorf("the verdict %s is not one of evotune's", oneLine(string(own)))
 	}
 	if failed {
-		v, ok := failures[word]
-		if !ok {
+		if w.Failed = failures.verdict(word); w.Failed == "" {
 			return fmt.Errorf("the time is %s: expected a number, or InvalidConfig, CompilationFailedConfig or RuntimeFailedConfig", show(json.Token(word)))
 		}
-		w.Failed = v
-		if verdict != "" && errorOf(verdict) == word {
+		if verdict != "" && failures.word(verdict) == word {
 			w.Failed = verdict
 		}
 		return nil
@@ -451,20 +363,20 @@ func millis(v any, u unit) (float64, error) {
 
 // places finds the indexes of values.
 type places struct {
-	params []param
+	params []Parameter
 	names  []string
 	index  []map[genome.Value]int
 }
 
-func placesOf(params []param) places {
+func placesOf(params []Parameter) places {
 	p := places{params: params}
 	for _, q := range params {
 		m := map[genome.Value]int{}
-		for i, v := range q.values {
+		for i, v := range q.Values {
 			m[v] = i
 		}
 		p.index = append(p.index, m)
-		p.names = append(p.names, q.name)
+		p.names = append(p.names, q.Name)
 	}
 	return p
 }
@@ -474,24 +386,24 @@ func placesOf(params []param) places {
 func (p places) rank(values object) (uint64, error) {
 	rank := uint64(0)
 	for i, q := range p.params {
-		raw := values.raw(q.name)
+		raw := values.raw(q.Name)
 		if raw == nil {
-			return 0, fmt.Errorf("parameter %s is missing", q.name)
+			return 0, fmt.Errorf("parameter %s is missing", q.Name)
 		}
 		v, err := genome.ValueOf(scalar(raw))
 		if err != nil {
-			return 0, fmt.Errorf("parameter %s: %w", q.name, err)
+			return 0, fmt.Errorf("parameter %s: %w", q.Name, err)
 		}
 		k, ok := p.index[i][v]
-		for n := 0; !ok && n < len(q.values); n++ {
-			if same(q.values[n], v) {
+		for n := 0; !ok && n < len(q.Values); n++ {
+			if same(q.Values[n], v) {
 				k, ok = n, true
 			}
 		}
 		if !ok {
-			return 0, fmt.Errorf("parameter %s does not have the value %s", q.name, oneLine(v.String()))
+			return 0, fmt.Errorf("parameter %s does not have the value %s", q.Name, oneLine(v.String()))
 		}
-		rank = rank*uint64(len(q.values)) + uint64(k)
+		rank = q.digit(rank, k)
 	}
 	return rank, nil
 }

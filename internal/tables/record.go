@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,11 +22,25 @@ import (
 //	t4             what a result of the T4 format held that has no other place
 type record = object
 
-// stageKeys are the parts of what a configuration cost; the first costParts of
-// them sum to the cost of the row.
-var stageKeys = []string{"compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time"}
+// costStages are the parts of what a configuration cost: their keys in a record,
+// what T4 calls them, and people. The first costParts of them sum to the cost of
+// the row.
+var costStages = []struct{ key, t4, name string }{
+	{"compile_time", "compilation_time", "compile"},
+	{"verification_time", "validation", "verification"},
+	{"benchmark_time", "benchmark", "benchmark"},
+	{"strategy_time", "search_algorithm", "strategy"},
+	{"framework_time", "framework", "framework"},
+}
 
 const costParts = 3
+
+var stageKeys = func() (keys []string) {
+	for _, s := range costStages {
+		keys = append(keys, s.key)
+	}
+	return keys
+}()
 
 // recordKeys have a meaning of their own in a record.
 var recordKeys = append(append([]string{"times"}, stageKeys...), "timestamp", "units", "t4")
@@ -36,8 +49,8 @@ var recordKeys = append(append([]string{"times"}, stageKeys...), "timestamp", "u
 var rowKeys = []string{"time", "__error__", "verdict", "cost_s"}
 
 // newRecord checks what an entry holds beside its parameters and what its row
-// says. params are the names of the parameters.
-func newRecord(entry object, params []param) (record, error) {
+// says. params are the parameters.
+func newRecord(entry object, params []Parameter) (record, error) {
 	var rec record
 	if raw := entry.raw("times"); told(raw) {
 		if _, err := numbers(raw); err != nil {
@@ -76,7 +89,7 @@ func newRecord(entry object, params []param) (record, error) {
 				return nil, fmt.Errorf("units: the unit of %s is no text", oneLine(u.key))
 			}
 			raw := rec.raw(u.key)
-			if raw == nil || !measurable(raw) || slices.Contains(recordKeys, u.key) || slices.ContainsFunc(params, func(p param) bool { return p.name == u.key }) {
+			if raw == nil || !measurable(raw) || slices.Contains(recordKeys, u.key) || slices.ContainsFunc(params, func(p Parameter) bool { return p.Name == u.key }) {
 				return nil, fmt.Errorf("units: %s has one and is no measurement of the configuration", oneLine(u.key))
 			}
 		}
@@ -148,6 +161,81 @@ func withoutStages(entry object) object {
 	return slices.DeleteFunc(slices.Clone(entry), func(m member) bool { return slices.Contains(stageKeys, m.key) })
 }
 
+// decodeHead reads what a file keeps of another form's head.
+func (t *Table) decodeHead(r *reader, form string) error {
+	head, err := r.object(form)
+	if err != nil {
+		return err
+	}
+	return t.keepHead(form, head)
+}
+
+// keepHead takes what another form has kept, and checks that it has only what its own
+// decoder would have kept.
+func (t *Table) keepHead(form string, head object) error {
+	key := ""
+	switch form {
+	case kernelTunerForm:
+		key = head.has(kernelTunerKeys...)
+	case t4Form:
+		key = head.has(t4Keys...)
+		if raw := head.raw("metadata"); raw != nil && key == "" {
+			metadata, err := members(raw)
+			if err != nil {
+				return fmt.Errorf("metadata: %w", err)
+			}
+			key = metadata.has(t4MetadataKeys...)
+		}
+	}
+	if key != "" {
+		return fmt.Errorf("key %q is not expected here", key)
+	}
+	t.heads[form] = head
+	return nil
+}
+
+// withHeads adds what is kept for other forms.
+func (t *Table) withHeads(o object, forms ...string) object {
+	for _, form := range forms {
+		if len(t.heads[form]) > 0 {
+			o = o.with(form, t.heads[form])
+		}
+	}
+	return o
+}
+
+// A vocabulary is how a form says the way in which candidates end: each word with
+// the verdicts that it stands for, of which it means the first when it is read.
+type vocabulary []struct {
+	word     string
+	verdicts []evaluator.Verdict
+}
+
+// word says a verdict; the last word is for what has no other.
+func (v vocabulary) word(verdict evaluator.Verdict) string {
+	for _, w := range v {
+		if slices.Contains(w.verdicts, verdict) {
+			return w.word
+		}
+	}
+	return v[len(v)-1].word
+}
+
+// verdict is what a word means; "" if it is none of the form.
+func (v vocabulary) verdict(word string) evaluator.Verdict {
+	for _, w := range v {
+		if w.word == word {
+			return w.verdicts[0]
+		}
+	}
+	return ""
+}
+
+// whole says whether the word alone gives the verdict back.
+func (v vocabulary) whole(verdict evaluator.Verdict) bool {
+	return v.verdict(v.word(verdict)) == verdict
+}
+
 // verdictOf reads a verdict with which a candidate can fail; "" if it is none.
 func verdictOf(v any) evaluator.Verdict {
 	s, _ := v.(string)
@@ -157,148 +245,4 @@ func verdictOf(v any) evaluator.Verdict {
 		}
 	}
 	return ""
-}
-
-// An object is a JSON object whose keys keep their order. Values that were read
-// are json.RawMessage.
-type object []member
-
-type member struct {
-	key   string
-	value any
-}
-
-func (o object) with(key string, value any) object { return append(o, member{key, value}) }
-
-// raw is the JSON of a member of an object that was read; nil if it is absent.
-func (o object) raw(key string) json.RawMessage {
-	for _, m := range o {
-		if m.key == key {
-			raw, _ := m.value.(json.RawMessage)
-			return raw
-		}
-	}
-	return nil
-}
-
-// without leaves out the members with the given keys.
-func (o object) without(keys ...string) object {
-	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(keys, m.key) })
-}
-
-// has says which of the keys the object has; "" if none.
-func (o object) has(keys ...string) string {
-	for _, m := range o {
-		if slices.Contains(keys, m.key) {
-			return m.key
-		}
-	}
-	return ""
-}
-
-// told says whether there is a value, and not null.
-func told(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }
-
-// scalar decodes a value. Numbers are json.Number.
-func scalar(raw json.RawMessage) any {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	_ = d.Decode(&v) // what was read is valid JSON
-	return v
-}
-
-// numbers decodes a list of numbers.
-func numbers(raw json.RawMessage) ([]float64, error) {
-	list, ok := scalar(raw).([]any)
-	if !ok {
-		return nil, errors.New("a list of numbers is expected")
-	}
-	out := make([]float64, len(list))
-	for i, v := range list {
-		n, ok := v.(json.Number)
-		if !ok {
-			return nil, fmt.Errorf("%s is not a number", show(v))
-		}
-		var err error
-		if out[i], err = n.Float64(); err != nil {
-			return nil, fmt.Errorf("%s is out of range", n)
-		}
-	}
-	return out, nil
-}
-
-// members reads an object from JSON.
-func members(raw json.RawMessage) (object, error) {
-	if raw == nil {
-		return nil, errors.New("it is missing")
-	}
-	o, err := newReader(raw).object("it")
-	return o, unplaced(err)
-}
-
-// unplaced drops the place of a fault in a text that is a part of the file.
-func unplaced(err error) error {
-	var p *positionError
-	if errors.As(err, &p) {
-		return errors.New(p.msg)
-	}
-	return err
-}
-
-// object reads {"key": value, ...}. Values keep their text, spaces apart.
-func (r *reader) object(what string) (object, error) {
-	at := r.here()
-	t, _, err := r.token()
-	if err != nil {
-		return nil, err
-	}
-	if t != json.Delim('{') {
-		return nil, fail(at, "%s must be an object, not %s", what, show(t))
-	}
-	var o object
-	seen := map[string]bool{}
-	for r.d.More() {
-		at := r.here()
-		key, err := r.str("a key")
-		if err != nil {
-			return nil, err
-		}
-		if seen[key] {
-			return nil, fail(at, "%s: key %s is there twice", what, show(key))
-		}
-		seen[key] = true
-		raw, err := r.value(what)
-		if err != nil {
-			return nil, err
-		}
-		o = o.with(key, raw)
-	}
-	return o, r.delim('}', what)
-}
-
-// value reads any value as text without spaces between its parts.
-func (r *reader) value(what string) (json.RawMessage, error) {
-	var raw json.RawMessage
-	if err := r.into(&raw, what); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return nil, r.broken(r.here(), err)
-	}
-	return b.Bytes(), nil
-}
-
-// rawObject turns the values of an object that was made here into JSON.
-func rawObject(o object) (object, error) {
-	out := make(object, len(o))
-	for i, m := range o {
-		raw, err := compactJSON(m.value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.key, err)
-		}
-		out[i] = member{m.key, json.RawMessage(raw)}
-	}
-	return out, nil
 }

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,36 +47,6 @@ type Trial struct {
 	Result evaluator.Result
 }
 
-// A Form is one of the forms in which a Recording can be written.
-type Form struct {
-	// Name is what people call it, File what its files' names end in.
-	Name string
-	File string
-	// Holds says in a few words what it is, with its units.
-	Holds string
-	write func(*Table, io.Writer) error
-}
-
-// forms are in the order of the documentation.
-var forms = []Form{
-	{compactForm, ".json", "evotune's own: milliseconds, and seconds of cost", (*Table).Encode},
-	{t4Form, ".t4.json", "the results format of the auto-tuning community: milliseconds", (*Table).writeT4},
-	{t1Form, ".t1.json", "the input format that describes the space to other tuners; no results", (*Table).writeT1},
-	{kernelTunerForm, ".cache.json", "a cache file of Kernel Tuner: milliseconds", (*Table).writeKernelTuner},
-}
-
-// Forms lists the forms.
-func Forms() []Form { return slices.Clone(forms) }
-
-// FormNames lists their names.
-func FormNames() []string {
-	names := make([]string, len(forms))
-	for i, f := range forms {
-		names[i] = f.Name
-	}
-	return names
-}
-
 // Write writes the recording in the form of that name. In the forms that record
 // what others measure, a sample is a space of its own.
 func (r *Recording) Write(form string, w io.Writer) error {
@@ -87,21 +56,6 @@ func (r *Recording) Write(form string, w io.Writer) error {
 	}
 	t.listed = form != compactForm
 	return t.Write(form, w)
-}
-
-// ErrNoPlace is wrapped where a form cannot hold a table.
-var ErrNoPlace = errors.New("no place for")
-
-// Write writes the table in the form of that name. What the form has no place
-// for is kept under further keys, which other programs pass over; T1 alone has
-// no results at all.
-func (t *Table) Write(form string, w io.Writer) error {
-	for _, f := range forms {
-		if f.Name == form {
-			return f.write(t, w)
-		}
-	}
-	return fmt.Errorf("replay: no form is called %q: there are %s", form, strings.Join(FormNames(), ", "))
 }
 
 // recorded are the trials that a table can have: those for which the machine,
@@ -114,20 +68,19 @@ func (r *Recording) recorded() []Trial {
 // trial breaks which rule.
 func (r *Recording) Table() (*Table, error) {
 	genes := r.Space.Genes()
-	params := make([]param, len(genes))
+	params := make([]Parameter, len(genes))
 	for i, g := range genes {
-		params[i] = param{name: g.Name, values: g.Values}
+		params[i] = parameter(g.Name, g.Values)
 	}
 	if _, err := radix(params); err != nil {
 		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
 	}
 	rules := make([]rule, len(r.Rules))
 	for i, source := range r.Rules {
-		expr, err := translate(source)
-		if err != nil {
+		var err error
+		if rules[i], err = newRule(source); err != nil {
 			return nil, fmt.Errorf("replay: %s: constraint %q: %w", r.Name, source, err)
 		}
-		rules[i] = rule{source, expr}
 	}
 	var rows []Row
 	var records []record
@@ -141,7 +94,7 @@ func (r *Recording) Table() (*Table, error) {
 			return nil, fmt.Errorf("replay: %s: %s: %w", r.Name, t.Genome, err)
 		}
 		for i, k := range r.indices(t.Genome) {
-			w.rank = w.rank*uint64(len(params[i].values)) + uint64(k)
+			w.rank = params[i].digit(w.rank, k)
 		}
 		if t.Result.Verdict == evaluator.Correct {
 			w.TimeMS = timeMS(t.Result)
@@ -154,19 +107,21 @@ func (r *Recording) Table() (*Table, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("replay: %s: nothing was recorded", r.Name)
 	}
-	t, err := newTable(r.Name, r.Device, "", params, rules, rows)
-	if err != nil {
+	t := &Table{
+		name: r.Name, form: compactForm, device: r.Device, params: params, rules: rules, rows: rows, records: records,
+	}
+	if err := t.index(); err != nil {
 		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
 	}
-	t.records = records
-	if t.head, err = r.head(t); err != nil {
+	var err error
+	if t.heads, err = r.heads(t); err != nil {
 		return nil, err
 	}
 	if _, err := t.Space(); err != nil {
 		return nil, fmt.Errorf("replay: %s: %w", r.Name, err)
 	}
 	var text bytes.Buffer
-	if err := t.Encode(&text); err != nil {
+	if err := t.encodeCompact(&text); err != nil {
 		return nil, err
 	}
 	t.hash = digest(text.Bytes())
@@ -224,14 +179,15 @@ func (r *Recording) record(t Trial) (record, error) {
 	return newRecord(entry, nil)
 }
 
-// head is what is told of the whole, each in the form that has a place for it.
-func (r *Recording) head(t *Table) (h head, err error) {
+// heads are what is told of the whole, each in the form that has a place for it.
+func (r *Recording) heads(t *Table) (map[string]object, error) {
 	size := any(r.Size)
 	if r.Size == nil {
 		size = strings.Join(r.Shapes, ",")
 	}
-	if h.kernelTuner, err = rawObject(object{}.with("problem_size", size)); err != nil {
-		return h, err
+	kernelTuner, err := rawObject(object{}.with("problem_size", size))
+	if err != nil {
+		return nil, err
 	}
 	var metadata object
 	if r.Backend == "cuda" {
@@ -239,13 +195,15 @@ func (r *Recording) head(t *Table) (h head, err error) {
 	}
 	metadata = metadata.with("autotuner", "evotune").with("autotuner_version", r.Version).
 		with("timestamp", r.Started.UTC().Format(time.RFC3339Nano)).with("shapes", r.Shapes)
-	if h.t4, err = rawObject(object{}.with("metadata", metadata)); err != nil {
-		return h, err
+	t4, err := rawObject(object{}.with("metadata", metadata))
+	if err != nil {
+		return nil, err
 	}
-	if h.t1, err = t.describe(r.Entry, r.Specification); err != nil && !errors.Is(err, errLiteral) {
-		return h, err
+	t1, err := t.describe(r.Entry, r.Specification)
+	if err != nil && !errors.Is(err, errLiteral) {
+		return nil, err
 	}
-	return h, nil
+	return map[string]object{kernelTunerForm: kernelTuner, t4Form: t4, t1Form: t1}, nil
 }
 
 const nsPerMS = 1e6
@@ -286,89 +244,3 @@ func spentMS(r evaluator.Result) spent {
 	s.framework = max(0, cost-s.compile-s.verify-s.benchmark)
 	return s
 }
-
-// MarshalJSON implements json.Marshaler.
-func (o object) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := compactJSON(m.key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := compactJSON(m.value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.key, err)
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-// compactJSON encodes without escaping < and >, of which constraints are full.
-func compactJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
-}
-
-// writeJSON writes the object with one line for each of its members, and one
-// for each element of a member that is a list of objects or an object of them.
-func writeJSON(w io.Writer, o object) error {
-	var b bytes.Buffer
-	line := func(prefix string, v any) error {
-		text, err := compactJSON(v)
-		b.WriteString(prefix)
-		b.Write(text)
-		return err
-	}
-	b.WriteByte('{')
-	for i, m := range o {
-		b.WriteString(comma(i) + "\n")
-		if err := line("", m.key); err != nil {
-			return err
-		}
-		b.WriteByte(':')
-		switch value := m.value.(type) {
-		case []object:
-			b.WriteByte('[')
-			for k, x := range value {
-				if err := line(comma(k)+"\n", x); err != nil {
-					return err
-				}
-			}
-			b.WriteString("\n]")
-		case lines:
-			b.WriteByte('{')
-			for k, x := range value {
-				if err := line(comma(k)+"\n", x.key); err != nil {
-					return err
-				}
-				if err := line(":", x.value); err != nil {
-					return err
-				}
-			}
-			b.WriteString("}\n") // Kernel Tuner looks for a closing brace on a line of its own
-		default:
-			if err := line("", value); err != nil {
-				return err
-			}
-		}
-	}
-	s := strings.TrimSuffix(b.String(), "\n") + "\n}"
-	_, err := io.WriteString(w, s)
-	return err
-}
-
-// lines is an object that is written with one line for each member.
-type lines object

@@ -240,7 +240,7 @@ func TestFormsRoundTrip(t *testing.T) {
 				t.Errorf("constraints:\n%s", diff)
 			}
 			for i, p := range want.params {
-				if got.params[i].name != p.name || !slices.Equal(got.params[i].values, p.values) {
+				if got.params[i].Name != p.Name || !slices.Equal(got.params[i].Values, p.Values) {
 					t.Errorf("parameter %v, want %v", got.params[i], p)
 				}
 			}
@@ -546,7 +546,7 @@ func TestForeignFiles(t *testing.T) {
 			}
 			got := map[string]string{}
 			for _, w := range table.rows {
-				g, err := s.FromMap(table.assignment(w.rank))
+				g, err := s.FromIndices(table.digits(w.rank))
 				if err != nil {
 					t.Fatal(err)
 				}

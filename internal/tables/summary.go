@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 )
 
 // A Summary says what a table holds. Times of configurations are milliseconds,
@@ -59,14 +58,6 @@ type Summary struct {
 	Notices []string `json:"notices,omitempty"`
 }
 
-// A Parameter is one tunable parameter. Ordinal says that its values are numbers
-// in order, so that neighbours mean something.
-type Parameter struct {
-	Name    string         `json:"name"`
-	Values  []genome.Value `json:"values"`
-	Ordinal bool           `json:"ordinal"`
-}
-
 // Within counts the configurations whose time is at most Percent above the
 // best.
 type Within struct {
@@ -98,7 +89,7 @@ var withins = []float64{1, 5, 10}
 // [LoadDescribed]. Unlike that it takes a table whose constraints forbid what it
 // records, and counts.
 func Examine(path, description string) (Summary, error) {
-	t, text, err := unproven(path, description)
+	t, text, err := loadUnproven(path, description)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -112,12 +103,11 @@ func Examine(path, description string) (Summary, error) {
 // summary counts.
 func (t *Table) summary() (Summary, error) {
 	s := Summary{
-		Name: t.name, Device: t.device, Form: t.form, Constraints: t.Constraints(), Combinations: 1,
+		Name: t.name, Device: t.device, Form: t.form, Parameters: t.params, Constraints: t.Constraints(), Combinations: 1,
 		Recorded: len(t.rows), Failed: map[evaluator.Verdict]int{}, Notices: t.Notices(),
 	}
 	for _, p := range t.params {
-		s.Parameters = append(s.Parameters, Parameter{p.name, p.values, ordinal(p.values)})
-		s.Combinations *= float64(len(p.values))
+		s.Combinations *= float64(len(p.Values))
 	}
 	space, err := t.declared()
 	if err != nil {
@@ -178,7 +168,7 @@ func (s *Summary) times(t *Table, n int) {
 // costs tells what was spent.
 func (s *Summary) costs(t *Table) {
 	total := make([]float64, len(t.rows))
-	parts := make([][]float64, len(stageKeys))
+	parts := make([][]float64, len(costStages))
 	for i, w := range t.rows {
 		total[i] = w.CostS
 		split := stages(t.record(i))
@@ -193,13 +183,10 @@ func (s *Summary) costs(t *Table) {
 	s.Cost = spentOf(total)
 	for k, list := range parts {
 		if len(list) > 0 {
-			s.Stages = append(s.Stages, StageSpent{stageNames[k], spentOf(list)})
+			s.Stages = append(s.Stages, StageSpent{costStages[k].name, spentOf(list)})
 		}
 	}
 }
-
-// stageNames are what people call the stageKeys.
-var stageNames = []string{"compile", "verification", "benchmark", "strategy", "framework"}
 
 func spentOf(seconds []float64) Spent {
 	sum := 0.0

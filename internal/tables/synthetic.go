@@ -21,15 +21,16 @@ func Synthetic(n int) *Table {
 	params, rows := syntheticRows(n)
 	rules := make([]rule, len(syntheticRules))
 	for i, source := range syntheticRules {
-		expr, err := translate(source)
-		if err != nil {
+		var err error
+		if rules[i], err = newRule(source); err != nil {
 			panic(fmt.Sprintf("replay: synthetic constraint %q: %v", source, err)) // a fault of this file
 		}
-		rules[i] = rule{source, expr}
 	}
-	name := fmt.Sprintf("synthetic-%d", n)
-	t, err := newTable(name, "no device (synthetic)", digest(fmt.Appendf(nil, "synthetic/1 %d", n)), params, rules, rows)
-	if err != nil {
+	t := &Table{
+		name: fmt.Sprintf("synthetic-%d", n), form: compactForm, device: "no device (synthetic)",
+		hash: digest(fmt.Appendf(nil, "synthetic/1 %d", n)), params: params, rules: rules, rows: rows,
+	}
+	if err := t.index(); err != nil {
 		panic("replay: synthetic table: " + err.Error()) // a fault of this file
 	}
 	return t
@@ -38,7 +39,7 @@ func Synthetic(n int) *Table {
 // SyntheticFile is the table of Synthetic as a file in the compact form.
 func SyntheticFile(n int) []byte {
 	var b bytes.Buffer
-	if err := Synthetic(n).Encode(&b); err != nil {
+	if err := Synthetic(n).encodeCompact(&b); err != nil {
 		panic("replay: encode in memory: " + err.Error()) // cannot happen
 	}
 	return b.Bytes()
@@ -103,8 +104,8 @@ func (c synthetic) timeMS() float64 {
 // syntheticRows enumerates a space of its kind with n valid configurations or
 // up to 1.75 times as many. The depth alone grows without bound; the other
 // parameters grow as long as it would not take their place.
-func syntheticRows(n int) ([]param, []Row) {
-	count := func(params []param) int {
+func syntheticRows(n int) ([]Parameter, []Row) {
+	count := func(params []Parameter) int {
 		n := 0
 		each(params, func(uint64, synthetic) { n++ })
 		return n
@@ -123,7 +124,7 @@ func syntheticRows(n int) ([]param, []Row) {
 	return params, rows
 }
 
-func syntheticParams(size, depth int) []param {
+func syntheticParams(size, depth int) []Parameter {
 	steps := func(count int, value func(i int) int64) []genome.Value {
 		values := make([]genome.Value, count)
 		for i := range values {
@@ -134,29 +135,29 @@ func syntheticParams(size, depth int) []param {
 	multiples := func(of int64) func(int) int64 { return func(i int) int64 { return int64(i+1) * of } }
 	powers := func(i int) int64 { return 1 << i }
 	tiles := func(i int) int64 { return max(1, 2*int64(i)) }
-	return []param{
-		{"block_x", steps(min(size+1, 16), multiples(16))},
-		{"block_y", steps(min(size, 16), multiples(1))},
-		{"tile_x", steps(min(size, 4), tiles)},
-		{"tile_y", steps(min(size, 4), tiles)},
-		{"vector", steps(min(size-1, 3), powers)},
-		{"unroll", steps(min(size-1, 4), powers)},
-		{"depth", steps(depth, multiples(1))},
-		{"staged", steps(2, func(i int) int64 { return int64(i) })},
-		{"order", []genome.Value{genome.Str("row"), genome.Str("column"), genome.Str("swizzled")}},
+	return []Parameter{
+		parameter("block_x", steps(min(size+1, 16), multiples(16))),
+		parameter("block_y", steps(min(size, 16), multiples(1))),
+		parameter("tile_x", steps(min(size, 4), tiles)),
+		parameter("tile_y", steps(min(size, 4), tiles)),
+		parameter("vector", steps(min(size-1, 3), powers)),
+		parameter("unroll", steps(min(size-1, 4), powers)),
+		parameter("depth", steps(depth, multiples(1))),
+		parameter("staged", steps(2, func(i int) int64 { return int64(i) })),
+		parameter("order", []genome.Value{genome.Str("row"), genome.Str("column"), genome.Str("swizzled")}),
 	}
 }
 
 // each calls visit for every valid configuration, in the order of the ranks.
-func each(params []param, visit func(rank uint64, c synthetic)) {
+func each(params []Parameter, visit func(rank uint64, c synthetic)) {
 	numbers := make([][]int64, len(params)-1)
 	for i := range numbers {
-		for _, v := range params[i].values {
+		for _, v := range params[i].Values {
 			numbers[i] = append(numbers[i], v.Any().(int64))
 		}
 	}
 	var orders []string
-	for _, v := range params[len(params)-1].values {
+	for _, v := range params[len(params)-1].Values {
 		orders = append(orders, v.Any().(string))
 	}
 	index := make([]int, len(params))
@@ -174,7 +175,7 @@ func each(params []param, visit func(rank uint64, c synthetic)) {
 			visit(rank, c)
 		}
 		for i := len(index) - 1; i >= 0; i-- {
-			if index[i]++; index[i] < len(params[i].values) {
+			if index[i]++; index[i] < len(params[i].Values) {
 				break
 			}
 			index[i] = 0

@@ -75,8 +75,8 @@ type t1Input struct {
 func readT1(text []byte, name string) (*t1Input, error) {
 	r := newReader(text)
 	whole, err := r.object("a T1 description")
-	if at := r.here(); err == nil && at < int64(len(text)) {
-		err = fail(at, "something follows the description")
+	if err == nil {
+		err = r.nothingAfter("the description")
 	}
 	var in *t1Input
 	if err == nil {
@@ -106,28 +106,33 @@ func newT1Input(whole object) (*t1Input, error) {
 func (in *t1Input) describes(t *Table) bool {
 	params, rules, err := in.space()
 	return err == nil && slices.Equal(rules, t.rules) &&
-		slices.EqualFunc(params, t.params, func(a, b param) bool { return a.name == b.name && slices.Equal(a.values, b.values) })
+		slices.EqualFunc(params, t.params, func(a, b Parameter) bool { return a.Name == b.Name && slices.Equal(a.Values, b.Values) })
 }
 
-// instead gives parameters and constraints of a description in place of those
-// that a cache file has.
-func (in *t1Input) instead(params []param, rules []rule) ([]param, []rule, object, error) {
-	if len(rules) > 0 {
-		return nil, nil, nil, fail(0, "the file has constraints of its own: no T1 description goes with it")
+// replaces gives a table the parameters and constraints of a description in place of
+// those that a cache file has.
+func (in *t1Input) replaces(t *Table) error {
+	if len(t.rules) > 0 {
+		return fail(0, "the file has constraints of its own: no T1 description goes with it")
 	}
 	described, rules, err := in.space()
 	if err != nil {
-		return nil, nil, nil, fail(0, "T1 description: %v", err)
+		return fail(0, "T1 description: %v", err)
 	}
-	for _, p := range params {
-		if !slices.ContainsFunc(described, func(q param) bool { return q.name == p.name }) {
-			return nil, nil, nil, fail(0, "the T1 description has no parameter %s", oneLine(p.name))
+	for _, p := range t.params {
+		if !slices.ContainsFunc(described, func(q Parameter) bool { return q.Name == p.Name }) {
+			return fail(0, "the T1 description has no parameter %s", oneLine(p.Name))
 		}
 	}
-	return described, rules, in.whole, nil
+	t.params, t.rules, t.heads[t1Form] = described, rules, in.whole
+	return nil
 }
 
-func (t *Table) writeT1(w io.Writer) error {
+func (t *Table) decodeT1(*reader, *t1Input) error {
+	return fail(0, "a T1 description has no results: it goes beside a file that has some")
+}
+
+func (t *Table) encodeT1(w io.Writer) error {
 	o, err := t.t1()
 	if err != nil {
 		return err
@@ -138,8 +143,8 @@ func (t *Table) writeT1(w io.Writer) error {
 // t1 describes the space: as it was described, or else with the least that the
 // format asks for.
 func (t *Table) t1() (object, error) {
-	if in, err := newT1Input(t.head.t1); err == nil && in.describes(t) {
-		return t.head.t1, nil
+	if in, err := newT1Input(t.heads[t1Form]); err == nil && in.describes(t) {
+		return in.whole, nil
 	}
 	return t.describe(t.name, nil)
 }
@@ -152,16 +157,16 @@ func (t *Table) describe(entry string, s *Specification) (object, error) {
 	env := map[string]any{}
 	parameters := []object{}
 	for _, p := range t.params {
-		values := make([]string, len(p.values))
-		for i, v := range p.values {
+		values := make([]string, len(p.Values))
+		for i, v := range p.Values {
 			if s, ok := v.Any().(string); ok && strings.ContainsAny(s, "\\\"'\n") {
-				return nil, fmt.Errorf("replay: parameter %s: %w %q: quotes and backslashes are not known there", p.name, errLiteral, s)
+				return nil, fmt.Errorf("replay: parameter %s: %w %q: quotes and backslashes are not known there", p.Name, errLiteral, s)
 			}
 			values[i] = pythonValue(v)
 		}
-		env[p.name] = p.values[0].Any()
-		parameters = append(parameters, object{}.with("Name", p.name).
-			with("Type", t1Type(p.values[0].Kind())).with("Values", "["+strings.Join(values, ", ")+"]"))
+		env[p.Name] = p.Values[0].Any()
+		parameters = append(parameters, object{}.with("Name", p.Name).
+			with("Type", t1Type(p.Values[0].Kind())).with("Values", "["+strings.Join(values, ", ")+"]"))
 	}
 	conditions := []object{}
 	for _, r := range t.rules {
@@ -194,17 +199,17 @@ func t1Type(k genome.Kind) string {
 }
 
 // space reads parameters and conditions.
-func (in *t1Input) space() ([]param, []rule, error) {
-	params := []param{}
+func (in *t1Input) space() ([]Parameter, []rule, error) {
+	params := []Parameter{}
 	for _, p := range in.read.ConfigurationSpace.TuningParameters {
-		if slices.ContainsFunc(params, func(q param) bool { return q.name == p.Name }) {
+		if slices.ContainsFunc(params, func(q Parameter) bool { return q.Name == p.Name }) {
 			return nil, nil, fmt.Errorf("parameter %s is there twice", oneLine(p.Name))
 		}
 		values, err := t1Values(p.Values)
 		if err != nil {
 			return nil, nil, fmt.Errorf("parameter %s: %w", oneLine(p.Name), err)
 		}
-		params = append(params, param{p.Name, values})
+		params = append(params, parameter(p.Name, values))
 	}
 	if len(params) == 0 {
 		return nil, nil, errors.New("it has no parameters")
@@ -214,11 +219,11 @@ func (in *t1Input) space() ([]param, []rule, error) {
 	}
 	var rules []rule
 	for _, c := range in.read.ConfigurationSpace.Conditions {
-		expr, err := translate(c.Expression)
+		rule, err := newRule(c.Expression)
 		if err != nil {
 			return nil, nil, fmt.Errorf("condition %q: %w", oneLine(c.Expression), err)
 		}
-		rules = append(rules, rule{c.Expression, expr})
+		rules = append(rules, rule)
 	}
 	return params, rules, nil
 }

@@ -1,7 +1,6 @@
 package tables
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -37,65 +36,32 @@ import (
 // t4Version is the version of the results' schema that is written.
 const t4Version = "1.1.0"
 
-// invalidity says in the words of T4 how a candidate ended.
-func invalidity(v evaluator.Verdict) string {
-	switch v {
-	case evaluator.Correct:
-		return "correct"
-	case evaluator.Infeasible:
-		return "constraints"
-	case evaluator.Render, evaluator.Compile, evaluator.Inspect:
-		return "compile"
-	case evaluator.Launch:
-		return "runtime"
-	case evaluator.Timeout:
-		return "timeout"
-	}
-	return "correctness" // parity, sanitizer, implausible
-}
-
-// invalid is the inverse of invalidity, as far as there is one.
-var invalid = map[string]evaluator.Verdict{
-	"correct":     evaluator.Correct,
-	"constraints": evaluator.Infeasible,
-	"compile":     evaluator.Compile,
-	"runtime":     evaluator.Launch,
-	"timeout":     evaluator.Timeout,
-	"correctness": evaluator.Parity,
+// invalidity are T4's words for how candidates end.
+var invalidity = vocabulary{
+	{"correct", []evaluator.Verdict{evaluator.Correct}},
+	{"constraints", []evaluator.Verdict{evaluator.Infeasible}},
+	{"compile", []evaluator.Verdict{evaluator.Compile, evaluator.Render, evaluator.Inspect}},
+	{"runtime", []evaluator.Verdict{evaluator.Launch}},
+	{"timeout", []evaluator.Verdict{evaluator.Timeout}},
+	{"correctness", []evaluator.Verdict{evaluator.Parity, evaluator.Sanitizer, evaluator.Implausible}},
 }
 
 // Keys that are not kept as they are but made anew: of the top-level object, of
-// the metadata, of a result, and of its times, with the keys of a record that
-// the latter stand for.
+// the metadata, and of a result.
 var (
 	t4Keys         = []string{"schema_version", "results"}
 	t4MetadataKeys = []string{"device", "kernel", "timeunit", "input", "unrecorded", kernelTunerForm}
 	t4ResultKeys   = []string{"timestamp", "invalidity", kernelTunerForm}
-	t4Times        = map[string]string{
-		"compilation_time": "compile_time", "compilation": "compile_time", "validation": "verification_time",
-		"benchmark": "benchmark_time", "search_algorithm": "strategy_time", "framework": "framework_time", "runtimes": "times",
-	}
-	t4TimesOf = map[string]string{
-		"compile_time": "compilation_time", "verification_time": "validation", "benchmark_time": "benchmark",
-		"strategy_time": "search_algorithm", "framework_time": "framework",
-	}
 )
 
-// checkT4Head checks what another form keeps of a file of results.
-func checkT4Head(rest object) error {
-	key := rest.has(t4Keys...)
-	if raw := rest.raw("metadata"); raw != nil && key == "" {
-		metadata, err := members(raw)
-		if err != nil {
-			return fmt.Errorf("metadata: %w", err)
-		}
-		key = metadata.has(t4MetadataKeys...)
+// t4Times are the keys of a record that a result's times stand for.
+var t4Times = func() map[string]string {
+	keys := map[string]string{"runtimes": "times", "compilation": "compile_time"}
+	for _, s := range costStages {
+		keys[s.t4] = s.key
 	}
-	if key != "" {
-		return fmt.Errorf("key %q is not expected here", key)
-	}
-	return nil
-}
+	return keys
+}()
 
 // A t4Rest is what a result holds that has no other place.
 type t4Rest struct {
@@ -106,14 +72,14 @@ type t4Rest struct {
 }
 
 // checkT4Rest checks what another form keeps of a result.
-func checkT4Rest(raw json.RawMessage, params []param) error {
+func checkT4Rest(raw json.RawMessage, params []Parameter) error {
 	rest, err := readT4Rest(raw)
 	if err != nil {
 		return err
 	}
 	key := rest.others.has(t4ResultKeys...)
 	for _, p := range params {
-		key = cmp.Or(key, rest.configuration.has(p.name))
+		key = cmp.Or(key, rest.configuration.has(p.Name))
 	}
 	for name := range t4Times {
 		key = cmp.Or(key, rest.times.has(name))
@@ -164,15 +130,6 @@ func (rest t4Rest) object() object {
 	return append(o, rest.others...)
 }
 
-// list reads the elements of a list.
-func list(raw json.RawMessage) ([]json.RawMessage, error) {
-	var out []json.RawMessage
-	if json.Unmarshal(raw, &out) != nil {
-		return nil, errors.New("a list is expected")
-	}
-	return out, nil
-}
-
 // objective is the name of the measurement that was minimised.
 func (rest t4Rest) objective() string {
 	if names, ok := scalar(rest.others.raw("objectives")).([]any); ok && len(names) > 0 {
@@ -183,7 +140,7 @@ func (rest t4Rest) objective() string {
 	return "time"
 }
 
-func (t *Table) writeT4(w io.Writer) error {
+func (t *Table) encodeT4(w io.Writer) error {
 	input, err := t.t1()
 	if err != nil {
 		return err
@@ -195,7 +152,7 @@ func (t *Table) writeT4(w io.Writer) error {
 		}
 	}
 	metadata := object{}.with("device", t.device).with("kernel", t.name).with("timeunit", "milliseconds")
-	if raw := t.head.t4.raw("metadata"); raw != nil {
+	if raw := t.heads[t4Form].raw("metadata"); raw != nil {
 		rest, err := members(raw)
 		if err != nil {
 			return err
@@ -205,12 +162,9 @@ func (t *Table) writeT4(w io.Writer) error {
 	if metadata, err = t.withUnrecorded(metadata); err != nil {
 		return err
 	}
-	metadata = metadata.with("input", input)
-	if len(t.head.kernelTuner) > 0 {
-		metadata = metadata.with(kernelTunerForm, t.head.kernelTuner)
-	}
+	metadata = t.withHeads(metadata.with("input", input), kernelTunerForm)
 	file := object{}.with("schema_version", t4Version).with("metadata", metadata)
-	return writeJSON(w, append(file, t.head.t4.without("metadata")...).with("results", results))
+	return writeJSON(w, append(file, t.heads[t4Form].without("metadata")...).with("results", results))
 }
 
 // result writes one configuration.
@@ -231,10 +185,6 @@ func (t *Table) result(i int) (object, error) {
 	if raw := rec.raw("timestamp"); raw != nil {
 		o = o.with("timestamp", raw)
 	}
-	configuration := object{}
-	for n, k := range t.digits(w.rank) {
-		configuration = configuration.with(t.params[n].name, t.params[n].values[k])
-	}
 	spent := rec
 	whole := stages(rec) == nil
 	if whole {
@@ -242,8 +192,8 @@ func (t *Table) result(i int) (object, error) {
 	}
 	times := object{}
 	for _, m := range spent {
-		if key, ok := t4TimesOf[m.key]; ok {
-			times = times.with(key, m.value)
+		if k := slices.Index(stageKeys, m.key); k >= 0 {
+			times = times.with(costStages[k].t4, m.value)
 		}
 	}
 	if raw := rec.raw("times"); raw != nil {
@@ -258,7 +208,7 @@ func (t *Table) result(i int) (object, error) {
 	if w.Failed == "" {
 		correct = 1
 		measurement(rest.objective(), w.TimeMS, "ms")
-	} else if word = invalidity(w.Failed); invalid[word] != w.Failed {
+	} else if word = invalidity.word(w.Failed); !invalidity.whole(w.Failed) {
 		measurement("verdict", w.Failed, "")
 	}
 	if whole {
@@ -268,7 +218,7 @@ func (t *Table) result(i int) (object, error) {
 	for _, m := range rec {
 		switch raw := m.value.(json.RawMessage); {
 		case slices.Contains(recordKeys, m.key):
-		case measurable(raw) && !slices.ContainsFunc(t.params, func(p param) bool { return p.name == m.key }):
+		case measurable(raw) && !slices.ContainsFunc(t.params, func(p Parameter) bool { return p.Name == m.key }):
 			measurement(m.key, raw, units[m.key])
 		default:
 			other = append(other, m)
@@ -277,7 +227,7 @@ func (t *Table) result(i int) (object, error) {
 	for _, raw := range rest.measurements {
 		measurements = append(measurements, raw)
 	}
-	o = o.with("configuration", append(configuration, rest.configuration...)).with("times", append(times, rest.times...)).with("invalidity", word)
+	o = o.with("configuration", append(t.configuration(w), rest.configuration...)).with("times", append(times, rest.times...)).with("invalidity", word)
 	if rest.others.has("correctness") == "" {
 		o = o.with("correctness", correct)
 	}
@@ -318,13 +268,8 @@ type t4Metadata struct {
 	Device   string `json:"device"`
 	Kernel   string `json:"kernel"`
 	TimeUnit string `json:"timeunit"`
-}
-
-// A t4Result is one result of a file.
-type t4Result struct {
-	offset        int64
-	configuration object
-	whole         object // all of it
+	// input describes the space: what is beside the file or else in it; nil without.
+	input *t1Input
 }
 
 // A t4Measurement is a name, a value and a unit.
@@ -334,167 +279,137 @@ type t4Measurement struct {
 	more       bool // there are further keys
 }
 
-func readT4(text []byte, name string, description *t1Input) (*Table, error) {
-	r := newReader(text)
-	if err := r.delim('{', "a file of results"); err != nil {
-		return nil, err
-	}
+func (t *Table) decodeT4(r *reader, description *t1Input) error {
 	var (
-		metadata   object
-		meta       t4Metadata
-		results    []t4Result
-		metaAt     int64
-		more       head
-		infeasible bool
-		seen       = map[string]bool{}
+		metadata object
+		metaAt   int64
+		results  []entry
 	)
-	for r.d.More() {
-		at := r.here()
-		key, err := r.str("a key")
-		if err != nil {
-			return nil, err
-		}
-		if seen[key] {
-			return nil, fail(at, "key %q is there twice", key)
-		}
-		seen[key] = true
+	t.listed = true
+	if err := r.file("a file of results", "the results", func(key string, _ int64) (err error) {
 		switch key {
 		case "metadata":
 			metaAt = r.here()
 			metadata, err = r.object(key)
 		case "results":
-			err = r.list(key, func(i int) error {
-				result := t4Result{offset: r.here()}
-				var err error
-				if result.whole, err = r.object(fmt.Sprintf("result %d", i+1)); err == nil {
-					result.configuration, err = members(result.whole.raw("configuration"))
-				}
-				if err != nil {
-					return placed(result.offset, fmt.Sprintf("result %d", i+1), err)
-				}
-				results = append(results, result)
-				return nil
-			})
+			results, err = r.results()
 		default:
 			var raw json.RawMessage
 			raw, err = r.value(key)
 			if key != "schema_version" {
-				more.t4 = more.t4.with(key, raw)
+				t.heads[t4Form] = t.heads[t4Form].with(key, raw)
 			}
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := r.end("the results"); err != nil {
-		return nil, err
+		return err
+	}); err != nil {
+		return err
 	}
 	if len(results) == 0 {
-		return nil, fail(0, "no configuration is recorded")
+		return fail(0, "no configuration is recorded")
 	}
 	// Faults of the metadata, which was read as a whole, are placed at its start.
-	understand := func() error {
-		raw, err := compactJSON(metadata)
-		if err != nil {
-			return err
-		}
-		if err := newReader(raw).into(&meta, "metadata"); err != nil {
-			return err
-		}
-		if raw := metadata.raw("unrecorded"); raw != nil {
-			absent, err := newReader(raw).unrecorded()
-			if err != nil {
-				return err
-			}
-			infeasible = !absent
-		}
-		if raw := metadata.raw(kernelTunerForm); raw != nil {
-			if more.kernelTuner, err = members(raw); err == nil {
-				err = checkKernelTunerRest(more.kernelTuner)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", kernelTunerForm, err)
-			}
-		}
-		if raw := metadata.raw("input"); raw != nil && description == nil {
-			whole, err := members(raw)
-			if err == nil {
-				description, err = newT1Input(whole)
-			}
-			if err != nil {
-				return fmt.Errorf("input: %w", err)
-			}
-		}
-		if rest := metadata.without(t4MetadataKeys...); len(rest) > 0 {
-			raw, err := compactJSON(rest)
-			if err != nil {
-				return err
-			}
-			more.t4 = more.t4.with("metadata", json.RawMessage(raw))
-		}
-		return nil
-	}
-	if err := understand(); err != nil {
-		return nil, fail(metaAt, "metadata: %v", err)
+	meta, err := t.decodeT4Metadata(metadata, description)
+	if err != nil {
+		return fail(metaAt, "metadata: %v", err)
 	}
 	u, err := unitOf(meta.TimeUnit)
 	if err != nil {
-		return nil, fail(metaAt, "timeunit: %v", err)
+		return fail(metaAt, "timeunit: %v", err)
 	}
-	var params []param
-	var rules []rule
-	if description == nil {
-		if params, err = occurring(results); err != nil {
-			return nil, err
+	if description = meta.input; description == nil {
+		if t.params, err = occurring(results); err != nil {
+			return err
 		}
-		if _, err := radix(params); err != nil {
-			return nil, fail(metaAt, "%v", err)
+		if _, err := radix(t.params); err != nil {
+			return fail(metaAt, "%v", err)
 		}
-	} else if params, rules, err = description.space(); err != nil {
-		return nil, fail(metaAt, "input: %v", err)
+	} else if t.params, t.rules, err = description.space(); err != nil {
+		return fail(metaAt, "input: %v", err)
 	}
-	place := placesOf(params)
-	rows := make([]Row, len(results))
-	records := make([]record, len(results))
-	for i, result := range results {
-		if rows[i], records[i], err = result.row(place, u); err != nil {
-			return nil, fail(result.offset, "result %d: %v", i+1, err)
-		}
+	if err := t.decodeEntries(results, func(e entry, place places) (Row, record, error) { return e.t4(place, u) }); err != nil {
+		return err
 	}
-	if meta.Kernel == "" {
-		meta.Kernel = name
-	}
-	t, err := newTable(meta.Kernel, meta.Device, digest(text), params, rules, rows)
-	if err != nil {
-		return nil, err
-	}
-	t.head, t.records, t.listed = more, records, !infeasible
 	if description != nil {
 		if made, err := t.t1(); err != nil || !sameObject(made, description.whole) {
-			t.head.t1 = description.whole
+			t.heads[t1Form] = description.whole
 		}
 	}
-	return t, nil
+	return nil
 }
 
-// sameObject compares what two objects are as JSON.
-func sameObject(a, b object) bool {
-	x, errX := compactJSON(a)
-	y, errY := compactJSON(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+// results reads the configurations.
+func (r *reader) results() ([]entry, error) {
+	var results []entry
+	err := r.list("results", func(i int) error {
+		e := entry{what: fmt.Sprintf("result %d", i+1), offset: r.here()}
+		var err error
+		if e.members, err = r.object(e.what); err == nil {
+			e.configuration, err = members(e.members.raw("configuration"))
+		}
+		if err != nil {
+			return placed(e.offset, e.what, err)
+		}
+		results = append(results, e)
+		return nil
+	})
+	return results, err
+}
+
+// decodeT4Metadata understands the metadata, and keeps the rest of them.
+func (t *Table) decodeT4Metadata(metadata object, description *t1Input) (meta t4Metadata, err error) {
+	text, err := compactJSON(metadata)
+	if err != nil {
+		return meta, err
+	}
+	if err := newReader(text).into(&meta, "metadata"); err != nil {
+		return meta, err
+	}
+	t.name, t.device = cmp.Or(meta.Kernel, t.name), meta.Device
+	if raw := metadata.raw("unrecorded"); raw != nil {
+		if t.listed, err = newReader(raw).unrecorded(); err != nil {
+			return meta, err
+		}
+	}
+	if raw := metadata.raw(kernelTunerForm); raw != nil {
+		head, err := members(raw)
+		if err == nil {
+			err = t.keepHead(kernelTunerForm, head)
+		}
+		if err != nil {
+			return meta, fmt.Errorf("%s: %w", kernelTunerForm, err)
+		}
+	}
+	meta.input = description
+	if raw := metadata.raw("input"); raw != nil && description == nil {
+		whole, err := members(raw)
+		if err == nil {
+			meta.input, err = newT1Input(whole)
+		}
+		if err != nil {
+			return meta, fmt.Errorf("input: %w", err)
+		}
+	}
+	if rest := metadata.without(t4MetadataKeys...); len(rest) > 0 {
+		raw, err := compactJSON(rest)
+		if err != nil {
+			return meta, err
+		}
+		t.heads[t4Form] = t.heads[t4Form].with("metadata", json.RawMessage(raw))
+	}
+	return meta, nil
 }
 
 // occurring takes the values that occur, in ascending order where they are
 // numbers.
-func occurring(results []t4Result) ([]param, error) {
+func occurring(results []entry) ([]Parameter, error) {
 	var names []string
 	values := map[string][]genome.Value{}
-	for i, result := range results {
+	for _, result := range results {
 		for _, m := range result.configuration {
 			name := m.key
 			v, err := genome.ValueOf(scalar(m.value.(json.RawMessage)))
 			if err != nil {
-				return nil, fail(result.offset, "result %d: parameter %s: %v", i+1, oneLine(name), err)
+				return nil, fail(result.offset, "%s: parameter %s: %v", result.what, oneLine(name), err)
 			}
 			if values[name] == nil {
 				names = append(names, name)
@@ -505,7 +420,7 @@ func occurring(results []t4Result) ([]param, error) {
 		}
 	}
 	slices.Sort(names) // an object of JSON has no order
-	params := []param{}
+	params := []Parameter{}
 	for _, name := range names {
 		list := values[name]
 		slices.SortStableFunc(list, func(a, b genome.Value) int {
@@ -521,7 +436,7 @@ func occurring(results []t4Result) ([]param, error) {
 			}
 			return strings.Compare(a.String(), b.String())
 		})
-		params = append(params, param{name, list})
+		params = append(params, parameter(name, list))
 	}
 	return params, nil
 }
@@ -541,19 +456,15 @@ func unitOf(name string) (unit, error) {
 	return unit{}, fmt.Errorf("%s is no unit of time known here: there are nanoseconds, microseconds, milliseconds, seconds", show(json.Token(name)))
 }
 
-// row reads one result. u is the unit of the file's times.
-func (t t4Result) row(place places, u unit) (w Row, rec record, err error) {
-	w.offset = t.offset
-	if w.rank, err = place.rank(t.configuration); err != nil {
-		return w, nil, err
-	}
-	rest := t4Rest{configuration: t.configuration.without(place.names...)}
-	entry, err := t.entry(&rest, u)
+// t4 is what a result says beside its values. u is the unit of the file's times.
+func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
+	rest := t4Rest{configuration: e.configuration.without(place.names...)}
+	made, err := e.t4Record(&rest, u)
 	if err != nil {
 		return w, nil, err
 	}
 	var measurements []t4Measurement
-	if raw := t.whole.raw("measurements"); told(raw) {
+	if raw := e.members.raw("measurements"); told(raw) {
 		list, err := list(raw)
 		if err != nil {
 			return w, nil, fmt.Errorf("measurements: %w", err)
@@ -567,14 +478,14 @@ func (t t4Result) row(place places, u unit) (w Row, rec record, err error) {
 			rest.measurements = append(rest.measurements, raw)
 		}
 	}
-	word, _ := scalar(t.whole.raw("invalidity")).(string)
-	verdict, ok := invalid[word]
-	if !ok {
-		return w, nil, fmt.Errorf("invalidity is %s, which T4 does not have", show(scalar(t.whole.raw("invalidity"))))
+	word, _ := scalar(e.members.raw("invalidity")).(string)
+	verdict := invalidity.verdict(word)
+	if verdict == "" {
+		return w, nil, fmt.Errorf("invalidity is %s, which T4 does not have", show(scalar(e.members.raw("invalidity"))))
 	}
 	if verdict != evaluator.Correct {
 		w.Failed = verdict
-	} else if w.TimeMS, err = t4Time(rest.objective(), measurements, entry, u); err != nil {
+	} else if w.TimeMS, err = t4Time(rest.objective(), measurements, made, u); err != nil {
 		return w, nil, err
 	}
 	// What has a place of its own leaves the list of measurements.
@@ -589,15 +500,15 @@ func (t t4Result) row(place places, u unit) (w Row, rec record, err error) {
 		number, _ := scalar(m.value).(json.Number)
 		switch plain := !m.more; {
 		case w.Failed == "" && plain && m.name == rest.objective() && !slices.ContainsFunc(measurements[:i], func(o t4Measurement) bool { return o.name == m.name }):
-		case plain && m.name == "verdict" && (own != "" && invalidity(own) == word || w.Failed == "" && string(m.value) == `"correct"`):
+		case plain && m.name == "verdict" && (own != "" && invalidity.word(own) == word || w.Failed == "" && string(m.value) == `"correct"`):
 			if own != "" {
 				w.Failed = own
 			}
 		case plain && m.name == "cost_s" && m.unit == "s" && number != "" && whole == nil:
 			whole = m.value
 		case plain && measurable(m.value) && !slices.Contains(recordKeys, m.name) && !slices.Contains(rowKeys, m.name) &&
-			!slices.Contains(place.names, m.name) && entry.has(m.name) == "":
-			entry = entry.with(m.name, m.value)
+			!slices.Contains(place.names, m.name) && made.has(m.name) == "":
+			made = made.with(m.name, m.value)
 			if m.unit != "" {
 				units = units.with(m.name, m.unit)
 			}
@@ -606,46 +517,46 @@ func (t t4Result) row(place places, u unit) (w Row, rec record, err error) {
 		}
 	}
 	rest.measurements = left
-	if raw := t.whole.raw(kernelTunerForm); raw != nil {
+	if raw := e.members.raw(kernelTunerForm); raw != nil {
 		others, err := members(raw)
 		if err != nil {
 			return w, nil, fmt.Errorf("%s: %w", kernelTunerForm, err)
 		}
 		for _, m := range others {
-			if key := (object{m}).has(slices.Concat(recordKeys, rowKeys)...); key != "" || entry.has(m.key) != "" {
+			if key := (object{m}).has(slices.Concat(recordKeys, rowKeys)...); key != "" || made.has(m.key) != "" {
 				return w, nil, fmt.Errorf("%s: key %q is not expected here", kernelTunerForm, m.key)
 			}
-			entry = append(entry, m)
+			made = append(made, m)
 		}
 	}
 	if len(units) > 0 {
-		entry = entry.with("units", units)
+		made = made.with("units", units)
 	}
 	if more := rest.object(); len(more) > 0 {
-		entry = entry.with("t4", more)
+		made = made.with("t4", more)
 	}
-	if entry, err = rawObject(entry); err != nil {
+	if made, err = rawObject(made); err != nil {
 		return w, nil, err
 	}
 	if told(whole) {
-		entry = withoutStages(entry)
+		made = withoutStages(made)
 	}
-	if rec, err = newRecord(entry, place.params); err != nil {
+	if rec, err = newRecord(made, place.params); err != nil {
 		return w, nil, err
 	}
 	return w, rec, w.setCost(rec, whole)
 }
 
-// entry begins the entry of a cache file that says what a result does; rest
+// t4Record begins the entry of a cache file that says what a result does; rest
 // gets what has no place there, but for measurements.
-func (t t4Result) entry(rest *t4Rest, u unit) (object, error) {
-	var entry object
-	for _, m := range t.whole {
+func (e entry) t4Record(rest *t4Rest, u unit) (object, error) {
+	var made object
+	for _, m := range e.members {
 		raw := m.value.(json.RawMessage)
 		switch m.key {
 		case "configuration", "invalidity", "measurements", kernelTunerForm:
 		case "timestamp":
-			entry = append(entry, m)
+			made = append(made, m)
 		case "times":
 			times, err := members(raw)
 			if err != nil {
@@ -657,10 +568,10 @@ func (t t4Result) entry(rest *t4Rest, u unit) (object, error) {
 				switch {
 				case known && err != nil:
 					return nil, fmt.Errorf("%s: %w", m.key, err)
-				case known && entry.has(key) != "":
+				case known && made.has(key) != "":
 					return nil, errors.New("compilation_time and compilation are both there")
 				case known:
-					entry = entry.with(key, ms)
+					made = made.with(key, ms)
 				case err != nil: // no time at all
 					rest.times = append(rest.times, m)
 				default:
@@ -669,7 +580,7 @@ func (t t4Result) entry(rest *t4Rest, u unit) (object, error) {
 			}
 		case "correctness":
 			correct := "0"
-			if string(t.whole.raw("invalidity")) == `"correct"` {
+			if string(e.members.raw("invalidity")) == `"correct"` {
 				correct = "1"
 			}
 			if string(raw) != correct {
@@ -683,7 +594,7 @@ func (t t4Result) entry(rest *t4Rest, u unit) (object, error) {
 			rest.others = append(rest.others, m)
 		}
 	}
-	if samples := entry.raw("times"); samples != nil && entry.has("benchmark_time") == "" {
+	if samples := made.raw("times"); samples != nil && made.has("benchmark_time") == "" {
 		list, err := numbers(samples)
 		if err != nil {
 			return nil, fmt.Errorf("runtimes: %w", err)
@@ -696,9 +607,9 @@ func (t t4Result) entry(rest *t4Rest, u unit) (object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("runtimes: %w", err)
 		}
-		entry = entry.with("benchmark_time", json.RawMessage(raw))
+		made = made.with("benchmark_time", json.RawMessage(raw))
 	}
-	return entry, nil
+	return made, nil
 }
 
 // inMS writes a time, or a list of them, in milliseconds.

@@ -22,24 +22,15 @@ package tables
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 )
-
-// ErrFormat is wrapped by every error about the content of a file.
-var ErrFormat = errors.New("not a usable recorded space")
-
-// maxBytes bounds the text of one table, after decompression.
-const maxBytes = 1 << 30
 
 // A Table is a recorded space: for each configuration its time and what it
 // cost to try. It does not change once it is made, and is safe for concurrent
@@ -50,13 +41,16 @@ type Table struct {
 	form   string // that it was read from; compact for what was made here
 	device string
 	hash   string // SHA-256 (hex) of what was read
-	params []param
+	params []Parameter
 	rules  []rule
 	rows   []Row
 	byRank map[uint64]int32 // rank of the value indexes -> row
 	// records has what else is told of each row; nil where there is nothing.
 	records []record
-	head    head
+	// heads are what files tell beside parameters, constraints and configurations,
+	// and what only their own form has a place for, by its name. Each form keeps what
+	// the others tell, so that it is there when it is written in theirs.
+	heads   map[string]object
 	notices []string
 	median  float64 // of the recorded times, in milliseconds; 0 without any
 	// listed: the file's form has no place for constraints, or holds a sample; the
@@ -70,25 +64,32 @@ type Table struct {
 	err     error
 }
 
-// A head is what files tell beside parameters, constraints and configurations, and
-// what only their own form has a place for. Each form keeps what the others
-// tell, so that it is there when it is written in theirs.
-type head struct {
-	kernelTuner object // of a cache file: problem_size, objective, ...
-	t4          object // of a file of results: metadata, ...
-	t1          object // a whole T1 description
+// A Parameter is one tunable parameter. Ordinal says that its values are numbers
+// in order, so that neighbours mean something.
+type Parameter struct {
+	Name    string         `json:"name"`
+	Values  []genome.Value `json:"values"`
+	Ordinal bool           `json:"ordinal"`
 }
 
-// A param is one tunable parameter.
-type param struct {
-	name   string
-	values []genome.Value
+// parameter makes a Parameter.
+func parameter(name string, values []genome.Value) Parameter {
+	return Parameter{name, values, ordinal(values)}
 }
+
+// digit puts the index of one of its values behind the rank that those of the
+// parameters before it have.
+func (p Parameter) digit(rank uint64, k int) uint64 { return rank*uint64(len(p.Values)) + uint64(k) }
 
 // A rule is a constraint as the file has it, and as this project writes it.
 type rule struct {
 	source string // Python
 	expr   string
+}
+
+func newRule(source string) (rule, error) {
+	expr, err := translate(source)
+	return rule{source, expr}, err
 }
 
 // A Row is one recorded configuration.
@@ -103,83 +104,14 @@ type Row struct {
 	offset int64             // in the file, for messages
 }
 
-// Load reads a table from a file, gzipped or not. Every error is one line that
-// names the file, and the line and column where the content is at fault.
-func Load(path string) (*Table, error) {
-	return LoadDescribed(path, "")
-}
-
-// LoadDescribed is Load for a file of results in a form that tells no
-// constraints, which a T1 description tells: T4 or Kernel Tuner's. The
-// parameters, the order and the values of the description count. With an empty
-// description it is Load.
-func LoadDescribed(path, description string) (*Table, error) {
-	t, text, err := unproven(path, description)
-	if err == nil {
-		err = t.prove(text)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// unproven reads a table without proving that its constraints allow what it records.
-func unproven(path, description string) (*Table, []byte, error) {
-	var t1 *t1Input
-	if description != "" {
-		text, err := slurp(description)
-		if err == nil {
-			t1, err = readT1(text, filepath.Base(description))
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	text, err := slurp(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := filepath.Base(path)
-	t, err := decode(text, name, t1)
-	if err != nil {
-		return nil, nil, locate(text, name, err)
-	}
-	t.file = name
-	return t, text, nil
-}
-
-// slurp reads a whole file, decompressed.
-func slurp(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
-	}
-	defer f.Close()
-	text, err := plain(f)
-	if err != nil {
-		return nil, fmt.Errorf("replay: %s: %w: %w", filepath.Base(path), ErrFormat, err)
-	}
-	return text, nil
-}
-
-// prove proves every configuration valid; text is that of the file.
-func (t *Table) prove(text []byte) error {
-	if _, err := t.Space(); err != nil {
-		return locate(text, t.file, err)
-	}
-	return nil
-}
-
-// newTable checks what all formats have in common. The rows' ranks are known
-// to be in range.
-func newTable(name, device, hash string, params []param, rules []rule, rows []Row) (*Table, error) {
-	t := &Table{name: name, form: compactForm, device: device, hash: hash, params: params, rules: rules, rows: rows}
-	t.byRank = make(map[uint64]int32, len(rows))
-	times := make([]float64, 0, len(rows))
-	for i, r := range rows {
+// index is the last step of making a table, from a file of any form or of what was
+// measured. The rows' ranks are known to be in range.
+func (t *Table) index() error {
+	t.byRank = make(map[uint64]int32, len(t.rows))
+	times := make([]float64, 0, len(t.rows))
+	for i, r := range t.rows {
 		if _, twice := t.byRank[r.rank]; twice {
-			return nil, &positionError{offset: r.offset, msg: fmt.Sprintf("configuration %s is there twice", t.format(r.rank))}
+			return fail(r.offset, "configuration %s is there twice", t.format(r.rank))
 		}
 		t.byRank[r.rank] = int32(i)
 		if r.Failed == "" {
@@ -189,14 +121,14 @@ func newTable(name, device, hash string, params []param, rules []rule, rows []Ro
 	if len(times) > 0 {
 		t.median = evaluator.Median(times)
 	}
-	return t, nil
+	return nil
 }
 
 // radix is the product of the value counts; an error if it does not fit.
-func radix(params []param) (uint64, error) {
+func radix(params []Parameter) (uint64, error) {
 	product := uint64(1)
 	for _, p := range params {
-		n := uint64(len(p.values))
+		n := uint64(len(p.Values))
 		if product > math.MaxUint64/n {
 			return 0, fmt.Errorf("the parameters have more than 2^64 combinations")
 		}
@@ -209,20 +141,20 @@ func radix(params []param) (uint64, error) {
 func (t *Table) digits(rank uint64) []int {
 	out := make([]int, len(t.params))
 	for i := len(t.params) - 1; i >= 0; i-- {
-		n := uint64(len(t.params[i].values))
+		n := uint64(len(t.params[i].Values))
 		out[i] = int(rank % n)
 		rank /= n
 	}
 	return out
 }
 
-// assignment gives the values of a rank by name.
-func (t *Table) assignment(rank uint64) map[string]any {
-	m := make(map[string]any, len(t.params))
-	for i, k := range t.digits(rank) {
-		m[t.params[i].name] = t.params[i].values[k].Any()
+// configuration gives the values of a row by name.
+func (t *Table) configuration(w Row) object {
+	o := object{}
+	for i, k := range t.digits(w.rank) {
+		o = o.with(t.params[i].Name, t.params[i].Values[k])
 	}
-	return m
+	return o
 }
 
 func (t *Table) format(rank uint64) string {
@@ -231,7 +163,7 @@ func (t *Table) format(rank uint64) string {
 		if i > 0 {
 			s += ","
 		}
-		s += t.params[i].name + "=" + t.params[i].values[k].String()
+		s += t.params[i].Name + "=" + t.params[i].Values[k].String()
 	}
 	return s
 }
@@ -277,7 +209,7 @@ func (t *Table) Lookup(g genome.Genome) (Row, bool) {
 	}
 	rank := uint64(0)
 	for i, k := range space.Indices(g) {
-		rank = rank*uint64(len(t.params[i].values)) + uint64(k)
+		rank = t.params[i].digit(rank, k)
 	}
 	i, ok := t.byRank[rank]
 	if !ok {
@@ -363,7 +295,7 @@ func (t *Table) whole() (bool, error) {
 func (t *Table) declared() (*genome.Space, error) {
 	genes := make([]genome.Gene, len(t.params))
 	for i, p := range t.params {
-		genes[i] = genome.Gene{Name: p.name, Values: p.values, Ordinal: ordinal(p.values)}
+		genes[i] = genome.Gene{Name: p.Name, Values: p.Values, Ordinal: p.Ordinal}
 	}
 	constraints := make([]genome.Constraint, len(t.rules))
 	for i, r := range t.rules {
@@ -407,8 +339,8 @@ func (t *Table) forbidden(s *genome.Space) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		for i, r := range t.rows {
 			var why error
-			if _, err := s.FromMap(t.assignment(r.rank)); err != nil {
-				why = &positionError{offset: r.offset, msg: fmt.Sprintf("configuration %s: %v", t.format(r.rank), err)}
+			if _, err := s.FromIndices(t.digits(r.rank)); err != nil {
+				why = fail(r.offset, "configuration %s: %v", t.format(r.rank), err)
 			}
 			if !yield(i, why) {
 				return

@@ -158,14 +158,14 @@ func TestEmptySpace(t *testing.T) {
 func TestEncode(t *testing.T) {
 	for _, table := range []*Table{read(t, small), Synthetic(300)} {
 		var once, twice bytes.Buffer
-		if err := table.Encode(&once); err != nil {
+		if err := table.encodeCompact(&once); err != nil {
 			t.Fatal(err)
 		}
 		back, err := Read(bytes.NewReader(once.Bytes()), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := back.Encode(&twice); err != nil {
+		if err := back.encodeCompact(&twice); err != nil {
 			t.Fatal(err)
 		}
 		if once.String() != twice.String() || back.Len() != table.Len() || back.median != table.median {
@@ -284,12 +284,12 @@ func TestTranslatedValues(t *testing.T) {
 func TestRandomTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, m := rapid.IntRange(1, 5).Draw(t, "n"), rapid.IntRange(1, 5).Draw(t, "m")
-		p := func(name string, n int) param {
-			out := param{name: name}
+		p := func(name string, n int) Parameter {
+			var values []genome.Value
 			for i := range n {
-				out.values = append(out.values, genome.Int(int64(10*i)))
+				values = append(values, genome.Int(int64(10*i)))
 			}
-			return out
+			return parameter(name, values)
 		}
 		var rows []Row
 		for rank := range uint64(n * m) {
@@ -304,12 +304,15 @@ func TestRandomTables(t *testing.T) {
 			}
 			rows = append(rows, w)
 		}
-		table, err := newTable(rapid.String().Draw(t, "name"), rapid.String().Draw(t, "device"), "", []param{p("x", n), p("y", m)}, nil, rows)
-		if err != nil {
+		table := &Table{
+			name: rapid.String().Draw(t, "name"), device: rapid.String().Draw(t, "device"),
+			params: []Parameter{p("x", n), p("y", m)}, rows: rows,
+		}
+		if err := table.index(); err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := table.Encode(&b); err != nil {
+		if err := table.encodeCompact(&b); err != nil {
 			t.Fatal(err)
 		}
 		back, err := Read(&b, "x")
