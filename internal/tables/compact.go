@@ -3,14 +3,12 @@ package tables
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 )
 
 // The compact form is one JSON object, gzipped or not:
@@ -100,17 +98,6 @@ func (t *Table) decodeDetails(r *reader) error {
 	})
 }
 
-// unrecorded reads what is thought of configurations that the constraints allow
-// and that are not recorded: "absent" from the space, or "infeasible".
-func (r *reader) unrecorded() (absent bool, err error) {
-	at := r.here()
-	s, err := r.str("unrecorded")
-	if err == nil && s != "absent" && s != "infeasible" {
-		err = fail(at, `unrecorded is %s: expected "absent" or "infeasible"`, show(json.Token(s)))
-	}
-	return s == "absent", err
-}
-
 // decodeRecords reads what is told of each row.
 func (t *Table) decodeRecords(r *reader) error {
 	at := r.here()
@@ -191,51 +178,6 @@ func (r *reader) params() ([]Parameter, error) {
 		return nil, fail(at, "%v", err)
 	}
 	return params, nil
-}
-
-// values reads the values of a parameter.
-func (r *reader) values(name string) ([]genome.Value, error) {
-	at := r.here()
-	var values []genome.Value
-	seen := map[genome.Value]bool{}
-	err := r.list("the values of "+name, func(int) error {
-		t, at, err := r.token()
-		if err != nil {
-			return err
-		}
-		v, err := genome.ValueOf(t)
-		if err != nil {
-			return fail(at, "parameter %s: %v", name, err)
-		}
-		if seen[v] {
-			return fail(at, "parameter %s has the value %s twice", name, v)
-		}
-		seen[v] = true
-		values = append(values, v)
-		return nil
-	})
-	if err == nil && len(values) == 0 {
-		err = fail(at, "parameter %s has no values", name)
-	}
-	return values, err
-}
-
-func (r *reader) rules() ([]rule, error) {
-	var rules []rule
-	err := r.list("constraints", func(i int) error {
-		at := r.here()
-		source, err := r.str(fmt.Sprintf("constraint %d", i+1))
-		if err != nil {
-			return err
-		}
-		rule, err := newRule(source)
-		if err != nil {
-			return fail(at, "constraint %q: %v", source, err)
-		}
-		rules = append(rules, rule)
-		return nil
-	})
-	return rules, err
 }
 
 // compactFields are what a configuration consists of.

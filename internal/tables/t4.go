@@ -441,21 +441,6 @@ func occurring(results []entry) ([]Parameter, error) {
 	return params, nil
 }
 
-// unitOf finds a unit by its name; no name means milliseconds.
-func unitOf(name string) (unit, error) {
-	switch strings.ToLower(name) {
-	case "nanoseconds", "ns":
-		return unit{1, 1e6}, nil
-	case "microseconds", "us", "µs":
-		return unit{1, 1e3}, nil
-	case "", "milliseconds", "miliseconds", "ms": // files with the second spelling are about
-		return unitless, nil
-	case "seconds", "s":
-		return unit{1e3, 1}, nil
-	}
-	return unit{}, fmt.Errorf("%s is no unit of time known here: there are nanoseconds, microseconds, milliseconds, seconds", show(json.Token(name)))
-}
-
 // t4 is what a result says beside its values. u is the unit of the file's times.
 func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
 	rest := t4Rest{configuration: e.configuration.without(place.names...)}
