@@ -32,7 +32,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -149,7 +148,7 @@ func (e *Evaluator) result(g genome.Genome) evaluator.Result {
 		return r
 	}
 	r.Source, r.Binary = r.Key, r.Key
-	r.Cost = time.Duration(math.Round(w.CostS * float64(time.Second)))
+	r.Cost = w.Cost()
 	if w.Failed != "" {
 		r.Verdict = w.Failed
 		r.Reason = "recorded as failed"

@@ -27,6 +27,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -102,6 +103,11 @@ type Row struct {
 	CostS  float64           // what it took to try, in seconds
 	Failed evaluator.Verdict // how it failed; empty when it has a time
 	offset int64             // in the file, for messages
+}
+
+// Cost is CostS as a duration.
+func (w Row) Cost() time.Duration {
+	return time.Duration(math.Round(w.CostS * float64(time.Second)))
 }
 
 // index is the last step of making a table, from a file of any form or of what was
