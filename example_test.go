@@ -40,7 +40,7 @@ func ExampleMachine_Run() {
 	defer s.Close()
 
 	var job evotune.Job
-	if err := json.Unmarshal([]byte(`{"table": "evaluator/replay/testdata/synthetic.json", "seed": 3, "budget": {"evaluations": 40}}`), &job); err != nil {
+	if err := json.Unmarshal([]byte(`{"table": "internal/tables/testdata/synthetic.json", "seed": 3, "budget": {"evaluations": 40}}`), &job); err != nil {
 		log.Fatal(err)
 	}
 	var m evotune.Machine

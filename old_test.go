@@ -130,7 +130,7 @@ func TestOldStore(t *testing.T) {
 // now, and comes where a campaign of this one comes.
 func TestOldResume(t *testing.T) {
 	old, m := oldStore(t)
-	const table = "evaluator/replay/testdata/synthetic.json"
+	const table = "internal/tables/testdata/synthetic.json"
 	_, job := kernelOf(t, old, "synthetic-1000", false)
 	s, err := store.Open(filepath.Join(t.TempDir(), "moved.db"), store.Options{})
 	if err != nil {

@@ -40,7 +40,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	defer s.Close() //nolint:errcheck // nothing is kept
 	m := new(Machine)
-	done, err := m.Run(t.Context(), s, Job{Table: "evaluator/replay/testdata/synthetic.json", Budget: Budget{Evaluations: 5}}, Options{})
+	done, err := m.Run(t.Context(), s, Job{Table: "internal/tables/testdata/synthetic.json", Budget: Budget{Evaluations: 5}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

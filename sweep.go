@@ -7,9 +7,9 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -68,12 +68,12 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 
 // Recording is what a store holds of a target's sweep, to be written as tables.
 // Unsaid lists the constraints that tables cannot hold. By names the writer.
-func (t *Target) Recording(s *store.Store, by string) (rec *replay.Recording, unsaid []string, err error) {
+func (t *Target) Recording(s *store.Store, by string) (rec *tables.Recording, unsaid []string, err error) {
 	space, err := t.space()
 	if err != nil {
 		return nil, nil, err
 	}
-	rec = &replay.Recording{Name: t.Job.Kernel, Entry: t.Job.Kernel, Shapes: t.Job.Shapes, Version: by, Space: space}
+	rec = &tables.Recording{Name: t.Job.Kernel, Entry: t.Job.Kernel, Shapes: t.Job.Shapes, Version: by, Space: space}
 	if t.table != nil {
 		rec.Rules = t.table.Constraints()
 	} else {
@@ -100,7 +100,7 @@ func (t *Target) Recording(s *store.Store, by string) (rec *replay.Recording, un
 			genomes = append(genomes, e.Asked.Genome)
 		case e.Result() != nil:
 			told := e.Result()
-			trial := replay.Trial{At: e.Time}
+			trial := tables.Trial{At: e.Time}
 			if trial.Genome, err = space.Parse(genomes[told.Index]); err != nil {
 				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", t.Job.ID, told.Index, err)
 			}
@@ -119,8 +119,8 @@ func (t *Target) Recording(s *store.Store, by string) (rec *replay.Recording, un
 }
 
 // declaration is the space as the kernel declares it.
-func (t *Target) declaration(space *genome.Space) (replay.Declaration, error) {
-	var d replay.Declaration
+func (t *Target) declaration(space *genome.Space) (tables.Declaration, error) {
+	var d tables.Declaration
 	for _, im := range t.chosen {
 		d.Alternatives = append(d.Alternatives, genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints})
 	}
@@ -146,15 +146,15 @@ func (t *Target) declaration(space *genome.Space) (replay.Declaration, error) {
 }
 
 // specification describes the first implementation at the first tuned shape.
-func (t *Target) specification(d replay.Declaration) (*replay.Specification, []int64, error) {
+func (t *Target) specification(d tables.Declaration) (*tables.Specification, []int64, error) {
 	shapes, err := t.shapes()
 	if err != nil {
 		return nil, nil, err
 	}
 	shape, im, problem := shapes[0], t.chosen[0], &t.definition.Problem
-	s := &replay.Specification{
+	s := &tables.Specification{
 		Language: "C", KernelName: im.Entry, KernelFile: im.Template,
-		GlobalSize: replay.Extent{X: "1"}, LocalSize: replay.Extent{X: "1"},
+		GlobalSize: tables.Extent{X: "1"}, LocalSize: tables.Extent{X: "1"},
 	}
 	for _, f := range im.Flags {
 		if !strings.Contains(f, "{{") { // those that depend on the genome have no place in T1
@@ -169,11 +169,11 @@ func (t *Target) specification(d replay.Declaration) (*replay.Specification, []i
 	for _, name := range problem.Dims {
 		n := float64(shape.Dims[name])
 		size = append(size, shape.Dims[name])
-		s.Arguments = append(s.Arguments, replay.T1Argument{Name: name, Type: "int64", MemoryType: "Scalar", FillType: "Constant", FillValue: &n})
+		s.Arguments = append(s.Arguments, tables.T1Argument{Name: name, Type: "int64", MemoryType: "Scalar", FillType: "Constant", FillValue: &n})
 	}
 	s.ProblemSize = size
 	for _, b := range problem.Buffers {
-		arg := replay.T1Argument{Name: b.Name, MemoryType: "Vector", FillType: "Random"}
+		arg := tables.T1Argument{Name: b.Name, MemoryType: "Vector", FillType: "Random"}
 		arg.Type, arg.TypeSize = t1Type(b.DType)
 		if arg.Size, err = problem.Elements(b, shape); err != nil {
 			return nil, nil, err
@@ -196,7 +196,7 @@ func (t *Target) specification(d replay.Declaration) (*replay.Specification, []i
 		return nil, nil, err
 	}
 	for i, sc := range problem.Scalars {
-		arg := replay.T1Argument{Name: sc.Name, MemoryType: "Scalar", FillType: "Constant", FillValue: &scalars[i]}
+		arg := tables.T1Argument{Name: sc.Name, MemoryType: "Scalar", FillType: "Constant", FillValue: &scalars[i]}
 		arg.Type, arg.TypeSize = t1Type(sc.DType)
 		s.Arguments = append(s.Arguments, arg)
 	}
@@ -205,7 +205,7 @@ func (t *Target) specification(d replay.Declaration) (*replay.Specification, []i
 
 // extent writes a launch geometry in Python. What cannot be said there is left
 // as kernel.toml has it.
-func extent(d replay.Declaration, axes []string) replay.Extent {
+func extent(d tables.Declaration, axes []string) tables.Extent {
 	out := []string{"1", "", ""}
 	for i, src := range axes {
 		text, err := d.Python(src)
@@ -214,7 +214,7 @@ func extent(d replay.Declaration, axes []string) replay.Extent {
 		}
 		out[i] = text
 	}
-	return replay.Extent{X: out[0], Y: out[1], Z: out[2]}
+	return tables.Extent{X: out[0], Y: out[1], Z: out[2]}
 }
 
 // t1Type names a type as T1 does, and gives the size of one that it does not

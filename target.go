@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -25,7 +26,7 @@ type Target struct {
 	Job Job
 
 	machine *Machine
-	table   *replay.Table
+	table   *tables.Table
 	// definition is the kernel as the backend has it.
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
@@ -131,7 +132,7 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 func (t *Target) load() error {
 	switch t.Job.Backend {
 	case Replay:
-		table, err := replay.Load(t.Job.Table)
+		table, err := tables.Load(t.Job.Table)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func TestChooseImplementations(t *testing.T) {
 // A job that contradicts itself, or names what is not there, is refused before
 // anything runs.
 func TestTargetBadInput(t *testing.T) {
-	const table = "evaluator/replay/testdata/synthetic.json"
+	const table = "internal/tables/testdata/synthetic.json"
 	for want, j := range map[string]Job{
 		"names no kernel":      {},
 		"unknown kernel":       {Kernel: "nobody"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
 )
@@ -50,7 +50,7 @@ func TestAblation(t *testing.T) {
 	plan := searchbench.Plan{Strategies: names, Windows: []int{1}, Repeats: *repeatsFlag, Seed: 1}
 	var kernels []string // of each space: the names of its parameters
 	for _, file := range files {
-		table, err := replay.Load(file)
+		table, err := tables.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/search"
 )
 
@@ -12,7 +13,7 @@ import (
 // campaign of n evaluations with eight in flight, in a space of a million
 // genomes. ns/op is per evaluation; the campaign's start is part of it.
 func BenchmarkAskTell(b *testing.B) {
-	table := replay.Synthetic(1_000_000)
+	table := tables.Synthetic(1_000_000)
 	ev, err := replay.New(table, replay.Options{})
 	if err != nil {
 		b.Fatal(err)

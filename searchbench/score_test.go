@@ -19,8 +19,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 )
 
 var tracesFlag = flag.String("traces", "", "write the runs of TestScores and their spaces to this folder, for another scorer")
@@ -31,7 +31,7 @@ func synthetic(tb testing.TB) *Space {
 	return open(tb, "synthetic", syntheticText(tb, nil))
 }
 
-// syntheticText is replay.SyntheticFile with costs of four digits, as recorders
+// syntheticText is tables.SyntheticFile with costs of four digits, as recorders
 // write them. edit may change times (in ms) and costs (in seconds).
 func syntheticText(tb testing.TB, edit func(i int, ms, cost *float64)) []byte {
 	tb.Helper()
@@ -42,7 +42,7 @@ func syntheticText(tb testing.TB, edit func(i int, ms, cost *float64)) []byte {
 		Constraints json.RawMessage      `json:"constraints"`
 		Configs     [][3]json.RawMessage `json:"configs"`
 	}
-	if err := json.Unmarshal(replay.SyntheticFile(1000), &file); err != nil {
+	if err := json.Unmarshal(tables.SyntheticFile(1000), &file); err != nil {
 		tb.Fatal(err)
 	}
 	number := func(text json.RawMessage) float64 {
@@ -84,7 +84,7 @@ func open(tb testing.TB, name string, text []byte) *Space {
 }
 
 func load(name string, text []byte) (*Space, error) {
-	t, err := replay.Read(bytes.NewReader(text), name)
+	t, err := tables.Read(bytes.NewReader(text), name)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ const small = `{"name": "small", "device": "none", "params": [["x", [1, 2, 4, 8]
 //
 //	go test ./searchbench -run TestScores -trace FILE
 //
-// writes, on the spaces replay.SyntheticFile(1000) and small.
+// writes, on the spaces tables.SyntheticFile(1000) and small.
 func TestScores(t *testing.T) {
 	big, little := synthetic(t), open(t, "small", []byte(small))
 	mixed := func(s *Space, runs, n int) []Run {

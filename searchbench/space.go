@@ -1,9 +1,9 @@
 package searchbench
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/search"
 )
 
@@ -56,43 +56,50 @@ type Space struct {
 	expected, smoothed []float64
 }
 
+// A Table is a recorded space as its file holds it: for each configuration its
+// time, or how it failed, and what it cost to try.
+type Table = tables.Table
+
+// Read reads a table in any of the forms of docs/tables.md, gzipped or not. name stands
+// for the file in messages, and for the space if the file does not name it.
+func Read(r io.Reader, name string) (*Table, error) { return tables.Read(r, name) }
+
+// Synthetic makes a table of at least n configurations by a formula that imitates a
+// kernel on a GPU. Nothing in it was measured.
+func Synthetic(n int) *Table { return tables.Synthetic(n) }
+
 // New makes a space of a table. Its name is the one in traces and results. The
 // error wraps ErrUnscorable for a table on which no score is defined.
-func New(name string, t *replay.Table) (*Space, error) {
-	ev, err := replay.New(t, replay.Options{})
+func New(name string, t *Table) (*Space, error) {
+	space, err := t.Space()
 	if err != nil {
 		return nil, err
 	}
-	s := &Space{name: name, device: t.Device(), space: ev.Space(), index: map[genome.Genome]int32{}}
+	s := &Space{name: name, device: t.Device(), space: space, medianMS: t.MedianMS(), index: map[genome.Genome]int32{}}
 	if n := s.space.Size(); n > largest && n != float64(t.Len()) {
 		return nil, fmt.Errorf("%s: %w: it records %d of about %.3g valid configurations", name, ErrUnscorable, t.Len(), n)
 	}
-	if err := s.record(ev); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	s.record(t)
 	if err := s.measure(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", name, ErrUnscorable, err)
 	}
 	return s, nil
 }
 
-// record evaluates every recorded configuration once.
-func (s *Space) record(ev *replay.Evaluator) error {
+// record takes every recorded configuration.
+func (s *Space) record(t *Table) {
 	for g := range s.space.All() {
-		r, err := ev.Evaluate(context.Background(), g, 0)
-		if err != nil {
-			return err
-		}
-		if r.Verdict == evaluator.Infeasible && r.Source == "" {
-			continue // not recorded
+		w, ok := t.Lookup(g)
+		if !ok {
+			continue
 		}
 		s.index[g] = int32(len(s.outcomes))
-		o := search.Outcome{OK: r.Verdict == evaluator.Correct, Fitness: r.Fitness, Cost: r.Cost}
-		s.outcomes = append(s.outcomes, o)
+		o := search.Outcome{OK: w.Failed == "", Cost: w.Cost()}
 		if o.OK {
+			o.Fitness = w.TimeMS / s.medianMS
 			s.sorted = append(s.sorted, o.Fitness)
-			s.medianMS = r.Timings[0].BaselineMedianNS / 1e6
 		}
+		s.outcomes = append(s.outcomes, o)
 	}
 	slices.Sort(s.sorted)
 	s.ranks = make([]int32, len(s.outcomes))
@@ -102,7 +109,6 @@ func (s *Space) record(ev *replay.Evaluator) error {
 			s.ranks[i] = int32(rank)
 		}
 	}
-	return nil
 }
 
 // measure makes the yardstick: times and what random search has found by then.

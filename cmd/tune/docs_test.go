@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/docs"
+	"github.com/evotune/evotune/internal/tables"
 )
 
 const repository = "../.."
@@ -301,7 +301,7 @@ func TestDocCommandsAnswer(t *testing.T) {
 	if err := os.WriteFile("matmul.c", source, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("synthetic.json", replay.SyntheticFile(1000), 0o644); err != nil {
+	if err := os.WriteFile("synthetic.json", tables.SyntheticFile(1000), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tune := func(args ...string) (int, string) {

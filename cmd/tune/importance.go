@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/importance"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -113,7 +113,7 @@ func (a *app) importanceOf(cmd *cobra.Command, name string, o importance.Options
 }
 
 func tableImportance(file string, o importance.Options) (importanceView, error) {
-	t, err := replay.Load(file)
+	t, err := tables.Load(file)
 	if err != nil {
 		return importanceView{}, badInput(err)
 	}

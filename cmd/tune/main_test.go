@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune/evaluator/cuda"
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 )
 
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ONLYTUNE", tools) // a PATH on which there is no compiler
 			e.Setenv("TABLE", "synthetic.json")
 			e.Setenv("XDG_CACHE_HOME", cache) // compiled references are slow to make again
-			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), replay.SyntheticFile(1000), 0o644)
+			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), tables.SyntheticFile(1000), 0o644)
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {

@@ -21,7 +21,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
@@ -125,7 +125,7 @@ func checkPositive(flags ...any) error {
 // openSpace loads a table for scoring; it is called what the file is called.
 // description is a T1 file, or empty.
 func (a *app) openSpace(path, description string) (*searchbench.Space, error) {
-	table, err := replay.LoadDescribed(path, description)
+	table, err := tables.LoadDescribed(path, description)
 	if err != nil {
 		return nil, badInput(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/replay"
+	"github.com/evotune/evotune/internal/tables"
 )
 
 func (a *app) spaceCommand() *cobra.Command {
@@ -48,11 +48,11 @@ constraints and what is recorded agree.
   tune space info results.t4.json --t1 description.t1.json --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			summaries := make([]replay.Summary, len(files))
+			summaries := make([]tables.Summary, len(files))
 			contradiction := false
 			for i, file := range files {
 				var err error
-				if summaries[i], err = replay.Examine(file, described); err != nil {
+				if summaries[i], err = tables.Examine(file, described); err != nil {
 					return badInput(err)
 				}
 				contradiction = contradiction || summaries[i].Forbidden > 0
@@ -80,7 +80,7 @@ constraints and what is recorded agree.
 }
 
 // printSummary prints what a table holds, for people.
-func (a *app) printSummary(file string, s replay.Summary) {
+func (a *app) printSummary(file string, s tables.Summary) {
 	fmt.Fprintf(a.out, "%s: %s on %s (%s)\n", file, s.Name, cmp.Or(s.Device, "a device without a name"), s.Form)
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -128,7 +128,7 @@ func (a *app) printSummary(file string, s replay.Summary) {
 }
 
 // allowed tells how many combinations the constraints leave.
-func allowed(s replay.Summary) string {
+func allowed(s tables.Summary) string {
 	if len(s.Constraints) == 0 {
 		return "no constraints"
 	}
@@ -136,7 +136,7 @@ func allowed(s replay.Summary) string {
 }
 
 // outcomes tells how many configurations are valid and how the others failed.
-func outcomes(s replay.Summary) string {
+func outcomes(s tables.Summary) string {
 	text := fmt.Sprintf("%d valid, %d failed", s.Valid, s.Recorded-s.Valid)
 	var parts []string
 	for _, v := range evaluator.Verdicts() {
@@ -170,7 +170,7 @@ type conversion struct {
 }
 
 func (a *app) spaceImportCommand() *cobra.Command {
-	c := conversion{form: replay.Forms()[0].Name}
+	c := conversion{form: tables.Forms()[0].Name}
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Convert another program's recorded space into evotune's form",
@@ -195,7 +195,7 @@ Tuner that was interrupted is read up to its last whole configuration.
 
 func (a *app) spaceExportCommand() *cobra.Command {
 	var c conversion
-	names := replay.FormNames()
+	names := tables.FormNames()
 	cmd := &cobra.Command{
 		Use:   "export FILE --format NAME --out FILE",
 		Short: "Write a recorded space in a form that other programs read",
@@ -232,7 +232,7 @@ func (c *conversion) flags(cmd *cobra.Command, out string) {
 func stem(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gz")
 	endings := []string{}
-	for _, f := range replay.Forms() {
+	for _, f := range tables.Forms() {
 		endings = append(endings, f.File)
 	}
 	slices.SortFunc(endings, func(a, b string) int { return len(b) - len(a) }) // .json is the end of others
@@ -257,13 +257,13 @@ func (a *app) convert(c conversion) error {
 	if err := c.vacant(); err != nil {
 		return err
 	}
-	table, err := replay.LoadDescribed(c.from, c.described)
+	table, err := tables.LoadDescribed(c.from, c.described)
 	if err != nil {
 		return badInput(err)
 	}
 	if err := writeWhole(c.out, func(w io.Writer) error {
 		err := table.Write(c.form, w)
-		if errors.Is(err, replay.ErrNoPlace) {
+		if errors.Is(err, tables.ErrNoPlace) {
 			err = badInput(err)
 		}
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/store"
 )
 
@@ -33,7 +33,7 @@ type sweep struct {
 
 func (a *app) sweepCommand() *cobra.Command {
 	var s sweep
-	names := replay.FormNames()
+	names := tables.FormNames()
 	cmd := &cobra.Command{
 		Use:   "sweep KERNEL",
 		Short: "Measure a whole space, or a sample, and write it as tables",
@@ -211,7 +211,7 @@ func outputs(s sweep, id string) []writtenFile {
 		base = id
 	}
 	var out []writtenFile
-	for _, f := range replay.Forms() {
+	for _, f := range tables.Forms() {
 		if !slices.Contains(wanted, f.Name) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 )
 
 // TestConformance runs the suite that every backend passes, as far as it has a
@@ -17,16 +18,16 @@ import (
 // binaries to share; one recorded time cannot be sampled less, nor show a
 // difference.
 func TestConformance(t *testing.T) {
-	for _, form := range replay.Forms() {
+	for _, form := range tables.Forms() {
 		if form.Name == "t1" {
 			continue // it holds no results
 		}
 		t.Run(form.Name, func(t *testing.T) {
 			var file bytes.Buffer
-			if err := replay.Synthetic(5000).Write(form.Name, &file); err != nil {
+			if err := tables.Synthetic(5000).Write(form.Name, &file); err != nil {
 				t.Fatal(err)
 			}
-			table, err := replay.Read(&file, "file")
+			table, err := tables.Read(&file, "file")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +36,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func conforms(t *testing.T, table *replay.Table) {
+func conforms(t *testing.T, table *tables.Table) {
 	t.Helper()
 	open := func(tb testing.TB) evaluator.Evaluator {
 		tb.Helper()

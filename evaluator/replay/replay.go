@@ -6,7 +6,7 @@
 //
 // # Model
 //
-// A [Table] holds, for each configuration of a space, the time that was
+// A [tables.Table] holds, for each configuration of a space, the time that was
 // measured or the fact that it failed, and what it cost to try. An evaluator
 // looks the genome up and gives:
 //
@@ -17,11 +17,6 @@
 //     failed; launch, where the table's form does not say how;
 //   - infeasible, for a genome that is not recorded.
 //
-// Tables come in three forms: evotune's own, the T4 format and cache files of
-// Kernel Tuner. [Table.Write] writes each in any of them, and nothing is lost
-// between them; docs/tables.md says what goes where. A [Recording] makes a table of
-// what was measured, [Examine] says what one holds.
-//
 // # Caveats
 //
 // Nothing is compiled, checked or measured: every stage but the benchmark is
@@ -31,17 +26,18 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 )
 
 // ErrClosed is returned when an evaluator is used after Close.
@@ -63,7 +59,7 @@ type Options struct {
 // An Evaluator answers from a table. It implements evaluator.Evaluator and is
 // safe for concurrent use.
 type Evaluator struct {
-	table       *Table
+	table       *tables.Table
 	space       *genome.Space
 	options     Options
 	description evaluator.Description
@@ -74,24 +70,20 @@ type Evaluator struct {
 var _ evaluator.Evaluator = (*Evaluator)(nil)
 
 // New makes an evaluator over a table; an error if the table has no space.
-func New(t *Table, o Options) (*Evaluator, error) {
+func New(t *tables.Table, o Options) (*Evaluator, error) {
 	space, err := t.Space()
 	if err != nil {
 		return nil, err
-	}
-	device := t.device
-	if device == "" {
-		device = "unknown device"
 	}
 	return &Evaluator{
 		table: t, space: space, options: o, closed: make(chan struct{}),
 		description: evaluator.Description{
 			Backend: "replay",
 			Device: evaluator.Device{
-				Name: device, Kind: "recorded", Fingerprint: digest([]byte(t.hash + "\n" + t.device))[:16],
-				Facts: map[string]string{"table": t.hash},
+				Name: cmp.Or(t.Device(), "unknown device"), Kind: "recorded", Fingerprint: digest(t.Hash() + "\n" + t.Device())[:16],
+				Facts: map[string]string{"table": t.Hash()},
 			},
-			Kernel:   t.name,
+			Kernel:   t.Name(),
 			Shapes:   []string{Shape},
 			Baseline: "the median of all recorded times",
 			Harness:  harness,
@@ -138,34 +130,17 @@ func (e *Evaluator) wait(ctx context.Context) error {
 	}
 }
 
-// lookup finds the row of a genome.
-func (t *Table) lookup(space *genome.Space, g genome.Genome) (row, bool) {
-	if g.Space() != space {
-		// Of another space: the values count.
-		same, err := space.FromMap(g.Map())
-		if err != nil {
-			return row{}, false
-		}
-		g = same
-	}
-	rank := uint64(0)
-	for i, k := range space.Indices(g) {
-		rank = rank*uint64(len(t.params[i].values)) + uint64(k)
-	}
-	i, ok := t.byRank[rank]
-	if !ok {
-		return row{}, false
-	}
-	return t.rows[i], true
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 func (e *Evaluator) result(g genome.Genome) evaluator.Result {
-	key := sha256.Sum256([]byte(harness + "\n" + e.table.hash + "\n" + g.String()))
-	r := evaluator.Result{Key: hex.EncodeToString(key[:]), Stage: evaluator.StageBenchmark}
-	w, ok := e.table.lookup(e.space, g)
+	r := evaluator.Result{Key: digest(harness + "\n" + e.table.Hash() + "\n" + g.String()), Stage: evaluator.StageBenchmark}
+	w, ok := e.table.Lookup(g)
 	if !ok {
 		r.Verdict = evaluator.Infeasible
-		r.Reason = "the configuration is not in the recorded table " + e.table.name
+		r.Reason = "the configuration is not in the recorded table " + e.table.Name()
 		r.Steps = []evaluator.Step{{
 			Stage: r.Stage, Outcome: evaluator.Failed,
 			Evidence: []evaluator.Evidence{{Check: "lookup", Outcome: evaluator.Failed, Detail: r.Reason}},
@@ -173,9 +148,9 @@ func (e *Evaluator) result(g genome.Genome) evaluator.Result {
 		return r
 	}
 	r.Source, r.Binary = r.Key, r.Key
-	r.Cost = time.Duration(math.Round(w.costS * float64(time.Second)))
-	if w.failed != "" {
-		r.Verdict = w.failed
+	r.Cost = w.Cost()
+	if w.Failed != "" {
+		r.Verdict = w.Failed
 		r.Reason = "recorded as failed"
 		r.Steps = []evaluator.Step{{
 			Stage: r.Stage, Outcome: evaluator.Failed, Elapsed: r.Cost,
@@ -184,26 +159,25 @@ func (e *Evaluator) result(g genome.Genome) evaluator.Result {
 		return r
 	}
 	r.Verdict = evaluator.Correct
-	r.Fitness = w.timeMS / e.table.median
+	r.Fitness = w.TimeMS / e.table.MedianMS()
 	r.Steps = []evaluator.Step{{
 		Stage: r.Stage, Outcome: evaluator.Passed, Elapsed: r.Cost,
-		Evidence: []evaluator.Evidence{{Check: "lookup", Outcome: evaluator.Passed, Value: w.timeMS, Unit: "ms"}},
+		Evidence: []evaluator.Evidence{{Check: "lookup", Outcome: evaluator.Passed, Value: w.TimeMS, Unit: "ms"}},
 	}}
 	r.Timings = []evaluator.Timing{e.timing(w)}
 	return r
 }
 
-const nsPerMS = 1e6
-
 // timing presents the recorded time as a single sample.
-func (e *Evaluator) timing(w row) evaluator.Timing {
-	ns, baseline := w.timeMS*nsPerMS, e.table.median*nsPerMS
+func (e *Evaluator) timing(w tables.Row) evaluator.Timing {
+	const nsPerMS = 1e6
+	ns, baseline := w.TimeMS*nsPerMS, e.table.MedianMS()*nsPerMS
 	return evaluator.Timing{
 		Shape:     Shape,
 		SamplesNS: []float64{ns}, BaselineNS: []float64{baseline},
 		Batch: 1, BaselineBatch: 1,
 		MedianNS: ns, BaselineMedianNS: baseline,
-		Ratio:   w.timeMS / e.table.median,
+		Ratio:   w.TimeMS / e.table.MedianMS(),
 		Stopped: "limit",
 	}
 }

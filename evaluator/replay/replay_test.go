@@ -13,9 +13,25 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/tables"
 )
 
-func open(tb testing.TB, t *Table, o Options) *Evaluator {
+// small is a table of five configurations that its constraint gives exactly.
+const small = `{"name": "small", "device": "none",
+ "params": [["x", [1, 2, 4]], ["fast", [false, true]]],
+ "constraints": ["x < 4 or not fast"],
+ "configs": [[[0, 0], 4.0, 0.5], [[0, 1], 2.0, 0.25], [[1, 0], null, 0.125], [[1, 1], 1.5, 0.5], [[2, 0], 3, 1]]}`
+
+func read(tb testing.TB, text string) *tables.Table {
+	tb.Helper()
+	t, err := tables.Read(strings.NewReader(text), "small.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func open(tb testing.TB, t *tables.Table, o Options) *Evaluator {
 	tb.Helper()
 	e, err := New(t, o)
 	if err != nil {
@@ -74,6 +90,32 @@ func TestEvaluate(t *testing.T) {
 	s, err := other.Evaluate(t.Context(), pick(t, other, "x=1,fast=true"), 0)
 	if err != nil || s.Key == r.Key || e.Describe().Device.Fingerprint == other.Describe().Device.Fingerprint {
 		t.Errorf("two tables share the key %s or the device %s (%v)", s.Key, e.Describe().Device.Fingerprint, err)
+	}
+}
+
+// What a table lists is what the evaluator answers.
+func TestAll(t *testing.T) {
+	table := tables.Synthetic(1000)
+	ev := open(t, table, Options{})
+	n, failed := 0, 0
+	for g, ms := range table.All() {
+		n++
+		if ms == 0 {
+			failed++
+		}
+		r, err := ev.Evaluate(t.Context(), g, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Timings) == 0 != (ms == 0) || ms > 0 && r.Timings[0].MedianNS != ms*1e6 {
+			t.Errorf("%s: %v ms, evaluated as %s %v", g, ms, r.Verdict, r.Timings)
+		}
+	}
+	if n != table.Len() || failed != table.Failed() {
+		t.Errorf("%d configurations, %d failed, of %d and %d", n, failed, table.Len(), table.Failed())
+	}
+	for range table.All() {
+		break
 	}
 }
 
@@ -149,7 +191,7 @@ func TestLatencyAndClose(t *testing.T) {
 
 // Many at once give what one at a time gives.
 func TestConcurrency(t *testing.T) {
-	e := open(t, Synthetic(300), Options{})
+	e := open(t, tables.Synthetic(300), Options{})
 	all := slices.Collect(e.Space().All())
 	want := make([]evaluator.Result, len(all))
 	for i, g := range all {
@@ -175,7 +217,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	e := open(b, Synthetic(1_000_000), Options{})
+	e := open(b, tables.Synthetic(1_000_000), Options{})
 	var genomes []genome.Genome
 	for g := range e.Space().All() {
 		if genomes = append(genomes, g); len(genomes) == 4096 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
 )
@@ -25,7 +24,7 @@ func (g greedy) Ask() (search.Proposal, bool) {
 
 func main() {
 	search.Register("greedy", 1, func(b search.Base) search.Strategy { return greedy{b} })
-	space, err := searchbench.New("synthetic", replay.Synthetic(1000)) // replay.Read reads tables of tune sweep
+	space, err := searchbench.New("synthetic", searchbench.Synthetic(1000)) // searchbench.Read reads tables of tune sweep
 	if err != nil {
 		log.Fatal(err)
 	}

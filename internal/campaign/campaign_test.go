@@ -25,6 +25,7 @@ import (
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/store"
 )
 
@@ -54,7 +55,7 @@ func problem(t testing.TB, latency time.Duration) campaign.Problem {
 }
 
 func openProblem(latency time.Duration) (campaign.Problem, error) {
-	ev, err := replay.New(replay.Synthetic(1000), replay.Options{Latency: latency})
+	ev, err := replay.New(tables.Synthetic(1000), replay.Options{Latency: latency})
 	if err != nil {
 		return campaign.Problem{}, err
 	}
@@ -649,7 +650,7 @@ func BenchmarkEvaluation(b *testing.B) {
 				name = "durable"
 			}
 			b.Run(fmt.Sprintf("%s/%d", name, outcomes), func(b *testing.B) {
-				ev, err := replay.New(replay.Synthetic(100_000), replay.Options{})
+				ev, err := replay.New(tables.Synthetic(100_000), replay.Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
