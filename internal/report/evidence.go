@@ -231,7 +231,7 @@ func (e *Evidence) sort() {
 func (e *Evidence) estimates() {
 	add := func(of string, ts []evaluator.Timing) {
 		for _, t := range ts {
-			if est := bootstrap(t.Ratios()); est != nil {
+			if est := estimate(t.Ratios()); est != nil {
 				e.Estimates = append(e.Estimates, ShapeEstimate{Shape: t.Shape, Of: of, Estimate: *est})
 			}
 		}
@@ -362,7 +362,7 @@ func newFinals(f *store.Finals) (*FinalsView, error) {
 		}
 		if e.Fitness > 0 {
 			v.Speedup = 1 / e.Fitness
-			v.Interval = bootstrap(evaluator.RoundRatios(e.Timings))
+			v.Interval = estimate(evaluator.RoundRatios(e.Timings))
 			if v.Candidate != f.Winner && (second == 0 || e.Fitness < second) && d.VsRunnerUp != nil {
 				second, out.RunnerUp = e.Fitness, v.Candidate
 			}

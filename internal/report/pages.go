@@ -231,7 +231,7 @@ func (e *Evidence) timeBlocks() []block {
 	var ratios []ratioRow
 	add := func(label string, ts []evaluator.Timing) {
 		for _, t := range ts {
-			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: bootstrap(t.Ratios()), raw: t.Ratios()})
+			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: estimate(t.Ratios()), raw: t.Ratios()})
 		}
 	}
 	add(of, e.Result.Timings)
@@ -242,7 +242,7 @@ func (e *Evidence) timeBlocks() []block {
 		add("held out", f.HeldOut)
 		if len(f.Timings) > 1 {
 			rr := evaluator.RoundRatios(f.Timings)
-			ratios = append(ratios, ratioRow{label: "all tuned shapes, finals", est: bootstrap(rr), raw: rr, main: true})
+			ratios = append(ratios, ratioRow{label: "all tuned shapes, finals", est: estimate(rr), raw: rr, main: true})
 		}
 	}
 	out := []block{timingTable(rows), plotBlock(plotRatios(ratios))}
@@ -306,7 +306,7 @@ func timingRows(ts []evaluator.Timing, of string) []timingRow {
 func timingTable(rows []timingRow) block {
 	t := table{head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
 	for _, r := range rows {
-		interval := bootstrap(r.t.Ratios()).interval()
+		interval := estimate(r.t.Ratios()).interval()
 		floor := "-"
 		if r.t.FloorNS > 0 {
 			floor = nanoseconds(r.t.FloorNS)

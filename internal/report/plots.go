@@ -255,8 +255,8 @@ func plotRatios(rows []ratioRow) *Plot {
 		s.text(plotWidth-98, mid+4, "start", "soft small", r.est.interval())
 	}
 	return &Plot{
-		Name: "ratios", Title: "Time ratios with 95% bootstrap intervals", svg: s,
-		Caption: "The large mark is the median of the paired ratios, the whisker its 95% bootstrap interval, the small marks are the pairs.",
+		Name: "ratios", Title: "Time ratios with 95% intervals", svg: s,
+		Caption: "The large mark is the median of the paired ratios, the whisker its 95% interval, the small marks are the pairs.",
 	}
 }
 
