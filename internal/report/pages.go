@@ -54,7 +54,11 @@ func render(name string, v any, p *page) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := Files{name: b, "README.md": p.markdown(), "index.html": p.html()}
+	index, err := p.html()
+	if err != nil {
+		return nil, err
+	}
+	f := Files{name: b, "README.md": p.markdown(), "index.html": index}
 	for _, plot := range p.plots() {
 		f["plots/"+plot.Name+".svg"] = plot.svg.file()
 	}
@@ -149,17 +153,17 @@ func (e *Evidence) headline() (line, tone string) {
 
 func (e *Evidence) page() *page {
 	p := &page{
-		title: e.Kernel + " " + e.Candidate, kicker: "evidence of one candidate",
-		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from evidence.json; SHA256SUMS has the hashes of all files.", orElse(e.By, "evotune"), stamp(e.Made), e.Format),
+		Title: e.Kernel + " " + e.Candidate, Kicker: "evidence of one candidate",
+		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from evidence.json; SHA256SUMS has the hashes of all files.", orElse(e.By, "evotune"), stamp(e.Made), e.Format),
 	}
-	p.headline, p.tone = e.headline()
+	p.Headline, p.Tone = e.headline()
 	if e.Summary.Speedup > 0 {
-		p.figures = append(p.figures,
+		p.Figures = append(p.Figures,
 			figure{fmt.Sprintf("%.3fx", e.Summary.Speedup), "speedup (" + e.Summary.From + ")"},
 			figure{nanoseconds(e.Summary.MedianNS), "per launch"},
 			figure{nanoseconds(e.Summary.BaselineNS), "baseline"})
 	}
-	p.figures = append(p.figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
+	p.Figures = append(p.Figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
 
 	d := e.Description
 	identity := facts{
@@ -304,14 +308,14 @@ func timingRows(ts []evaluator.Timing, of string) []timingRow {
 }
 
 func timingTable(rows []timingRow) block {
-	t := table{head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
+	t := table{Head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
 	for _, r := range rows {
 		interval := estimate(r.t.Ratios()).interval()
 		floor := "-"
 		if r.t.FloorNS > 0 {
 			floor = nanoseconds(r.t.FloorNS)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			text(r.t.Shape), text(r.of), number("%d", len(r.t.SamplesNS)), number("%s", nanoseconds(r.t.MedianNS)), number("%s", nanoseconds(r.t.BaselineMedianNS)),
 			strong(number("%.4f", r.t.Ratio)), number("%s", interval), number("%.1f%%", 100*r.t.Spread), number("%d", r.t.Batch), number("%s", floor), text(r.t.Stopped),
 		})
@@ -332,7 +336,7 @@ func finalsPara(d evaluator.Description) block {
 // finalsBlocks are the table and the tests of finals; mark is the candidate
 // that the page is about.
 func finalsBlocks(f *FinalsView, mark string) []block {
-	t := table{head: []string{"candidate", "", "verdict", "median", "baseline", "speedup", "ratio, 95% interval", "held-out shapes"}}
+	t := table{Head: []string{"candidate", "", "verdict", "median", "baseline", "speedup", "ratio, 95% interval", "held-out shapes"}}
 	for _, e := range f.Entries {
 		note := ""
 		switch e.Candidate {
@@ -359,7 +363,7 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		if e.Candidate == mark {
 			name = strong(name)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			name, text(note),
 			{colon(e.Verdict, firstLine(e.Reason)), verdictTone(e.Verdict)},
 			number("%s", nanoseconds(median)), number("%s", nanoseconds(baseline)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
@@ -396,7 +400,7 @@ func (e *Evidence) parityBlocks() []block {
 	if len(e.Parity) == 0 {
 		return []block{para("Not compared with the reference: the stage was not reached.")}
 	}
-	t := table{head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, fold: fmt.Sprintf("%s with the reference", plural(len(e.Parity), "comparison"))}
+	t := table{Head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, Fold: fmt.Sprintf("%s with the reference", plural(len(e.Parity), "comparison"))}
 	worst := 0.0
 	for _, r := range e.Parity {
 		share := "-"
@@ -408,7 +412,7 @@ func (e *Evidence) parityBlocks() []block {
 		if r.Limit > 0 {
 			limit = fmt.Sprintf("%.3g", r.Limit)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			text(orElse(r.Shape, r.Check)), text(r.Seed), text(orElse(r.Output, "worst of all")), outcomeCell(r.Outcome),
 			number("%.3g", r.Error), number("%s", limit), number("%s", share), text(firstLine(r.Detail)),
 		})
@@ -437,7 +441,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 	if len(list) == 0 {
 		return []block{para(none)}
 	}
-	t := table{head: []string{"check", "outcome", "value", "limit", "detail"}}
+	t := table{Head: []string{"check", "outcome", "value", "limit", "detail"}}
 	for _, v := range list {
 		value, limit := "", ""
 		if v.Value != 0 || v.Limit != 0 || v.Unit != "" {
@@ -449,7 +453,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 				limit = "at least " + limit
 			}
 		}
-		t.rows = append(t.rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(firstLine(v.Detail), 400))})
+		t.Rows = append(t.Rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(firstLine(v.Detail), 400))})
 	}
 	out := []block{t}
 	for _, v := range list {
@@ -477,14 +481,14 @@ func cut(s string, n int) string {
 }
 
 func stepsTable(r evaluator.Result) block {
-	t := table{head: []string{"stage", "outcome", "checks", "time"}}
+	t := table{Head: []string{"stage", "outcome", "checks", "time"}}
 	for _, stage := range evaluator.Stages() {
 		s, ok := r.Step(stage)
 		if !ok {
-			t.rows = append(t.rows, []cell{text(string(stage)), {"NOT RUN", "idle"}, number("0"), number("-")})
+			t.Rows = append(t.Rows, []cell{text(string(stage)), {"NOT RUN", "idle"}, number("0"), number("-")})
 			continue
 		}
-		t.rows = append(t.rows, []cell{text(string(stage)), outcomeCell(s.Outcome), number("%d", len(s.Evidence)), number("%s", nanoseconds(float64(s.Elapsed)))})
+		t.Rows = append(t.Rows, []cell{text(string(stage)), outcomeCell(s.Outcome), number("%d", len(s.Evidence)), number("%s", nanoseconds(float64(s.Elapsed)))})
 	}
 	return t
 }
@@ -516,12 +520,12 @@ func (e *Evidence) sourceBlocks() []block {
 	}
 	out := []block{para("Rendered again from the kernel's definition; its hash is the one that was recorded when it was judged."), f}
 	for _, file := range s.Files {
-		out = append(out, sourceCode{file})
+		out = append(out, newSourceCode(file))
 	}
 	if len(s.Winners) > 0 {
-		t := table{head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
+		t := table{Head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
 		for _, w := range s.Winners {
-			t.rows = append(t.rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
+			t.Rows = append(t.Rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
 		}
 		out = append(out, para("How to launch it, for programs with a harness of their own (the source in one file is "+winnerSource+"):"), t)
 	}
@@ -531,27 +535,30 @@ func (e *Evidence) sourceBlocks() []block {
 func triple(v [3]int64) string { return fmt.Sprintf("%d, %d, %d", v[0], v[1], v[2]) }
 
 // A sourceCode is in the page as text and in the Markdown as a link.
-type sourceCode struct{ SourceFile }
+type sourceCode struct {
+	code
+	SourceFile
+}
+
+func newSourceCode(f SourceFile) sourceCode {
+	return sourceCode{code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", f.Name, plural(strings.Count(f.text, "\n"), "line"), f.SHA256), f.text}, f}
+}
 
 func (s sourceCode) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "- [source/%s](source/%s), SHA-256 %s\n\n", markdownText(s.Name), strings.ReplaceAll(s.Name, " ", "%20"), s.SHA256)
-}
-
-func (s sourceCode) html(b *strings.Builder) {
-	code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", s.Name, plural(strings.Count(s.text, "\n"), "line"), s.SHA256), s.text}.html(b)
 }
 
 func lineageBlocks(l Lineage) []block {
 	if len(l.Nodes) < 2 {
 		return []block{para("It has no ancestors: it was made from nothing.")}
 	}
-	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
+	t := table{Head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, Fold: plural(len(l.Nodes), "candidate") + " of the lineage"}
 	for _, n := range l.Nodes {
 		speed := "-"
 		if n.Speedup > 0 {
 			speed = fmt.Sprintf("%.3fx", n.Speedup)
 		}
-		t.rows = append(t.rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
+		t.Rows = append(t.Rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
 	}
 	out := []block{plotBlock(plotLineage(l)), t}
 	if l.Omitted > 0 {
@@ -567,7 +574,7 @@ func deviceBlocks(d evaluator.Description) []block {
 	}
 	out := []block{f}
 	if len(d.Device.Peaks) > 0 {
-		t := table{head: []string{"measured peak", "value", "unit"}}
+		t := table{Head: []string{"measured peak", "value", "unit"}}
 		for _, k := range sortedKeys(d.Device.Peaks) {
 			v, unit := d.Device.Peaks[k], "FLOP/s"
 			if base, _, _ := strings.Cut(k, "/"); slices.Contains([]string{"memory", "llc", "copy", "read", "write", "l2"}, base) {
@@ -578,22 +585,22 @@ func deviceBlocks(d evaluator.Description) []block {
 			} else {
 				v, unit = v/1e9, "G"+unit
 			}
-			t.rows = append(t.rows, []cell{text(k), number("%.4g", v), text(unit)})
+			t.Rows = append(t.Rows, []cell{text(k), number("%.4g", v), text(unit)})
 		}
 		out = append(out, t)
 	} else {
 		out = append(out, para("Peaks: not measured."))
 	}
-	t := table{head: []string{"tool", "state", "version", "path"}}
+	t := table{Head: []string{"tool", "state", "version", "path"}}
 	for _, tool := range d.Tools {
 		state := cell{"found", "good"}
 		version := tool.Version
 		if tool.Missing != "" {
 			state, version = cell{"MISSING", "idle"}, tool.Missing
 		}
-		t.rows = append(t.rows, []cell{text(tool.Name), state, text(version), mono(tool.Path)})
+		t.Rows = append(t.Rows, []cell{text(tool.Name), state, text(version), mono(tool.Path)})
 	}
-	if len(t.rows) == 0 {
+	if len(t.Rows) == 0 {
 		return append(out, para("Tools: none were recorded."))
 	}
 	return append(out, t)
@@ -609,31 +616,31 @@ func notRunBlock(l []string) block {
 func againBlocks(commands []string) []block {
 	return []block{
 		para("On the same machine, with the same evotune and the store that this was made from:"),
-		code{text: strings.Join(commands, "\n")},
+		code{Text: strings.Join(commands, "\n")},
 	}
 }
 
 func (r *Campaign) page() *page {
 	p := &page{
-		title: r.Description.Kernel + ": " + r.Campaign, kicker: "report of a campaign", tone: "idle",
-		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
+		Title: r.Description.Kernel + ": " + r.Campaign, Kicker: "report of a campaign", Tone: "idle",
+		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
 	}
 	if b := r.Best; b != nil {
-		p.headline = fmt.Sprintf("Best: %s, %.3f times as fast as the baseline (%s against %s)", b.Candidate, b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS))
+		p.Headline = fmt.Sprintf("Best: %s, %.3f times as fast as the baseline (%s against %s)", b.Candidate, b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS))
 		switch {
 		case recorded(r.Description):
-			p.headline += ": times of a recorded table, nothing was checked or measured here"
+			p.Headline += ": times of a recorded table, nothing was checked or measured here"
 		case b.From == "finals" && r.Finals != nil && r.Finals.VsBaseline != nil:
 			said, tone := tested(*r.Finals.VsBaseline)
-			p.headline, p.tone = p.headline+": the winner of the finals, "+said, tone
+			p.Headline, p.Tone = p.Headline+": the winner of the finals, "+said, tone
 		default:
-			p.headline += ": without a test"
+			p.Headline += ": without a test"
 		}
-		p.figures = append(p.figures, figure{fmt.Sprintf("%.3fx", b.Speedup), "speedup (" + b.From + ")"}, figure{nanoseconds(b.MedianNS), "per launch"}, figure{nanoseconds(b.BaselineNS), "baseline"})
+		p.Figures = append(p.Figures, figure{fmt.Sprintf("%.3fx", b.Speedup), "speedup (" + b.From + ")"}, figure{nanoseconds(b.MedianNS), "per launch"}, figure{nanoseconds(b.BaselineNS), "baseline"})
 	} else {
-		p.headline, p.tone = "No valid candidate", "bad"
+		p.Headline, p.Tone = "No valid candidate", "bad"
 	}
-	p.figures = append(p.figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
+	p.Figures = append(p.Figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
 
 	p.section("Campaign", r.configuration())
 	p.section("Progress", r.progressBlocks()...)
@@ -731,14 +738,14 @@ func (r *Campaign) progressBlocks() []block {
 	if a == nil && b == nil {
 		return []block{para("No candidate was correct, so there is no progress to draw.")}
 	}
-	t := table{head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, fold: "every new best"}
+	t := table{Head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, Fold: "every new best"}
 	for _, e := range r.Evaluations {
 		if e.Record {
 			finals := "-"
 			if e.FinalsSpeedup > 0 {
 				finals = fmt.Sprintf("%.3fx", e.FinalsSpeedup)
 			}
-			t.rows = append(t.rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
+			t.Rows = append(t.Rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
 		}
 	}
 	return []block{plotBlock(a), plotBlock(b), t}
@@ -777,10 +784,10 @@ func (r *Campaign) bestBlocks() []block {
 const maxFailures = 15
 
 func (r *Campaign) verdictBlocks() []block {
-	t := table{head: []string{"verdict", "candidates", "share"}}
+	t := table{Head: []string{"verdict", "candidates", "share"}}
 	for _, v := range evaluator.Verdicts() {
 		if n := r.Verdicts[string(v)]; n > 0 {
-			t.rows = append(t.rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
+			t.Rows = append(t.Rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
 		}
 	}
 	var rows []bar
@@ -797,9 +804,9 @@ func (r *Campaign) verdictBlocks() []block {
 	if len(r.Failures) == 0 {
 		return append(out, para("No candidate failed."))
 	}
-	ft := table{head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
+	ft := table{Head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
 	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
-		ft.rows = append(ft.rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(firstLine(f.Reason), 300)), id(f.Candidate)})
+		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(firstLine(f.Reason), 300)), id(f.Candidate)})
 	}
 	out = append(out, ft)
 	if n := len(r.Failures) - maxFailures; n > 0 {
@@ -822,27 +829,27 @@ func stageNote(s StageRow) string {
 }
 
 func (r *Campaign) stageTable() block {
-	t := table{head: []string{"stage", "time", "share of all stages", "per candidate"}}
+	t := table{Head: []string{"stage", "time", "share of all stages", "per candidate"}}
 	for _, s := range r.Stages {
 		n := s.Passed + s.Failed + s.NotRun
 		each := "-"
 		if n > 0 {
 			each = nanoseconds(s.Seconds / float64(n) * 1e9)
 		}
-		t.rows = append(t.rows, []cell{text(s.Stage), number("%s", seconds(s.Seconds)), number("%.1f%%", 100*s.Share), number("%s", each)})
+		t.Rows = append(t.Rows, []cell{text(s.Stage), number("%s", seconds(s.Seconds)), number("%.1f%%", 100*s.Share), number("%s", each)})
 	}
 	return t
 }
 
 func (r *Campaign) operatorBlocks() []block {
-	t := table{head: []string{"operator", "proposed", "correct", "faster than its parents", "new best"}}
+	t := table{Head: []string{"operator", "proposed", "correct", "faster than its parents", "new best"}}
 	var rows []bar
 	for _, o := range r.Operators {
 		improved := "-"
 		if o.WithParents > 0 {
 			improved = fmt.Sprintf("%d of %d", o.Improved, o.WithParents)
 		}
-		t.rows = append(t.rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
+		t.Rows = append(t.Rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
 		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []barPart{
 			{float64(o.Improved), "bar-c", fmt.Sprintf("%d faster than their parents", o.Improved)},
 			{float64(max(o.Correct-o.Improved, 0)), "bar-a", fmt.Sprintf("%d correct", o.Correct-o.Improved)},
@@ -859,13 +866,13 @@ func (r *Campaign) geneBlocks() []block {
 	if p == nil {
 		return []block{para("No gene was seen with two values among correct candidates.")}
 	}
-	t := table{head: []string{"gene", "widest over narrowest median", "values (median speedup, candidates)"}, fold: "all values"}
+	t := table{Head: []string{"gene", "widest over narrowest median", "values (median speedup, candidates)"}, Fold: "all values"}
 	for _, g := range r.Genes {
 		var v []string
 		for _, x := range g.Values {
 			v = append(v, fmt.Sprintf("%s %.3fx (%d)", x.Value, x.MedianSpeedup, x.N))
 		}
-		t.rows = append(t.rows, []cell{mono(g.Gene), number("%.3f", g.Range), text(strings.Join(v, ", "))})
+		t.Rows = append(t.Rows, []cell{mono(g.Gene), number("%.3f", g.Range), text(strings.Join(v, ", "))})
 	}
 	return []block{p, t}
 }
