@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/chart"
 )
 
 // A page is what README.md and index.html both say; it is written once and
@@ -169,7 +170,7 @@ func (p *Plot) markdown(b *strings.Builder) {
 }
 
 // Inline is the drawing as an element of a page.
-func (p *Plot) Inline() template.HTML { return template.HTML(p.svg.inline()) }
+func (p *Plot) Inline() template.HTML { return template.HTML(p.drawing.SVG()) }
 
 // plotBlock makes a block of a plot that there may not be.
 func plotBlock(p *Plot) block {
@@ -237,8 +238,8 @@ var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMa
 	"trim":  func(s string) string { return strings.TrimRight(s, "\n") },
 }).Parse(pageHTML))
 
-// Style has the colors, and the classes of plots.
-func (p *page) Style() template.CSS { return palette + plotStyle }
+// Style is that of the plots.
+func (p *page) Style() template.CSS { return chart.Style }
 
 // html renders the page as index.html: one file that needs no other.
 func (p *page) html() ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/chart"
 )
 
 // Files are the contents of the folder of evidence.
@@ -60,7 +61,7 @@ func render(name string, v any, p *page) (Files, error) {
 	}
 	f := Files{name: b, "README.md": p.markdown(), "index.html": index}
 	for _, plot := range p.plots() {
-		f["plots/"+plot.Name+".svg"] = plot.svg.file()
+		f["plots/"+plot.Name+".svg"] = plot.file()
 	}
 	return f, nil
 }
@@ -734,7 +735,7 @@ func pauses(n int) string {
 }
 
 func (r *Campaign) progressBlocks() []block {
-	a, b := plotProgress(r.Evaluations, false), plotProgress(r.Evaluations, true)
+	a, b := r.plotProgress(false), r.plotProgress(true)
 	if a == nil && b == nil {
 		return []block{para("No candidate was correct, so there is no progress to draw.")}
 	}
@@ -792,15 +793,11 @@ func (r *Campaign) verdictBlocks() []block {
 	}
 	var rows []bar
 	for _, s := range r.Stages {
-		rows = append(rows, bar{label: s.Stage, note: stageNote(s), parts: []barPart{
-			{float64(s.Passed), "bar-a", fmt.Sprintf("%d passed", s.Passed)},
-			{float64(s.Failed), "bar-b", fmt.Sprintf("%d failed", s.Failed)},
-			{float64(s.NotRun), "bar-idle", fmt.Sprintf("%d not run", s.NotRun)},
-		}})
+		rows = append(rows, bar{label: s.Stage, note: stageNote(s), parts: []float64{float64(s.Passed), float64(s.Failed), float64(s.NotRun)}})
 	}
 	out := []block{t, plotBlock(plotBars("stages", "What each stage said", "candidates",
 		"Candidates that reached a stage, and how it ended for them. Those that share another's binary are counted once from inspection on.",
-		[]barPart{{0, "bar-a", "passed"}, {0, "bar-b", "failed"}, {0, "bar-idle", "not run"}}, rows))}
+		[]part{{"passed", chart.A}, {"failed", chart.B}, {"not run", chart.Idle}}, rows))}
 	if len(r.Failures) == 0 {
 		return append(out, para("No candidate failed."))
 	}
@@ -850,15 +847,13 @@ func (r *Campaign) operatorBlocks() []block {
 			improved = fmt.Sprintf("%d of %d", o.Improved, o.WithParents)
 		}
 		t.Rows = append(t.Rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
-		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []barPart{
-			{float64(o.Improved), "bar-c", fmt.Sprintf("%d faster than their parents", o.Improved)},
-			{float64(max(o.Correct-o.Improved, 0)), "bar-a", fmt.Sprintf("%d correct", o.Correct-o.Improved)},
-			{float64(max(o.Proposed-o.Correct, 0)), "bar-idle", fmt.Sprintf("%d failed or without a result", o.Proposed-o.Correct)},
+		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []float64{
+			float64(o.Improved), float64(max(o.Correct-o.Improved, 0)), float64(max(o.Proposed-o.Correct, 0)),
 		}})
 	}
 	return []block{plotBlock(plotBars("operators", "What each operator proposed", "proposals",
 		"An operator improves when a candidate is faster than the fastest of its parents, by one measurement each.",
-		[]barPart{{0, "bar-c", "faster than its parents"}, {0, "bar-a", "other correct ones"}, {0, "bar-idle", "failed or no result"}}, rows)), t}
+		[]part{{"faster than its parents", chart.C}, {"other correct ones", chart.A}, {"failed or no result", chart.Idle}}, rows)), t}
 }
 
 func (r *Campaign) geneBlocks() []block {
