@@ -123,6 +123,16 @@ func tested(vs evaluator.Comparison) (said, tone string) {
 	return "and significantly SLOWER than the baseline", "bad"
 }
 
+// pace says how fast a candidate is.
+func pace(speedup, median, baseline float64) string {
+	return fmt.Sprintf("%.3f times as fast as the baseline (%s against %s)", speedup, nanoseconds(median), nanoseconds(baseline))
+}
+
+// paceFigures are those of a measurement.
+func paceFigures(from string, speedup, median, baseline float64) []figure {
+	return []figure{{fmt.Sprintf("%.3fx", speedup), "speedup (" + from + ")"}, {nanoseconds(median), "per launch"}, {nanoseconds(baseline), "baseline"}}
+}
+
 // headline says a result in one sentence.
 func (e *Evidence) headline() (line, tone string) {
 	s := e.Summary
@@ -139,7 +149,7 @@ func (e *Evidence) headline() (line, tone string) {
 	if !(s.Speedup > 0) {
 		return "Correct; no time was measured", "idle"
 	}
-	line = fmt.Sprintf("Correct, and %.3f times as fast as the baseline (%s against %s)", s.Speedup, nanoseconds(s.MedianNS), nanoseconds(s.BaselineNS))
+	line = "Correct, and " + pace(s.Speedup, s.MedianNS, s.BaselineNS)
 	switch {
 	case s.Tested:
 		said, tone := tested(*e.Finals.VsBaseline)
@@ -159,10 +169,7 @@ func (e *Evidence) page() *page {
 	}
 	p.Headline, p.Tone = e.headline()
 	if e.Summary.Speedup > 0 {
-		p.Figures = append(p.Figures,
-			figure{fmt.Sprintf("%.3fx", e.Summary.Speedup), "speedup (" + e.Summary.From + ")"},
-			figure{nanoseconds(e.Summary.MedianNS), "per launch"},
-			figure{nanoseconds(e.Summary.BaselineNS), "baseline"})
+		p.Figures = paceFigures(e.Summary.From, e.Summary.Speedup, e.Summary.MedianNS, e.Summary.BaselineNS)
 	}
 	p.Figures = append(p.Figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
 
@@ -454,7 +461,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 				limit = "at least " + limit
 			}
 		}
-		t.Rows = append(t.Rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(firstLine(v.Detail), 400))})
+		t.Rows = append(t.Rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(shorten(firstLine(v.Detail), 400))})
 	}
 	out := []block{t}
 	for _, v := range list {
@@ -472,13 +479,6 @@ func short(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 5, 64)
-}
-
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + " …"
-	}
-	return s
 }
 
 func stepsTable(r evaluator.Result) block {
@@ -627,7 +627,7 @@ func (r *Campaign) page() *page {
 		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
 	}
 	if b := r.Best; b != nil {
-		p.Headline = fmt.Sprintf("Best: %s, %.3f times as fast as the baseline (%s against %s)", b.Candidate, b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS))
+		p.Headline = fmt.Sprintf("Best: %s, %s", b.Candidate, pace(b.Speedup, b.MedianNS, b.BaselineNS))
 		switch {
 		case recorded(r.Description):
 			p.Headline += ": times of a recorded table, nothing was checked or measured here"
@@ -637,7 +637,7 @@ func (r *Campaign) page() *page {
 		default:
 			p.Headline += ": without a test"
 		}
-		p.Figures = append(p.Figures, figure{fmt.Sprintf("%.3fx", b.Speedup), "speedup (" + b.From + ")"}, figure{nanoseconds(b.MedianNS), "per launch"}, figure{nanoseconds(b.BaselineNS), "baseline"})
+		p.Figures = paceFigures(b.From, b.Speedup, b.MedianNS, b.BaselineNS)
 	} else {
 		p.Headline, p.Tone = "No valid candidate", "bad"
 	}
@@ -803,7 +803,7 @@ func (r *Campaign) verdictBlocks() []block {
 	}
 	ft := table{Head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
 	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
-		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(firstLine(f.Reason), 300)), id(f.Candidate)})
+		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(shorten(firstLine(f.Reason), 300)), id(f.Candidate)})
 	}
 	out = append(out, ft)
 	if n := len(r.Failures) - maxFailures; n > 0 {
