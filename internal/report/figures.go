@@ -221,7 +221,7 @@ func (r *Campaign) parallelFigure() (*chart.Chart, string, error) {
 		return nil, r.noneCorrect(), nil
 	}
 	slices.SortStableFunc(order, func(a, b Evaluation) int { return cmp.Compare(a.Speedup, b.Speedup) })
-	notes := []string{"Each line is a correct candidate: the faster it is among them, the darker."}
+	notes := []string{"Each line is a correct candidate: the faster it is among them, the more it stands out."}
 	if n := len(order); n > maxLines {
 		order = order[n-maxLines:]
 		notes = append(notes, fmt.Sprintf("The best %d of %d are drawn.", maxLines, n))
