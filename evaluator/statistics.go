@@ -37,9 +37,15 @@ func GeometricMean(values []float64) float64 {
 	return math.Exp(sum / float64(len(values)))
 }
 
-// Interval returns the median of the values and its 95% confidence interval
-// from order statistics, which assumes nothing of the distribution. With fewer
-// than six values the interval is infinite.
+// Interval returns the median of the values and its 95% confidence interval,
+// which is every 95% interval that evotune prints or decides by. Its bounds are
+// two of the values: how many of n independent values lie below the median of
+// what they were drawn from is binomial(n, 1/2), whatever that distribution is,
+// so the order statistics between which the median lies with at least 95% are
+// known (W. R. Thompson, "On Confidence Ranges for the Median", Annals of
+// Mathematical Statistics 7, 1936; G. J. Hahn and W. Q. Meeker, "Statistical
+// Intervals", 1991, section 5.2). With fewer than six values no two of them are
+// enough, and the interval is infinite.
 func Interval(values []float64) (median, lo, hi float64) {
 	if len(values) == 0 {
 		return math.NaN(), math.Inf(-1), math.Inf(1)

@@ -25,7 +25,7 @@ func (a *app) plotCommand() *cobra.Command {
   progress   the best so far over evaluations, with every correct candidate
   time       the same over time, without the pauses between resumptions
   verdicts   how many candidates got which verdict, over time
-  parallel   the genes of the correct candidates, the faster the darker
+  parallel   the genes of the correct candidates; the faster ones stand out
 
 What cannot be drawn is left out and said. The same store gives the same bytes. The
 folder appears when it is whole; one that is there and not empty is refused, and

@@ -227,7 +227,7 @@ func (e *Evidence) sort() {
 func (e *Evidence) estimates() {
 	add := func(of string, ts []evaluator.Timing) {
 		for _, t := range ts {
-			if est := bootstrap(t.Ratios()); est != nil {
+			if est := estimate(t.Ratios()); est != nil {
 				e.Estimates = append(e.Estimates, ShapeEstimate{Shape: t.Shape, Of: of, Estimate: *est})
 			}
 		}
@@ -331,7 +331,7 @@ func newFinals(campaign string, f *store.Finals) (*FinalsView, error) {
 		v := FinalistView{Candidate: e.Candidate, Genome: e.Genome, Finalist: e.Finalist}
 		if e.Fitness > 0 {
 			v.Speedup = 1 / e.Fitness
-			v.Interval = bootstrap(evaluator.RoundRatios(e.Timings))
+			v.Interval = estimate(evaluator.RoundRatios(e.Timings))
 			if v.Candidate != f.Winner && (second == 0 || e.Fitness < second) && out.VsRunnerUp != nil {
 				second, out.RunnerUp = e.Fitness, v.Candidate
 			}

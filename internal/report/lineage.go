@@ -3,11 +3,16 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/chart"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
@@ -94,14 +99,7 @@ func changes(was, now map[string]any) []string {
 	return out
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // drawn bounds the candidates in the drawing of a lineage.
 const drawn = 40
@@ -109,7 +107,7 @@ const drawn = 40
 // LineagePicture is a candidate with its ancestors as an SVG file that needs no
 // other: the candidate on top, at most 40 candidates, and how many are left out.
 func LineagePicture(root *store.Node) []byte {
-	return drawLineage(newLineage(root, drawn)).svg.file()
+	return drawLineage(newLineage(root, drawn)).file()
 }
 
 // plotLineage is drawLineage for pages; nil for a candidate without parents.
@@ -192,7 +190,7 @@ func drawLineage(l Lineage) *Plot {
 			edges = append(edges, e)
 		}
 	}
-	width := float64(plotWidth)
+	width := float64(chart.Width)
 	for _, row := range rows {
 		w := gapX
 		for _, k := range row {
@@ -228,61 +226,70 @@ func drawLineage(l Lineage) *Plot {
 	if len(nodes) < len(l.Nodes) || l.Omitted > 0 {
 		height += 22
 	}
-	s := newSVG(width, height, "lineage of "+nodes[0].Candidate)
-	for _, e := range edges {
-		from, to := places[e.child], places[e.parent]
-		points := [][2]float64{{from.x, from.y + boxH}, {from.x, from.y + boxH + 8}}
-		for _, k := range e.via {
-			v := places[k]
-			points = append(points, [2]float64{v.x, v.y - 8}, [2]float64{v.x, v.y + boxH + 8})
+	picture := func(c draw.Canvas) {
+		point := func(x, y float64) vg.Point { return vg.Point{X: vg.Points(x), Y: vg.Points(height - y)} } // from the top
+		thin := chart.Stroke(chart.Idle, 1.1)
+		for _, e := range edges {
+			from, to := places[e.child], places[e.parent]
+			points := []vg.Point{point(from.x, from.y+boxH), point(from.x, from.y+boxH+8)}
+			for _, k := range e.via {
+				v := places[k]
+				points = append(points, point(v.x, v.y-8), point(v.x, v.y+boxH+8))
+			}
+			style := thin
+			if child := nodes[e.child]; mainLine[child.Candidate] && child.Near == nodes[e.parent].Candidate {
+				style = chart.Stroke(chart.C, 2)
+			}
+			c.StrokeLines(style, append(points, point(to.x, to.y-8), point(to.x, to.y)))
 		}
-		class := "edge"
-		if child := nodes[e.child]; mainLine[child.Candidate] && child.Near == nodes[e.parent].Candidate {
-			class = "edge-main"
+		for i, n := range nodes {
+			if slices.ContainsFunc(n.Parents, func(p string) bool { _, ok := at[p]; return !ok }) {
+				p := places[i]
+				c.StrokeLines(thin, []vg.Point{point(p.x, p.y+boxH), point(p.x, p.y+boxH+12)}) // it goes on, undrawn
+			}
 		}
-		s.path(append(points, [2]float64{to.x, to.y - 8}, [2]float64{to.x, to.y}), class)
-	}
-	for i, n := range nodes {
-		if slices.ContainsFunc(n.Parents, func(p string) bool { _, ok := at[p]; return !ok }) {
-			s.line(places[i].x, places[i].y+boxH, places[i].x, places[i].y+boxH+12, "edge") // it goes on, undrawn
+		for i, n := range nodes {
+			n.draw(c, nodes[0], vg.Rectangle{Min: point(places[i].x-boxW/2, places[i].y+boxH), Max: point(places[i].x+boxW/2, places[i].y)})
 		}
-	}
-	for i, n := range nodes {
-		px, py := places[i].x, places[i].y
-		class := "node"
-		switch {
-		case i == 0:
-			class = "node-top"
-		case n.Verdict != string(evaluator.Correct):
-			class = "node-bad"
+		if more := len(l.Nodes) - len(nodes) + l.Omitted; more > 0 {
+			style := chart.Regular(12, chart.Soft)
+			style.XAlign = draw.XCenter
+			c.FillText(style, point(width/2, height-12), fmt.Sprintf("%d more ancestors are not drawn", more))
 		}
-		tip := n.Candidate + " " + n.Operator + " " + n.Verdict
-		if len(n.Changes) > 0 {
-			tip += ": " + strings.Join(n.Changes, ", ")
-		}
-		s.rect(px-boxW/2, py, boxW, boxH, class, tip)
-		figure := n.Verdict
-		if n.Speedup > 0 {
-			figure = fmt.Sprintf("%.3fx %s", n.Speedup, n.Measured)
-		}
-		s.text(px-boxW/2+9, py+18, "start", "mono", shorten(n.Candidate, 17))
-		s.text(px+boxW/2-9, py+18, "end", "small strong", figure)
-		made := n.Operator
-		if n.Campaign != nodes[0].Campaign {
-			made += ", " + n.Campaign
-		}
-		s.text(px-boxW/2+9, py+35, "start", "soft small", shorten(made, 32))
-		note := strings.Join(n.Changes, ", ")
-		if len(n.Parents) > 0 && note == "" {
-			note = "no gene differs"
-		}
-		s.text(px-boxW/2+9, py+51, "start", "small", shorten(note, 34))
-	}
-	if more := len(l.Nodes) - len(nodes) + l.Omitted; more > 0 {
-		s.text(width/2, height-10, "middle", "soft", fmt.Sprintf("%d more ancestors are not drawn", more))
 	}
 	return &Plot{
-		Name: "lineage", Title: "Lineage", svg: s,
+		Name: "lineage", Title: "Lineage", drawing: chart.Drawing{Label: "lineage of " + nodes[0].Candidate, Width: vg.Points(width), Height: vg.Points(height), Draw: picture},
 		Caption: "The candidate on top, parents below. Each box has the operator, the speedup with the measurement that it is of (finals, search), and what differs from the nearest parent, to whom the thick line leads.",
 	}
+}
+
+// draw draws the box of a candidate in the lineage of another.
+func (n LineageNode) draw(c draw.Canvas, of LineageNode, r vg.Rectangle) {
+	edge := chart.Stroke(chart.Rule, 1)
+	switch {
+	case n.Candidate == of.Candidate:
+		edge = chart.Stroke(chart.C, 2.2)
+	case n.Verdict != string(evaluator.Correct):
+		edge = chart.Stroke(chart.Bad, 1.2)
+	}
+	differs := strings.Join(n.Changes, ", ")
+	chart.Rectangle(c, r, chart.Card, edge, colon(n.Candidate+" "+n.Operator+" "+n.Verdict, differs))
+	figure := n.Verdict
+	if n.Speedup > 0 {
+		figure = fmt.Sprintf("%.3fx %s", n.Speedup, n.Measured)
+	}
+	if len(n.Parents) > 0 && differs == "" {
+		differs = "no gene differs"
+	}
+	made := n.Operator
+	if n.Campaign != of.Campaign {
+		made += ", " + n.Campaign
+	}
+	left := func(down float64) vg.Point { return vg.Point{X: r.Min.X + 9, Y: r.Max.Y - vg.Points(down)} }
+	right := chart.Bold(11, chart.Ink)
+	right.XAlign = draw.XRight
+	c.FillText(chart.Mono(10.5, chart.Ink), left(14), shorten(n.Candidate, 17))
+	c.FillText(right, vg.Point{X: r.Max.X - 9, Y: r.Max.Y - 14}, figure)
+	c.FillText(chart.Regular(11, chart.Soft), left(31), shorten(made, 32))
+	c.FillText(chart.Regular(11, chart.Ink), left(47), shorten(differs, 34))
 }

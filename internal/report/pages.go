@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/chart"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/words"
 )
@@ -56,9 +57,13 @@ func render(name string, v any, p *page) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := Files{name: b, "README.md": p.markdown(), "index.html": p.html()}
+	index, err := p.html()
+	if err != nil {
+		return nil, err
+	}
+	f := Files{name: b, "README.md": p.markdown(), "index.html": index}
 	for _, plot := range p.plots() {
-		f["plots/"+plot.Name+".svg"] = plot.svg.file()
+		f["plots/"+plot.Name+".svg"] = plot.file()
 	}
 	return f, nil
 }
@@ -120,6 +125,16 @@ func tested(vs evaluator.Comparison) (said, tone string) {
 	return "and significantly SLOWER than the baseline", "bad"
 }
 
+// pace says how fast a candidate is.
+func pace(speedup, median, baseline float64) string {
+	return fmt.Sprintf("%.3f times as fast as the baseline (%s against %s)", speedup, nanoseconds(median), nanoseconds(baseline))
+}
+
+// paceFigures are those of a measurement.
+func paceFigures(from string, speedup, median, baseline float64) []figure {
+	return []figure{{fmt.Sprintf("%.3fx", speedup), "speedup (" + from + ")"}, {nanoseconds(median), "per launch"}, {nanoseconds(baseline), "baseline"}}
+}
+
 // headline says a result in one sentence.
 func (e *Evidence) headline() (line, tone string) {
 	s := e.Summary
@@ -136,7 +151,7 @@ func (e *Evidence) headline() (line, tone string) {
 	if !(s.Speedup > 0) {
 		return "Correct; no time was measured", "idle"
 	}
-	line = fmt.Sprintf("Correct, and %.3f times as fast as the baseline (%s against %s)", s.Speedup, nanoseconds(s.MedianNS), nanoseconds(s.BaselineNS))
+	line = "Correct, and " + pace(s.Speedup, s.MedianNS, s.BaselineNS)
 	switch {
 	case s.Tested:
 		said, tone := tested(*e.Finals.VsBaseline)
@@ -151,17 +166,14 @@ func (e *Evidence) headline() (line, tone string) {
 
 func (e *Evidence) page() *page {
 	p := &page{
-		title: e.Kernel + " " + e.Candidate, kicker: "evidence of one candidate",
-		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from evidence.json; SHA256SUMS has the hashes of all files.", orElse(e.By, "evotune"), stamp(e.Made), e.Format),
+		Title: e.Kernel + " " + e.Candidate, Kicker: "evidence of one candidate",
+		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from evidence.json; SHA256SUMS has the hashes of all files.", orElse(e.By, "evotune"), stamp(e.Made), e.Format),
 	}
-	p.headline, p.tone = e.headline()
+	p.Headline, p.Tone = e.headline()
 	if e.Summary.Speedup > 0 {
-		p.figures = append(p.figures,
-			figure{fmt.Sprintf("%.3fx", e.Summary.Speedup), "speedup (" + e.Summary.From + ")"},
-			figure{nanoseconds(e.Summary.MedianNS), "per launch"},
-			figure{nanoseconds(e.Summary.BaselineNS), "baseline"})
+		p.Figures = paceFigures(e.Summary.From, e.Summary.Speedup, e.Summary.MedianNS, e.Summary.BaselineNS)
 	}
-	p.figures = append(p.figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
+	p.Figures = append(p.Figures, figure{orElse(e.Summary.Verdict, "pending"), "verdict"}, figure{fmt.Sprint(len(e.NotRun)), "not run (listed below)"})
 
 	d := e.Description
 	identity := facts{
@@ -233,7 +245,7 @@ func (e *Evidence) timeBlocks() []block {
 	var ratios []ratioRow
 	add := func(label string, ts []evaluator.Timing) {
 		for _, t := range ts {
-			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: bootstrap(t.Ratios()), raw: t.Ratios()})
+			ratios = append(ratios, ratioRow{label: t.Shape + ", " + label, est: estimate(t.Ratios()), raw: t.Ratios()})
 		}
 	}
 	add(of, e.Result.Timings)
@@ -244,7 +256,7 @@ func (e *Evidence) timeBlocks() []block {
 		add("held out", f.HeldOut)
 		if len(f.Timings) > 1 {
 			rr := evaluator.RoundRatios(f.Timings)
-			ratios = append(ratios, ratioRow{label: "all tuned shapes, finals", est: bootstrap(rr), raw: rr, main: true})
+			ratios = append(ratios, ratioRow{label: "all tuned shapes, finals", est: estimate(rr), raw: rr, main: true})
 		}
 	}
 	out := []block{timingTable(rows), plotBlock(plotRatios(ratios))}
@@ -306,14 +318,14 @@ func timingRows(ts []evaluator.Timing, of string) []timingRow {
 }
 
 func timingTable(rows []timingRow) block {
-	t := table{head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
+	t := table{Head: []string{"shape", "measured in", "samples", "median", "baseline", "ratio", "95% interval", "spread", "batch", "floor", "stopped"}}
 	for _, r := range rows {
-		interval := bootstrap(r.t.Ratios()).interval()
+		interval := estimate(r.t.Ratios()).interval()
 		floor := "-"
 		if r.t.FloorNS > 0 {
 			floor = nanoseconds(r.t.FloorNS)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			text(r.t.Shape), text(r.of), number("%d", len(r.t.SamplesNS)), number("%s", nanoseconds(r.t.MedianNS)), number("%s", nanoseconds(r.t.BaselineMedianNS)),
 			strong(number("%.4f", r.t.Ratio)), number("%s", interval), number("%.1f%%", 100*r.t.Spread), number("%d", r.t.Batch), number("%s", floor), text(r.t.Stopped),
 		})
@@ -334,7 +346,7 @@ func finalsPara(d evaluator.Description) block {
 // finalsBlocks are the table and the tests of finals; mark is the candidate
 // that the page is about.
 func finalsBlocks(f *FinalsView, mark string) []block {
-	t := table{head: []string{"candidate", "", "verdict", "median", "baseline", "speedup", "ratio, 95% interval", "held-out shapes"}}
+	t := table{Head: []string{"candidate", "", "verdict", "median", "baseline", "speedup", "ratio, 95% interval", "held-out shapes"}}
 	for _, e := range f.Entries {
 		note := ""
 		switch e.Candidate {
@@ -361,7 +373,7 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 		if e.Candidate == mark {
 			name = strong(name)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			name, text(note),
 			{colon(string(e.Verdict), words.FirstLine(e.Reason)), verdictTone(string(e.Verdict))},
 			number("%s", nanoseconds(times.MedianNS)), number("%s", nanoseconds(times.BaselineNS)), strong(number("%s", speed)), number("%s", interval), text(strings.Join(held, ", ")),
@@ -398,7 +410,7 @@ func (e *Evidence) parityBlocks() []block {
 	if len(e.Parity) == 0 {
 		return []block{para("Not compared with the reference: the stage was not reached.")}
 	}
-	t := table{head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, fold: fmt.Sprintf("%s with the reference", words.Plural(len(e.Parity), "comparison"))}
+	t := table{Head: []string{"shape", "seed", "output", "outcome", "error", "limit", "of the limit", "detail"}, Fold: fmt.Sprintf("%s with the reference", words.Plural(len(e.Parity), "comparison"))}
 	worst := 0.0
 	for _, r := range e.Parity {
 		share := "-"
@@ -410,7 +422,7 @@ func (e *Evidence) parityBlocks() []block {
 		if r.Limit > 0 {
 			limit = fmt.Sprintf("%.3g", r.Limit)
 		}
-		t.rows = append(t.rows, []cell{
+		t.Rows = append(t.Rows, []cell{
 			text(orElse(r.Shape, r.Check)), text(r.Seed), text(orElse(r.Output, "worst of all")), outcomeCell(r.Outcome),
 			number("%.3g", r.Error), number("%s", limit), number("%s", share), text(words.FirstLine(r.Detail)),
 		})
@@ -439,7 +451,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 	if len(list) == 0 {
 		return []block{para(none)}
 	}
-	t := table{head: []string{"check", "outcome", "value", "limit", "detail"}}
+	t := table{Head: []string{"check", "outcome", "value", "limit", "detail"}}
 	for _, v := range list {
 		value, limit := "", ""
 		if v.Value != 0 || v.Limit != 0 || v.Unit != "" {
@@ -451,7 +463,7 @@ func evidenceBlocks(list []evaluator.Evidence, none string) []block {
 				limit = "at least " + limit
 			}
 		}
-		t.rows = append(t.rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(cut(words.FirstLine(v.Detail), 400))})
+		t.Rows = append(t.Rows, []cell{text(v.Check), outcomeCell(v.Outcome), number("%s", value), number("%s", limit), text(shorten(words.FirstLine(v.Detail), 400))})
 	}
 	out := []block{t}
 	for _, v := range list {
@@ -471,22 +483,15 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 5, 64)
 }
 
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + " …"
-	}
-	return s
-}
-
 func stepsTable(r evaluator.Result) block {
-	t := table{head: []string{"stage", "outcome", "checks", "time"}}
+	t := table{Head: []string{"stage", "outcome", "checks", "time"}}
 	for _, stage := range evaluator.Stages() {
 		s, ok := r.Step(stage)
 		if !ok {
-			t.rows = append(t.rows, []cell{text(string(stage)), {"NOT RUN", "idle"}, number("0"), number("-")})
+			t.Rows = append(t.Rows, []cell{text(string(stage)), {"NOT RUN", "idle"}, number("0"), number("-")})
 			continue
 		}
-		t.rows = append(t.rows, []cell{text(string(stage)), outcomeCell(s.Outcome), number("%d", len(s.Evidence)), number("%s", nanoseconds(float64(s.Elapsed)))})
+		t.Rows = append(t.Rows, []cell{text(string(stage)), outcomeCell(s.Outcome), number("%d", len(s.Evidence)), number("%s", nanoseconds(float64(s.Elapsed)))})
 	}
 	return t
 }
@@ -518,12 +523,12 @@ func (e *Evidence) sourceBlocks() []block {
 	}
 	out := []block{para("Rendered again from the kernel's definition; its hash is the one that was recorded when it was judged."), f}
 	for _, file := range s.Files {
-		out = append(out, sourceCode{file})
+		out = append(out, newSourceCode(file))
 	}
 	if len(s.Winners) > 0 {
-		t := table{head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
+		t := table{Head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
 		for _, w := range s.Winners {
-			t.rows = append(t.rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
+			t.Rows = append(t.Rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
 		}
 		out = append(out, para("How to launch it, for programs with a harness of their own (the source in one file is "+winnerSource+"):"), t)
 	}
@@ -533,27 +538,30 @@ func (e *Evidence) sourceBlocks() []block {
 func triple(v [3]int64) string { return fmt.Sprintf("%d, %d, %d", v[0], v[1], v[2]) }
 
 // A sourceCode is in the page as text and in the Markdown as a link.
-type sourceCode struct{ SourceFile }
+type sourceCode struct {
+	code
+	SourceFile
+}
+
+func newSourceCode(f SourceFile) sourceCode {
+	return sourceCode{code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", f.Name, words.Plural(strings.Count(f.text, "\n"), "line"), f.SHA256), f.text}, f}
+}
 
 func (s sourceCode) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "- [source/%s](source/%s), SHA-256 %s\n\n", markdownText(s.Name), strings.ReplaceAll(s.Name, " ", "%20"), s.SHA256)
-}
-
-func (s sourceCode) html(b *strings.Builder) {
-	code{fmt.Sprintf("source/%s (%s, SHA-256 %.16s…)", s.Name, words.Plural(strings.Count(s.text, "\n"), "line"), s.SHA256), s.text}.html(b)
 }
 
 func lineageBlocks(l Lineage) []block {
 	if len(l.Nodes) < 2 {
 		return []block{para("It has no ancestors: it was made from nothing.")}
 	}
-	t := table{head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, fold: words.Plural(len(l.Nodes), "candidate") + " of the lineage"}
+	t := table{Head: []string{"candidate", "proposal", "operator", "verdict", "speedup", "measured", "parents", "differs from its nearest parent"}, Fold: words.Plural(len(l.Nodes), "candidate") + " of the lineage"}
 	for _, n := range l.Nodes {
 		speed := "-"
 		if n.Speedup > 0 {
 			speed = fmt.Sprintf("%.3fx", n.Speedup)
 		}
-		t.rows = append(t.rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
+		t.Rows = append(t.Rows, []cell{id(n.Candidate), number("%d", n.Index), text(n.Operator), verdictCell(n.Verdict), number("%s", speed), text(orElse(n.Measured, "-")), mono(strings.Join(n.Parents, " ")), text(strings.Join(n.Changes, ", "))})
 	}
 	out := []block{plotBlock(plotLineage(l)), t}
 	if l.Omitted > 0 {
@@ -569,7 +577,7 @@ func deviceBlocks(d evaluator.Description) []block {
 	}
 	out := []block{f}
 	if len(d.Device.Peaks) > 0 {
-		t := table{head: []string{"measured peak", "value", "unit"}}
+		t := table{Head: []string{"measured peak", "value", "unit"}}
 		for _, k := range sortedKeys(d.Device.Peaks) {
 			v, unit := d.Device.Peaks[k], "FLOP/s"
 			if base, _, _ := strings.Cut(k, "/"); slices.Contains([]string{"memory", "llc", "copy", "read", "write", "l2"}, base) {
@@ -580,22 +588,22 @@ func deviceBlocks(d evaluator.Description) []block {
 			} else {
 				v, unit = v/1e9, "G"+unit
 			}
-			t.rows = append(t.rows, []cell{text(k), number("%.4g", v), text(unit)})
+			t.Rows = append(t.Rows, []cell{text(k), number("%.4g", v), text(unit)})
 		}
 		out = append(out, t)
 	} else {
 		out = append(out, para("Peaks: not measured."))
 	}
-	t := table{head: []string{"tool", "state", "version", "path"}}
+	t := table{Head: []string{"tool", "state", "version", "path"}}
 	for _, tool := range d.Tools {
 		state := cell{"found", "good"}
 		version := tool.Version
 		if tool.Missing != "" {
 			state, version = cell{"MISSING", "idle"}, tool.Missing
 		}
-		t.rows = append(t.rows, []cell{text(tool.Name), state, text(version), mono(tool.Path)})
+		t.Rows = append(t.Rows, []cell{text(tool.Name), state, text(version), mono(tool.Path)})
 	}
-	if len(t.rows) == 0 {
+	if len(t.Rows) == 0 {
 		return append(out, para("Tools: none were recorded."))
 	}
 	return append(out, t)
@@ -611,31 +619,31 @@ func notRunBlock(l []string) block {
 func againBlocks(commands []string) []block {
 	return []block{
 		para("On the same machine, with the same evotune and the store that this was made from:"),
-		code{text: strings.Join(commands, "\n")},
+		code{Text: strings.Join(commands, "\n")},
 	}
 }
 
 func (r *Campaign) page() *page {
 	p := &page{
-		title: r.Description.Kernel + ": " + r.Campaign, kicker: "report of a campaign", tone: "idle",
-		footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
+		Title: r.Description.Kernel + ": " + r.Campaign, Kicker: "report of a campaign", Tone: "idle",
+		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
 	}
 	if b := r.Best; b != nil {
-		p.headline = fmt.Sprintf("Best: %s, %.3f times as fast as the baseline (%s against %s)", b.Candidate, b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS))
+		p.Headline = fmt.Sprintf("Best: %s, %s", b.Candidate, pace(b.Speedup, b.MedianNS, b.BaselineNS))
 		switch {
 		case recorded(r.Description):
-			p.headline += ": times of a recorded table, nothing was checked or measured here"
+			p.Headline += ": times of a recorded table, nothing was checked or measured here"
 		case b.From == "finals" && r.Finals != nil && r.Finals.VsBaseline != nil:
 			said, tone := tested(*r.Finals.VsBaseline)
-			p.headline, p.tone = p.headline+": the winner of the finals, "+said, tone
+			p.Headline, p.Tone = p.Headline+": the winner of the finals, "+said, tone
 		default:
-			p.headline += ": without a test"
+			p.Headline += ": without a test"
 		}
-		p.figures = append(p.figures, figure{fmt.Sprintf("%.3fx", b.Speedup), "speedup (" + b.From + ")"}, figure{nanoseconds(b.MedianNS), "per launch"}, figure{nanoseconds(b.BaselineNS), "baseline"})
+		p.Figures = paceFigures(b.From, b.Speedup, b.MedianNS, b.BaselineNS)
 	} else {
-		p.headline, p.tone = "No valid candidate", "bad"
+		p.Headline, p.Tone = "No valid candidate", "bad"
 	}
-	p.figures = append(p.figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
+	p.Figures = append(p.Figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
 
 	p.section("Campaign", r.configuration())
 	p.section("Progress", r.progressBlocks()...)
@@ -718,18 +726,18 @@ func pauses(n int) string {
 }
 
 func (r *Campaign) progressBlocks() []block {
-	a, b := plotProgress(r.Evaluations, false), plotProgress(r.Evaluations, true)
+	a, b := r.plotProgress(false), r.plotProgress(true)
 	if a == nil && b == nil {
 		return []block{para("No candidate was correct, so there is no progress to draw.")}
 	}
-	t := table{head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, fold: "every new best"}
+	t := table{Head: []string{"evaluation", "after", "candidate", "operator", "median in the search", "speedup in the search", "in the finals"}, Fold: "every new best"}
 	for _, e := range r.Evaluations {
 		if e.Record {
 			finals := "-"
 			if e.FinalsSpeedup > 0 {
 				finals = fmt.Sprintf("%.3fx", e.FinalsSpeedup)
 			}
-			t.rows = append(t.rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
+			t.Rows = append(t.Rows, []cell{number("%d", e.Index), number("%s", seconds(e.SpentS)), id(e.Candidate), text(e.Operator), number("%s", nanoseconds(e.MedianNS)), strong(number("%.3fx", e.Speedup)), number("%s", finals)})
 		}
 	}
 	return []block{plotBlock(a), plotBlock(b), t}
@@ -768,29 +776,25 @@ func (r *Campaign) bestBlocks() []block {
 const maxFailures = 15
 
 func (r *Campaign) verdictBlocks() []block {
-	t := table{head: []string{"verdict", "candidates", "share"}}
+	t := table{Head: []string{"verdict", "candidates", "share"}}
 	for _, v := range evaluator.Verdicts() {
 		if n := r.Verdicts[string(v)]; n > 0 {
-			t.rows = append(t.rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
+			t.Rows = append(t.Rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
 		}
 	}
 	var rows []bar
 	for _, s := range r.Stages {
-		rows = append(rows, bar{label: s.Stage, note: stageNote(s), parts: []barPart{
-			{float64(s.Passed), "bar-a", fmt.Sprintf("%d passed", s.Passed)},
-			{float64(s.Failed), "bar-b", fmt.Sprintf("%d failed", s.Failed)},
-			{float64(s.NotRun), "bar-idle", fmt.Sprintf("%d not run", s.NotRun)},
-		}})
+		rows = append(rows, bar{label: s.Stage, note: stageNote(s), parts: []float64{float64(s.Passed), float64(s.Failed), float64(s.NotRun)}})
 	}
 	out := []block{t, plotBlock(plotBars("stages", "What each stage said", "candidates",
 		"Candidates that reached a stage, and how it ended for them. Those that share another's binary are counted once from inspection on.",
-		[]barPart{{0, "bar-a", "passed"}, {0, "bar-b", "failed"}, {0, "bar-idle", "not run"}}, rows))}
+		[]part{{"passed", chart.A}, {"failed", chart.B}, {"not run", chart.Idle}}, rows))}
 	if len(r.Failures) == 0 {
 		return append(out, para("No candidate failed."))
 	}
-	ft := table{head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
+	ft := table{Head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
 	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
-		ft.rows = append(ft.rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(cut(words.FirstLine(f.Reason), 300)), id(f.Candidate)})
+		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(shorten(words.FirstLine(f.Reason), 300)), id(f.Candidate)})
 	}
 	out = append(out, ft)
 	if n := len(r.Failures) - maxFailures; n > 0 {
@@ -813,36 +817,34 @@ func stageNote(s StageRow) string {
 }
 
 func (r *Campaign) stageTable() block {
-	t := table{head: []string{"stage", "time", "share of all stages", "per candidate"}}
+	t := table{Head: []string{"stage", "time", "share of all stages", "per candidate"}}
 	for _, s := range r.Stages {
 		n := s.Passed + s.Failed + s.NotRun
 		each := "-"
 		if n > 0 {
 			each = nanoseconds(s.Seconds / float64(n) * 1e9)
 		}
-		t.rows = append(t.rows, []cell{text(s.Stage), number("%s", seconds(s.Seconds)), number("%.1f%%", 100*s.Share), number("%s", each)})
+		t.Rows = append(t.Rows, []cell{text(s.Stage), number("%s", seconds(s.Seconds)), number("%.1f%%", 100*s.Share), number("%s", each)})
 	}
 	return t
 }
 
 func (r *Campaign) operatorBlocks() []block {
-	t := table{head: []string{"operator", "proposed", "correct", "faster than its parents", "new best"}}
+	t := table{Head: []string{"operator", "proposed", "correct", "faster than its parents", "new best"}}
 	var rows []bar
 	for _, o := range r.Operators {
 		improved := "-"
 		if o.WithParents > 0 {
 			improved = fmt.Sprintf("%d of %d", o.Improved, o.WithParents)
 		}
-		t.rows = append(t.rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
-		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []barPart{
-			{float64(o.Improved), "bar-c", fmt.Sprintf("%d faster than their parents", o.Improved)},
-			{float64(max(o.Correct-o.Improved, 0)), "bar-a", fmt.Sprintf("%d correct", o.Correct-o.Improved)},
-			{float64(max(o.Proposed-o.Correct, 0)), "bar-idle", fmt.Sprintf("%d failed or without a result", o.Proposed-o.Correct)},
+		t.Rows = append(t.Rows, []cell{text(o.Operator), number("%d", o.Proposed), number("%d", o.Correct), number("%s", improved), number("%d", o.Records)})
+		rows = append(rows, bar{label: o.Operator, note: fmt.Sprintf("%d proposed, %d improved", o.Proposed, o.Improved), parts: []float64{
+			float64(o.Improved), float64(max(o.Correct-o.Improved, 0)), float64(max(o.Proposed-o.Correct, 0)),
 		}})
 	}
 	return []block{plotBlock(plotBars("operators", "What each operator proposed", "proposals",
 		"An operator improves when a candidate is faster than the fastest of its parents, by one measurement each.",
-		[]barPart{{0, "bar-c", "faster than its parents"}, {0, "bar-a", "other correct ones"}, {0, "bar-idle", "failed or no result"}}, rows)), t}
+		[]part{{"faster than its parents", chart.C}, {"other correct ones", chart.A}, {"failed or no result", chart.Idle}}, rows)), t}
 }
 
 func (r *Campaign) geneBlocks() []block {
@@ -850,13 +852,13 @@ func (r *Campaign) geneBlocks() []block {
 	if p == nil {
 		return []block{para("No gene was seen with two values among correct candidates.")}
 	}
-	t := table{head: []string{"gene", "widest over narrowest median", "values (median speedup, candidates)"}, fold: "all values"}
+	t := table{Head: []string{"gene", "widest over narrowest median", "values (median speedup, candidates)"}, Fold: "all values"}
 	for _, g := range r.Genes {
 		var v []string
 		for _, x := range g.Values {
 			v = append(v, fmt.Sprintf("%s %.3fx (%d)", x.Value, x.MedianSpeedup, x.N))
 		}
-		t.rows = append(t.rows, []cell{mono(g.Gene), number("%.3f", g.Range), text(strings.Join(v, ", "))})
+		t.Rows = append(t.Rows, []cell{mono(g.Gene), number("%.3f", g.Range), text(strings.Join(v, ", "))})
 	}
 	return []block{p, t}
 }

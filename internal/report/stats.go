@@ -2,15 +2,13 @@ package report
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
+	"math"
 
 	"github.com/evotune/evotune/evaluator"
 )
 
-// An Estimate is a median with the bounds of its 95% bootstrap interval
-// (percentiles of the medians of resamples drawn with a fixed seed). With
-// fewer than six values there are no bounds: resamples of so few say nothing.
+// An Estimate is a median with the bounds of its 95% interval, as
+// [evaluator.Interval] gives them. With fewer than six values there are none.
 type Estimate struct {
 	Median float64 `json:"median"`
 	Lo     float64 `json:"lo,omitempty"`
@@ -18,11 +16,22 @@ type Estimate struct {
 	N      int     `json:"n"`
 }
 
-// fewestForInterval is the least number of values that have an interval.
-const fewestForInterval = 6
+// estimate is that of the finite values; nil when there are none.
+func estimate(values []float64) *Estimate {
+	values = finite(values)
+	if len(values) == 0 {
+		return nil
+	}
+	e := &Estimate{N: len(values)}
+	e.Median, e.Lo, e.Hi = evaluator.Interval(values)
+	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) {
+		e.Lo, e.Hi = 0, 0 // JSON has no infinity
+	}
+	return e
+}
 
 // bounded says whether the estimate has an interval.
-func (e *Estimate) bounded() bool { return e.N >= fewestForInterval }
+func (e *Estimate) bounded() bool { return e.Lo != 0 || e.Hi != 0 }
 
 // interval prints the bounds with some digits.
 func (e *Estimate) interval() string {
@@ -33,31 +42,4 @@ func (e *Estimate) interval() string {
 		return "too few samples"
 	}
 	return fmt.Sprintf("%.3f to %.3f", e.Lo, e.Hi)
-}
-
-// resamples is how many bootstrap resamples an interval rests on.
-const resamples = 2000
-
-// bootstrap estimates the median of the finite values; nil when there are none.
-func bootstrap(values []float64) *Estimate {
-	values = finite(values)
-	if len(values) == 0 {
-		return nil
-	}
-	e := &Estimate{Median: evaluator.Median(values), N: len(values)}
-	if !e.bounded() {
-		return e
-	}
-	rng := rand.New(rand.NewPCG(1, uint64(len(values))))
-	medians := make([]float64, resamples)
-	draw := make([]float64, len(values))
-	for i := range medians {
-		for j := range draw {
-			draw[j] = values[rng.IntN(len(values))]
-		}
-		medians[i] = evaluator.Median(draw)
-	}
-	slices.Sort(medians)
-	e.Lo, e.Hi = evaluator.Quantile(medians, 0.025), evaluator.Quantile(medians, 0.975)
-	return e
 }

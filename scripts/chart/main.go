@@ -13,20 +13,25 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"image/color"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/plot/vg"
+
+	"github.com/evotune/evotune/internal/chart"
 )
 
 const (
 	record = "docs/evidence/h200/pytorch.txt"
-	chart  = "docs/attention-h200.svg"
+	target = "docs/attention-h200.svg"
 )
 
 func main() {
-	if err := run(record, chart); err != nil {
+	if err := run(record, target); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
@@ -45,10 +50,15 @@ func run(from, to string) error {
 }
 
 // bars are the contenders that are drawn, as the record names them.
-var bars = []struct{ name, label, class string }{
-	{"evotune", "evotune", "a"},
-	{"SDPA cuDNN", "cuDNN", "b"},
-	{"SDPA flash", "flash", "c"},
+var bars = []bar{
+	{"evotune", "evotune", chart.A},
+	{"SDPA cuDNN", "cuDNN", chart.B},
+	{"SDPA flash", "flash", chart.Idle},
+}
+
+type bar struct {
+	name, label string
+	color       color.Color
 }
 
 // A group is one attention shape. micros are the medians of bars, in
@@ -78,7 +88,7 @@ func parse(r io.Reader) ([]group, error) {
 			}
 		case in && len(fields) > 5:
 			name := strings.Join(fields[:len(fields)-5], " ")
-			i := slices.IndexFunc(bars, func(b struct{ name, label, class string }) bool { return b.name == name })
+			i := slices.IndexFunc(bars, func(b bar) bool { return b.name == name })
 			if i < 0 {
 				continue
 			}
@@ -104,64 +114,32 @@ func parse(r io.Reader) ([]group, error) {
 	return groups, nil
 }
 
-// Sizes in pixels: a group is three bars and the space below them.
-const (
-	width, left, right = 760, 200, 130
-	top, bar, space    = 74, 15, 14
-)
-
-const style = `<style>
-text{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1b1f24}
-.title{font-weight:600;font-size:15px}.soft{fill:#5a6472}.strong{font-weight:600}
-.paper{fill:#fff}
-.a{fill:#0072b2}.b{fill:#c8590a}.c{fill:#8a94a3}
-@media (prefers-color-scheme:dark){
-text{fill:#e6e9ee}.soft{fill:#a0a9b6}.paper{fill:#14171c}
-.a{fill:#56b4e9}.b{fill:#f0a24a}.c{fill:#77818f}
-}
-</style>
-`
-
 func draw(groups []group) []byte {
-	longest := 1.0
-	for _, g := range groups {
-		for i := range bars {
-			longest = max(longest, g.ratio(i))
-		}
+	c := chart.New(vg.Length(len(groups))*60+130, "time per launch over evotune's", "")
+	c.Title = "fp16 attention on an NVIDIA H200: time per launch (shorter is better)\nbatch x heads x length x head size"
+	var labels []string
+	parts := make([]*chart.Boxes, len(bars))
+	for i, b := range bars {
+		parts[i] = &chart.Boxes{Color: b.color}
 	}
-	scale := (width - left - right) / longest
-	height := top + len(groups)*(len(bars)*bar+space) + 4
-
-	var b strings.Builder
-	p := func(format string, a ...any) { fmt.Fprintf(&b, format, a...) }
-	p(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="Attention on an H200: time per launch of evotune, cuDNN and flash">`+"\n", width, height, width, height)
-	p("%s", style)
-	p(`<rect class="paper" width="%d" height="%d" rx="6"/>`+"\n", width, height)
-	p(`<text class="title" x="16" y="26">fp16 attention on an NVIDIA H200: time per launch (shorter is better)</text>` + "\n")
-	p(`<text class="soft" x="16" y="50">batch x heads x length x head size</text>` + "\n")
-	for i, c := range bars {
-		x := width - right - 240 + 90*i
-		p(`<rect class="%s" x="%d" y="40" width="11" height="11"/><text x="%d" y="50">%s</text>`+"\n", c.class, x, x+17, c.label)
-	}
-	y := top
-	for _, g := range groups {
+	figures := chart.NewTexts(6)
+	for row, g := range groups {
 		shape, causal, _ := strings.Cut(g.shape, "-")
-		p(`<text class="strong" x="16" y="%d">%s</text>`+"\n", y+12, strings.TrimSpace(shape+" "+causal))
-		fastest := 0
+		fastest := slices.Index(g.micros, slices.Min(g.micros))
+		labels = append(labels, fmt.Sprintf("%s\n%s is fastest", strings.TrimSpace(shape+" "+causal), bars[fastest].label))
 		for i := range bars {
-			if g.micros[i] < g.micros[fastest] {
-				fastest = i
-			}
+			y := -float64(row) + 0.27*float64(1-i)
+			parts[i].Boxes = append(parts[i].Boxes, chart.Box{X1: g.ratio(i), Y0: y - 0.12, Y1: y + 0.12})
+			figures.Write(g.ratio(i), y, chart.Regular(12, chart.Ink), fmt.Sprintf("%.2f us  %.2fx", g.micros[i], g.ratio(i)))
 		}
-		p(`<text class="soft" x="16" y="%d">%s is fastest</text>`+"\n", y+12+bar, bars[fastest].label)
-		for i, c := range bars {
-			w := g.ratio(i) * scale
-			p(`<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>`, c.class, left, y, w, bar-2)
-			p(`<text x="%.1f" y="%d">%.2f us <tspan class="soft">%.2fx</tspan></text>`+"\n", left+w+6, y+11, g.micros[i], g.ratio(i))
-			y += bar
-		}
-		y += space
 	}
-	p("</svg>\n")
-	return []byte(b.String())
+	c.Width, c.X.Min = 760, 0
+	c.Y.Tick.Label.Font.Size = 13
+	c.AddRows(labels)
+	for i, b := range bars {
+		c.Add(parts[i])
+		c.AddKey(b.label, parts[i])
+	}
+	c.Add(figures)
+	return c.Drawing("Attention on an H200: time per launch of evotune, cuDNN and flash").File()
 }

@@ -19,12 +19,12 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(chart)
+	got, err := os.ReadFile(target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what %s gives: run \"go run ./scripts/chart\"", chart, record)
+		t.Errorf("%s is not what %s gives: run \"go run ./scripts/chart\"", target, record)
 	}
 }
 
