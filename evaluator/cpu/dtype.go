@@ -24,18 +24,17 @@ const (
 var dtypes = [...]struct {
 	name    string
 	bytes   int
-	c       string // the type in C
 	integer bool
 }{
-	f64:  {"f64", 8, "double", false},
-	f32:  {"f32", 4, "float", false},
-	f16:  {"f16", 2, "_Float16", false},
-	bf16: {"bf16", 2, "__bf16", false},
-	i64:  {"i64", 8, "int64_t", true},
-	i32:  {"i32", 4, "int32_t", true},
-	i16:  {"i16", 2, "int16_t", true},
-	i8:   {"i8", 1, "int8_t", true},
-	u8:   {"u8", 1, "uint8_t", true},
+	f64:  {"f64", 8, false},
+	f32:  {"f32", 4, false},
+	f16:  {"f16", 2, false},
+	bf16: {"bf16", 2, false},
+	i64:  {"i64", 8, true},
+	i32:  {"i32", 4, true},
+	i16:  {"i16", 2, true},
+	i8:   {"i8", 1, true},
+	u8:   {"u8", 1, true},
 }
 
 func parseDType(name string) (dtype, error) {

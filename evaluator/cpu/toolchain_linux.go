@@ -166,7 +166,6 @@ type compiled struct {
 	Frame     int64  `json:"frame,omitempty"`
 	FrameOf   string `json:"frame_of,omitempty"`
 	FrameKind string `json:"frame_kind,omitempty"`
-	Cached    bool   `json:"-"`
 }
 
 const compilerLog = 64 << 10
@@ -188,7 +187,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	key := t.key(c)
 	var out compiled
 	if object, ok := t.cache.Get("objects", key, &out); ok {
-		out.Object, out.Cached = object, true
+		out.Object = object
 		return out, nil
 	}
 	run := labs.Compilation{
