@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -455,6 +456,9 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: an error of no kind: %v", trial, err)
 		}
+		if err != nil && strings.Contains(err.Error(), "makes no sense") {
+			t.Errorf("%s: a panic and no comparison: %v", trial, err)
+		}
 		return err != nil
 	}
 	// is reports a candidate that is not what the log says, or should not be there.
@@ -658,7 +662,7 @@ func TestWriteError(t *testing.T) {
 	}{
 		{syscall.ENOSPC, true, true},
 		{&os.PathError{Op: "write", Err: syscall.ENOSPC}, true, false},
-		{fmt.Errorf("file resize error: %s", syscall.EDQUOT), true, false}, // as bbolt has it
+		{errors.New("file resize error: " + syscall.EDQUOT.Error()), true, false}, // as bbolt has it
 		{syscall.EIO, false, true},
 		{&os.PathError{Op: "write", Err: syscall.EIO}, false, true},
 	} {
@@ -764,5 +768,55 @@ func TestRepairOfSoundStore(t *testing.T) {
 	}
 	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Each field of the meta pages is believed only when it makes sense, and the newer of
+// two good ones counts.
+func TestMetaPages(t *testing.T) {
+	whole := treeStore(t)
+	metas := func(b []byte) (first, second []byte) { return b[pageHeader:], b[4096+pageHeader:] }
+	seal := func(m []byte) {
+		h := fnv.New64a()
+		_, _ = h.Write(m[:56])
+		native.PutUint64(m[56:], h.Sum64())
+	}
+	for _, test := range []struct {
+		name string
+		edit func(m []byte) // of both
+		want error
+	}{
+		{"checksum", func(m []byte) { m[16] ^= 1 }, ErrCorrupt},
+		{"version", func(m []byte) { m[4]++; seal(m) }, ErrVersion},
+		{"page size", func(m []byte) { native.PutUint32(m[8:], 4097); seal(m) }, ErrCorrupt},
+		{"root", func(m []byte) { native.PutUint64(m[16:], 1); seal(m) }, ErrCorrupt},
+		{"pages", func(m []byte) { native.PutUint64(m[40:], 1<<40); seal(m) }, ErrCorrupt},
+		{"nothing", func([]byte) {}, nil},
+	} {
+		b := bytes.Clone(whole)
+		first, second := metas(b)
+		test.edit(first)
+		test.edit(second)
+		if _, err := openPager(bytes.NewReader(b), int64(len(b))); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	for newest := range 2 {
+		b := bytes.Clone(whole)
+		for i, m := range [][]byte{b[pageHeader:], b[4096+pageHeader:]} {
+			native.PutUint64(m[48:], 100)
+			if i == newest {
+				native.PutUint64(m[48:], 101)
+			}
+			seal(m)
+		}
+		if p, err := openPager(bytes.NewReader(b), int64(len(b))); err != nil || p.meta.txid != 101 {
+			t.Errorf("the newer of two is %d: %+v, %v", newest, p, err)
+		}
+		// Without the newer one, the other counts.
+		b[newest*4096+pageHeader+16] ^= 1
+		if p, err := openPager(bytes.NewReader(b), int64(len(b))); err != nil || p.meta.txid != 100 || p.reserve == nil {
+			t.Errorf("without meta page %d: %+v, %v", newest, p, err)
+		}
 	}
 }
