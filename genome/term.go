@@ -337,11 +337,10 @@ func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 		a, ok := t.args[0].eval(vars, why) // in a pool there can be many
 		for _, b := range t.args[1:] {
 			if !ok {
-				return a, false
+				break
 			}
 			var v Value
-			v, ok = b.eval(vars, why)
-			if t.op == opAdd {
+			if v, ok = b.eval(vars, why); t.op == opAdd {
 				a.bits += v.bits
 			} else {
 				a.bits *= v.bits
@@ -383,20 +382,23 @@ func (v Value) number() float64 {
 func rawFloat(f float64) Value { return Value{kind: KindFloat, bits: math.Float64bits(f)} }
 
 // less compares two numbers or two strings.
-func less(a, b Value) bool {
+func less(a, b *Value) bool {
 	switch {
-	case a.kind == KindString:
-		return a.str < b.str
 	case a.kind == KindInt && b.kind == KindInt:
 		return a.int() < b.int()
+	case a.kind == KindString:
+		return a.str < b.str
 	}
 	return a.number() < b.number()
 }
 
 // equal compares two numbers, two strings or two booleans.
-func equal(a, b Value) bool {
-	if a.kind == b.kind && a.kind != KindFloat {
-		return a == b
+func equal(a, b *Value) bool {
+	switch {
+	case a.kind == KindString:
+		return a.str == b.str
+	case a.kind == b.kind && a.kind != KindFloat:
+		return a.bits == b.bits
 	}
 	return a.number() == b.number()
 }
@@ -407,11 +409,18 @@ const maxRange = 1e6
 // apply computes an operation that wants all its operands; false means that it
 // failed.
 func apply(op opcode, v []Value) (Value, bool) {
-	var a, b Value
-	if a = v[0]; len(v) > 1 {
-		b = v[1]
+	a, b := &v[0], &v[len(v)-1] // with two operands
+	ints := a.kind == KindInt && b.kind == KindInt
+	if ints { // what constraints do most
+		switch op {
+		case opEq:
+			return Bool(a.bits == b.bits), true
+		case opLt:
+			return Bool(a.int() < b.int()), true
+		case opLe:
+			return Bool(a.int() <= b.int()), true
+		}
 	}
-	ints := a.kind == KindInt && (len(v) == 1 || b.kind == KindInt)
 	switch op {
 	case opNeg:
 		if ints {
@@ -420,10 +429,11 @@ func apply(op opcode, v []Value) (Value, bool) {
 		return rawFloat(-a.float()), true
 	case opAdd:
 		if ints {
-			for _, w := range v[1:] {
-				a.bits += w.bits
+			sum := a.bits
+			for i := range v[1:] {
+				sum += v[1+i].bits
 			}
-			return a, true
+			return Int(int64(sum)), true
 		}
 		return rawFloat(a.number() + b.number()), true
 	case opSub:
@@ -433,10 +443,11 @@ func apply(op opcode, v []Value) (Value, bool) {
 		return rawFloat(a.number() - b.number()), true
 	case opMul:
 		if ints {
-			for _, w := range v[1:] {
-				a.bits *= w.bits
+			product := a.bits
+			for i := range v[1:] {
+				product *= v[1+i].bits
 			}
-			return a, true
+			return Int(int64(product)), true
 		}
 		return rawFloat(a.number() * b.number()), true
 	case opDiv:
@@ -451,7 +462,7 @@ func apply(op opcode, v []Value) (Value, bool) {
 
 	case opInt:
 		if ints {
-			return a, true
+			return *a, true
 		}
 		return Int(int64(int(a.float()))), true
 	case opFloat:
@@ -469,21 +480,21 @@ func apply(op opcode, v []Value) (Value, bool) {
 		case !ints && a.float() < 0:
 			return rawFloat(-a.float()), true
 		}
-		return a, true
+		return *a, true
 	case opMin:
-		for _, w := range v[1:] {
-			if less(w, a) {
-				a = w
+		for i := range v[1:] {
+			if less(&v[1+i], a) {
+				a = &v[1+i]
 			}
 		}
-		return a, true
+		return *a, true
 	case opMax:
-		for _, w := range v[1:] {
-			if less(a, w) {
-				a = w
+		for i := range v[1:] {
+			if less(a, &v[1+i]) {
+				a = &v[1+i]
 			}
 		}
-		return a, true
+		return *a, true
 
 	case opBitAnd:
 		return Int(a.int() & b.int()), true
@@ -520,9 +531,14 @@ func apply(op opcode, v []Value) (Value, bool) {
 	case opGe:
 		return Bool(less(b, a) || equal(a, b)), true
 	case opIn:
-		return Bool(slices.ContainsFunc(v[1:], func(w Value) bool { return equal(a, w) })), true
+		for i := range v[1:] {
+			if equal(a, &v[1+i]) {
+				return Bool(true), true
+			}
+		}
+		return Bool(false), true
 	case opRange:
-		lo, hi := b, v[2]
+		lo, hi := &v[1], &v[2]
 		if lo.int() <= hi.int() && hi.bits-lo.bits >= maxRange {
 			return Value{}, false
 		}
