@@ -237,3 +237,49 @@ tune, as it prints
 		t.Errorf("commands (-want +got):\n%s", d)
 	}
 }
+
+// TestArchitecture looks for every package in the picture of docs/architecture.md.
+func TestArchitecture(t *testing.T) {
+	page, err := docs.Read(root, "docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var picture strings.Builder
+	for _, l := range page.Lines {
+		if l.Code {
+			picture.WriteString(l.Text + "\n")
+		}
+	}
+	packages := map[string]bool{}
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch name := d.Name(); {
+		case d.IsDir() && (name == "testdata" || name == "examples" || name == "scripts" || name == "bin" || name == "gputest" || strings.HasPrefix(name, ".") && name != ".."):
+			if file != root {
+				return filepath.SkipDir
+			}
+		case strings.HasSuffix(name, ".go"):
+			if dir, err := filepath.Rel(root, filepath.Dir(file)); err == nil && dir != "." {
+				packages[filepath.ToSlash(dir)] = true
+			}
+		}
+		return nil
+	})
+	if err != nil || len(packages) < 20 {
+		t.Fatalf("%d packages: %v", len(packages), err)
+	}
+	for _, p := range slices.Sorted(maps.Keys(packages)) {
+		shown := false
+		for name := p; !shown; _, name, _ = strings.Cut(name, "/") { // cmd/tune, or its last parts
+			shown = regexp.MustCompile(`(?m)(^|[\s/])` + regexp.QuoteMeta(name) + `(/|\s|,|$)`).MatchString(picture.String())
+			if !strings.Contains(name, "/") {
+				break
+			}
+		}
+		if !shown {
+			t.Errorf("the picture in docs/architecture.md does not show %s", p)
+		}
+	}
+}
