@@ -3,6 +3,7 @@ package evotune
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -46,10 +47,17 @@ type limitedBackend interface {
 
 // backend makes the backend of a name.
 func (m *Machine) backend(name string) (limitedBackend, error) {
-	if name == CUDA {
+	switch name {
+	case CPU:
+		return m.cpuBackend()
+	case CUDA:
 		return m.cudaBackend()
 	}
-	return m.cpuBackend()
+	return nil, unknownBackend(name)
+}
+
+func unknownBackend(name string) error {
+	return badInput(fmt.Errorf("unknown backend %q: there are %s, %s and %s", name, Auto, strings.Join(kernels.Backends(), ", "), Replay))
 }
 
 // cudaBackend makes the CUDA backend, once: it remembers the GPU that it has found.
@@ -115,25 +123,27 @@ func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
 }
 
 // Doctor tries the tools of a backend; Auto (or empty) means those of the CPU's and,
-// where there is a GPU, of the CUDA backend.
-func (m *Machine) Doctor(ctx context.Context, backend string) []evaluator.Tool {
+// where there is a GPU, of the CUDA backend. The backend Replay needs none.
+func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool, error) {
 	names := []string{backend}
-	if backend == Auto || backend == "" {
+	switch backend {
+	case Auto, "":
 		names[0] = CPU
 		if m.GPU(ctx) == nil {
 			names = append(names, CUDA)
 		}
+	case Replay:
+		return nil, nil
 	}
 	var tools []evaluator.Tool
 	for _, name := range names {
 		b, err := m.backend(name)
 		if err != nil {
-			tools = append(tools, evaluator.Tool{Name: name, Missing: err.Error()})
-			continue
+			return nil, err
 		}
 		tools = append(tools, b.Doctor(ctx)...)
 	}
-	return tools
+	return tools, nil
 }
 
 // definition finds a kernel. A built-in one is read alone, where no folder of the

@@ -142,9 +142,11 @@ func (t *Target) load() error {
 		t.table = table
 		t.Job.Kernel, t.Job.Hash, t.Job.Shapes = table.Name(), table.Hash(), []string{"recorded"}
 		return nil
-	case Auto, CPU, CUDA:
+	case Auto:
 	default:
-		return fmt.Errorf("unknown backend %q: there are %s, %s, %s and %s", t.Job.Backend, Auto, CPU, CUDA, Replay)
+		if !slices.Contains(kernels.Backends(), t.Job.Backend) {
+			return unknownBackend(t.Job.Backend)
+		}
 	}
 	catalogue, err := kernels.Open(t.Job.Definitions...)
 	if err != nil {

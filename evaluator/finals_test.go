@@ -242,7 +242,7 @@ func TestFinalsLoserHasNoTimes(t *testing.T) {
 func TestFinalsDoubt(t *testing.T) {
 	l := newLab()
 	p := labPlan()
-	j := &judge{lab: l, rules: rulesOf("cpu"), plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
+	j := &judge{lab: l, rules: rulesByKind["cpu"], plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
 	tl := plain(j, 30, []float64{1}, 5e6)
 	for i := range 27 {
 		tl.pairs[i].candidate.CPUNS *= 2

@@ -53,8 +53,11 @@ type judge struct {
 // closes the lab; otherwise closing the judge closes it.
 func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	d := lab.Describe()
+	if rulesByKind[d.Device.Kind] == nil {
+		return nil, fmt.Errorf("evaluator: no rules for devices of the kind %q", d.Device.Kind)
+	}
 	j := &judge{
-		lab: lab, plan: plan, rules: rulesOf(d.Device.Kind), spec: plan.Definition.ProblemOn(d.Backend),
+		lab: lab, plan: plan, rules: rulesByKind[d.Device.Kind], spec: plan.Definition.ProblemOn(d.Backend),
 		tolerance: limits{}, besides: map[string]map[string]float64{}, tuned: map[string]bool{},
 		baseline: map[string]Artifact{}, usual: map[string]time.Duration{}, silent: map[string]string{},
 	}

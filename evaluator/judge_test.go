@@ -474,7 +474,7 @@ func TestInspectionBounds(t *testing.T) {
 	} {
 		l := newLab()
 		l.actors["1"].inspection = Inspection{Measures: measures}
-		j := &judge{lab: l, rules: rulesOf("cpu")}
+		j := &judge{lab: l, rules: rulesByKind["cpu"]}
 		a := l.artifact("candidate 1", l.actors["1"])
 		a.Source.Implementation = &kernels.Implementation{Binary: c.bounds}
 		out, err := j.Inspect(t.Context(), a)
@@ -838,5 +838,14 @@ func TestMergeObservations(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 		}
+	}
+}
+
+// A kind of device without rules is not judged by another kind's.
+func TestUnknownKind(t *testing.T) {
+	l := newLab()
+	l.kind = "abacus"
+	if _, err := newJudge(t.Context(), l, labPlan()); err == nil || !strings.Contains(err.Error(), `no rules for devices of the kind "abacus"`) {
+		t.Error(err)
 	}
 }

@@ -53,6 +53,8 @@ type rules struct {
 	unseen []Evidence
 }
 
+// rulesByKind has the rules for each kind of device. A kind without rules is judged by
+// no other kind's.
 var rulesByKind = map[string]*rules{
 	"cpu": {
 		batch: 2 * time.Millisecond, ask: 1,
@@ -81,15 +83,6 @@ var rulesByKind = map[string]*rules{
 			{Check: "sanitizers at other shapes", Detail: "what only larger shapes make the code do is looked at by parity and after timing alone"},
 		},
 	},
-}
-
-// rulesOf returns the rules for a kind of device. An unknown kind is judged like
-// a CPU.
-func rulesOf(kind string) *rules {
-	if r := rulesByKind[kind]; r != nil {
-		return r
-	}
-	return rulesByKind["cpu"]
 }
 
 const (

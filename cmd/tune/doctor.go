@@ -21,7 +21,10 @@ a GPU where one can be used.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tools := a.machine().Doctor(cmd.Context(), a.v.GetString("backend"))
+			tools, err := a.machine().Doctor(cmd.Context(), a.v.GetString("backend"))
+			if err != nil {
+				return err
+			}
 			missing := 0
 			for _, t := range tools {
 				if t.Missing != "" {
