@@ -274,8 +274,10 @@ func (a *app) convert(c conversion) error {
 		return err
 	}
 	done := converted{writtenFile{c.form, c.out}, table.Len(), table.Failed(), table.Notices(), ""}
-	if c.form == "t1" {
-		done.LeftOut = "the results: a T1 description has no place for them"
+	for _, f := range tables.Forms() {
+		if f.Name == c.form {
+			done.LeftOut = f.Drops
+		}
 	}
 	for _, n := range done.Notices {
 		fmt.Fprintf(a.err, "tune: %s: %s\n", c.from, n)

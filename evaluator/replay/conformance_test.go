@@ -19,7 +19,7 @@ import (
 // difference.
 func TestConformance(t *testing.T) {
 	for _, form := range tables.Forms() {
-		if form.Name == "t1" {
+		if form.Drops != "" {
 			continue // it holds no results
 		}
 		t.Run(form.Name, func(t *testing.T) {

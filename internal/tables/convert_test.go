@@ -56,8 +56,15 @@ func through(tb fataler, t *Table, form string) *Table {
 	return back
 }
 
-// holding are the forms that hold results.
-var holding = []string{compactForm, t4Form, kernelTunerForm}
+// holding are the forms that lose nothing.
+var holding = func() (names []string) {
+	for _, f := range Forms() {
+		if f.Drops == "" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}()
 
 // lossless sends a table through all pairs of forms.
 func lossless(tb fataler, t *Table) {

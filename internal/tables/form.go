@@ -32,6 +32,9 @@ type Form struct {
 	// Holds says in a few words what it is, with its units.
 	Holds string
 
+	// Drops says what a table loses in it; empty if nothing.
+	Drops string
+
 	// mark is a key of the top-level object that only this form has; hint is
 	// one that comes before it, in case the file ends there.
 	mark, hint string
@@ -51,19 +54,20 @@ const (
 // forms are in the order of the documentation.
 var forms = []Form{
 	{
-		compactForm, ".json", "evotune's own: milliseconds, and seconds of cost",
+		compactForm, ".json", "evotune's own: milliseconds, and seconds of cost", "",
 		"configs", "params", (*Table).decodeCompact, (*Table).encodeCompact,
 	},
 	{
-		t4Form, ".t4.json", "the results format of the auto-tuning community: milliseconds",
+		t4Form, ".t4.json", "the results format of the auto-tuning community: milliseconds", "",
 		"results", "metadata", (*Table).decodeT4, (*Table).encodeT4,
 	},
 	{
 		t1Form, ".t1.json", "the input format that describes the space to other tuners; no results",
+		"the results: a T1 description has no place for them",
 		"ConfigurationSpace", "General", (*Table).decodeT1, (*Table).encodeT1,
 	},
 	{
-		kernelTunerForm, ".cache.json", "a cache file of Kernel Tuner: milliseconds",
+		kernelTunerForm, ".cache.json", "a cache file of Kernel Tuner: milliseconds", "",
 		"cache", "device_name", (*Table).decodeKernelTuner, (*Table).encodeKernelTuner,
 	},
 }
