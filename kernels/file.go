@@ -51,7 +51,7 @@ func FileKeys() (keys [][2]string) {
 }
 
 // Files of these names are evotune's own when a candidate is compiled.
-var ownFiles = regexp.MustCompile(`^(evotune_.*|kernel\.c)$`)
+var ownFiles = regexp.MustCompile(`^(evotune_.*|kernel\.cu?)$`)
 
 // directive is a line by which a file says something of itself.
 var directive = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:`)

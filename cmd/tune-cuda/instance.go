@@ -344,10 +344,11 @@ func (p *problem) unveiled(n *instance, s wire.Shape, do func() error) error {
 	if err := p.veil(n, s, key); err != nil {
 		return err
 	}
-	if err := p.sync(); err != nil {
-		return err
+	err := p.sync()
+	if err == nil {
+		err = do()
 	}
-	return errors.Join(do(), p.veil(n, s, key))
+	return errors.Join(err, p.veil(n, s, key))
 }
 
 // startHash puts the hashing of an instance into the stream.

@@ -174,6 +174,9 @@ func (h *lab) describe() {
 	for _, f := range h.flavours {
 		parts = append(parts, f.name)
 	}
+	if _, ok := h.Plan.Definition.Variants["cpu"]; ok {
+		parts = append(parts, "variant") // which was once not looked at
+	}
 	h.Key = cache.Key(parts...)
 }
 

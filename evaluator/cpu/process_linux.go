@@ -582,34 +582,40 @@ func (p *process) reap(final bool) int {
 	// The process table is read line by line while processes start and end: a
 	// daemon can be missed in one reading while its parent goes away. Only two
 	// readings in a row without a find are believed.
-	counted := map[int]bool{}
+	counted, pending := 0, map[int]bool{} // pending were killed, and not yet waited for
 	for tries, clean := 0, 0; clean < 2 && tries < 200; tries++ {
 		clean++
 		for _, q := range programs.Table() {
 			if q.PID == p.pid || q.PID == os.Getpid() {
 				continue
 			}
-			if counted[q.PID] && q.State == 'Z' && q.Parent == os.Getpid() {
+			if pending[q.PID] && q.State == 'Z' && q.Parent == os.Getpid() {
 				// It was killed when it had another parent, and its environment is gone.
-				_, _ = unix.Wait4(q.PID, nil, 0, nil)
+				// Once it was waited for, its number may be that of another child.
+				if pid, _ := unix.Wait4(q.PID, nil, unix.WNOHANG, nil); pid == q.PID {
+					delete(pending, q.PID)
+				}
 				clean = 0
 				continue
 			}
 			if q.Group != p.pid && !hasVariable(q.PID, runVariable+"="+p.token) {
 				continue
 			}
-			if q.Group != p.pid && q.State != 'Z' {
-				counted[q.PID] = true
+			if q.Group != p.pid && q.State != 'Z' && !pending[q.PID] {
+				counted++
+				pending[q.PID] = true
 			}
 			clean = 0
 			_ = unix.Kill(q.PID, unix.SIGKILL)
 			if q.Parent == os.Getpid() {
-				_, _ = unix.Wait4(q.PID, nil, 0, nil)
+				if pid, _ := unix.Wait4(q.PID, nil, unix.WNOHANG, nil); pid == q.PID {
+					delete(pending, q.PID)
+				}
 			}
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return len(counted)
+	return counted
 }
 
 func hasVariable(pid int, variable string) bool {

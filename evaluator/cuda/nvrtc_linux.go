@@ -281,8 +281,11 @@ func (n *nvrtc) close() {
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	if n.jail == nil {
-		if err := labs.Outside(u.all()); err != nil {
-			return compiled{}, err
+		// NVRTC gets the files beside the source as they are, one of its name too.
+		for _, files := range []map[string]string{u.files, {sourceFile: u.source}} {
+			if err := labs.Outside(files); err != nil {
+				return compiled{}, err
+			}
 		}
 	}
 	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}

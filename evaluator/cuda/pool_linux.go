@@ -88,7 +88,7 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 // while nobody else is on it.
 func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
 	var w *worker
-	w, leave, err := p.enter(ctx, fresh, func() { p.put(w) })
+	w, leave, err := p.enter(ctx, func() bool { return fresh }, func() { p.put(w) })
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) er
 // enter waits for a worker and for the GPU: for a share of it or, for timed work, to
 // have it alone. Leave opens the GPU to others, and has the worker given back before:
 // a process that ends disturbs what is timed.
-func (p *pool) enter(ctx context.Context, fresh bool, giveBack func()) (w *worker, _ func(), err error) {
+func (p *pool) enter(ctx context.Context, fresh func() bool, giveBack func()) (w *worker, _ func(), err error) {
 	var undo []func()
 	leave := func() {
 		for _, do := range slices.Backward(undo) {
@@ -122,7 +122,7 @@ func (p *pool) enter(ctx context.Context, fresh bool, giveBack func()) (w *worke
 			return nil, nil, err
 		}
 		undo = append(undo, open)
-		if w, err = p.take(ctx, fresh); err != nil {
+		if w, err = p.take(ctx, fresh()); err != nil {
 			return nil, nil, err
 		}
 		// No process of ours starts on the GPU meanwhile.
@@ -131,7 +131,7 @@ func (p *pool) enter(ctx context.Context, fresh bool, giveBack func()) (w *worke
 		return w, leave, nil
 	}
 	// Nobody who is on the GPU waits for a worker that starts.
-	if w, err = p.take(ctx, fresh); err != nil {
+	if w, err = p.take(ctx, fresh()); err != nil {
 		return nil, nil, err
 	}
 	open, err := p.gpu.gate.share(ctx)

@@ -34,6 +34,9 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
 		files:  map[string]string{"evotune_reference.h": kernels.DeviceReferenceHeader(spec)},
 		flags:  []string{"-O3", "-fmad=false"},
 	})
+	if refused := (*labs.Refusal)(nil); err != nil && !errors.As(err, &refused) {
+		return err // the machine's fault, and not the definition's
+	}
 	if err != nil {
 		return fmt.Errorf("%w to compile: kernel %s: %w", ErrReference, h.problem.name, logOf(err))
 	}

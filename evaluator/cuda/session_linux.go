@@ -100,13 +100,13 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	s.releases = append(s.releases, free)
 	switch p {
 	case evaluator.ForParity:
-		err = s.open(ctx, g.parity, s.all[0].lost.Swap(false))
+		err = s.open(ctx, g.parity, s.lost)
 	case evaluator.ForTiming:
-		err = s.open(ctx, g.timing, s.all[0].lost.Swap(false))
+		err = s.open(ctx, g.timing, s.lost)
 	case evaluator.ForFinals:
 		// Another order in every session.
 		s.seed = h.problem.seedOf(variants + int(h.serial.Add(1)))
-		err = s.open(ctx, g.timing, true)
+		err = s.open(ctx, g.timing, func() bool { return true })
 	default:
 		err = fmt.Errorf("a session for the unknown purpose %d", p)
 	}
@@ -122,9 +122,12 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	return s, nil
 }
 
+// lost says whether a worker was lost with the artifact, and forgets it.
+func (s *session) lost() bool { return s.all[0].lost.Swap(false) }
+
 // open takes a worker and the GPU, or a share of it. A fresh worker has seen nothing
-// else.
-func (s *session) open(ctx context.Context, p *pool, fresh bool) error {
+// else; whether it must be one is asked when there is a place for it.
+func (s *session) open(ctx context.Context, p *pool, fresh func() bool) error {
 	s.pool = p
 	w, leave, err := p.enter(ctx, fresh, s.giveBack)
 	if err == nil {

@@ -1,8 +1,10 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,9 +173,12 @@ func standsStill(pid int) bool {
 		return true
 	}
 	for _, task := range tasks {
-		thread, there := process.ReadStat(filepath.Join(task, "stat"))
-		if !there {
+		thread, err := process.ReadStat(filepath.Join(task, "stat"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 			continue // it has ended
+		case err != nil:
+			return false
 		}
 		children, _ := os.ReadFile(filepath.Join(task, "children"))
 		list := strings.Fields(string(children))

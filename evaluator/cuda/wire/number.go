@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Number is a float64 that survives JSON when it is not finite: NaN and the
@@ -47,6 +48,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 // AppendDoubles appends numbers as the files that messages name have them: as
 // little-endian doubles.
 func AppendDoubles(b []byte, list []float64) []byte {
+	b = slices.Grow(b, 8*len(list))
 	for _, x := range list {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 	}

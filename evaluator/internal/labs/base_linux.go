@@ -224,7 +224,7 @@ func (b *Base) measurePeaks(ctx context.Context) error {
 		peaks[name] = max(peaks[name], v)
 	}
 	b.peaks = peaks
-	b.peaksMu.Unlock()
 	b.Keep("peaks", b.ceilings.Key, nil, peaks)
+	b.peaksMu.Unlock()
 	return nil
 }

@@ -2,8 +2,10 @@ package labs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -22,7 +24,8 @@ func (e *Refusal) Error() string { return e.Summary }
 // Outside refuses files of a candidate, by name, that name files of others to the
 // compiler.
 func Outside(files map[string]string) error {
-	for name, text := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := files[name]
 		if path := plain.Outside(text); path != "" {
 			return &Refusal{Summary: fmt.Sprintf("%s names the file %q, which is not the candidate's", name, path)}
 		}
@@ -51,7 +54,7 @@ func WriteFiles(dir string, files map[string]string) error {
 // FirstError picks the line of a compiler's log that says what is wrong: the first
 // with the first of the marks that occurs, else the first that is not empty.
 func FirstError(log string, marks ...string) string {
-	for _, mark := range append(marks, "") {
+	for _, mark := range append(slices.Clip(marks), "") {
 		for line := range strings.Lines(log) {
 			if s := plain.Line(line); s != "" && strings.Contains(line, mark) {
 				return s

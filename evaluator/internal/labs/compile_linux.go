@@ -78,7 +78,7 @@ func (c Compilation) Run(ctx context.Context, l *process.Launcher, cached *cache
 
 // Version asks a tool for the line of its version that says most.
 func Version(ctx context.Context, l *process.Launcher, path string) (string, error) {
-	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"--version"}, Timeout: 30 * time.Second, Output: 16 << 10})
+	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"--version"}, Dir: "/", Timeout: 30 * time.Second, Output: 16 << 10})
 	if err != nil {
 		return "", err
 	}

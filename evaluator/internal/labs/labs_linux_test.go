@@ -124,7 +124,12 @@ func TestCompilation(t *testing.T) {
 		"echo '#include \"/etc/passwd\"' > /dev/null":      "sub/run.sh names the file",
 		"echo '#include \"../../etc/passwd\"' > /dev/null": "sub/run.sh names the file",
 	} {
-		_, err := run(script, nil, func(c *Compilation) { c.Timeout, c.FileSize, c.CPU = 200*time.Millisecond, 3<<20, 30*time.Second })
+		_, err := run(script, nil, func(c *Compilation) {
+			c.FileSize, c.CPU = 3<<20, 30*time.Second
+			if strings.Contains(script, "sleep") {
+				c.Timeout = 200 * time.Millisecond
+			}
+		})
 		var no *Refusal
 		if !errors.As(err, &no) || !strings.Contains(no.Summary, want) || no.Crash != strings.Contains(want, "crashes") {
 			t.Errorf("%s: %v, want %s", script, err, want)

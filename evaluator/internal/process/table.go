@@ -2,6 +2,8 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,33 +33,33 @@ func Table() []Entry {
 		if _, err := strconv.Atoi(name); err != nil {
 			continue
 		}
-		if e, ok := ReadStat(filepath.Join("/proc", name, "stat")); ok {
+		if e, err := ReadStat(filepath.Join("/proc", name, "stat")); err == nil {
 			list = append(list, e)
 		}
 	}
 	return list
 }
 
-// ReadStat reads the entry of a process or a thread from its file "stat"; false when
-// it has gone.
-func ReadStat(path string) (e Entry, ok bool) {
+// ReadStat reads the entry of a process or a thread from its file "stat". The error
+// is fs.ErrNotExist or ESRCH when it has gone.
+func ReadStat(path string) (e Entry, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return e, false
+		return e, err
 	}
 	// "pid (name) state ppid pgrp ...", where the name may hold anything.
 	left, right := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if left < 0 || right < left {
-		return e, false
+		return e, fmt.Errorf("%s: %.100q is no entry", path, text)
 	}
 	fields := strings.Fields(string(text[right+1:]))
 	if len(fields) < 3 {
-		return e, false
+		return e, fmt.Errorf("%s: %.100q is no entry", path, text)
 	}
 	pid, err1 := strconv.Atoi(strings.TrimSpace(string(text[:left])))
 	parent, err2 := strconv.Atoi(fields[1])
 	group, err3 := strconv.Atoi(fields[2])
-	return Entry{pid, parent, group, string(text[left+1 : right]), fields[0][0]}, err1 == nil && err2 == nil && err3 == nil
+	return Entry{pid, parent, group, string(text[left+1 : right]), fields[0][0]}, errors.Join(err1, err2, err3)
 }
 
 // Descendants lists those in a table of whom a process is an ancestor.
