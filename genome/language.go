@@ -42,7 +42,12 @@ func (e *Expr) Write(l Language, constants map[string]any) (Written, error) {
 		}
 		w.vars[i] = v
 	}
-	return w.write(e.tree)
+	tree := e.tree
+	if e.program != nil {
+		r := reader{names: e.names, types: e.types, known: w}
+		tree = r.read(e.program.Node())
+	}
+	return w.write(tree)
 }
 
 type writer struct {

@@ -233,12 +233,29 @@ type reader struct {
 	names []string
 	types map[string]Kind
 	whole bool // whether the tree covers the expression
+	// known, unless nil, has values for names: with them parts are computed that the
+	// tree does not cover, and operands that decide leave out what they decide.
+	known *writer
+}
+
+// value computes a part of an expression that needs the known names alone.
+func (r *reader) value(n ast.Node) (v Value, ok bool) {
+	e, err := CompileExpr(n.String(), r.known.constants)
+	if err != nil {
+		return v, false // it has other names
+	}
+	x, err := e.Any(r.known.constants)
+	if err != nil {
+		return v, false
+	}
+	v, err = ValueOf(x)
+	return v, err == nil
 }
 
 func (r *reader) read(n ast.Node) *term {
 	t := &term{at: int32(n.Location().From)}
 	leaf := func(v Value) *term {
-		t.op, t.kind, t.val = opConst, v.kind, v
+		t.op, t.kind, t.val, t.args = opConst, v.kind, v, nil
 		return t
 	}
 	var name string
@@ -254,6 +271,9 @@ func (r *reader) read(n ast.Node) *term {
 		return leaf(Str(n.Value))
 	case *ast.IdentifierNode:
 		if at, ok := slices.BinarySearch(r.names, n.Value); ok {
+			if r.known != nil && r.known.vars[at].kind != KindNone {
+				return leaf(r.known.vars[at])
+			}
 			t.op, t.kind, t.val = opVar, r.types[n.Value], Int(int64(at))
 			return t
 		}
@@ -283,6 +303,20 @@ func (r *reader) read(n ast.Node) *term {
 	for _, m := range operands {
 		t.args = append(t.args, r.read(m))
 	}
+	if r.known != nil && len(t.args) > 0 && t.args[0].op == opConst && t.args[0].kind == KindBool {
+		switch holds := t.args[0].val == Bool(true); name {
+		case "and", "or":
+			if holds == (name == "or") {
+				return t.args[0]
+			}
+			return t.args[1]
+		case "?:":
+			if holds {
+				return t.args[1]
+			}
+			return t.args[2]
+		}
+	}
 	if name == "+" && len(t.args) == 1 && opNeg.gives(t.args) != KindNone {
 		return t.args[0]
 	}
@@ -290,8 +324,18 @@ func (r *reader) read(n ast.Node) *term {
 		if name != "" && o.name == name {
 			if k := opcode(op).gives(t.args); k != KindNone {
 				t.op, t.kind = opcode(op), k
+				if r.known != nil && !slices.ContainsFunc(t.args, func(a *term) bool { return a.op != opConst }) {
+					if v, ok := t.eval(nil, nil); ok {
+						return leaf(v)
+					}
+				}
 				return t
 			}
+		}
+	}
+	if r.known != nil {
+		if v, ok := r.value(n); ok {
+			return leaf(v)
 		}
 	}
 	r.whole = false

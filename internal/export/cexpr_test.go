@@ -35,11 +35,14 @@ func TestExpressionsInC(t *testing.T) {
 		"(M > N ? 1 : 2.5) * 2", "min(M, N, A)", "max(M, N, 4.0, B)", "min(max(M, 8), N) + 1", "abs(M - N)", "abs(B * M)", "round(M / 2)", "floor(M / -3)",
 		"bitand(M, N - 1)", "bitor(M, 1)", "bitxor(M, N)", "bitnand(M, 6)", "bitnot(M)", "bitshl(M, 3)", "bitshr(B * M, 1)", "bitushr(M, A)", "bitshl(1, N)", "bitshr(-M, N)",
 		"+M", "M*1.0", "M * F", "float(M) * 2", "YES ? M : 0",
+		// what the tree of terms does not cover, over constants alone
+		"MODE matches 'f.*' ? M : N", "MODE + 'x' == 'fastx' ? M : N", "M + len(MODE)", "M + sum([1, 2, A])", "min([1, 2, A]) * M", "YES ? M : len([1, N])",
 	}
 	conditions := []string{
 		"M % 4 == 0", "M % N == 0", "N == 0 or M % N == 0", "not (M > N)", "M > N and N > 3 or M == 7", "M > N and (N > 3 or M == 7)", "!(M == N) && !YES == false",
 		"M in [1, 8, A]", "M not in [1, 8, A]", "M / 2 in [1, 2.5]", "M in 1..8", "M / 2 in 1..8", "M not in A..N", "M in []", "(M > 3) == (N > 3)", "(M > 3) != YES",
 		"M / N > 1.5", "M > N ? N > 2 : YES", "MODE in ['fast'] and M > 2", "1 < M and M < 9", "M <= 2**3 and M >= F",
+		"len(MODE) > 3 and M > 4", "upper(MODE) == 'FAST' and M > 4", "hasPrefix(MODE, 'n') or M > 1", "all([1, 2], # < A) and M % A == 0", "not YES and len([M]) > 0 or M > 2",
 	}
 	rng := rand.New(rand.NewSource(1))
 	shapes := [][2]int64{{0, 0}, {7, 0}, {0, 5}, {8, 8}, {70, 5}, {1, 63}, {3, 64}, {5, 200}}
