@@ -281,14 +281,30 @@ func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	case <-ctx.Done():
 		KillGroup(pid)
 		<-done
+		reapGroup(pid)
 		err = ctx.Err()
 	case <-deadline:
 		KillGroup(pid)
 		<-done
+		reapGroup(pid)
 		err = ErrTimeout
 	}
 	log.Close()
 	return []byte(log.Text()), err
+}
+
+// reapGroup waits for the rest of a killed group once its first process was waited for:
+// they are this process's children then (AdoptOrphans), and nobody else waits for them.
+func reapGroup(pid int) {
+	for range 200 { // what the system does not let go of stays
+		gone, err := unix.Wait4(-pid, nil, unix.WNOHANG, nil)
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return // there are none
+		case gone == 0:
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 }
 
 // A Log keeps the first bytes of what is written to a pipe and throws away the

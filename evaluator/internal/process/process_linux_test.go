@@ -178,3 +178,17 @@ func TestStartFixed(t *testing.T) {
 		t.Skipf("this machine does not randomise at all: %s", a)
 	}
 }
+
+// What a killed program has started is waited for too, not the program alone.
+func TestNoZombies(t *testing.T) {
+	l := launcher(t)
+	_, err := l.Run(t.Context(), Command{Path: "/bin/sh", Args: []string{"-c", "sh -c 'sleep 60; true' & sleep 60; true"}, Timeout: 200 * time.Millisecond})
+	if !errors.Is(err, ErrTimeout) {
+		t.Fatal(err)
+	}
+	for _, p := range Descendants(Table(), os.Getpid()) {
+		if p.State == 'Z' {
+			t.Errorf("%+v was not waited for", p)
+		}
+	}
+}
