@@ -1,17 +1,24 @@
 package evotune
 
 import (
+	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/record"
@@ -123,6 +130,59 @@ func TestOldStore(t *testing.T) {
 	// Without the folder the kernel is not known, and nothing is guessed.
 	if _, err := new(Machine).Continue(s, job.ID, Budget{Evaluations: 6}); !errors.Is(err, ErrInput) {
 		t.Errorf("a campaign without its kernel: %v", err)
+	}
+}
+
+// A result that names a proposal which the log does not have is an error of the log.
+func TestForgedResult(t *testing.T) {
+	s, m := oldStore(t)
+	sweep, _ := kernelOf(t, s, "mine", true)
+	target, _, err := m.ContinueSweep(s, sweep.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told uint64
+	for e, err := range s.Events(sweep.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Told != nil {
+			told = e.Seq
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(s.Path(), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bolt.Tx) error {
+		key := binary.BigEndian.AppendUint64(nil, told)
+		events := tx.Bucket([]byte("events"))
+		b := bytes.Clone(events.Get(key))
+		at := 3 // version, kind and flags; then seconds, nanoseconds and the campaign
+		for range 3 {
+			_, n := binary.Uvarint(b[at:])
+			at += n
+		}
+		b[at] = 100
+		b = b[:len(b)-4]
+		sum := crc32.Checksum(slices.Concat(key, b), crc32.MakeTable(crc32.Castagnoli))
+		return events.Put(key, binary.LittleEndian.AppendUint32(b, sum))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = store.Open(s.Path(), store.Options{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it is only read
+	want := fmt.Sprintf("campaign %s: event %d: result 100 has no proposal of its own: run `tune check`", sweep.ID, told)
+	if _, _, err := target.Recording(s, "test"); err == nil || err.Error() != want {
+		t.Errorf("%v, not %s", err, want)
 	}
 }
 

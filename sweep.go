@@ -100,6 +100,9 @@ func (t *Target) Recording(s *store.Store, by string) (rec *tables.Recording, un
 			genomes = append(genomes, e.Asked.Genome)
 		case e.Result() != nil:
 			told := e.Result()
+			if told.Index >= len(genomes) {
+				return nil, nil, fmt.Errorf("campaign %s: event %d: result %d has no proposal of its own: run `tune check`", t.Job.ID, e.Seq, told.Index)
+			}
 			trial := tables.Trial{At: e.Time}
 			if trial.Genome, err = space.Parse(genomes[told.Index]); err != nil {
 				return nil, nil, fmt.Errorf("campaign %s: result %d: %w: run `tune check`", t.Job.ID, told.Index, err)

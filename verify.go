@@ -77,18 +77,18 @@ func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, 
 		if t == nil || t.Verdict != string(evaluator.Correct) {
 			continue
 		}
-		res, err := record.ReadResult(t)
+		timings, binary, err := record.ReadTimings(t)
 		if err != nil {
 			return nil, 0, err
 		}
-		if len(res.Timings) == 0 {
+		if len(timings) == 0 {
 			continue
 		}
-		i, known := seen[res.Binary]
-		if !known || res.Binary == "" {
+		i, known := seen[binary]
+		if !known || binary == "" {
 			i = len(out)
-			seen[res.Binary] = i
-			out = append(out, campaign.NewReading(res.Timings))
+			seen[binary] = i
+			out = append(out, campaign.NewReading(timings))
 		}
 		if t.Candidate == c.ID {
 			at = i

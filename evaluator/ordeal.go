@@ -526,6 +526,12 @@ type Times struct {
 	BaselineNS float64 `json:"baseline_ns,omitempty"`
 }
 
+// AllTimes are Times that have their place in JSON also where there are none.
+type AllTimes struct {
+	MedianNS   float64 `json:"median_ns"`
+	BaselineNS float64 `json:"baseline_ns"`
+}
+
 // MedianTimes gives the geometric means over the shapes of the median times.
 func MedianTimes(timings []Timing) Times {
 	if len(timings) == 0 {

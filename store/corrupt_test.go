@@ -576,6 +576,15 @@ func TestDamagedIndexGivesNoWrongAnswer(t *testing.T) {
 	if ask(); refused {
 		t.Error("the store was not put right")
 	}
+	// Nothing shows the number of the proposal that the index of a candidate has.
+	edit(func(tx *bolt.Tx) error { return editCandidate(tx, 2, func(r *candidateRecord) { r.index++ }) })
+	if _, err := s.Candidate("aaaa0001"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "an index disagrees with the log: candidate aaaa0001") {
+		t.Errorf("with another proposal: %v", err)
+	}
+	edit(func(tx *bolt.Tx) error { return tx.Bucket(bucketCampaigns).Delete(seqKey(1)) })
+	if _, err := s.Campaign("one"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "an index disagrees with the log: campaign 1 is missing") {
+		t.Errorf("without the campaign's record: %v", err)
+	}
 }
 
 // The file is cut while it is open, as when a disk fails under its map: every call says

@@ -209,9 +209,9 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		s.SearchVersion, s.Seed = d.int(), d.varint()
 		e.Started = s
 	case KindAsked:
-		e.Asked = &Asked{Index: int(d.uvarint()), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
+		e.Asked = &Asked{Index: d.index(), Candidate: d.id(), Genome: d.string(), Operator: d.string(), Parents: d.ids()}
 	case KindTold, KindMeasured:
-		t := &Told{Index: int(d.uvarint()), Candidate: d.id(), Verdict: d.string()}
+		t := &Told{Index: d.index(), Candidate: d.id(), Verdict: d.string()}
 		t.Fitness, t.MedianNS, t.BaselineNS = d.floats()
 		t.Key = d.id()
 		if e.Told = t; e.Kind == KindMeasured {
@@ -224,7 +224,7 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		f.Finalists = d.ids()
 		e.Finals = f
 	case KindAttempt:
-		e.Attempt = &Attempt{Index: int(d.uvarint()), Candidate: d.id(), Stage: d.string(), End: d.string()}
+		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}
 	default:
 		e.Note = &Note{Reason: d.string(), Evaluated: d.int()}
 	}
@@ -482,6 +482,16 @@ func (d *decoder) varint() int64 {
 }
 
 func (d *decoder) int() int { return int(d.varint()) }
+
+// index reads a number that is not negative as an int.
+func (d *decoder) index() int {
+	v := d.uvarint()
+	if v > math.MaxInt {
+		d.fail("index %d", v)
+		return 0
+	}
+	return int(v)
+}
 
 // count reads a number of things of one byte at least.
 func (d *decoder) count() int {

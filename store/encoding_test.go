@@ -198,6 +198,25 @@ func TestEncodingOfNewerVersion(t *testing.T) {
 	}
 }
 
+// A number that does not fit is damage, and no negative index.
+func TestForgedNumber(t *testing.T) {
+	for _, e := range []Event{asked("one", -1, "aa"), bare(told("one", -1, "aa", 1)), bare(measured("one", -1, "aa", 1)), attempt("one", -1, "aa", "")} {
+		if _, _, _, err := decodeEvent(0, encodeEvent(&e, 1)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", e.Kind, err)
+		}
+	}
+	if _, err := decodeCandidate(1, candidateRecord{index: -1}.encode()); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("candidate: %v", err)
+	}
+	for name, r := range map[string]campaignRecord{
+		"asked": {state: Running, asked: -1}, "told": {state: Running, told: -1}, "verdicts": {state: Running, verdicts: []verdictCount{{correct, -1}}},
+	} {
+		if _, err := decodeCampaign(1, r.encode(1)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s of a campaign: %v", name, err)
+		}
+	}
+}
+
 // Ids are mostly hex, and take half as many bytes.
 func TestIDsArePacked(t *testing.T) {
 	id := strings.Repeat("0a", 32)

@@ -113,9 +113,9 @@ func decodeCampaign(no uint64, b []byte) (*campaignRecord, error) {
 		d.fail("state %d is unknown", s)
 	}
 	r.last, r.note, r.finals = d.uvarint(), d.uvarint(), d.uvarint()
-	r.asked, r.told = int(d.uvarint()), int(d.uvarint())
+	r.asked, r.told = d.index(), d.index()
 	for range d.count() {
-		r.verdicts = append(r.verdicts, verdictCount{d.string(), int(d.uvarint())})
+		r.verdicts = append(r.verdicts, verdictCount{d.string(), d.index()})
 	}
 	r.best = d.uvarint()
 	r.fitness, _, _ = d.floats()
@@ -218,7 +218,7 @@ func (r candidateRecord) encode() []byte {
 
 func decodeCandidate(born uint64, b []byte) (candidateRecord, error) {
 	d := decoder{b: b}
-	r := candidateRecord{born: born, campaign: d.uvarint(), asked: d.uvarint(), index: int(d.uvarint()), finals: d.uvarint()}
+	r := candidateRecord{born: born, campaign: d.uvarint(), asked: d.uvarint(), index: d.index(), finals: d.uvarint()}
 	if told := d.bytes(8); told != nil {
 		r.told = binary.BigEndian.Uint64(told)
 	}

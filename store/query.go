@@ -153,7 +153,11 @@ func (r *reader) record(no uint64) (*campaignRecord, error) {
 	if rec := r.records[no]; rec != nil {
 		return rec, nil
 	}
-	rec, err := decodeCampaign(no, r.campaigns.Get(seqKey(no)))
+	b := r.campaigns.Get(seqKey(no))
+	if b == nil {
+		return nil, disagree("campaign %d is missing", no)
+	}
+	rec, err := decodeCampaign(no, b)
 	if err != nil {
 		return nil, err
 	}
@@ -464,7 +468,7 @@ func (r *reader) candidate(rec candidateRecord, full bool) (Candidate, error) {
 		Asked: *asked.Asked, AskedAt: asked.Time, AskedSeq: rec.asked,
 		ToldSeq: rec.result(), Again: rec.measured != 0, FinalsSeq: rec.finals, Finalist: rec.finals != 0, Proven: rec.provenIn(campaign),
 	}
-	agrees := asked.Campaign == campaign.id && len(rec.parents) <= len(c.Asked.Parents)
+	agrees := asked.Campaign == campaign.id && asked.Asked.Index == rec.index && len(rec.parents) <= len(c.Asked.Parents)
 	if rec.asked != rec.born {
 		first, err := r.event(rec.born, false, KindAsked)
 		if err != nil {

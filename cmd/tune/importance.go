@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/importance"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
@@ -148,27 +149,28 @@ func (a *app) campaignImportance(r server.Reader, id string, o importance.Option
 		return importanceView{}, err
 	}
 	v := importanceView{Campaign: c.ID, Kernel: c.Started.Kernel, Shapes: c.Started.Shapes, Device: c.Started.Name}
-	var asked []*store.Asked
-	var es []importance.Evaluation
+	var h record.History
 	for e, err := range s.Events(c.ID, 0, store.WithoutDetail()) {
 		if err != nil {
 			return v, storeError(err)
 		}
-		switch {
-		case e.Asked != nil:
-			asked = append(asked, e.Asked)
-		case e.Result() == nil || e.Result().Verdict == string(evaluator.Infrastructure):
-		default:
-			t := e.Result()
-			p := asked[t.Index]
-			g, err := space.Parse(p.Genome)
-			if err != nil {
-				return v, badInputf("campaign %s: candidate %s is not a genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
-			}
-			es = append(es, importance.Evaluation{Genome: g, Time: t.Fitness})
-			if p.Operator == "seed" || p.Operator == "random" {
-				v.Sampled++
-			}
+		if err := h.Add(e); err != nil {
+			return v, err
+		}
+	}
+	var es []importance.Evaluation
+	for _, t := range h.Results {
+		if t.Verdict == string(evaluator.Infrastructure) {
+			continue
+		}
+		p := h.Proposals[t.Index]
+		g, err := space.Parse(p.Genome)
+		if err != nil {
+			return v, badInputf("campaign %s: candidate %s is not a genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
+		}
+		es = append(es, importance.Evaluation{Genome: g, Time: t.Fitness})
+		if p.Operator == "seed" || p.Operator == "random" {
+			v.Sampled++
 		}
 	}
 	v.Analysis, err = importance.Analyse(space, es, o)

@@ -241,7 +241,7 @@ func (r *runner) logStart(version int) error {
 }
 
 func (r *runner) logResume(reason string, evaluated int) error {
-	note, err := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: r.cfg.Budget}.Note(reason, evaluated)
+	note, err := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: &r.cfg.Budget}.Note(reason, evaluated)
 	r.log(store.Event{Kind: store.KindResumed, Note: note})
 	return err
 }
@@ -497,20 +497,20 @@ func (r *runner) tell(res evaluator.Result) error {
 // judged takes the result of candidate i, and makes what the log keeps of it.
 func (c *candidate) judged(i int, res evaluator.Result) (*store.Told, error) {
 	t, err := record.NewTold(i, c.id, res)
-	c.take(t, res)
+	c.take(t, res.Binary, res.Disturbed)
 	return t, err
 }
 
 // recall takes a result back from the log.
 func (c *candidate) recall(t *store.Told) {
-	res, _ := record.ReadResult(t) // a damaged one costs only the recognition of equal binaries, and of what to measure again
-	c.take(t, res)
+	binary, disturbed, _ := record.ReadBinary(t) // a damaged one costs only the recognition of equal binaries, and of what to measure again
+	c.take(t, binary, disturbed)
 }
 
-func (c *candidate) take(t *store.Told, res evaluator.Result) {
+func (c *candidate) take(t *store.Told, binary, disturbed string) {
 	c.told = true
 	c.verdict, c.figures = evaluator.Verdict(t.Verdict), record.ToldFigures(t, false)
-	c.binary, c.disturbed = res.Binary, res.Disturbed != ""
+	c.binary, c.disturbed = binary, disturbed != ""
 }
 
 // announced is what is said of candidate i.
@@ -650,7 +650,7 @@ func (r *runner) progress() Progress {
 	if r.best >= 0 {
 		c := r.candidates[r.best]
 		p.Best = &Best{
-			Candidate: c.id, Genome: c.genome, Times: c.figures.Times, Speedup: c.figures.Speedup(),
+			Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(c.figures.Times), Speedup: c.figures.Speedup(),
 		}
 	}
 	b := r.cfg.Budget

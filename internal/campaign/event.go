@@ -91,7 +91,7 @@ type Best struct {
 	Genome    genome.Genome `json:"genome"`
 	// Times are medians over samples, and geometric means over the tuned shapes
 	// when there are several.
-	evaluator.Times
+	evaluator.AllTimes
 	// Speedup is the inverse of the fitness: the geometric mean over shapes of
 	// the median paired ratio baseline/candidate.
 	Speedup float64 `json:"speedup"`

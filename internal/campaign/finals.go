@@ -61,7 +61,7 @@ func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
 			won := record.WinnerFigures(f)
-			return &Best{Candidate: c.id, Genome: c.genome, Times: won.Times, Speedup: won.Speedup(), Significant: won.Significant}
+			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant}
 		}
 	}
 	return nil // no finalist survived

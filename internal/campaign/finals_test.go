@@ -1,13 +1,36 @@
 package campaign
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
 )
+
+// The best candidate's times are in the events also where they are 0.
+func TestBestHasTimes(t *testing.T) {
+	b, err := json.Marshal(Best{})
+	if err != nil || !strings.Contains(string(b), `"median_ns":0,"baseline_ns":0,"speedup":0`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// To go on, a campaign needs all that its resumptions noted.
+func TestResumptionWithoutNote(t *testing.T) {
+	var p past
+	err := p.read([]store.Event{
+		{Seq: 1, Campaign: "k-1", Kind: store.KindStarted, Started: &store.Started{SearchVersion: 1}},
+		{Seq: 2, Campaign: "k-1", Kind: store.KindResumed, Note: &store.Note{Reason: "resumed"}},
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "campaign k-1: event 2: the resumption cannot be read: ") {
+		t.Error(err)
+	}
+}
 
 // TestFinalists: who was timed beside a slow baseline by chance does not keep out
 // who is fast, and nobody is measured twice.

@@ -10,6 +10,7 @@ import (
 // past is what the log says of a campaign.
 type past struct {
 	record.History
+	version    int           // of the search that went on last
 	told       int           // how many proposals have a result
 	oldVersion int           // of the search, where it has changed since
 	finals     *store.Finals // over all of the results, or nil
@@ -29,15 +30,19 @@ func (p *past) read(events []store.Event) error {
 	for _, e := range events {
 		switch e.Kind {
 		case store.KindStarted:
-			p.broken = true
+			p.broken, p.version = true, e.Started.SearchVersion
 		case store.KindResumed:
+			r, err := record.ReadResumption(&e) // what a report can do without is needed to go on
+			if err != nil {
+				return err
+			}
 			switch {
 			case e.Note.Reason == store.InFinals:
 				p.inFinals = true
 			case e.Note.Reason != store.Continued && p.broken:
 				p.ended()
 			}
-			p.broken = true
+			p.broken, p.version = true, r.SearchVersion
 		case store.KindTold:
 			p.told++
 			p.finals, p.alone, p.inFinals = nil, nil, false // there is more to compare now
@@ -69,10 +74,10 @@ func (p *past) read(events []store.Event) error {
 // restart makes everything so far the known results of a new path, where the log was
 // walked by another version of the search.
 func (p *past) restart(version int) (restarted bool) {
-	if p.Started == nil || p.Versions[len(p.Versions)-1] == version {
+	if p.Started == nil || p.version == version {
 		return false
 	}
-	p.oldVersion, p.Offset = p.Versions[len(p.Versions)-1], len(p.Proposals)
+	p.oldVersion, p.Offset = p.version, len(p.Proposals)
 	return true
 }
 

@@ -64,20 +64,8 @@ func (h *History) Add(e store.Event) error {
 		h.Started, h.begun = e.Started, e.Time
 		h.Versions = []int{e.Started.SearchVersion}
 	case store.KindResumed:
-		r, err := ReadResumption(&e)
-		if err != nil {
+		if err := h.resumed(&e); err != nil {
 			return err
-		}
-		switch e.Note.Reason {
-		case store.Continued:
-			h.Pauses++
-		case store.InFinals:
-		default:
-			h.Resumptions++
-		}
-		h.Job.Budget, h.Offset = r.Budget, r.Offset
-		if n := len(h.Versions); n == 0 || h.Versions[n-1] != r.SearchVersion {
-			h.Versions = append(h.Versions, r.SearchVersion)
 		}
 		h.spent, h.begun = h.Spent(), e.Time
 	case store.KindAsked:
@@ -105,6 +93,31 @@ func (h *History) Add(e store.Event) error {
 	return nil
 }
 
+// resumed takes a resumption. What its note does not say stays as it was.
+func (h *History) resumed(e *store.Event) error {
+	switch {
+	case e.Note != nil && e.Note.Reason == store.Continued:
+		h.Pauses++
+	case e.Note == nil || e.Note.Reason != store.InFinals:
+		h.Resumptions++
+	}
+	if e.Note == nil || len(e.Note.Detail) == 0 {
+		return nil
+	}
+	r, err := ReadResumption(e)
+	if err != nil {
+		return err
+	}
+	h.Offset = r.Offset
+	if r.Budget != nil {
+		h.Job.Budget = *r.Budget
+	}
+	if n := len(h.Versions); r.SearchVersion != 0 && (n == 0 || h.Versions[n-1] != r.SearchVersion) {
+		h.Versions = append(h.Versions, r.SearchVersion)
+	}
+	return nil
+}
+
 func (h *History) proposal(i int) *Proposal {
 	if i < 0 || i >= len(h.Proposals) {
 		return nil
@@ -128,7 +141,13 @@ func LastBudget(s *store.Store, campaign string) (Budget, error) {
 	if err != nil {
 		return Budget{}, err
 	}
-	var h History
-	err = h.Add(e)
-	return h.Job.Budget, err
+	if e.Kind == store.KindResumed {
+		r, err := ReadResumption(&e)
+		if err != nil || r.Budget == nil {
+			return Budget{}, err
+		}
+		return *r.Budget, nil
+	}
+	j, err := ReadJob(campaign, e.Started)
+	return j.Budget, err
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -46,12 +47,12 @@ func TestHistory(t *testing.T) {
 		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1))},
 		asked(0), asked(1),
 		store.Event{Kind: store.KindTold, Told: must(NewTold(0, "0", evaluator.Result{Verdict: evaluator.Infrastructure, Disturbed: "busy"}))}, // at 3 s
-		stop, resumed(store.Continued, Resumption{SearchVersion: 1, Budget: job.Budget}),
-		stop, resumed("resumed", Resumption{SearchVersion: 2, Offset: 2, Budget: larger}), // 4 s + 1 s until here
+		stop, resumed(store.Continued, Resumption{SearchVersion: 1, Budget: &job.Budget}),
+		stop, resumed("resumed", Resumption{SearchVersion: 2, Offset: 2, Budget: &larger}), // 4 s + 1 s until here
 		asked(2),
 		store.Event{Kind: store.KindTold, Told: told(2)}, // 2 s more
 		store.Event{Kind: store.KindMeasured, Measured: told(0)},
-		resumed(store.InFinals, Resumption{SearchVersion: 2, Offset: 2, Budget: larger}),
+		resumed(store.InFinals, Resumption{SearchVersion: 2, Offset: 2, Budget: &larger}),
 		store.Event{Kind: store.KindFinals, Finals: &store.Finals{}},
 	)
 	var h History
@@ -87,12 +88,23 @@ func TestHistory(t *testing.T) {
 		}
 	}
 
+	// What a resumption does not say stays as it was.
+	for i, n := range []*store.Note{nil, {Reason: "resumed"}, {Reason: "resumed", Detail: json.RawMessage(`{"offset":2}`)}} {
+		h := h
+		if err := h.Add(store.Event{Kind: store.KindResumed, Note: n}); err != nil {
+			t.Fatalf("note %d: %v", i, err)
+		}
+		if h.Job.Budget != larger || !slices.Equal(h.Versions, []int{1, 2}) || h.Offset != 2 || h.Resumptions != 2 {
+			t.Errorf("after note %d: %+v", i, h)
+		}
+	}
+
 	for want, e := range map[string]store.Event{
 		"proposal 5 follows proposal 2":                         asked(5),
 		"result 0 has no proposal of its own":                   {Kind: store.KindTold, Told: told(0)},
 		"result 7 has no proposal of its own":                   {Kind: store.KindTold, Told: told(7)},
 		"candidate 1 was measured again and has no result":      {Kind: store.KindMeasured, Measured: told(1)},
-		"the resumption cannot be read: unexpected end of JSON": {Kind: store.KindResumed, Note: &store.Note{}},
+		"the resumption cannot be read: unexpected end of JSON": {Kind: store.KindResumed, Note: &store.Note{Detail: json.RawMessage(`{"`)}},
 	} {
 		e.Seq, e.Campaign = 20, "k-1"
 		if err := h.Add(e); err == nil || !strings.HasPrefix(err.Error(), "campaign k-1: event 20: "+want) || !strings.HasSuffix(err.Error(), ": run `tune check`") {

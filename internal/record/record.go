@@ -17,12 +17,14 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// read decodes a payload; what says whose it is.
-func read[T any](payload json.RawMessage, format string, args ...any) (out T, err error) {
-	if err = json.Unmarshal(payload, &out); err != nil {
-		err = unreadable(err, format, args...)
+// read decodes a payload, or gives nothing of it; format says whose it is.
+func read[T any](payload json.RawMessage, format string, args ...any) (T, error) {
+	var out T
+	if err := json.Unmarshal(payload, &out); err != nil {
+		var none T
+		return none, unreadable(err, format, args...)
 	}
-	return out, err
+	return out, nil
 }
 
 func unreadable(err error, format string, args ...any) error {
@@ -90,16 +92,41 @@ func NewTold(index int, candidate string, r evaluator.Result) (*store.Told, erro
 
 // ReadResult reads a result with all its evidence.
 func ReadResult(t *store.Told) (evaluator.Result, error) {
-	return read[evaluator.Result](t.Detail, "candidate %s: its evidence", t.Candidate)
+	return readPart[evaluator.Result](t)
+}
+
+// readPart reads the fields of a result that T has.
+func readPart[T any](t *store.Told) (T, error) {
+	return read[T](t.Detail, "candidate %s: its evidence", t.Candidate)
+}
+
+// ReadBinary reads of a result only which binary it is of and what disturbed it. It
+// takes a small part of the time that all of it takes, in logs of many results.
+func ReadBinary(t *store.Told) (binary, disturbed string, err error) {
+	r, err := readPart[struct {
+		Binary    string `json:"binary"`
+		Disturbed string `json:"disturbed"`
+	}](t)
+	return r.Binary, r.Disturbed, err
+}
+
+// ReadTimings reads of a result only its timings and which binary they are of.
+func ReadTimings(t *store.Told) (timings []evaluator.Timing, binary string, err error) {
+	r, err := readPart[struct {
+		Binary  string             `json:"binary"`
+		Timings []evaluator.Timing `json:"timings"`
+	}](t)
+	return r.Timings, r.Binary, err
 }
 
 // A Resumption is what a campaign notes when it goes on.
 type Resumption struct {
 	// SearchVersion is that of the search, whose proposals begin with number Offset:
 	// those before it were made by an older one.
-	SearchVersion int    `json:"search_version"`
-	Offset        int    `json:"offset"`
-	Budget        Budget `json:"budget"`
+	SearchVersion int `json:"search_version"`
+	Offset        int `json:"offset"`
+	// Budget is nil where the log has none.
+	Budget *Budget `json:"budget"`
 }
 
 // Note is how the log tells it, after so many results.

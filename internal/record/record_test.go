@@ -54,12 +54,19 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 	res, err := ReadResult(told)
 	same("result", res, correct, err)
+	binary, _, err := ReadBinary(told)
+	same("binary", binary, correct.Binary, err)
+	times, binary, err := ReadTimings(told)
+	same("timings", times, correct.Timings, err)
+	same("binary of the timings", binary, correct.Binary, nil)
+	_, disturbed, err := ReadBinary(must(NewTold(1, "busy", evaluator.Result{Disturbed: "busy"})))
+	same("disturbed", disturbed, "busy", err)
 	failed := evaluator.Result{Verdict: evaluator.Parity, Fitness: 0.1, Timings: timings}
 	if told, err := NewTold(0, "bad", failed); err != nil || told.Fitness != 0 || told.MedianNS != 0 || told.BaselineNS != 0 {
 		t.Errorf("who failed has a time: %+v, %v", told, err)
 	}
 
-	resumption := Resumption{SearchVersion: 3, Offset: 9, Budget: job.Budget}
+	resumption := Resumption{SearchVersion: 3, Offset: 9, Budget: &job.Budget}
 	note, err := resumption.Note("resumed", 5)
 	if err != nil || note.Reason != "resumed" || note.Evaluated != 5 {
 		t.Fatalf("%+v, %v", note, err)
@@ -111,18 +118,25 @@ func TestUnreadable(t *testing.T) {
 	_, description := ReadDescription("k-1", &store.Started{Description: bad})
 	_, result := ReadResult(&store.Told{Candidate: "cand", Detail: bad})
 	_, none := ReadResult(&store.Told{Candidate: "cand"})
+	binary, disturbed, part := ReadBinary(&store.Told{Candidate: "cand", Detail: json.RawMessage(`{"binary":"b","disturbed":1}`)})
+	if part == nil || binary+disturbed != "" {
+		t.Errorf("a damaged result has the binary %q, disturbed %q, %v", binary, disturbed, part)
+	}
+	_, _, timings := ReadTimings(&store.Told{Candidate: "cand", Detail: bad})
 	_, resumption := ReadResumption(&store.Event{Campaign: "k-1", Seq: 12, Note: &store.Note{Detail: bad}})
 	_, finals := ReadFinals("k-1", &store.Finals{Finalists: []string{"a"}, Detail: bad})
 	_, few := ReadFinals("k-1", &store.Finals{Finalists: []string{"a"}, Detail: json.RawMessage(`{"entries":[]}`)})
 	for want, err := range map[string]error{
-		"campaign k-1: its configuration cannot be read: ":        job,
-		"campaign k-1: its configuration cannot be read: limits":  extra,
-		"campaign k-1: its description cannot be read: ":          description,
-		"candidate cand: its evidence cannot be read: unexpected": none,
-		"candidate cand: its evidence cannot be read: ":           result,
-		"campaign k-1: event 12: the resumption cannot be read: ": resumption,
-		"campaign k-1: the finals cannot be read: ":               finals,
-		"campaign k-1: the finals tell of 0 candidates and name":  few,
+		"campaign k-1: its configuration cannot be read: ":                    job,
+		"campaign k-1: its configuration cannot be read: limits":              extra,
+		"campaign k-1: its description cannot be read: ":                      description,
+		"candidate cand: its evidence cannot be read: unexpected":             none,
+		"candidate cand: its evidence cannot be read: ":                       result,
+		"candidate cand: its evidence cannot be read: json":                   part,
+		"candidate cand: its evidence cannot be read: unexpected end of JSON": timings,
+		"campaign k-1: event 12: the resumption cannot be read: ":             resumption,
+		"campaign k-1: the finals cannot be read: ":                           finals,
+		"campaign k-1: the finals tell of 0 candidates and name":              few,
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), ": run `tune check`") {
 			t.Errorf("%v, not %s", err, want)

@@ -95,7 +95,7 @@ type BestView struct {
 	Encoding  string         `json:"encoding"`
 	From      string         `json:"from"` // "finals", "again" or "search"
 	Speedup   float64        `json:"speedup"`
-	evaluator.Times
+	evaluator.AllTimes
 	// Significant says that finals found the speedup to be more than noise.
 	Significant bool `json:"significant"`
 }
@@ -361,7 +361,7 @@ func (r *Campaign) best(c store.Campaign) {
 		r.Best = found(id)
 	}
 	if r.Best != nil {
-		r.Best.From, r.Best.Speedup, r.Best.Times, r.Best.Significant = f.From, f.Speedup(), f.Times, f.Significant
+		r.Best.From, r.Best.Speedup, r.Best.AllTimes, r.Best.Significant = f.From, f.Speedup(), evaluator.AllTimes(f.Times), f.Significant
 	}
 }
 

@@ -69,7 +69,7 @@ type TimePair struct {
 // A Time is a candidate's time at a shape, and the ratio to the baseline that
 // was measured beside it.
 type Time struct {
-	evaluator.Times
+	evaluator.AllTimes
 	Ratio float64 `json:"ratio"`
 }
 
@@ -238,7 +238,7 @@ func timeOf(t *evaluator.Timing) *Time {
 	if t == nil {
 		return nil
 	}
-	return &Time{evaluator.MedianTimes([]evaluator.Timing{*t}), t.Ratio}
+	return &Time{evaluator.AllTimes(evaluator.MedianTimes([]evaluator.Timing{*t})), t.Ratio}
 }
 
 // pairEvidence sets side by side what the stages saw.

@@ -92,6 +92,24 @@ func finalsOf(t *testing.T, of ...contender) *store.Finals {
 	return f
 }
 
+// Figures that every answer has are there also where they are 0, others are not.
+func TestTimesOfNothing(t *testing.T) {
+	for _, c := range []struct {
+		value any
+		there bool
+	}{{report.BestView{}, true}, {report.Time{}, true}, {report.Summary{}, false}} {
+		b, err := json.Marshal(c.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{`"median_ns":0`, `"baseline_ns":0`} {
+			if strings.Contains(string(b), name) != c.there {
+				t.Errorf("%T: %s", c.value, b)
+			}
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	plain := func(id string, change func(*contender)) contender {
 		c := contender{

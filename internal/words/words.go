@@ -14,7 +14,7 @@ func OneLine(s string) string {
 // FirstLine is the first line of a text that is not blank.
 func FirstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
+	return strings.TrimSuffix(s, "\r")
 }
 
 // Plural counts things that take an s.

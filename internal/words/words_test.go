@@ -7,6 +7,7 @@ func TestWords(t *testing.T) {
 		{"", "", ""},
 		{"a b", "a b", "a b"},
 		{"a\nb\r\n\n c\n", "a; b;  c", "a"},
+		{"a\r\nb", "a; b", "a"},
 		{"\n a\nb", " a; b", "a"},
 	} {
 		if one, first := OneLine(c.in), FirstLine(c.in); one != c.one || first != c.first {
