@@ -66,14 +66,18 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	return t, c.State == store.Finished && c.Evaluated >= t.Job.Budget.Evaluations, nil
 }
 
+// A Recording is a sweep's space with what was measured of it. Its method Write writes
+// it in a form of docs/tables.md.
+type Recording = tables.Recording
+
 // Recording is what a store holds of a target's sweep, to be written as tables.
 // Unsaid lists the constraints that tables cannot hold. By names the writer.
-func (t *Target) Recording(s *store.Store, by string) (rec *tables.Recording, unsaid []string, err error) {
+func (t *Target) Recording(s *store.Store, by string) (rec *Recording, unsaid []string, err error) {
 	space, err := t.space()
 	if err != nil {
 		return nil, nil, err
 	}
-	rec = &tables.Recording{Name: t.Job.Kernel, Entry: t.Job.Kernel, Shapes: t.Job.Shapes, Version: by, Space: space}
+	rec = &Recording{Name: t.Job.Kernel, Entry: t.Job.Kernel, Shapes: t.Job.Shapes, Version: by, Space: space}
 	if t.table != nil {
 		rec.Rules = t.table.Constraints()
 	} else {

@@ -2,6 +2,8 @@ package genome
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -163,7 +165,7 @@ func (s *Space) valueIndex(gene int, v Value) (int, bool) {
 // does not have, or which constraint is broken.
 func (s *Space) FromMap(values map[string]any) (Genome, error) {
 	ix := s.blank()
-	for _, name := range sortedKeys(values) { // sorted, so that the error is always the same
+	for _, name := range slices.Sorted(maps.Keys(values)) { // sorted, so that the error is always the same
 		v, err := ValueOf(values[name])
 		if err != nil {
 			return Genome{}, &InvalidError{Msg: fmt.Sprintf("gene %s: %v", name, err)}

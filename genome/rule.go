@@ -3,6 +3,7 @@ package genome
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -41,7 +42,7 @@ func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kin
 			sample[name] = b.genes[i].Values[0].operand()
 		}
 		signature := ""
-		for _, name := range sortedKeys(env) {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
 			kinds[name] = env[name].kind
 			sample[name] = env[name].operand()
 			signature += string(rune('0' + env[name].kind))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand"
 	"slices"
@@ -365,7 +366,7 @@ func readConstants(envs []map[string]any, extra map[string]Value, genes map[stri
 	out := make([]map[string]Value, len(envs))
 	for i, env := range envs {
 		m := make(map[string]Value, len(env)+len(extra))
-		for _, name := range sortedKeys(env) {
+		for _, name := range slices.Sorted(maps.Keys(env)) {
 			if err := checkName(name); err != nil {
 				return nil, fmt.Errorf("space: constant: %w", err)
 			}
@@ -390,7 +391,7 @@ func readConstants(envs []map[string]any, extra map[string]Value, genes map[stri
 			}
 		}
 		if i > 0 && len(m) != len(out[0]) {
-			for _, name := range sortedKeys(out[0]) {
+			for _, name := range slices.Sorted(maps.Keys(out[0])) {
 				if _, ok := m[name]; !ok {
 					return nil, fmt.Errorf("space: constant %s is missing in set %d of %d", name, i+1, len(envs))
 				}
@@ -399,15 +400,6 @@ func readConstants(envs []map[string]any, extra map[string]Value, genes map[stri
 		out[i] = m
 	}
 	return out, nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // measure sums the branches up, and estimates the size where rules are

@@ -3,7 +3,9 @@ package genome
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +161,7 @@ func TestTreeAgreesWithTheMachine(t *testing.T) {
 			return
 		}
 		env := map[string]any{}
-		for _, n := range sortedKeys(values) {
+		for _, n := range slices.Sorted(maps.Keys(values)) {
 			env[n] = rapid.SampledFrom(values[n]).Draw(t, n)
 		}
 		got, err := e.Any(env)

@@ -300,22 +300,35 @@ func (d *Definition) ProblemOn(backend string) *Problem {
 	return &d.Problem
 }
 
-// Flags lists the dimensions that are flags, such as a causal mask: those that are 0
-// or 1 in every shape on every backend, and 0 in some.
+// Flags lists the dimensions that are flags, such as a causal mask, whatever the
+// backend: those that are 0 or 1 in every shape on every backend, and 0 in some.
 func (d *Definition) Flags() []string {
 	problems := append(slices.Collect(maps.Values(d.Variants)), &d.Problem)
 	return slices.DeleteFunc(slices.Clone(d.Problem.Dims), func(dim string) bool {
-		zero := false
-		for _, p := range problems {
-			for _, s := range p.Shapes {
-				if s.Dims[dim] > 1 {
-					return true
-				}
-				zero = zero || s.Dims[dim] == 0
-			}
-		}
-		return !zero
+		sizes := sizesOf(dim, problems...)
+		delete(sizes, 1)
+		return len(sizes) != 1 || !sizes[0]
 	})
+}
+
+// Flags lists the dimensions that the problem's own shapes show to be flags: those
+// that are 0 in some of them and 1 in all others, of which there are some.
+func (p *Problem) Flags() []string {
+	return slices.DeleteFunc(slices.Clone(p.Dims), func(dim string) bool {
+		sizes := sizesOf(dim, p)
+		return len(sizes) != 2 || !sizes[0] || !sizes[1]
+	})
+}
+
+// sizesOf gives the sizes that a dimension has in the shapes of problems.
+func sizesOf(dim string, problems ...*Problem) map[int64]bool {
+	all := map[int64]bool{}
+	for _, p := range problems {
+		for _, s := range p.Shapes {
+			all[s.Dims[dim]] = true
+		}
+	}
+	return all
 }
 
 // On gives the kernel as a backend has it: its problem and its implementations,

@@ -22,4 +22,15 @@ func TestFlags(t *testing.T) {
 	if diff := cmp.Diff([]string{"CAUSAL"}, d.Flags()); diff != "" {
 		t.Error(diff)
 	}
+	// The problem of one backend asks its own shapes alone, and wants both values.
+	if diff := cmp.Diff([]string{"CAUSAL"}, d.Problem.Flags()); diff != "" {
+		t.Error(diff)
+	}
+	d.Problem.Shapes[1].Dims["BIAS"] = 1
+	if diff := cmp.Diff([]string{"CAUSAL", "BIAS"}, d.Problem.Flags()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"CAUSAL"}, d.Flags()); diff != "" {
+		t.Error(diff)
+	}
 }

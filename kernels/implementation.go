@@ -140,7 +140,8 @@ func (l *loader) cycles(im *Implementation) {
 		return im.whens[name].prog.Names()
 	})
 	if trail != nil {
-		l.d.fail(im.whens[trail[0]].at.at, "parameter %s exists only when others exist that depend on it: break the circle", trail[0])
+		name := trail[len(trail)-1] // the first only leads to the circle, perhaps
+		l.d.fail(im.whens[name].at.at, "parameter %s exists only when others exist that depend on it: break the circle", name)
 	}
 }
 

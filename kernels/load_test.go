@@ -303,6 +303,10 @@ var loadErrors = []struct {
 	{"condition on an unknown name", `when = "THREADS > 1"`, `when = "‸THREAD > 1"`, `in the expression "THREAD > 1": unknown name THREAD; did you mean THREADS?`},
 	{"condition on itself", `when = "THREADS > 1"`, `when = ‸"SPLIT == 'rows'"`, `the condition of SPLIT names SPLIT itself: it can depend on other parameters only`},
 	{"conditions in a circle", "values = [1, 2]", "values = [1, 2]\nwhen = ‸\"SPLIT == 'rows'\"", `parameter THREADS exists only when others exist that depend on it: break the circle`},
+	{"a parameter that leads to a circle", `when = "THREADS > 1"`, "when = \"THREADS > 1\"" +
+		"\n[[implementation.parameter]]\nname = \"ZA\"\nbool = true\nwhen = \"ZB\"" +
+		"\n[[implementation.parameter]]\nname = \"ZB\"\nbool = true\nwhen = ‸\"ZC\"" +
+		"\n[[implementation.parameter]]\nname = \"ZC\"\nbool = true\nwhen = \"ZB\"", `parameter ZB exists only when others exist that depend on it: break the circle`},
 	{"too many values", `values = [1, 2]`, "values = [1" + numbered(", %d", 4096) + "]", `parameter THREADS has 4097 values, at most 4096`},
 	{"no list of values", `values = [1, 2]`, "values = ‸1", `values is an integer, expected an array`},
 	{"condition of another type", `when = "THREADS > 1"`, `when = ‸1`, `when is an integer, expected a string`},

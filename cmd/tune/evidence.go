@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,7 +86,7 @@ func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string
 			Dir    string   `json:"dir"`
 			Files  []string `json:"files"`
 			NotRun []string `json:"not_run"`
-		}{of, dir, sortedKeys(files), append([]string{}, notRun...)})
+		}{of, dir, slices.Sorted(maps.Keys(files)), append([]string{}, notRun...)})
 	}
 	first := "index.html"
 	if _, ok := files[first]; !ok {

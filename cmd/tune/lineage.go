@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -175,12 +176,12 @@ func difference(n, child *store.Node) string {
 	}
 	was, now := genome.Plain(n.Asked.Genome), genome.Plain(child.Asked.Genome)
 	var parts []string
-	for _, k := range sortedKeys(was) {
+	for _, k := range slices.Sorted(maps.Keys(was)) {
 		if v, ok := now[k]; !ok || v != was[k] {
 			parts = append(parts, fmt.Sprintf("%s=%v", k, was[k]))
 		}
 	}
-	for _, k := range sortedKeys(now) {
+	for _, k := range slices.Sorted(maps.Keys(now)) {
 		if _, ok := was[k]; !ok {
 			parts = append(parts, "no "+k)
 		}

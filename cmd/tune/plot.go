@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,9 +85,9 @@ func (a *app) writePlots(dir string, files report.Files, force bool, of string, 
 			Dir     string   `json:"dir"`
 			Files   []string `json:"files"`
 			Missing []string `json:"missing"`
-		}{of, dir, sortedKeys(files), append([]string{}, missing...)})
+		}{of, dir, slices.Sorted(maps.Keys(files)), append([]string{}, missing...)})
 	}
-	fmt.Fprintf(a.out, "%s: %s of %s\n", dir, strings.Join(sortedKeys(files), ", "), of)
+	fmt.Fprintf(a.out, "%s: %s of %s\n", dir, strings.Join(slices.Sorted(maps.Keys(files)), ", "), of)
 	for _, m := range missing {
 		fmt.Fprintf(a.out, "missing: %s\n", m)
 	}

@@ -302,7 +302,7 @@ func showResult(w io.Writer, r evaluator.Result, again bool) {
 	for _, t := range r.Timings {
 		row(w, of+" time", "%s at %s, baseline %s, ratio %.4f (%s of %s, spread %.1f%%, floor %s, stopped: %s)",
 			nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS), t.Ratio, words.Plural(len(t.SamplesNS), "sample"),
-			launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
+			words.Launches(t.Batch), 100*t.Spread, nanoseconds(t.FloorNS), t.Stopped)
 	}
 	showContents(w, r.Timings)
 	row(w, "key", "%s", r.Key)
@@ -318,13 +318,6 @@ func showEvidence(w io.Writer, list []evaluator.Evidence) {
 	for _, e := range list {
 		fmt.Fprintf(w, "  %-28s %s\n", e.Check, evidenceText(e))
 	}
-}
-
-func launches(n int) string {
-	if n == 1 {
-		return "1 launch"
-	}
-	return fmt.Sprintf("%d launches", n)
 }
 
 func evidenceText(e evaluator.Evidence) string {

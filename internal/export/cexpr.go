@@ -22,7 +22,13 @@ type translator struct {
 	// saturating makes sums and products of integers stop at the largest, by the
 	// functions of dispatch.h, for dimensions that may be any.
 	saturating bool
+	// long is whether a text became longer than maxText.
+	long bool
 }
+
+// maxText is how long the C of an expression may become, in bytes: operations that
+// name an operand twice double it, and so do those within them.
+const maxText = 64 << 10
 
 // integer translates an expression whose value is a whole number; in C it is -1 where
 // the value is none.
@@ -81,8 +87,12 @@ func (t *translator) write(src string) (genome.Written, error) {
 	if err != nil {
 		return genome.Written{}, err
 	}
+	t.long = false
 	w, err := e.Write(t, t.constants)
-	if err != nil {
+	switch {
+	case t.long:
+		return w, fmt.Errorf("%q cannot be written in C: it would take more than %d KB, write it shorter", src, maxText>>10)
+	case err != nil:
 		return w, fmt.Errorf("%q cannot be written in C: %w", src, err)
 	}
 	return w, nil
@@ -140,6 +150,19 @@ var cSaturating = map[string]string{"+": "evo_add(%s, %s)", "-": "evo_sub(%s, %s
 
 // Operation writes an operation.
 func (t *translator) Operation(name string, xs []genome.Written) string {
+	return t.fit(t.operation(name, xs))
+}
+
+// fit gives a text that is not too long; else none.
+func (t *translator) fit(text string) string {
+	if len(text) > maxText {
+		t.long = true
+		return ""
+	}
+	return text
+}
+
+func (t *translator) operation(name string, xs []genome.Written) string {
 	ints := !slices.ContainsFunc(xs, func(x genome.Written) bool { return x.Kind != genome.KindInt })
 	form := cForms[name]
 	var args []any
@@ -171,6 +194,10 @@ func (t *translator) Operation(name string, xs []genome.Written) string {
 		}
 	case name == "in":
 		var equal []string
+		if len(xs)*len(xs[0].Text) > maxText { // before memory is full
+			t.long = true
+			return ""
+		}
 		for _, x := range args[1:] {
 			equal = append(equal, fmt.Sprintf("%s == %s", args[0], x))
 		}
@@ -179,16 +206,26 @@ func (t *translator) Operation(name string, xs []genome.Written) string {
 		}
 		return "(" + strings.Join(equal, " || ") + ")"
 	case name == "min" || name == "max":
-		text := args[0]
-		for _, y := range args[1:] {
-			text = fmt.Sprintf(map[string]string{"min": "(%[1]s < %[2]s ? %[1]s : %[2]s)", "max": "(%[1]s > %[2]s ? %[1]s : %[2]s)"}[name], text, y)
-		}
-		return text.(string)
+		return t.selection(map[string]string{"min": "<", "max": ">"}[name], args)
 	}
 	if form == "" {
 		return ""
 	}
 	return fmt.Sprintf(form, args...)
+}
+
+// selection writes the smallest or largest of some: of the halves', which makes the text
+// as long as the square of their number, where one after the other would double it.
+func (t *translator) selection(than string, args []any) string {
+	if len(args) == 1 {
+		return args[0].(string)
+	}
+	half := (len(args) + 1) / 2
+	x, y := t.selection(than, args[:half]), t.selection(than, args[half:])
+	if x == "" || y == "" {
+		return ""
+	}
+	return t.fit(fmt.Sprintf("(%[1]s %[3]s %[2]s ? %[1]s : %[2]s)", x, y, than))
 }
 
 func asFloat(e genome.Written) string {

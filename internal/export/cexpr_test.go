@@ -32,7 +32,8 @@ func TestExpressionsInC(t *testing.T) {
 	integers := []string{
 		"M / 2", "M / N", "N / 4 * 4", "ceil(M / A)", "int(M / 7) * 7", "int(-M / 7)", "(M - N) % 5", "(M - N) % B", "-M % 3", "M % N", "M % (N - 5)",
 		"M ** 2", "2 ** (N % 5)", "-(M - 2) ** 2", "M - N - A", "M - (N - A)", "M * (N + A) - B", "MODE == 'fast' ? M : N", "M > N ? M : N > 3 ? 3 : 0.5",
-		"(M > N ? 1 : 2.5) * 2", "min(M, N, A)", "max(M, N, 4.0, B)", "min(max(M, 8), N) + 1", "abs(M - N)", "abs(B * M)", "round(M / 2)", "floor(M / -3)",
+		"(M > N ? 1 : 2.5) * 2", "min(M, N, A)", "max(M, N, 4.0, B)", "min(max(M, 8), N) + 1", "min(M, N, A, 5)", "max(M, N, B, 7, 3)",
+		"min(M + 24, " + many("N + ", 24) + ")", "max(" + many("M / ", 24) + ", N, 3)", "abs(M - N)", "abs(B * M)", "round(M / 2)", "floor(M / -3)",
 		"bitand(M, N - 1)", "bitor(M, 1)", "bitxor(M, N)", "bitnand(M, 6)", "bitnot(M)", "bitshl(M, 3)", "bitshr(B * M, 1)", "bitushr(M, A)", "bitshl(1, N)", "bitshr(-M, N)",
 		"+M", "M*1.0", "M * F", "float(M) * 2", "YES ? M : 0",
 		// what the tree of terms does not cover, over constants alone
@@ -125,6 +126,15 @@ func TestExpressionsInC(t *testing.T) {
 	}
 }
 
+// many are arguments with the numbers from 1.
+func many(before string, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = before + strconv.Itoa(i+1)
+	}
+	return strings.Join(list, ", ")
+}
+
 // fill replaces the letters in a form by random expressions: x is an integer, f a number, c a
 // condition.
 func fill(rng *rand.Rand, form string, depth int) string {
@@ -163,14 +173,22 @@ func mustAbs(t *testing.T, path string) string {
 func TestExpressionsNotInC(t *testing.T) {
 	tr := &translator{dims: []string{"M"}, constants: map[string]any{"A": int64(3)}}
 	for src, want := range map[string]string{
-		"sum([M, A])":          `"sum([M, A])" cannot be written in C`,
-		"string(M) == '3'":     `"string(M) == '3'" cannot be written in C`,
-		"M > 2 ? 'a' : 'b'":    `"M > 2 ? 'a' : 'b'" cannot be written in C`,
-		"all([M], # % 2 == 0)": `cannot be written in C`,
-		"Q + M":                `unknown name Q`,
+		"sum([M, A])":                    `"sum([M, A])" cannot be written in C`,
+		"string(M) == '3'":               `"string(M) == '3'" cannot be written in C`,
+		"M > 2 ? 'a' : 'b'":              `"M > 2 ? 'a' : 'b'" cannot be written in C`,
+		"all([M], # % 2 == 0)":           `cannot be written in C`,
+		"Q + M":                          `unknown name Q`,
+		"min(" + many("M * ", 200) + ")": `cannot be written in C: it would take more than 64 KB, write it shorter`,
+		strings.Repeat("abs(", 40) + "M" + strings.Repeat(")", 40):                                           `cannot be written in C: it would take more than 64 KB, write it shorter`,
+		strings.Repeat("min(M, ", 40) + "M" + strings.Repeat(")", 40):                                        `cannot be written in C: it would take more than 64 KB, write it shorter`,
+		strings.Repeat("abs(", 8) + "M" + strings.Repeat(")", 8) + " in [" + many("M + ", 200) + "] ? 1 : 0": `cannot be written in C: it would take more than 64 KB, write it shorter`,
 	} {
 		if _, err := tr.integer(src); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %s", src, err, want)
 		}
+	}
+	// One that is too long spoils no other, and one with many arguments is not.
+	if text, err := tr.integer("min(" + many("M + ", 24) + ")"); err != nil || len(text) > 16<<10 {
+		t.Errorf("%d bytes of C: %v", len(text), err)
 	}
 }

@@ -22,7 +22,7 @@ type problem struct {
 	Kernel, Name, Func   string
 	Description, License string
 	Variants             []*variant // tuned ones first
-	// Flags are the dimensions that are 0 or 1.
+	// Flags are the dimensions that are 0 or 1 in every shape, and both in some.
 	Flags []string
 }
 
@@ -64,7 +64,7 @@ func newProblem(d *kernels.Definition, of *kernels.Problem) *problem {
 	name := word(d.Name)
 	return &problem{
 		Problem: of, Kernel: d.Name, Name: name, Func: "evotune_" + name,
-		Description: comment(d.Description), License: d.License, Flags: d.Flags(),
+		Description: comment(d.Description), License: d.License, Flags: of.Flags(),
 	}
 }
 

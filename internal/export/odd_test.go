@@ -225,3 +225,19 @@ func TestNamesClash(t *testing.T) {
 		t.Error("nothing is said of PyTorch")
 	}
 }
+
+// A library checks the flags that its own backend's shapes show, whatever those of
+// other backends are.
+func TestFlagsOfTheBackend(t *testing.T) {
+	shape := func(causal, bias int64) kernels.Shape {
+		return kernels.Shape{Dims: map[string]int64{"N": 8, "CAUSAL": causal, "BIAS": bias}}
+	}
+	dims := []string{"N", "CAUSAL", "BIAS"}
+	d := &kernels.Definition{Problem: kernels.Problem{Dims: dims, Shapes: []kernels.Shape{shape(0, 0), shape(1, 0)}}}
+	d.Variants = map[string]*kernels.Problem{"cuda": {Dims: dims, Shapes: []kernels.Shape{shape(2, 0), shape(1, 1)}}}
+	for backend, want := range map[string]string{"cpu": "CAUSAL", "cuda": "BIAS"} {
+		if got := newProblem(d, d.ProblemOn(backend)).FlagText(); got != want {
+			t.Errorf("%s: the flags are %q, want %q", backend, got, want)
+		}
+	}
+}

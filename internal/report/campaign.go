@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -398,7 +399,7 @@ func (r *Campaign) operators() {
 		}
 	}
 	r.Operators = []OperatorRow{}
-	for _, name := range sortedKeys(rows) {
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		r.Operators = append(r.Operators, *rows[name])
 	}
 	slices.SortStableFunc(r.Operators, func(a, b OperatorRow) int { return cmp.Compare(b.Proposed, a.Proposed) })
@@ -418,9 +419,9 @@ func (r *Campaign) genes() {
 			speeds[k][name] = append(speeds[k][name], e.Speedup)
 		}
 	}
-	for _, gene := range sortedKeys(speeds) {
+	for _, gene := range slices.Sorted(maps.Keys(speeds)) {
 		g := GeneEffect{Gene: gene}
-		for _, v := range sortedKeys(speeds[gene]) {
+		for _, v := range slices.Sorted(maps.Keys(speeds[gene])) {
 			all := speeds[gene][v]
 			g.Values = append(g.Values, GeneValue{Value: v, N: len(all), MedianSpeedup: evaluator.Median(all)})
 		}
@@ -438,7 +439,7 @@ func (r *Campaign) missing(notRun map[string]int) {
 			r.NotRun = append(r.NotRun, t.Name+": "+t.Missing)
 		}
 	}
-	for _, k := range sortedKeys(notRun) {
+	for _, k := range slices.Sorted(maps.Keys(notRun)) {
 		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, words.Plural(notRun[k], "candidate")))
 	}
 	for _, s := range r.Stages {

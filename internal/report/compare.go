@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -96,7 +97,7 @@ func Compare(a, b Subject) (*Difference, error) {
 			genes[k] = true
 		}
 	}
-	for _, k := range sortedKeys(genes) {
+	for _, k := range slices.Sorted(maps.Keys(genes)) {
 		if x, y := ea.Genome[k], eb.Genome[k]; x != y {
 			d.Genes = append(d.Genes, DifferentGene{k, x, y})
 		} else {

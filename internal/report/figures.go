@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -237,7 +238,7 @@ func (r *Campaign) parallelFigure() (*chart.Chart, string, error) {
 	}
 	var axes []geneAxis
 	alike := 0
-	for _, gene := range sortedKeys(values) {
+	for _, gene := range slices.Sorted(maps.Keys(values)) {
 		for _, g := range genomes {
 			values[gene][geneValue(g, gene)] = true
 		}
@@ -245,7 +246,7 @@ func (r *Campaign) parallelFigure() (*chart.Chart, string, error) {
 			alike++
 			continue
 		}
-		axes = append(axes, newAxis(gene, sortedKeys(values[gene])))
+		axes = append(axes, newAxis(gene, slices.Sorted(maps.Keys(values[gene]))))
 	}
 	if len(axes) == 0 {
 		return nil, "no gene has two values among the correct candidates", nil

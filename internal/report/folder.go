@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ const sumsFile = "SHA256SUMS"
 // Seal adds SHA256SUMS, by which [Write] knows its own folders.
 func (f Files) Seal() {
 	var b strings.Builder
-	for _, name := range sortedKeys(f) {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if name != sumsFile {
 			fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(f[name]), name)
 		}
@@ -58,7 +59,7 @@ func Write(dir string, files Files, force bool) (err error) {
 		return err
 	}
 	defer os.RemoveAll(tmp) // nothing is there once it was renamed
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return fmt.Errorf("the file name %q leads out of the folder", name)
 		}

@@ -84,22 +84,20 @@ func lineageNode(n *store.Node) LineageNode {
 // changes says in which genes a child differs from its parent.
 func changes(was, now map[string]any) []string {
 	var out []string
-	for _, k := range sortedKeys(was) {
+	for _, k := range slices.Sorted(maps.Keys(was)) {
 		if v, ok := now[k]; !ok {
 			out = append(out, "no "+k)
 		} else if v != was[k] {
 			out = append(out, fmt.Sprintf("%s %v → %v", k, was[k], v))
 		}
 	}
-	for _, k := range sortedKeys(now) {
+	for _, k := range slices.Sorted(maps.Keys(now)) {
 		if _, ok := was[k]; !ok {
 			out = append(out, fmt.Sprintf("%s %v", k, now[k]))
 		}
 	}
 	return out
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // drawn bounds the candidates in the drawing of a lineage.
 const drawn = 40

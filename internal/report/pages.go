@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -572,13 +573,13 @@ func lineageBlocks(l Lineage) []block {
 
 func deviceBlocks(d evaluator.Description) []block {
 	f := facts{{"name", d.Device.Name}, {"kind", d.Device.Kind}, {"fingerprint", d.Device.Fingerprint}}
-	for _, k := range sortedKeys(d.Device.Facts) {
+	for _, k := range slices.Sorted(maps.Keys(d.Device.Facts)) {
 		f = append(f, [2]string{k, d.Device.Facts[k]})
 	}
 	out := []block{f}
 	if len(d.Device.Peaks) > 0 {
 		t := table{Head: []string{"measured peak", "value", "unit"}}
-		for _, k := range sortedKeys(d.Device.Peaks) {
+		for _, k := range slices.Sorted(maps.Keys(d.Device.Peaks)) {
 			v, unit := d.Device.Peaks[k], "FLOP/s"
 			if base, _, _ := strings.Cut(k, "/"); slices.Contains([]string{"memory", "llc", "copy", "read", "write", "l2"}, base) {
 				unit = "B/s"
@@ -706,7 +707,7 @@ func (r *Campaign) configuration() block {
 	add("definitions", strings.Join(j.Definitions, " "))
 	add("implementations", strings.Join(j.Implementations, " "))
 	var of []string
-	for _, name := range sortedKeys(j.Limits) {
+	for _, name := range slices.Sorted(maps.Keys(j.Limits)) {
 		of = append(of, fmt.Sprintf("%s %d", name, j.Limits[name]))
 	}
 	add("limits", strings.Join(of, ", "))

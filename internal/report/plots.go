@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/chart"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // A Plot is one drawing with its name and what to read from it.
@@ -103,7 +104,7 @@ func plotDistribution(name string, t evaluator.Timing, candidate string) *Plot {
 	c.Add(drawn...)
 	return &Plot{
 		Name: name, Title: "Samples at " + t.Shape, drawing: c.Drawing("samples at " + t.Shape),
-		Caption: fmt.Sprintf("One mark per sample (a batch of %s, baseline %s). The box is the middle half, the bar in it the median.", launches(t.Batch), launches(t.BaselineBatch)),
+		Caption: fmt.Sprintf("One mark per sample (a batch of %s, baseline %s). The box is the middle half, the bar in it the median.", words.Launches(t.Batch), words.Launches(t.BaselineBatch)),
 	}
 }
 
@@ -505,11 +506,4 @@ func shorten(s string, n int) string {
 		return s
 	}
 	return string(r[:n-1]) + "…"
-}
-
-func launches(n int) string {
-	if n == 1 {
-		return "1 launch"
-	}
-	return fmt.Sprintf("%d launches", n)
 }

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/kernels"
@@ -81,7 +83,7 @@ func NewSource(r kernels.Rendered, recorded, definition string) Source {
 	s.Implementation, s.Target, s.Entry, s.Flags, s.Threads = im.Name, im.Target, r.Entry, r.Flags, r.Threads
 	s.add("kernel"+extension(im), r.Source)
 	s.add(kernels.HeaderFile, r.Header)
-	for _, name := range sortedKeys(r.Files) {
+	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		s.add(name, r.Files[name])
 	}
 	return s

@@ -17,6 +17,14 @@ func FirstLine(s string) string {
 	return strings.TrimSuffix(s, "\r")
 }
 
+// Launches counts launches of a kernel.
+func Launches(n int) string {
+	if n == 1 {
+		return "1 launch"
+	}
+	return fmt.Sprintf("%d launches", n)
+}
+
 // Plural counts things that take an s.
 func Plural(n int, what string) string {
 	if n == 1 {

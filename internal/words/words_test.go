@@ -17,4 +17,7 @@ func TestWords(t *testing.T) {
 	if got := Plural(0, "line") + ", " + Plural(1, "line") + ", " + Plural(2, "line"); got != "0 lines, 1 line, 2 lines" {
 		t.Error(got)
 	}
+	if got := Launches(0) + ", " + Launches(1) + ", " + Launches(2); got != "0 launches, 1 launch, 2 launches" {
+		t.Error(got)
+	}
 }
