@@ -589,11 +589,13 @@ func (p *process) reap(final bool) int {
 			if q.PID == p.pid || q.PID == os.Getpid() {
 				continue
 			}
-			if pending[q.PID] && q.State == 'Z' && q.Parent == os.Getpid() {
-				// It was killed when it had another parent, and its environment is gone.
-				// Once it was waited for, its number may be that of another child.
-				if pid, _ := unix.Wait4(q.PID, nil, unix.WNOHANG, nil); pid == q.PID {
-					delete(pending, q.PID)
+			if pending[q.PID] {
+				// It was killed and is not gone yet; its environment may be. Once it was
+				// waited for, its number may be that of another child.
+				if q.State == 'Z' && q.Parent == os.Getpid() {
+					if pid, _ := unix.Wait4(q.PID, nil, unix.WNOHANG, nil); pid == q.PID {
+						delete(pending, q.PID)
+					}
 				}
 				clean = 0
 				continue
@@ -601,17 +603,12 @@ func (p *process) reap(final bool) int {
 			if q.Group != p.pid && !hasVariable(q.PID, runVariable+"="+p.token) {
 				continue
 			}
-			if q.Group != p.pid && q.State != 'Z' && !pending[q.PID] {
+			if q.Group != p.pid && q.State != 'Z' {
 				counted++
-				pending[q.PID] = true
 			}
 			clean = 0
+			pending[q.PID] = true
 			_ = unix.Kill(q.PID, unix.SIGKILL)
-			if q.Parent == os.Getpid() {
-				if pid, _ := unix.Wait4(q.PID, nil, unix.WNOHANG, nil); pid == q.PID {
-					delete(pending, q.PID)
-				}
-			}
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
