@@ -175,7 +175,7 @@ func (h *lab) describe() {
 		parts = append(parts, f.name)
 	}
 	if _, ok := h.Plan.Definition.Variants["cpu"]; ok {
-		parts = append(parts, "variant") // which was once not looked at
+		parts = append(parts, "variant") // results of before it was looked at have other keys
 	}
 	h.Key = cache.Key(parts...)
 }
