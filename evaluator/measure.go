@@ -160,6 +160,8 @@ const (
 	// short: it claims less. Its clock was tampered with, work was done outside
 	// of the timed region, or it waited for a core there.
 	short
+	// worked: it claims less than the processor time, which no wait explains.
+	worked
 	// long: it claims more, since it waited for a core within the timed region.
 	long
 )
@@ -204,24 +206,25 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	claimed := r.NS * float64(batch)
 	seen := r.passed(t.parallel(threads), exact) - open
 	allowed := t.rules.clockShare*claimed + float64(t.rules.clockSlack) + float64(t.rules.launchSlack)*float64(max(0, more))
+	how := confirmed
 	switch {
+	case exact && r.CPUNS-open-claimed > allowed:
+		how = worked
 	case !(seen-claimed <= allowed) || !(r.WallNS > 0):
-		return short, seen / float64(batch)
+		how = short
 	case exact && claimed-seen > allowed:
-		return long, seen / float64(batch)
+		how = long
 	}
-	return confirmed, seen / float64(batch)
+	return how, seen / float64(batch)
 }
 
 // tells says whether a reading shows if its clock is right. Where waits for a core
-// are subtracted, a long wait may have been within the timed region or outside;
-// only a claim of less than the processor time is wrong in both cases.
+// are subtracted, a long wait may have been within the timed region or outside.
 func (r Reading) tells(batch int, how claim, exact bool) bool {
 	if !exact && !r.elsewhere() {
 		return true
 	}
-	return exact && how == short && r.CPUNS >= r.WallNS-r.WaitedNS ||
-		how != long && r.WaitedNS < telling*r.NS*float64(batch)
+	return how == worked || how != long && r.WaitedNS < telling*r.NS*float64(batch)
 }
 
 // A count is what the pairs of a tally show.
@@ -420,13 +423,15 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	if len(j.plan.Tune) > 1 {
 		margin = slowerShape
 	}
-	spentAll := c.taken >= j.plan.Samples || spent >= j.plan.SampleTime
+	// Where every reading waited, none tells of the clock: a bent one would show in
+	// the first that did not wait, and the time that the plan allows is given for it.
+	spentAll := c.taken >= j.plan.Samples && c.told > 0 || spent >= j.plan.SampleTime
 	switch {
 	// With fewer than six samples there is no 95% interval; all of them on one
 	// side by that much is as good.
 	case incumbent > 0 && max(slices.Min(ratios), lo) > incumbent*margin:
 		return stopSlower
-	case half <= precise:
+	case half <= precise && (c.told > 0 || spentAll):
 		return stopPrecise
 	// More samples below the floor would prove nothing more.
 	case n >= least && slices.Min(c.samples) < floor:
