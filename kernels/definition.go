@@ -54,6 +54,8 @@ type Implementation struct {
 	Blocking []*regexp.Regexp
 	// Launch is the launch geometry; nil for backends without one.
 	Launch *Launch
+	// TensorMaps are further arguments of the entry (GPU only).
+	TensorMaps []TensorMap
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
 	// Profile bounds what a profiler counts of a finalist (GPU only).
@@ -132,9 +134,25 @@ type Launch struct {
 	// its last argument, a void pointer; "" is none. It is zero before the
 	// first launch and not touched between launches.
 	Workspace string `json:"workspace,omitempty"`
+	// Entry is the kernel that is launched; "" is the implementation's. Every kernel of
+	// a candidate has the same parameters.
+	Entry string `json:"entry,omitempty"`
+	// Cluster is the size of a thread block cluster in blocks, up to three axes, each of
+	// which divides the grid's; nil is none.
+	Cluster []string `json:"cluster,omitempty"`
+	// Cooperative is a condition: whether all blocks must be resident at once, so that
+	// they can wait for one another; "" is never.
+	Cooperative string `json:"cooperative,omitempty"`
+	// Dependent is a condition: whether the kernel may begin before the one before it in
+	// the candidate has ended (programmatic dependent launch); "" is never.
+	Dependent string `json:"dependent,omitempty"`
+	// Then are the kernels that follow in the same stream. They share the workspace,
+	// which the first declares.
+	Then []*Launch `json:"then,omitempty"`
 
-	grid, block       []*expression
-	shared, workspace *expression
+	grid, block, cluster   []*expression
+	shared, workspace      *expression
+	cooperative, dependent *expression
 }
 
 // A Geometry is the launch geometry of one genome at one shape.
@@ -142,6 +160,45 @@ type Geometry struct {
 	Grid, Block    [3]int64
 	SharedBytes    int64
 	WorkspaceBytes int64
+	Entry          string   // "" is the implementation's
+	Cluster        [3]int64 // zero without clusters
+	Cooperative    bool
+	Dependent      bool
+	Maps           []MapGeometry
+	Then           []Geometry // their WorkspaceBytes and Maps are the first's
+}
+
+// A TensorMap is a descriptor by which the tensor memory accelerator copies boxes of a
+// buffer: one more argument of the entry, const __grid_constant__ evotune_tensor_map NAME,
+// between the scalars and the workspace. Dims, Strides and Box are expressions over the
+// dimensions, the parameters and the device's limits, the innermost axis first.
+type TensorMap struct {
+	Name   string `json:"name"`
+	Buffer string `json:"buffer"`
+	// DType is how elements are read; "" is the buffer's type.
+	DType DType    `json:"dtype,omitempty"`
+	Dims  []string `json:"dims"` // elements, one to five axes
+	// Strides are elements from one index to the next of every axis but the first; nil
+	// is that of a packed array.
+	Strides []string `json:"strides,omitempty"`
+	Box     []string `json:"box"` // elements, 1 to 256 along each axis
+	// Swizzle (0, 32, 64 or 128) and Promotion (0, 64, 128 or 256) are bytes; "" is 0.
+	Swizzle   string `json:"swizzle,omitempty"`
+	Promotion string `json:"promotion,omitempty"`
+	// Fill is what is read outside of the array: "zeros" (also "") or "nan".
+	Fill string `json:"fill,omitempty"`
+
+	dims, strides, box []*expression
+	swizzle, promotion *expression
+}
+
+// A MapGeometry is a tensor map of one genome at one shape. Strides are bytes.
+type MapGeometry struct {
+	Buffer             int // index among the problem's
+	DType              DType
+	Dims, Strides, Box []int64 // Strides has one fewer
+	Swizzle, Promotion int64   // bytes
+	NaN                bool    // read outside of the array, instead of 0
 }
 
 // at evaluates the geometry; with an error comes the expression that failed.

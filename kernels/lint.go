@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -266,7 +267,7 @@ func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) boo
 	}
 	x, err1 := im.Geometry(a, s)
 	y, err2 := im.Geometry(b, s)
-	return err1 != nil || err2 != nil || x != y
+	return err1 != nil || err2 != nil || !reflect.DeepEqual(x, y)
 }
 
 var quoted = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\n]*)"`)

@@ -164,6 +164,31 @@ type Geometry struct {
 	// zero before the first launch and is not touched between launches. With
 	// 0 the argument is null; an entry without one does not see it.
 	Workspace int64 `json:"workspace,omitempty"`
+	// Entry is the kernel in the binary; "" is that with which it was loaded.
+	Entry string `json:"entry,omitempty"`
+	// Cluster is the size of a thread block cluster, in blocks; zero is none.
+	Cluster     [3]int64 `json:"cluster,omitzero"`
+	Cooperative bool     `json:"cooperative,omitempty"` // all blocks at once
+	// Dependent lets the kernel begin before the one before it has ended.
+	Dependent bool `json:"dependent,omitempty"`
+	// Maps are arguments between the scalars and the workspace.
+	Maps []TensorMap `json:"maps,omitempty"`
+	// Then are launches that follow, with the same arguments and workspace.
+	Then []Geometry `json:"then,omitempty"`
+}
+
+// A TensorMap is a descriptor of a buffer for the tensor memory accelerator, the
+// innermost axis first: cuTensorMapEncodeTiled makes it for every set of buffers.
+type TensorMap struct {
+	Buffer  int     `json:"buffer"` // index
+	DType   string  `json:"dtype"`
+	Dims    []int64 `json:"dims"`
+	Strides []int64 `json:"strides,omitempty"` // bytes, of all axes but the first
+	Box     []int64 `json:"box"`
+	// Swizzle is 0, 32, 64 or 128 bytes, Promotion 0, 64, 128 or 256.
+	Swizzle   int64 `json:"swizzle,omitempty"`
+	Promotion int64 `json:"promotion,omitempty"`
+	NaN       bool  `json:"nan,omitempty"` // is read outside of the array, instead of 0
 }
 
 // A Shape is one instance of the problem.
