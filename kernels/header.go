@@ -104,7 +104,17 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 	if im.Launch != nil && im.Launch.Workspace != "" {
 		params = append(params, "void *workspace")
 	}
-	return deviceGuard("EVOTUNE_KERNEL_H", includes, "__global__ "+prototype(entry, params))
+	body := "__global__ " + prototype(entry, params)
+	if im.Launch != nil {
+		said := []string{entry}
+		for _, next := range im.Launch.Then {
+			if !slices.Contains(said, next.Entry) {
+				said = append(said, next.Entry)
+				body += "__global__ " + prototype(next.Entry, params)
+			}
+		}
+	}
+	return deviceGuard("EVOTUNE_KERNEL_H", includes, body)
 }
 
 // deviceGuard is guard for CUDA. NVRTC has no header of the C library; its

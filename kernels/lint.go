@@ -265,8 +265,8 @@ func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) boo
 	if im.Launch == nil {
 		return false
 	}
-	x, err1 := im.Geometry(a, s)
-	y, err2 := im.Geometry(b, s)
+	x, err1 := im.Geometry(a, s, nil)
+	y, err2 := im.Geometry(b, s, nil)
 	return err1 != nil || err2 != nil || !reflect.DeepEqual(x, y)
 }
 
@@ -303,8 +303,16 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 			l.at(im.in.Template.at, "the candidate %s includes %q, which include does not list: add it", g, m[1])
 		}
 	}
-	if !declares(all, im.Entry) && once("entry") {
-		l.at(im.in.Entry.at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
+	entries := []*node{im.in.Entry}
+	if im.Launch != nil && len(im.Launch.Then) > 0 {
+		for _, t := range im.in.Launch[1:] {
+			entries = append(entries, t.Entry)
+		}
+	}
+	for _, n := range entries {
+		if !declares(all, n.str) && once("entry "+n.str) {
+			l.at(n.at, "the candidate %s does not define %s: correct the entry", g, n.str)
+		}
 	}
 	for i, u := range im.flags {
 		f, _ := im.execute(u, g.Map()) // rendered above
@@ -316,7 +324,10 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		if im.Launch == nil {
 			break
 		}
-		if _, err := im.Geometry(g, s); err != nil {
+		if im.Supports(g, s, nil) != nil {
+			continue // it is not launched there
+		}
+		if _, err := im.Geometry(g, s, nil); err != nil {
 			fail(err)
 		}
 	}
@@ -407,11 +418,11 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 	}
 	note(im.threads)
 	if im.Launch != nil {
-		for _, e := range slices.Concat(im.Launch.grid, im.Launch.block) {
-			note(e)
+		for _, k := range append([]*Launch{im.Launch}, im.Launch.Then...) {
+			for _, e := range slices.Concat(k.grid, k.block, k.cluster, []*expression{k.shared, k.workspace, k.cooperative, k.dependent}) {
+				note(e)
+			}
 		}
-		note(im.Launch.shared)
-		note(im.Launch.workspace)
 	}
 	all := false
 	for _, u := range append([]*unit{im.main}, im.flags...) {
