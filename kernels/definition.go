@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -109,12 +110,13 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Constraints []constraint     `json:"constraints,omitempty"`
 		Baseline    *Baseline        `json:"baseline,omitempty"`
 		Launch      *Launch          `json:"launch,omitempty"`
+		TensorMaps  []TensorMap      `json:"tensor_maps,omitempty"`
 		Binary      Binary           `json:"binary,omitzero"`
 		Profile     []Bound          `json:"profile,omitempty"`
 	}{
 		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking,
-		Baseline: im.baseline, Launch: im.Launch, Binary: im.Binary, Profile: im.Profile,
+		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Binary: im.Binary, Profile: im.Profile,
 	}
 	for _, g := range im.Parameters {
 		out.Parameters = append(out.Parameters, gene(g))
@@ -261,9 +263,9 @@ func (l *Launch) alone(env map[string]any) (Geometry, *expression, error) {
 		// Each factor is at most 8 here, so that the product cannot overflow.
 		switch n := cluster[i]; {
 		case n > maxCluster || n*blocks > maxCluster:
-			failed, fault = e, fmt.Errorf("cluster: a cluster has at most %d blocks in all, and %s gives more: choose a smaller one", maxCluster, strings.Join(l.Cluster[:i+1], " * "))
+			failed, fault = e, advised{fmt.Errorf("cluster: %s gives more than %d blocks, the most that a cluster has", strings.Join(l.Cluster[:i+1], " * "), maxCluster), "choose a smaller one"}
 		case geo.Grid[i]%n != 0:
-			failed, fault = e, fmt.Errorf("cluster: %q gives %d blocks, which do not divide the grid's %d: round the grid up, or add a constraint", e.src, n, geo.Grid[i])
+			failed, fault = e, advised{fmt.Errorf("cluster: %q gives %d blocks, which do not divide the grid's %d", e.src, n, geo.Grid[i]), "round the grid up, or add a constraint"}
 		default:
 			blocks *= n
 		}
@@ -588,8 +590,15 @@ func (im *Implementation) Geometry(g genome.Genome, s Shape, limits map[string]a
 	maps.Copy(env, known)
 	maps.Copy(env, g.Map())
 	geo, failed, err := im.Launch.at(env)
+	if err == nil {
+		geo.Maps, failed, err = im.maps(env, s)
+	}
 	if err != nil {
-		return geo, im.fail(failed.at, "%v, for the genome %s at shape %s", err, g, s.Name)
+		advice, a := "", advised{}
+		if errors.As(err, &a) {
+			advice = ": " + a.advice
+		}
+		return geo, im.fail(failed.at, "%v, for the genome %s at shape %s%s", err, g, s.Name, advice)
 	}
 	return geo, nil
 }

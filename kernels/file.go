@@ -213,11 +213,11 @@ func (l *loader) function(n *node) {
 
 // fileLaunch reads the launch geometry, with expressions over some names.
 func (l *loader) fileLaunch(t *fileTable, im *Implementation, names map[string]any) {
-	for _, key := range []string{"grid", "block", "shared", "workspace", "cluster", "cooperative", "launch"} {
+	for _, key := range []string{"grid", "block", "shared", "workspace", "cluster", "cooperative", "launch", "tensor_map"} {
 		switch n := t.Table.children[key]; {
 		case n != nil && im.Backend == "cpu":
 			l.d.fail(n.key, "%s means nothing in a kernel for the CPU, which is called once: remove it", key)
-		case n != nil && key != "launch" && len(t.Launch) > 0:
+		case n != nil && key != "launch" && key != "tensor_map" && len(t.Launch) > 0:
 			l.d.fail(n.key, "%s is of the only kernel, and launch lists several: put it into the first table of launch", key)
 		case n == nil && len(t.Launch) == 0 && im.Backend != "cpu" && (key == "grid" || key == "block"):
 			panic(&Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
@@ -234,6 +234,7 @@ func (l *loader) fileLaunch(t *fileTable, im *Implementation, names map[string]a
 		}}
 	}
 	im.Launch = l.launches(t.Launch, im, names)
+	l.tensorMaps(t.TensorMap, im, names)
 }
 
 // hold holds an implementation to what all of the others are held to.
@@ -381,6 +382,13 @@ func (r Rendered) Directives(entry string) string {
 		}
 		if kernels != nil {
 			say("launch", "["+strings.Join(kernels, ", ")+"]")
+		}
+		var maps []string
+		for i := range im.TensorMaps {
+			maps = append(maps, tableTOML(im.mapKeys(&im.TensorMaps[i], r.Genome)))
+		}
+		if maps != nil {
+			say("tensor_map", "["+strings.Join(maps, ", ")+"]")
 		}
 	}
 	genes := r.Genome.Map()

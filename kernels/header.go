@@ -14,8 +14,9 @@ const HeaderFile = "evotune_kernel.h"
 // error. It is C11 and C++11, tested with gcc and clang.
 //
 // For CUDA the prototype is that of a kernel, f16 is __half and bf16
-// __nv_bfloat16, and an entry whose launch has a workspace gets it as its last
-// argument, a void pointer. The header needs nothing of the host's library, so
+// __nv_bfloat16. After the scalars come the tensor maps, and an entry whose launch
+// has a workspace gets it as its last argument, a void pointer. All kernels of a
+// sequence are declared, with the same parameters. The header needs nothing of the host's library, so
 // that it compiles with NVRTC as with nvcc.
 //
 // The entry gets the dimensions, the buffers and the scalars, in the order of
@@ -101,8 +102,14 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 		return own
 	}
 	params := paramsAs(p, types)
+	for _, m := range im.TensorMaps {
+		params = append(params, "const __grid_constant__ evotune_tensor_map "+m.Name)
+	}
+	if im.TensorMaps != nil {
+		includes += tensorMapType
+	}
 	if im.Launch != nil && im.Launch.Workspace != "" {
-		params = append(params, "void *workspace")
+		params = append(params, "void *"+workspaceName)
 	}
 	body := "__global__ " + prototype(entry, params)
 	if im.Launch != nil {
@@ -116,6 +123,12 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 	}
 	return deviceGuard("EVOTUNE_KERNEL_H", includes, body)
 }
+
+// workspaceName is what the entry's last argument is called in the header.
+const workspaceName = "workspace"
+
+// tensorMapType stands in for CUtensorMap, which NVRTC and CUDA before 12 do not have.
+const tensorMapType = "typedef struct __align__(64) evotune_tensor_map { unsigned long long opaque[16]; } evotune_tensor_map;\n"
 
 // deviceGuard is guard for CUDA. NVRTC has no header of the C library; its
 // int64_t is the long of the host's.

@@ -69,6 +69,7 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	case im.Backend != "cpu":
 		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
 	}
+	l.tensorMaps(t.TensorMap, im, all)
 	if t.Baseline != nil {
 		l.baseline(t.Baseline, im)
 	}

@@ -166,11 +166,11 @@ func TestWrongClusters(t *testing.T) {
 		split   int
 		want    string
 	}{
-		{`["1", "3"]`, 1, `cluster: "3" gives 3 blocks, which do not divide the grid's 2: round the grid up, or add a constraint`},
-		{`["4", "2", "SPLIT"]`, 2, "cluster: a cluster has at most 8 blocks in all, and 4 * 2 * SPLIT gives more"},
-		{`["1", "1", "SPLIT"]`, 16, "a cluster has at most 8 blocks in all"},
+		{`["1", "3"]`, 1, `cluster: "3" gives 3 blocks, which do not divide the grid's 2, for the genome TILE=4,ROWS=2,THREADS=1,SPLIT=1 at shape 64: round the grid up, or add a constraint`},
+		{`["4", "2", "SPLIT"]`, 2, "cluster: 4 * 2 * SPLIT gives more than 8 blocks, the most that a cluster has, for the genome"},
+		{`["1", "1", "SPLIT"]`, 16, "gives more than 8 blocks"},
 		{`["1", "1 - SPLIT"]`, 1, `cluster: "1 - SPLIT" gives 0, expected at least 1`},
-		{`["9223372036854775807"]`, 1, "a cluster has at most 8 blocks in all"},
+		{`["9223372036854775807"]`, 1, "gives more than 8 blocks"},
 		{`["SPLIT > 1"]`, 1, "gives false, expected an integer"},
 		{`["1"]` + "\ncooperative = \"SPLIT\"", 1, "cooperative: "},
 	} {

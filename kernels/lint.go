@@ -424,6 +424,11 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 			}
 		}
 	}
+	for _, m := range im.TensorMaps {
+		for _, e := range slices.Concat(m.dims, m.strides, m.box, []*expression{m.swizzle, m.promotion}) {
+			note(e)
+		}
+	}
 	all := false
 	for _, u := range append([]*unit{im.main}, im.flags...) {
 		for _, t := range u.tmpl.Templates() {
