@@ -302,6 +302,35 @@ func ptxas(t *testing.T, compile compiler, arch string, files map[string]string,
 	return fmt.Sprintf("%s registers, %s bytes of stack, %s+%s bytes spilled", m[4], m[1], m[2], m[3]), log, nil
 }
 
+// TestFP8Header compiles the declaration of a kernel with 8-bit numbers, by the usual
+// compiler and by a newer one.
+func TestFP8Header(t *testing.T) {
+	nvcc, err := exec.LookPath("nvcc")
+	if err != nil {
+		t.Skip("nvcc is not installed: no header was compiled (see scripts/setup-cuda-debian.sh)")
+	}
+	p := &kernels.Problem{Dims: []string{"N"}, Buffers: []kernels.Buffer{
+		{Name: "a", DType: kernels.E4M3, Role: kernels.In}, {Name: "b", DType: kernels.E5M2, Role: kernels.In}, {Name: "c", DType: kernels.E4M3, Role: kernels.Out},
+	}}
+	header := kernels.Header(p, &kernels.Implementation{Backend: "cuda", Entry: "f"})
+	const right = "extern \"C\" __global__ void f(int64_t N, const __nv_fp8_e4m3 *a, const __nv_fp8_e5m2 *b, __nv_fp8_e4m3 *c) { c[0] = __nv_fp8_e4m3((float)a[0] * (float)b[0]); }\n"
+	for _, use := range []struct{ nvcc, arch string }{{nvcc, "sm_80"}, {newerNVCC(t, "sm_90a"), "sm_90a"}} {
+		if use.nvcc == "" {
+			continue
+		}
+		for by, compile := range map[string]compiler{"nvcc": byNVCC(use.nvcc), "NVRTC": byNVRTC(t, use.nvcc)} {
+			if compile == nil {
+				continue
+			}
+			for source, good := range map[string]bool{right: true, strings.Replace(right, "const __nv_fp8_e5m2 *b", "const __nv_fp8_e4m3 *b", 1): false} {
+				if _, log, err := ptxas(t, compile, use.arch, map[string]string{"kernel.cu": header + source}, nil); (err == nil) != good {
+					t.Errorf("%s for %s by %s: %v, want good %t\n%s", source, use.arch, by, err, good, log)
+				}
+			}
+		}
+	}
+}
+
 // hopperTemplate uses what the header declares for the kernels of mapped.
 const hopperTemplate = `static_assert(sizeof(evotune_tensor_map) == 128 && alignof(evotune_tensor_map) == 64, "as cuTensorMapEncodeTiled writes it");
 extern "C" __global__ void product(int64_t M, int64_t N, int64_t K, const float *A, const float *B, const int8_t *mask, float *C, float alpha,

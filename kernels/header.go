@@ -13,8 +13,8 @@ const HeaderFile = "evotune_kernel.h"
 // it before a candidate's source, which makes a wrong signature a compile
 // error. It is C11 and C++11, tested with gcc and clang.
 //
-// For CUDA the prototype is that of a kernel, f16 is __half and bf16
-// __nv_bfloat16. After the scalars come the tensor maps, and an entry whose launch
+// For CUDA the prototype is that of a kernel, f16 is __half, bf16 __nv_bfloat16,
+// e4m3 __nv_fp8_e4m3 and e5m2 __nv_fp8_e5m2. After the scalars come the tensor maps, and an entry whose launch
 // has a workspace gets it as its last argument, a void pointer. All kernels of a
 // sequence are declared, with the same parameters. The header needs nothing of the host's library, so
 // that it compiles with NVRTC as with nvcc.
@@ -95,6 +95,8 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 			own, file = "__half", "cuda_fp16.h"
 		case BF16:
 			own, file = "__nv_bfloat16", "cuda_bf16.h"
+		case E4M3, E5M2:
+			own, file = "__nv_fp8_"+string(t), "cuda_fp8.h"
 		}
 		if line := "#include <" + file + ">\n"; file != "" && !strings.Contains(includes, line) {
 			includes += line

@@ -23,6 +23,11 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if !shapeName.MatchString(im.Name) {
 		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
+	for _, b := range im.Problem().Buffers {
+		if im.Backend == "cpu" && b.DType.FP8() {
+			l.d.fail(t.Backend.at, "buffer %s is %s, which the cpu backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType)
+		}
+	}
 	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
 	// Expressions are over the parameters, with the dimensions, or with the device's
 	// limits as well.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand"
 	"path/filepath"
 	"reflect"
@@ -141,7 +142,7 @@ func (l *linter) problem(p *Problem) {
 	for _, name := range tolerances {
 		if n := t.Tolerance.children[name]; !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
 			l.at(n.key, "no output has the type %s: remove its tolerance", name)
-		} else if p.Tolerance[DType(name)] > 0.1 {
+		} else if p.Tolerance[DType(name)] > math.Max(0.1, 4*DType(name).Step()) { // a rounding alone is as much in types of 8 bits
 			l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
 		}
 	}

@@ -1,5 +1,7 @@
 package kernels
 
+import "slices"
+
 // The tables of kernel.toml, with their keys in the order in which messages list them.
 // See document.decode for the tags.
 
@@ -197,7 +199,7 @@ type fileTable struct {
 
 // words are the closed sets of strings, by what messages call a word of them.
 var words = map[string][]string{
-	"pipe":              append(plain(DTypes()), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
+	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),
 	"use":               plain([]Use{Tune, Verify, Sanitize}),
 	"dtype":             plain(DTypes()),

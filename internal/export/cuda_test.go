@@ -324,3 +324,11 @@ func TestLaunchOverLimits(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// A type that libraries do not have is refused rather than taken for its bits.
+func TestFP8IsRefused(t *testing.T) {
+	p := &problem{Problem: &kernels.Problem{Dims: []string{"N"}, Buffers: []kernels.Buffer{{Name: "A", DType: kernels.E4M3, Shape: []string{"N"}}}}}
+	if err := p.translatable(); err == nil || !strings.Contains(err.Error(), "buffer A is e4m3, a type that exported libraries do not have yet") {
+		t.Error(err)
+	}
+}

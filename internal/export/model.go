@@ -126,6 +126,9 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 // translatable says which expression of the problem cannot be written in C.
 func (p *problem) translatable() error {
 	for _, b := range p.Buffers() {
+		if b.DType.FP8() {
+			return fmt.Errorf("buffer %s is %s, a type that exported libraries do not have yet", b.Name, b.DType)
+		}
 		if _, err := b.AxesC(); err != nil {
 			return err
 		}
