@@ -68,9 +68,16 @@ def double(op, args):
     return DOUBLE[op["kernel"]](*wide)
 
 
-def error(got, want):
-    """The largest difference relative to the root mean square of what is wanted."""
+def error(got, want, partly=False):
+    """The largest difference relative to the root mean square of what is wanted. With partly, elements where
+    that is NaN are no part of the answer; others must be most of it."""
+    got = got.double()
+    if partly:
+        written = ~want.isnan()
+        if written.sum().item() * 2 < want.numel():
+            return math.nan
+        got, want = got[written], want[written]
     if want.numel() == 0:
         return 0.0
-    worst = (got.double() - want).abs().max().item()
+    worst = (got - want).abs().max().item()
     return worst and worst / want.square().mean().sqrt().item()
