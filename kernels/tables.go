@@ -93,6 +93,7 @@ type variantTable struct {
 type implementationTable struct {
 	Table             *node `what:"[[implementation]]"`
 	Name              *node `need:"\"plain\""`
+	Like              *node `full:"\"common.toml\""`
 	Backend           *node `need:"\"cpu\"" of:"backend"`
 	Target            *node `need:"\"native\""`
 	Template          *node `need:"\"kernel.c.tmpl\""`
