@@ -371,8 +371,11 @@ func (l *linter) env(s Shape) map[string]any {
 func (l *linter) constraints(im *Implementation) {
 	free := map[string]*genome.Space{} // by shape, without constraints
 	for i, c := range im.Constraints {
-		device := slices.ContainsFunc(im.checks[i].prog.Names(), func(n string) bool { return slices.Contains(limitNames(), n) })
-		excludes := device // what a limit excludes depends on the device
+		names := im.checks[i].prog.Names()
+		device := slices.ContainsFunc(names, func(n string) bool { return slices.Contains(limitNames(), n) })
+		// What a limit excludes depends on the device; and what only dimensions decide may
+		// exclude shapes that none but users have.
+		excludes := device || !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(im.Problem().Dims, n) })
 		for _, s := range im.Problem().Shapes {
 			whole := free[s.Name]
 			if whole == nil {
