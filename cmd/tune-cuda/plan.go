@@ -124,7 +124,7 @@ func launches(g wire.Geometry) ([]launch, error) {
 		return nil, fmt.Errorf("a candidate of %d kernels, and at most %d are launched", len(g.Then)+1, maxKernels)
 	}
 	list := make([]launch, 0, len(g.Then)+1)
-	for i, k := range append([]wire.Geometry{g}, g.Then...) {
+	for i, k := range g.Kernels() {
 		if i > 0 && (k.Workspace != 0 || len(k.Maps) > 0 || len(k.Then) > 0) {
 			return nil, fmt.Errorf("kernel %d has a workspace, tensor maps or kernels of its own: they are those of the first", i+1)
 		}

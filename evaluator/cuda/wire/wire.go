@@ -197,6 +197,10 @@ type Geometry struct {
 	Then []Geometry `json:"then,omitempty"`
 }
 
+// Kernels are the launches of a call in their order: the geometry's own and those that
+// follow.
+func (g Geometry) Kernels() []Geometry { return append([]Geometry{g}, g.Then...) }
+
 // String has all of the geometry. It is part of a candidate's identity: a launch of
 // one kernel by its grid, block, shared memory and workspace alone has the text that it
 // had when there was nothing else.

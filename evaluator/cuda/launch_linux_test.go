@@ -1,0 +1,157 @@
+package cuda
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/kernels"
+)
+
+// sequence is a launch with all that launches may have.
+func sequence() kernels.Geometry {
+	tile := kernels.MapGeometry{
+		Buffer: 1, DType: kernels.BF16, Dims: []int64{64, 32}, Strides: []int64{128}, Box: []int64{64, 8},
+		Swizzle: 128, Promotion: 256, NaN: true,
+	}
+	return kernels.Geometry{
+		Grid: [3]int64{4, 2, 1}, Block: [3]int64{128, 1, 1}, SharedBytes: 1024, WorkspaceBytes: 4096,
+		Entry: "split", Cluster: [3]int64{2, 1, 1}, Cooperative: true, Maps: []kernels.MapGeometry{tile},
+		Then: []kernels.Geometry{{
+			Grid: [3]int64{3, 1, 1}, Block: [3]int64{64, 1, 1}, SharedBytes: 64, WorkspaceBytes: 4096, Entry: "combine", Dependent: true,
+			Maps: []kernels.MapGeometry{tile},
+		}},
+	}
+}
+
+func TestGeometryIsTranslated(t *testing.T) {
+	want := wire.Geometry{
+		Grid: [3]int64{4, 2, 1}, Block: [3]int64{128, 1, 1}, Shared: 1024, Workspace: 4096,
+		Cluster: [3]int64{2, 1, 1}, Cooperative: true,
+		Maps: []wire.TensorMap{{
+			Buffer: 1, DType: "bf16", Dims: []int64{64, 32}, Strides: []int64{128}, Box: []int64{64, 8}, Swizzle: 128, Promotion: 256, NaN: true,
+		}},
+		// The workspace and the maps are the first's.
+		Then: []wire.Geometry{{Grid: [3]int64{3, 1, 1}, Block: [3]int64{64, 1, 1}, Shared: 64, Entry: "combine", Dependent: true}},
+	}
+	if diff := cmp.Diff(want, geometry(sequence(), "split")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// A field that is added and not translated changes nothing here.
+	for _, of := range []func(*kernels.Geometry) any{
+		func(g *kernels.Geometry) any { return g },
+		func(g *kernels.Geometry) any { return &g.Maps[0] },
+		func(g *kernels.Geometry) any { return &g.Then[0] },
+	} {
+		base := sequence()
+		v := reflect.ValueOf(of(&base)).Elem()
+		for i := range v.NumField() {
+			name := v.Type().String() + "." + v.Type().Field(i).Name
+			changed := sequence()
+			f := reflect.ValueOf(of(&changed)).Elem().Field(i)
+			if f.IsZero() { // give it something, else take it away
+				switch f.Kind() {
+				case reflect.Bool:
+					f.SetBool(true)
+				case reflect.Array:
+					f.Index(0).SetInt(2)
+				case reflect.Slice:
+					f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+				default:
+					t.Fatalf("%s: what would be another value?", name)
+				}
+			} else {
+				f.SetZero()
+			}
+			inherited := v.Addr().Interface() == any(&base.Then[0]) && (strings.HasSuffix(name, ".WorkspaceBytes") || strings.HasSuffix(name, ".Maps"))
+			if same := cmp.Equal(geometry(base, "main"), geometry(changed, "main")); same != inherited {
+				t.Errorf("%s: the worker is told the same: %v, want %v", name, same, inherited)
+			}
+		}
+	}
+}
+
+// What names the launch at every shape is what it was where there is nothing new in it:
+// it is part of a candidate's identity. What is new is in it, too.
+func TestLaunchText(t *testing.T) {
+	h := newLab(nil, Options{})
+	shapes := []*shapeData{{shape: kernels.Shape{Name: "tuned"}}, {shape: kernels.Shape{Name: "odd"}}, {shape: kernels.Shape{Name: "tail"}}}
+	h.problem.placed = shapes
+	plain := geometry(kernels.Geometry{Grid: [3]int64{64, 1, 1}, Block: [3]int64{32, 4, 1}, SharedBytes: 2048, WorkspaceBytes: 12, Entry: "fake"}, "fake")
+	c := &candidate{
+		src:         kernels.Rendered{Entry: "fake"},
+		geometry:    map[*shapeData]wire.Geometry{shapes[0]: plain, shapes[1]: plain},
+		unsupported: map[*shapeData]string{shapes[2]: "too small"},
+	}
+	const want = "tuned: {[64 1 1] [32 4 1] 2048 12}\nodd: {[64 1 1] [32 4 1] 2048 12}\ntail: none\n"
+	if got := h.launchText(c); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if l := c.load(); l.Entry != "fake" || len(l.Also) != 0 {
+		t.Errorf("%+v is loaded", l)
+	}
+	c.geometry[shapes[1]] = geometry(sequence(), "fake")
+	text := h.launchText(c)
+	for _, part := range []string{
+		"odd: {[4 2 1] [128 1 1] 1024 4096} {", `"entry":"split"`, `"cluster":[2,1,1]`, `"cooperative":true`, `"dtype":"bf16"`, `"strides":[128]`,
+		`"then":[{"grid":[3,1,1]`, `"shared":64`, `"entry":"combine"`, `"dependent":true`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+	if l := c.load(); l.Entry != "fake" || !slices.Equal(l.Also, []string{"combine", "split"}) {
+		t.Errorf("%+v is loaded", l)
+	}
+	delete(c.geometry, shapes[0])
+	if l := c.load(); l.Entry != "combine" || !slices.Equal(l.Also, []string{"split"}) {
+		t.Errorf("%+v is loaded, and the entry is never launched", l)
+	}
+}
+
+// All kernels of a sequence are looked at: bounds are those of each, and one that is not
+// in the binary is missed.
+func TestInspectSequence(t *testing.T) {
+	log := "ptxas info    : Compiling entry function 'split' for 'sm_90'\nptxas info    : Function properties for split\n" +
+		"    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem\n" +
+		"ptxas info    : Compiling entry function 'combine' for 'sm_90'\nptxas info    : Function properties for combine\n" +
+		"    16 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\nptxas info    : Used 168 registers, used 3 barriers, 1024 bytes smem\n"
+	h := newLab(nil, Options{CompileWorkers: 1})
+	h.gpus = []*gpu{{device: wire.Device{ThreadsSM: 2048, RegistersSM: 65536, SharedOptin: 227 << 10}}}
+	d := &shapeData{shape: kernels.Shape{Name: "tuned"}}
+	h.problem.Tune = []*shapeData{d}
+	c := &candidate{
+		src: kernels.Rendered{Entry: "split"}, out: compiled{Cubin: fakeCubin("code", []string{"split", "combine"}), Log: log},
+		geometry: map[*shapeData]wire.Geometry{d: geometry(sequence(), "split")},
+	}
+	seen, err := h.inspect(t.Context(), c, []*regexp.Regexp{regexp.MustCompile("HGMMA")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, m := range seen.Measures {
+		got[m.Check] = fmt.Sprint(m.Value, " ", m.Detail)
+	}
+	for check, want := range map[string]string{
+		"registers": "168 the most of 2 kernels", "stack frame": "16 combine", "spill stores": "4 ", "static shared memory": "2048 the most of 2 kernels",
+		"barriers": "3 the most of 2 kernels", "theoretical occupancy": "0.1875 kernel combine at shape tuned, bound by registers",
+	} {
+		if got[check] != want {
+			t.Errorf("%s: %q, want %q", check, got[check], want)
+		}
+	}
+	c.out.Cubin = fakeCubin("code", []string{"split"})
+	if seen, err := h.inspect(t.Context(), c, nil); err != nil || seen.Refused != "the binary has no kernel combine: it has split" {
+		t.Errorf("%+v, %v: a kernel that is not there is not missed", seen, err)
+	}
+	if seen.NotCounted == "" || slices.ContainsFunc(seen.Measures, func(m evaluator.Measure) bool { return m.Check == "instructions" }) {
+		t.Errorf("%+v: instructions were counted without a disassembler", seen)
+	}
+}
