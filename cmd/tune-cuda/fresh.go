@@ -305,7 +305,7 @@ func (q *race) beside(k int) ([]*finding[verdict], error) {
 	if err := q.renew(k); err != nil {
 		return nil, err
 	}
-	if err := q.runners[0].check.enqueue(q.stream); err != nil {
+	if err := q.runners[0].check.enqueueWhole(q.stream); err != nil {
 		return nil, err
 	}
 	found := make([]*finding[verdict], len(q.buffers))

@@ -247,8 +247,8 @@ func (p *problem) reckon(s wire.Shape, input func(i int, to cu.DevicePtr) error)
 	if p.reference == nil {
 		return nil, errors.New("the problem was opened without a reference")
 	}
-	if s.Reference.Workspace != 0 {
-		return nil, errors.New("a reference has no workspace")
+	if g := s.Reference; g.Workspace != 0 || len(g.Maps)+len(g.Then) > 0 {
+		return nil, errors.New("a reference is one kernel, without a workspace and tensor maps")
 	}
 	wide := make([]cu.DevicePtr, len(p.buffers))
 	defer func() {
@@ -272,7 +272,7 @@ func (p *problem) reckon(s wire.Shape, input func(i int, to cu.DevicePtr) error)
 			return nil, err
 		}
 	}
-	c, err := newCall(p.reference, s.Reference, s, p.scalarValues(s, true), wide, 0)
+	c, err := p.newCall(p.reference, s.Reference, s, p.scalarValues(s, true), wide, 0)
 	if err != nil {
 		return nil, fmt.Errorf("the reference at shape %s: %w", s.Name, err)
 	}

@@ -66,7 +66,7 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 	// What fails from here on is the candidate's. It is one piece of work for the
 	// device, which is waited for once: what the device does wrong by itself in the
 	// meantime cannot be told from it.
-	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
+	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
 	if err == nil {
 		defer c.free()
 		err = p.launches(c, w, n, repeat, l.differ)
@@ -109,7 +109,7 @@ func (p *problem) makeFirst(w *set) error {
 
 // prepare gives a binary its workspace, zero and guarded.
 func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
-	if _, _, ok := dimensions(g); !ok && b.routine == nil {
+	if _, err := launches(g); err != nil && b.routine == nil {
 		return 0, nil // the launch will say so
 	}
 	work, err := b.workspace(g.Workspace)
@@ -136,7 +136,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 		if err := p.spoilSet(w, k+1 < repeat); err != nil {
 			return err
 		}
-		if err := c.enqueue(p.stream); err != nil {
+		if err := c.enqueueWhole(p.stream); err != nil {
 			return err
 		}
 		for i, b := range p.buffers {
@@ -415,7 +415,7 @@ func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error
 	if err := p.sync(); err != nil {
 		return &ownError{err}
 	}
-	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), arrays[:len(p.buffers)], *work)
+	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), arrays[:len(p.buffers)], *work)
 	if err != nil {
 		return err
 	}

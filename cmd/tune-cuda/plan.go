@@ -186,6 +186,15 @@ func dimensions(g wire.Geometry) (d [6]uint32, shared uint32, ok bool) {
 	return d, uint32(g.Shared), true
 }
 
+// The codes of cuTensorMapEncodeTiled. Types that it does not have are read as bits.
+var (
+	mapTypes = map[string]int{
+		"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+	}
+	mapSwizzles   = []int64{0, 32, 64, 128}
+	mapPromotions = []int64{0, 64, 128, 256}
+)
+
 // checkMaps holds tensor maps against the buffers and against what the driver's manual
 // says of cuTensorMapEncodeTiled. That a map stays within its buffer is for us to see:
 // the driver knows of addresses alone, and what lies behind is a guard or another's.
@@ -215,9 +224,9 @@ func checkMap(m wire.TensorMap, bytes int64) error {
 		return fmt.Errorf("it has %d axes, want 1 to 5", axes)
 	case len(m.Strides) != axes-1 || len(m.Box) != axes:
 		return fmt.Errorf("%d axes, %d strides and a box of %d axes do not go together", axes, len(m.Strides), len(m.Box))
-	case !slices.Contains([]int64{0, 32, 64, 128}, m.Swizzle):
+	case !slices.Contains(mapSwizzles, m.Swizzle):
 		return fmt.Errorf("a swizzle of %d bytes, want 0, 32, 64 or 128", m.Swizzle)
-	case !slices.Contains([]int64{0, 64, 128, 256}, m.Promotion):
+	case !slices.Contains(mapPromotions, m.Promotion):
 		return fmt.Errorf("a promotion to %d bytes, want 0, 64, 128 or 256", m.Promotion)
 	case m.NaN && !slices.Contains([]string{"f64", "f32", "f16", "bf16"}, m.DType):
 		return fmt.Errorf("NaN cannot be read as %s outside of the array: only as f64, f32, f16 or bf16", m.DType)
