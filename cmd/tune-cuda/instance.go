@@ -167,9 +167,6 @@ func (p *problem) store(to cu.DevicePtr, elements []float64, b buffer) error {
 	return err
 }
 
-// dtypeSteps are the distances from 1 to the next value; 0 for integers.
-var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0}
-
 // place puts what a reference gave elsewhere into memory.
 func (p *problem) place(s wire.Shape, given [][]float64) ([]cu.DevicePtr, error) {
 	out := make([]cu.DevicePtr, len(p.buffers))
@@ -527,12 +524,3 @@ func judge(b buffer, elements int64, rms, slack float64, parts []verdict) wire.O
 	}
 	return o
 }
-
-// poisons are what outputs hold before a launch, eight bytes at a time: NaNs
-// that no arithmetic gives, an unlikely pattern for integers.
-var poisons = []uint64{
-	0x7ff8dead5eed0bad, 0x7fc0dead7fc0dead, 0x7ead7ead7ead7ead, 0x7fed7fed7fed7fed,
-	0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
-}
-
-func (b buffer) poison() uint64 { return poisons[b.dtype] }

@@ -13,11 +13,26 @@ import (
 
 // The harness's codes, in the order of its enums.
 var (
-	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"}
+	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2"}
 	distributions = []string{"constant", "uniform", "normal", "integers"}
 )
 
-var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1}
+var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1}
+
+// dtypeSteps are the distances from 1 to the next value; 0 for integers.
+var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0, 0x1p-3, 0x1p-2}
+
+// poisons are what outputs hold before a launch, eight bytes at a time: NaNs
+// that no arithmetic gives, an unlikely pattern for integers. E4M3 has no other NaN
+// than this one: an element that was written as NaN counts as not written there, and is
+// as wrong.
+var poisons = []uint64{
+	0x7ff8dead5eed0bad, 0x7fc0dead7fc0dead, 0x7ead7ead7ead7ead, 0x7fed7fed7fed7fed,
+	0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
+	0x7f7f7f7f7f7f7f7f, 0x7f7f7f7f7f7f7f7f,
+}
+
+func (b buffer) poison() uint64 { return poisons[b.dtype] }
 
 // A buffer is one of the problem's, checked and in the harness's codes.
 type buffer struct {
@@ -63,7 +78,7 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		return nil, fmt.Errorf("the problem has no output")
 	}
 	for i, s := range r.Scalars {
-		if !slices.Contains(dtypes, s) || s == "f16" || s == "bf16" {
+		if !slices.Contains(dtypes, s) || slices.Contains([]string{"f16", "bf16", "e4m3", "e5m2"}, s) {
 			return nil, fmt.Errorf("scalar %d: unknown type %q", i, s)
 		}
 	}

@@ -477,3 +477,38 @@ func TestCheckGEMM(t *testing.T) {
 		t.Errorf("version %s", v)
 	}
 }
+
+// Every type has a size, a step and a poison of its own, and the poison of a floating
+// point type is NaN in every element.
+func TestTypes(t *testing.T) {
+	if len(dtypeSizes) != len(dtypes) || len(dtypeSteps) != len(dtypes) || len(poisons) != len(dtypes) || len(mapTypes) != len(dtypes) {
+		t.Fatalf("%d types, %d sizes, %d steps, %d poisons, %d codes of tensor maps", len(dtypes), len(dtypeSizes), len(dtypeSteps), len(poisons), len(mapTypes))
+	}
+	nan := map[string]func(uint64) bool{
+		"f64":  func(x uint64) bool { return math.IsNaN(math.Float64frombits(x)) },
+		"f32":  func(x uint64) bool { return math.IsNaN(float64(math.Float32frombits(uint32(x)))) },
+		"f16":  func(x uint64) bool { return x&0x7fff > 0x7c00 },
+		"bf16": func(x uint64) bool { return x&0x7fff > 0x7f80 },
+		"e4m3": func(x uint64) bool { return x&0x7f == 0x7f },
+		"e5m2": func(x uint64) bool { return x&0x7f > 0x7c },
+	}
+	for i, name := range dtypes {
+		isNaN := nan[name]
+		if (isNaN != nil) != (dtypeSteps[i] > 0) {
+			t.Errorf("%s: a step of %g", name, dtypeSteps[i])
+		}
+		bits := 8 * dtypeSizes[i]
+		for at := int64(0); at < 64 && isNaN != nil; at += bits {
+			if x := poisons[i] >> at & (1<<bits - 1); !isNaN(x) {
+				t.Errorf("%s: the poison %#x is a number", name, x)
+			}
+		}
+	}
+	r := open()
+	for _, s := range []string{"f16", "e4m3", "e5m2"} {
+		r.Scalars[0] = s
+		if _, err := checkOpen(r); err == nil {
+			t.Errorf("a scalar of type %s was taken", s)
+		}
+	}
+}

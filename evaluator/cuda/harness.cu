@@ -15,7 +15,7 @@ typedef long long i64;
 
 #define EXPORT extern "C" __global__ void
 
-enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8 };
+enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2 };
 enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS };
 
 enum { THREADS = 256 }; // in every block of kernels that reduce
@@ -42,6 +42,62 @@ static __device__ double saturate(double x, double lo, double hi)
 	return fmin(fmax(rint(x), lo), hi);
 }
 
+// What follows up to "end of fp8" is plain C: a test runs it on a CPU. Toolkits before
+// 11.8 and devices before sm_89 have nothing of it.
+//
+// The 8-bit floating point numbers of the Open Compute Project: a sign, then an exponent
+// and so many bits of the significand. E4M3 has neither infinities nor more NaNs than the
+// one with all bits set; E5M2 has both, as IEEE 754 would.
+
+// fp8_from_bits rounds a double, given by its bits, to the nearest, ties to even, and what
+// is too large, infinity too, to the largest finite number, as conversions of the device do.
+static __device__ u8 fp8_from_bits(u64 x, int digits, int bias, int largest)
+{
+	const u64 magnitude = x & 0x7fffffffffffffffull, one = 1ull << 52;
+	const u8 sign = (u8)(x >> 63 << 7);
+	const int lowest = 1 - bias, exponent = (int)(magnitude >> 52) - 1023;
+	int drop = 52 - digits, code;
+	u64 significand = (magnitude & (one - 1)) | one, kept, rest, half;
+	if (magnitude > 0x7ff0000000000000ull)
+		return sign | 0x7f;
+	if (exponent < lowest)
+		drop += lowest - exponent;
+	if (drop > 53) // less than half of the smallest
+		return sign;
+	kept = significand >> drop;
+	rest = significand & ((1ull << drop) - 1);
+	half = 1ull << (drop - 1);
+	kept += rest > half || (rest == half && (kept & 1));
+	code = (int)kept; // which may have come to be the next power of two: it carries
+	if (exponent >= lowest)
+		code += (exponent - lowest) << digits;
+	return sign | (u8)(code > largest ? largest : code);
+}
+
+// fp8_to_bits gives the bits of the double that has the number's value.
+static __device__ u64 fp8_to_bits(u8 x, int digits, int bias, int largest)
+{
+	const u64 sign = (u64)(x >> 7) << 63;
+	const int magnitude = x & 0x7f;
+	int exponent = magnitude >> digits, significand = magnitude & ((1 << digits) - 1);
+	if (magnitude > largest)
+		return sign | (digits == 2 && significand == 0 ? 0x7ff0000000000000ull : 0x7ff8000000000000ull);
+	if (magnitude == 0)
+		return sign;
+	if (exponent == 0) {
+		for (exponent = 1; significand >> digits == 0; exponent--)
+			significand <<= 1;
+		significand &= (1 << digits) - 1;
+	}
+	return sign | (u64)(exponent - bias + 1023) << 52 | (u64)significand << (52 - digits);
+}
+
+static __device__ u8 e4m3_from_bits(u64 x) { return fp8_from_bits(x, 3, 7, 0x7e); }
+static __device__ u8 e5m2_from_bits(u64 x) { return fp8_from_bits(x, 2, 15, 0x7b); }
+static __device__ u64 e4m3_to_bits(u8 x) { return fp8_to_bits(x, 3, 7, 0x7e); }
+static __device__ u64 e5m2_to_bits(u8 x) { return fp8_to_bits(x, 2, 15, 0x7b); }
+// end of fp8
+
 static __device__ void put(void *p, int t, i64 i, double x)
 {
 	switch (t) {
@@ -54,6 +110,8 @@ static __device__ void put(void *p, int t, i64 i, double x)
 	case I16: ((short *)p)[i] = (short)saturate(x, -32768, 32767); break;
 	case I8: ((signed char *)p)[i] = (signed char)saturate(x, -128, 127); break;
 	case U8: ((u8 *)p)[i] = (u8)saturate(x, 0, 255); break;
+	case E4M3: ((u8 *)p)[i] = e4m3_from_bits((u64)__double_as_longlong(x)); break;
+	case E5M2: ((u8 *)p)[i] = e5m2_from_bits((u64)__double_as_longlong(x)); break;
 	}
 }
 
@@ -68,6 +126,8 @@ static __device__ double get(const void *p, int t, i64 i)
 	case I32: return ((const int *)p)[i];
 	case I16: return ((const short *)p)[i];
 	case I8: return ((const signed char *)p)[i];
+	case E4M3: return __longlong_as_double((i64)e4m3_to_bits(((const u8 *)p)[i]));
+	case E5M2: return __longlong_as_double((i64)e5m2_to_bits(((const u8 *)p)[i]));
 	default: return ((const u8 *)p)[i];
 	}
 }

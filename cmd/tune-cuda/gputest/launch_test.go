@@ -3,6 +3,10 @@
 package gputest
 
 import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -196,5 +200,96 @@ func TestCooperative(t *testing.T) {
 	g.Grid[0] = 64
 	if a := c.parity(t, "together", g, axpyShape(odd), 2); !clean(a) {
 		t.Errorf("after it: %+v", a)
+	}
+}
+
+// TestFP8: inputs are numbers of the type and look like their distribution, and outputs are
+// compared to the bit.
+func TestFP8(t *testing.T) {
+	const n = rows * columns
+	s := wire.Shape{Name: "bytes", Dims: []int64{rows, columns}, Elements: []int64{n, n}, Reference: line(64)}
+	for dtype, step := range map[string]float64{"e4m3": 0x1p-9, "e5m2": 0x1p-16} { // the smallest numbers
+		t.Run(dtype, func(t *testing.T) {
+			problem := copies()
+			problem.Buffers[0].DType, problem.Buffers[1].DType = dtype, dtype
+			c := opened(t, problem, nil)
+			for _, k := range []struct {
+				entry string
+				sees  func(wire.ParityAnswer) bool
+			}{
+				{"bytes", clean},
+				{"bytes_partial", func(a wire.ParityAnswer) bool {
+					o := a.Outputs[0]
+					return o.Unwritten == (n-5+96)/97 && o.NotFinite == o.Unwritten && o.Worst == 5
+				}},
+				{"bytes_wrong", func(a wire.ParityAnswer) bool {
+					o := a.Outputs[0]
+					return o.Error > 0 && o.Worst == 1000 && o.Unwritten == 0 && o.NotFinite == 0
+				}},
+				{"bytes", clean},
+			} {
+				c.load(t, k.entry)
+				if a := c.parity(t, k.entry, line(64), s, 2); !k.sees(a) {
+					t.Errorf("%s: %+v", k.entry, a)
+				}
+			}
+			r := func() wire.Timed {
+				var x wire.TimeAnswer
+				it := wire.Contender{Binary: "bytes", Geometry: line(64)}
+				must(t, c.ask(wire.Time, wire.TimeRequest{
+					Contenders: []wire.Contender{it, it}, Shape: s, Seed: 5, BatchNS: 1e5, Rounds: 5, Last: true, Reference: true,
+				}, &x, time.Minute))
+				return x.Contenders[1]
+			}()
+			if r.Fault != nil || len(r.After) != 1 || r.After[0].Error != 0 || r.After[0].Unwritten != 0 {
+				t.Errorf("timed: %+v", r)
+			}
+			file := filepath.Join(dir, "fp8")
+			must(t, c.ask(wire.Reference, wire.ReferenceRequest{Shape: s, Seed: 3, File: file}, &wire.ReferenceAnswer{}, time.Minute))
+			raw, err := os.ReadFile(file)
+			must(t, err)
+			sum, squares, small := 0.0, 0.0, 0
+			values := map[float64]bool{}
+			for i := range n {
+				x := math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+				if x/step != math.Trunc(x/step) {
+					t.Fatalf("element %d is %g, which is no %s", i, x, dtype)
+				}
+				if math.Abs(x) < 1 {
+					small++
+				}
+				values[x] = true
+				sum, squares = sum+x, squares+x*x
+			}
+			mean, deviation, share := sum/n, math.Sqrt(squares/n), float64(small)/n
+			note(t, "%d values, mean %.4f, deviation %.4f, below 1: %.3f", len(values), mean, deviation, share)
+			if len(values) < 60 || len(values) > 254 || math.Abs(mean) > 0.02 || math.Abs(deviation-1) > 0.03 || share < 0.6 || share > 0.75 {
+				t.Error("the inputs are not what was asked for")
+			}
+		})
+	}
+}
+
+// TestFP8OfTheDevice holds conversions of the worker's own against those of the device.
+func TestFP8OfTheDevice(t *testing.T) {
+	hopper(t)
+	const n = rows * columns
+	s := wire.Shape{Name: "bytes", Dims: []int64{rows, columns}, Elements: []int64{n, n}, Reference: line(64)}
+	for _, k := range []struct {
+		entry, in, out string
+		tolerance      float64
+	}{
+		{"widen_e4m3", "e4m3", "f32", 0},
+		{"widen_e5m2", "e5m2", "f32", 0},
+		{"narrow_e4m3", "f32", "e4m3", 0.26}, // half a step between 4 and 8
+		{"narrow_e5m2", "f32", "e5m2", 0.51},
+	} {
+		problem := copies()
+		problem.Buffers[0].DType, problem.Buffers[1].DType, problem.Buffers[1].Tolerance = k.in, k.out, k.tolerance
+		c := opened(t, problem, nil)
+		c.loadHopper(t, k.entry)
+		if a := c.parity(t, k.entry, line(64), s, 2); !clean(a) {
+			t.Errorf("%s: %+v", k.entry, a)
+		}
 	}
 }

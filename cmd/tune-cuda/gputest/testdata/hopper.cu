@@ -1,6 +1,7 @@
 // Candidates that need sm_90: clusters and tensor maps, kernels in sequence that overlap,
 // and a grid whose blocks wait for one another. All but the first are for o = a*x + y.
 #include <cooperative_groups.h>
+#include <cuda_fp8.h>
 #include <stdint.h>
 
 struct alignas(64) tensor_map {
@@ -108,3 +109,15 @@ CANDIDATE(together)
 	cooperative_groups::this_grid().sync();
 	EACH o[n - 1 - i] = work[n - 1 - i] + y[n - 1 - i];
 }
+
+// 8-bit floating point as the device itself converts it.
+#define CONVERTED(name, in, out) \
+	extern "C" __global__ void name(int64_t rows, int64_t columns, const in *x, out *o) \
+	{ \
+		for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * columns; i += (int64_t)gridDim.x * blockDim.x) \
+			o[i] = out(float(x[i])); \
+	}
+CONVERTED(widen_e4m3, __nv_fp8_e4m3, float)
+CONVERTED(widen_e5m2, __nv_fp8_e5m2, float)
+CONVERTED(narrow_e4m3, float, __nv_fp8_e4m3)
+CONVERTED(narrow_e5m2, float, __nv_fp8_e5m2)
