@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -60,7 +61,7 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 		return a, err
 	}
 	l := &look{instance: n}
-	if l.differ, err = find[uint64](p.harness, 1); err != nil {
+	if l.differ, err = find[uint64](p.harness, int64(1+len(p.buffers))); err != nil {
 		return a, err
 	}
 	// What fails from here on is the candidate's. It is one piece of work for the
@@ -145,6 +146,9 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 			case repeat == 1 || !b.output():
 			case k == 0:
 				err = p.harness.copyTo(w.first[i], w.arrays[i], w.blocks[i].bytes)
+			case b.Repeat > 0 || b.UnwrittenNaN:
+				want := wanted{at: n.want[i], key: n.key, masked: b.UnwrittenNaN}
+				err = p.harness.apart(w.first[i], w.arrays[i], b.dtype, w.blocks[i].bytes/b.size(), want, b.Repeat*n.rms[i], differ, 0, 1+i)
 			default:
 				err = p.harness.differ(w.first[i], w.arrays[i], w.blocks[i].bytes/b.size(), b.size(), differ, 0)
 			}
@@ -159,11 +163,13 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 // A look is what the device is asked after a candidate's launches.
 type look struct {
 	instance *instance
-	differ   *finding[uint64] // elements that a later launch gave otherwise
-	changed  *finding[uint64] // hashes of the inputs
-	zones    zones
-	again    *finding[uint64] // hashes of what is kept for the next candidate
-	outputs  []*finding[verdict]
+	// differ counts elements that a later launch gave otherwise; then, for each buffer that
+	// need not repeat to the bit, the bits of the largest difference.
+	differ  *finding[uint64]
+	changed *finding[uint64] // hashes of the inputs
+	zones   zones
+	again   *finding[uint64] // hashes of what is kept for the next candidate
+	outputs []*finding[verdict]
 }
 
 // inspect puts into the stream a look at all that the launches may have touched.
@@ -195,7 +201,13 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 // conclude says what a look has found, once it is fetched.
 func (p *problem) conclude(a *wire.ParityAnswer, l *look, s wire.Shape) {
 	n := l.instance
-	a.Different = int64(l.differ.read()[0])
+	differ := l.differ.read()
+	a.Different = int64(differ[0])
+	for i, x := range p.buffers {
+		if d := math.Float64frombits(differ[1+i]); x.Repeat > 0 && d > 0 {
+			a.Apart = max(a.Apart, wire.Number(d/n.rms[i]))
+		}
+	}
 	h := l.changed.read()
 	for i, x := range p.buffers {
 		if x.Role == "in" && h[i] != n.hashes[2*i] && a.InputChanged == "" {

@@ -70,6 +70,11 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		}
 		if c.output() {
 			outputs++
+			if !(b.Repeat >= 0) || math.IsInf(b.Repeat, 0) {
+				return nil, fmt.Errorf("buffer %s: launches may differ by %g of the RMS", b.Name, b.Repeat)
+			}
+		} else if b.Repeat != 0 || b.UnwrittenNaN {
+			return nil, fmt.Errorf("buffer %s: an input has neither repeat nor elements that are not written", b.Name)
 		}
 		names[b.Name] = true
 		out = append(out, c)
@@ -457,18 +462,21 @@ func readElements(what, file string, s wire.Shape, buffers []buffer, which func(
 	return data, nil
 }
 
-// halve puts the smaller half of the elements, by magnitude, to zero.
+// halve puts the smaller half of the elements, by magnitude, to zero. Those that are NaN
+// are not compared, and stay.
 func halve(v []float64) {
-	magnitudes := make([]float64, len(v))
-	for i, x := range v {
-		magnitudes[i] = math.Abs(x)
+	var magnitudes []float64
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			magnitudes = append(magnitudes, math.Abs(x))
+		}
 	}
 	slices.Sort(magnitudes)
-	if len(v) == 0 {
+	if len(magnitudes) == 0 {
 		return
 	}
 	for i, x := range v {
-		if math.Abs(x) <= magnitudes[(len(v)-1)/2] {
+		if math.Abs(x) <= magnitudes[(len(magnitudes)-1)/2] {
 			v[i] = 0
 		}
 	}

@@ -40,6 +40,10 @@ func TestCheckOpen(t *testing.T) {
 		"unknown role":     func(r *wire.OpenRequest) { r.Buffers[0].Role = "output" },
 		"distribution":     func(r *wire.OpenRequest) { r.Buffers[0].Distribution = "" },
 		"no integer":       func(r *wire.OpenRequest) { r.Buffers[1].A, r.Buffers[1].B = 0.2, 0.8 },
+		"differ by -1":     func(r *wire.OpenRequest) { r.Buffers[2].Repeat = -1 },
+		"differ by +Inf":   func(r *wire.OpenRequest) { r.Buffers[2].Repeat = math.Inf(1) },
+		"neither repeat":   func(r *wire.OpenRequest) { r.Buffers[0].Repeat = 0.1 },
+		"that are not wri": func(r *wire.OpenRequest) { r.Buffers[0].UnwrittenNaN = true },
 		"no output":        func(r *wire.OpenRequest) { r.Buffers = r.Buffers[:1] },
 		"scalar 0":         func(r *wire.OpenRequest) { r.Scalars[0] = "f16" },
 		"cubin and an ent": func(r *wire.OpenRequest) { r.ReferenceEntry = "reference" },
@@ -429,10 +433,15 @@ func TestHalve(t *testing.T) {
 		{[]float64{3, -1, 2, -4}, []float64{3, 0, 0, -4}},
 		{[]float64{5, -2, 1}, []float64{5, 0, 0}},
 		{nil, nil},
+		{[]float64{math.Inf(1), 4, 3, 2, 1}, []float64{math.Inf(1), 4, 0, 0, 0}},
 	} {
 		if halve(c.v); !slices.Equal(c.v, c.want) {
 			t.Errorf("%v, want %v", c.v, c.want)
 		}
+	}
+	masked := []float64{math.NaN(), 3, math.NaN(), 1, math.NaN(), 2, 4}
+	if halve(masked); !math.IsNaN(masked[0]) || masked[1] != 3 || masked[3] != 0 || masked[5] != 0 || masked[6] != 4 {
+		t.Errorf("%v: half of what is compared is to be zero", masked)
 	}
 }
 

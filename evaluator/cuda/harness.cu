@@ -352,12 +352,43 @@ EXPORT evotune_differ(const void *a, const void *b, i64 n, int size, u64 *result
 		atomicAdd(result, count);
 }
 
+// What is wanted of an output: the reference, which is doubles behind a veil if there is a
+// key, or another output.
+static __device__ double wanted_at(const void *want, int type, u64 key, i64 i)
+{
+	return key ? __longlong_as_double((i64)(((const u64 *)want)[i] ^ veil(key, i))) : get(want, type, i);
+}
+
+// apart counts elements in which two launches differ by more than a limit or, with a limit
+// of zero, in any bit, and leaves the bits of the largest difference, which are in the order
+// of the differences. With masked set, elements of which the reference, behind its veil, is
+// NaN are passed over.
+EXPORT evotune_apart(const void *a, const void *b, int t, i64 n, const void *want, u64 key, int masked, double limit, u64 *count, u64 *largest)
+{
+	u64 more = 0, most = 0;
+	const int size = size_of(t);
+	for (i64 i = first_index(); i < n; i += stride()) {
+		if (bits(a, size, i) == bits(b, size, i) || (masked && isnan(wanted_at(want, F64, key, i))))
+			continue;
+		double d = fabs(get(a, t, i) - get(b, t, i));
+		if (isnan(d))
+			d = __longlong_as_double(0x7ff0000000000000ll);
+		more += limit > 0 ? d > limit : 1;
+		most = max(most, (u64)__double_as_longlong(d));
+	}
+	if (most > 0)
+		atomicMax(largest, most);
+	more = sum(more);
+	if (threadIdx.x == 0 && more > 0)
+		atomicAdd(count, more);
+}
+
 // A verdict is what one block found; the host takes the worst of all.
 struct verdict {
 	double diff, got, want; // where the difference is largest
 	double squares;         // of what is wanted, added up
 	i64 worst;              // -1 for a block without elements
-	u64 not_finite, unwritten;
+	u64 not_finite, unwritten, skipped;
 };
 
 static __device__ bool worse(const verdict &a, const verdict &b)
@@ -367,18 +398,21 @@ static __device__ bool worse(const verdict &a, const verdict &b)
 	return a.diff > b.diff || (a.diff == b.diff && a.worst < b.worst);
 }
 
-// compare holds an output against what is wanted: the reference, which is
-// doubles behind a veil if there is a key, or another output. An element that is
-// not finite is infinitely wrong: the reference is finite everywhere. One that is
-// wrong and still holds the poison was not written.
-EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, i64 n, u64 poison, verdict *parts)
+// compare holds an output against what is wanted. An element that is not finite is
+// infinitely wrong: the reference is finite everywhere, or NaN where masked is set, and
+// such elements are passed over. One that is wrong and still holds the poison was not
+// written.
+EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, int masked, i64 n, u64 poison, verdict *parts)
 {
 	__shared__ verdict part[THREADS];
-	verdict v = {0, 0, 0, 0, -1, 0, 0};
+	verdict v = {0, 0, 0, 0, -1, 0, 0, 0};
 	int size = size_of(t);
 	for (i64 i = first_index(); i < n; i += stride()) {
-		verdict e = {0, get(got, t, i), 0, 0, i, 0, 0};
-		e.want = key ? __longlong_as_double((i64)(((const u64 *)want)[i] ^ veil(key, i))) : get(want, wanted, i);
+		verdict e = {0, get(got, t, i), wanted_at(want, wanted, key, i), 0, i, 0, 0, 0};
+		if (masked && isnan(e.want)) {
+			v.skipped++;
+			continue;
+		}
 		e.diff = fabs(e.got - e.want);
 		v.not_finite += !isfinite(e.got);
 		v.squares += e.want * e.want;
@@ -402,6 +436,7 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 			w.squares = a.squares + b.squares;
 			w.not_finite = a.not_finite + b.not_finite;
 			w.unwritten = a.unwritten + b.unwritten;
+			w.skipped = a.skipped + b.skipped;
 			part[threadIdx.x] = w;
 		}
 		__syncthreads();
@@ -412,7 +447,7 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 
 struct square {
 	double squares, sum;
-	u64 not_finite;
+	u64 infinite, nan;
 };
 
 // squares adds up the reference and its squares, for its mean and its root mean
@@ -420,12 +455,14 @@ struct square {
 EXPORT evotune_squares(const double *v, i64 n, square *parts)
 {
 	__shared__ square part[THREADS];
-	square s = {0, 0, 0};
+	square s = {0, 0, 0, 0};
 	for (i64 i = first_index(); i < n; i += stride()) {
 		if (isfinite(v[i]))
 			s.squares += v[i] * v[i], s.sum += v[i];
+		else if (isnan(v[i]))
+			s.nan++;
 		else
-			s.not_finite++;
+			s.infinite++;
 	}
 	part[threadIdx.x] = s;
 	__syncthreads();
@@ -433,7 +470,8 @@ EXPORT evotune_squares(const double *v, i64 n, square *parts)
 		if (threadIdx.x < k) {
 			part[threadIdx.x].squares += part[threadIdx.x + k].squares;
 			part[threadIdx.x].sum += part[threadIdx.x + k].sum;
-			part[threadIdx.x].not_finite += part[threadIdx.x + k].not_finite;
+			part[threadIdx.x].infinite += part[threadIdx.x + k].infinite;
+			part[threadIdx.x].nan += part[threadIdx.x + k].nan;
 		}
 		__syncthreads();
 	}

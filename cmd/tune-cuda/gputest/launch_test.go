@@ -293,3 +293,78 @@ func TestFP8OfTheDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestMasked: what the reference leaves unwritten is not compared, in parity, against the
+// baseline while something is timed, and between launches.
+func TestMasked(t *testing.T) {
+	problem := axpy()
+	problem.ReferenceEntry, problem.Buffers[2].UnwrittenNaN = "axpy_even", true
+	c := opened(t, problem, nil)
+	right := func(o wire.Output) bool {
+		return float64(o.Error) <= o.Limit && o.Unwritten == 0 && o.NotFinite == 0 && o.Skipped == odd/2 && o.Elements == odd
+	}
+	for _, k := range []struct {
+		entry string
+		sees  func(wire.ParityAnswer) bool
+	}{
+		{"even", func(a wire.ParityAnswer) bool { return clean(a) && right(a.Outputs[0]) }},
+		{"good", func(a wire.ParityAnswer) bool { return clean(a) && right(a.Outputs[0]) }},
+		{"even_wrong", func(a wire.ParityAnswer) bool {
+			o := a.Outputs[0]
+			return o.Error > 0.1 && o.Error < 10 && o.Worst == 1000 && o.Skipped == odd/2
+		}},
+		{"even_most", func(a wire.ParityAnswer) bool { return a.Outputs[0].Unwritten == 1 && a.Outputs[0].Worst == 1000 && a.Different == 1 }},
+		{"moody", func(a wire.ParityAnswer) bool { return a.Different > 0 && a.Different <= odd/2+1 }},
+	} {
+		c.load(t, k.entry)
+		if a := c.parity(t, k.entry, line(64), axpyShape(odd), 2); !k.sees(a) {
+			t.Errorf("%s: %+v", k.entry, a)
+		}
+	}
+	for _, k := range []struct {
+		base, it string
+		right    bool
+	}{{"even", "even", true}, {"even", "good", true}, {"good", "even", true}, {"even", "even_wrong", false}, {"good", "even_most", false}} {
+		var x wire.TimeAnswer
+		must(t, c.ask(wire.Time, wire.TimeRequest{
+			Contenders: []wire.Contender{{Binary: k.base, Geometry: line(64)}, {Binary: k.it, Geometry: line(64)}},
+			Shape:      axpyShape(odd), Seed: 5, BatchNS: 1e5, Rounds: 3, Last: true, Reference: true,
+		}, &x, time.Minute))
+		o := x.Contenders[1].After[0]
+		if got := float64(o.Error) <= o.Limit && o.Unwritten == 0 && o.NotFinite == 0; got != k.right {
+			t.Errorf("%s beside %s: %+v", k.it, k.base, o)
+		}
+	}
+	var a wire.ControlAnswer
+	for _, kind := range []string{"zeros", "constant", "half"} {
+		must(t, c.ask(wire.Control, wire.ControlRequest{Kind: kind, Shape: axpyShape(odd), Seed: 3}, &a, time.Minute))
+		note(t, "%s: error %.3g", kind, float64(a.Outputs[0].Error))
+		if e := float64(a.Outputs[0].Error); e < 0.1 || e > 20 || a.Outputs[0].Skipped != odd/2 {
+			t.Errorf("%s: %+v", kind, a.Outputs[0])
+		}
+	}
+}
+
+// TestRepeat: launches may differ by as much as is declared, and it is told by how much.
+func TestRepeat(t *testing.T) {
+	for _, k := range []struct {
+		entry  string
+		repeat float64
+		sees   func(wire.ParityAnswer) bool
+	}{
+		{"good", 1e-5, func(a wire.ParityAnswer) bool { return clean(a) && a.Apart == 0 }},
+		{"moody", 1e-5, func(a wire.ParityAnswer) bool { return clean(a) && a.Apart > 1e-8 && a.Apart <= 1e-5 }},
+		{"moody", 1e-9, func(a wire.ParityAnswer) bool { return a.Different > 0 && a.Apart > 1e-9 }},
+		{"moody", 0, func(a wire.ParityAnswer) bool { return a.Different > 0 && a.Apart == 0 }},
+	} {
+		problem := axpy()
+		problem.Buffers[2].Repeat = k.repeat
+		c := opened(t, problem, nil)
+		c.load(t, k.entry)
+		a := c.parity(t, k.entry, line(64), axpyShape(odd), 3)
+		note(t, "%s, %g declared: apart by %.2g, %d differ", k.entry, k.repeat, float64(a.Apart), a.Different)
+		if !k.sees(a) {
+			t.Errorf("%s, %g: %+v", k.entry, k.repeat, a)
+		}
+	}
+}

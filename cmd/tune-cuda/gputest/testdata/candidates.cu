@@ -50,6 +50,21 @@ CANDIDATE(infinite)
 {
 	EACH o[i] = i == 7 ? 1.0f / 0.0f : a * x[i] + y[i];
 }
+CANDIDATE(even)
+{
+	EACH if (i % 2 == 0)
+		o[i] = a * x[i] + y[i];
+}
+CANDIDATE(even_wrong)
+{
+	EACH if (i % 2 == 0)
+		o[i] = a * x[i] + y[i] + (i == 1000);
+}
+CANDIDATE(even_most)
+{
+	EACH if (i % 2 == 0 && i != 1000)
+		o[i] = a * x[i] + y[i];
+}
 CANDIDATE(moody) { EACH o[i] = (a * x[i] + y[i]) * (1 + (clock64() >> 4 & 1) * 1e-6f); }
 CANDIDATE(greedy)
 {
