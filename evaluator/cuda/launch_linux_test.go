@@ -1,7 +1,10 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -153,5 +157,81 @@ func TestInspectSequence(t *testing.T) {
 	}
 	if seen.NotCounted == "" || slices.ContainsFunc(seen.Measures, func(m evaluator.Measure) bool { return m.Check == "instructions" }) {
 		t.Errorf("%+v: instructions were counted without a disassembler", seen)
+	}
+}
+
+// What a candidate's launch has reaches the worker in comparisons, under tools and while
+// something is timed, and its kernels are loaded.
+func TestSequenceReachesTheWorker(t *testing.T) {
+	h := openLab(t)
+	a := build(t, h, "nothing", 60)
+	c, err := labs.Handle[*candidate](a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := geometry(sequence(), "fake")
+	want.Entry = ""
+	for d := range c.geometry {
+		c.geometry[d] = want
+	}
+	parity := func() error {
+		s, err := h.Open(t.Context(), evaluator.ForParity, a)
+		if err != nil {
+			return err
+		}
+		defer s.Close() //nolint:errcheck // nothing is kept
+		_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize})
+		return err
+	}
+	var own *evaluator.Fault
+	if err := parity(); !errors.As(err, &own) {
+		t.Errorf("a kernel that the binary does not have is launched: %v", err)
+	}
+	if err := os.WriteFile(c.path, fakeCubin("// do: nothing\n", c.kernels()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := parity(); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := h.Launch(t.Context(), a, memcheck); err != nil || f.Found != "" {
+		t.Fatalf("%+v %v", f, err)
+	}
+	s, err := h.Open(t.Context(), evaluator.ForTiming, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sample(t, s, h, 2, true); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, kind := range []wire.Kind{wire.Parity, wire.Launch, wire.Time} {
+		got, err := os.ReadFile(filepath.Join(stateOf(h.options), fmt.Sprintf("launched-%s-%s", kind, c.name)))
+		if err != nil || string(got) != want.String() {
+			t.Errorf("%s: %v\n%s, want\n%s", kind, err, got, want)
+		}
+	}
+}
+
+// stateOf is where the fake worker leaves what it saw.
+func stateOf(o Options) string {
+	for _, e := range o.workerEnv {
+		if _, path, ok := strings.Cut(e, "EVOTUNE_FAKE_STATE="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// The driver's word of a fault has the worker's reason with it.
+func TestFaultText(t *testing.T) {
+	f := wire.Fault{Call: "cuLaunchKernel", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}
+	if got := faultText(&f); got != "cuLaunchKernel failed: invalid value (CUDA_ERROR_INVALID_VALUE, 1)" {
+		t.Error(got)
+	}
+	f.Why = "a cluster of 16 blocks"
+	if got := faultText(&f); got != "cuLaunchKernel failed: invalid value (CUDA_ERROR_INVALID_VALUE, 1): a cluster of 16 blocks" {
+		t.Error(got)
 	}
 }

@@ -313,7 +313,9 @@ func TestMasked(t *testing.T) {
 			o := a.Outputs[0]
 			return o.Error > 0.1 && o.Error < 10 && o.Worst == 1000 && o.Skipped == odd/2
 		}},
-		{"even_most", func(a wire.ParityAnswer) bool { return a.Outputs[0].Unwritten == 1 && a.Outputs[0].Worst == 1000 && a.Different == 1 }},
+		{"even_most", func(a wire.ParityAnswer) bool {
+			return a.Outputs[0].Unwritten == 1 && a.Outputs[0].Worst == 1000 && a.Different == 1
+		}},
 		{"moody", func(a wire.ParityAnswer) bool { return a.Different > 0 && a.Different <= odd/2+1 }},
 	} {
 		c.load(t, k.entry)
