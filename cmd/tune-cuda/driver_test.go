@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The worker's own C, with a driver that notes what it is asked for: which launches have
+// attributes, what a tensor map is made of, and that in a graph nothing goes on before all
+// kernels of a call have ended.
+func TestCallsOfTheDriver(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("there is no gcc")
+	}
+	if text, err := exec.Command(gcc, "-I/usr/local/cuda/include", "-E", "-include", "cuda.h", "-x", "c", os.DevNull).CombinedOutput(); err != nil {
+		t.Skipf("there is no cuda.h: %s", strings.SplitN(string(text), "\n", 2)[0])
+	}
+	source, err := os.ReadFile("driver.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, preamble, _ := strings.Cut(string(source), "/*\n")
+	preamble, _, found := strings.Cut(preamble, "*/\nimport \"C\"")
+	if !found {
+		t.Fatal("driver.go has no preamble")
+	}
+	var lines []string
+	for line := range strings.Lines(preamble) {
+		if !strings.HasPrefix(line, "#cgo") {
+			lines = append(lines, line)
+		}
+	}
+	test, err := os.ReadFile(filepath.Join("testdata", "driver.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, program := filepath.Join(dir, "driver.c"), filepath.Join(dir, "driver")
+	if err := os.WriteFile(file, []byte(strings.Replace(string(test), "\nPREAMBLE\n", "\n"+strings.Join(lines, "")+"\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command(gcc, "-D_GNU_SOURCE", "-I/usr/local/cuda/include", "-O1", "-Wall", "-Wno-unused-function", "-Werror", "-rdynamic", "-o", program, file, "-ldl")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	out, err := exec.Command(program).CombinedOutput() // the worker moves standard output away
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const (
+		same  = " grid 6 4 2 block 128 2 1 shared 1024 stream 5 arguments 40"
+		pair  = "launch-ex 1" + same + ": cluster 2 4 1\nlaunch 2" + same + "\n"
+		apart = "launch-ex 1" + same + ": cluster 2 4 1\nlaunch-ex 2" + same + ": dependent 1\n"
+		all   = "launch-ex 1" + same + ": cluster 2 2 2 cooperative 1\n"
+		large = "launch-ex 13" + same + ": cooperative 1\ncuLaunchKernelEx gives 720\n"
+	)
+	want := "plain\nlaunch 1" + same + "\nplain, captured\nlaunch 1" + same + "\n" +
+		"pair\n" + pair + "pair, captured\n" + pair +
+		"dependent\n" + apart + "dependent, captured\n" + apart +
+		"empty node of graph 7 behind 101 102\nstream 5 goes on behind 1000, 1 in all, flags 1\n" +
+		"all\n" + all + "all, captured\n" + all + "large\n" + large + "large, captured\n" + large +
+		"alone\n" + apart + "wait\n" +
+		"tile\nmap 128 type 9 at 4096 interleave 0 swizzle 3 promotion 2 fill 1: 64/64/1 32/8/1 8/1/1 +128 +4096\n1 0\n"
+	if diff := cmp.Diff(want, string(out)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
