@@ -3,11 +3,9 @@
 
 // Headers that declare these declare them in other ways than the worker does.
 #define cuTensorMapEncodeTiled header_encode
-#define cuStreamGetCaptureInfo_v2 header_info
 #define cuStreamUpdateCaptureDependencies header_update
 PREAMBLE
 #undef cuTensorMapEncodeTiled
-#undef cuStreamGetCaptureInfo_v2
 #undef cuStreamUpdateCaptureDependencies
 
 #include <stdarg.h>
