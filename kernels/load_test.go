@@ -133,7 +133,7 @@ var loadErrors = []struct {
 	{"unknown key", `description = "C`, `‸descriptions = "C`, `kernel.toml has no key "descriptions": did you mean description?`},
 	{"unknown key in a table", `pipe = "f32"`, "pipe = \"f32\"\n‸colour = 1", `[problem] has no key "colour": there are dims, operations, bytes, pipe, cache, reference, shape, buffer, scalar, tolerance, control, variant`},
 	{"unknown quoted key", `pipe = "f32"`, "pipe = \"f32\"\n‸\"p\\u0069p\" = 1", `[problem] has no key "pip": did you mean pipe?`},
-	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, backend, target, template, entry, flags, threads, include, blocking, parameter, constraint, baseline, launch, binary, profile`},
+	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, backend, target, template, entry, flags, threads, include, blocking, parameter, constraint, baseline, launch, tensor_map, binary, profile`},
 	{"key twice", `pipe = "f32"`, "pipe = \"f32\"\n‸pipe = \"f64\"", `pipe is already set on line 10: remove one of the two`},
 	{"table twice", "[[problem.scalar]]", "[‸problem]\npipe = \"f32\"\n[[problem.scalar]]", `the table problem is already there on line 6: merge the two`},
 	{"table and array", "[[problem.scalar]]", "[[problem.tolerance]]\n[[problem.scalar]]", `the table tolerance is already there on line 64: merge the two`},
@@ -198,7 +198,7 @@ var loadErrors = []struct {
 	{"too many shapes", "[[problem.shape]]\nname = \"odd\"", strings.Repeat("[[problem.shape]]\n", 1022) + "[[‸problem.shape]]\nname = \"odd\"", `there are 1026 tables [[problem.shape]], at most 1024`},
 
 	// Buffers.
-	{"bad dtype", "dtype = \"i8\"", "dtype = ‸\"int8\"", `unknown dtype "int8": there are f64, f32, f16, bf16, i64, i32, i8, u8`},
+	{"bad dtype", "dtype = \"i8\"", "dtype = ‸\"int8\"", `unknown dtype "int8": there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8`},
 	{"bad role", "role = \"inout\"", "role = ‸\"output\"", `unknown role "output": there are in, out, inout`},
 	{"buffer twice", `name = "mask"`, `name = ‸"A"`, `buffer A: the name is already taken on line 37: choose another`},
 	{"buffer called like a dimension", `name = "mask"`, `name = ‸"K"`, `buffer K: the name is already taken on line 7: choose another`},
@@ -354,7 +354,7 @@ func TestLoadErrorsGPU(t *testing.T) {
 		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ‸"1"`, `grid is a string, expected an array`},
 		{`library = "libcublas.so.12:cublasSgemm"`, "‸source = \"baseline.c\"\nentry = \"plain\"", `a source has no launch geometry: give the cuda backend a baseline with a genome or a library`},
 		{`A = "f16"`, `‸X = "f16"`, `dtype of a variant has no key "X": there are A, B, mask, C`},
-		{`A = "f16"`, `A = ‸"f17"`, `unknown dtype "f17": did you mean f16? there are f64, f32, f16, bf16, i64, i32, i8, u8`},
+		{`A = "f16"`, `A = ‸"f17"`, `unknown dtype "f17": did you mean f16? there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8`},
 		{`A = "f16"`, `A = ‸16`, `the dtype of A is an integer, expected a string`},
 		{`A = "f16"`, `A = ‸"i8"`, `uniform gives fractions, which i8 cannot hold: use integers(lo,hi) or constant(x)`},
 		{`dtype = { A = "f16"`, `dtype = ‸{ A = "bf16"`, `a control swaps A and B, which are bf16 and f16 here: only inputs of one type can be swapped`},

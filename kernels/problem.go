@@ -14,12 +14,16 @@ import (
 type DType string
 
 // The types of elements. F16 is IEEE 754 binary16, BF16 the upper half of a
-// binary32; kernels get both as the bits they are, see [Header].
+// binary32; kernels get both as the bits they are, see [Header]. E4M3 and E5M2 are the
+// 8-bit numbers of OCP, for GPUs alone: E4M3 has no infinity, and 448 as its largest
+// number.
 const (
 	F64  DType = "f64"
 	F32  DType = "f32"
 	F16  DType = "f16"
 	BF16 DType = "bf16"
+	E4M3 DType = "e4m3"
+	E5M2 DType = "e5m2"
 	I64  DType = "i64"
 	I32  DType = "i32"
 	I8   DType = "i8"
@@ -27,7 +31,7 @@ const (
 )
 
 // DTypes lists the types of elements.
-func DTypes() []DType { return []DType{F64, F32, F16, BF16, I64, I32, I8, U8} }
+func DTypes() []DType { return []DType{F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I8, U8} }
 
 // Size is the size of one element in bytes.
 func (t DType) Size() int64 {
@@ -45,13 +49,17 @@ func (t DType) Size() int64 {
 // Float tells whether the type is a floating-point one.
 func (t DType) Float() bool {
 	switch t {
-	case F64, F32, F16, BF16:
+	case F64, F32, F16, BF16, E4M3, E5M2:
 		return true
 	}
 	return false
 }
 
-// C is the type's name in the generated header.
+// FP8 tells whether the type is a floating-point one of 8 bits, which only GPUs have.
+func (t DType) FP8() bool { return t == E4M3 || t == E5M2 }
+
+// C is the type's name in the generated header in C; for the 8-bit floating-point
+// types, which that header does not have, it is that of their bits.
 func (t DType) C() string {
 	switch t {
 	case F64:
@@ -83,6 +91,10 @@ func (t DType) Range() (lo, hi float64) {
 		return -1 << 11, 1 << 11
 	case BF16:
 		return -1 << 8, 1 << 8
+	case E4M3:
+		return -1 << 4, 1 << 4
+	case E5M2:
+		return -1 << 3, 1 << 3
 	case I32:
 		return math.MinInt32, math.MaxInt32
 	case I8:
