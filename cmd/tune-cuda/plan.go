@@ -270,8 +270,11 @@ func checkMap(m wire.TensorMap, bytes int64) error {
 	// What is left of the buffer behind the last element that axes so far reach.
 	left := bytes - m.Dims[0]*size
 	for i, stride := range m.Strides {
-		if stride < 16 || stride%16 != 0 || stride >= 1<<40 {
+		if stride < 0 || stride%16 != 0 || stride >= 1<<40 {
 			return fmt.Errorf("a stride of %d bytes along axis %d: it must be a multiple of 16 below 2^40", stride, i+2)
+		}
+		if stride == 0 { // the same again
+			continue
 		}
 		if n := m.Dims[i+1] - 1; left < 0 || n > left/stride {
 			left = -1

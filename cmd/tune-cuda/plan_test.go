@@ -156,6 +156,7 @@ func TestCheckMaps(t *testing.T) {
 		{DType: "f16", Dims: []int64{64 * 40}, Box: []int64{256}},
 		{DType: "f32", Dims: []int64{32, 40}, Strides: []int64{128}, Box: []int64{32, 8}, Swizzle: 128},     // as another type
 		{DType: "f16", Dims: []int64{8, 5, 8, 8}, Strides: []int64{128, 640, 16}, Box: []int64{8, 1, 1, 1}}, // in no order
+		{DType: "f16", Dims: []int64{64 * 40, 1 << 20}, Strides: []int64{0}, Box: []int64{64, 8}},           // the same again and again
 		{DType: "u8", Dims: []int64{16, 2, 2, 2, 2}, Strides: []int64{16, 32, 64, 128}, Box: []int64{16, 2, 2, 2, 2}},
 	} {
 		if err := checkMaps([]wire.TensorMap{m}, s, buffers); err != nil {

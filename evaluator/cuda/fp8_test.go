@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evotune/evotune/kernels"
 )
 
 // fp8Main reads doubles and writes what each is as E4M3 and as E5M2, then all codes of
@@ -116,6 +118,7 @@ func TestFP8(t *testing.T) {
 		t.Fatalf("%v, %d bytes", err, len(out))
 	}
 	for i, f := range formats {
+		dtype := kernels.DType(f.name)
 		for k, x := range in {
 			got := int(out[2*k+i])
 			want := nearestFP8(x, f.values)
@@ -123,6 +126,8 @@ func TestFP8(t *testing.T) {
 				if got&0x7f != 0x7f {
 					t.Errorf("%s: NaN is %#x", f.name, got)
 				}
+			} else if math.Abs(x) <= f.largest && f.values[got] != dtype.Round(x) {
+				t.Errorf("%s: %g is %g, and where data are made %g", f.name, x, f.values[got], dtype.Round(x))
 			} else if got != want {
 				t.Errorf("%s: %g (%x) is %#x, want %#x, which is %g", f.name, x, math.Float64bits(x), got, want, f.values[want])
 			}

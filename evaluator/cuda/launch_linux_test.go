@@ -214,6 +214,66 @@ func TestSequenceReachesTheWorker(t *testing.T) {
 	}
 }
 
+// sequenceKernel is the fake kernel as two kernels with all that launches may have.
+func sequenceKernel(t *testing.T) *kernels.Definition {
+	t.Helper()
+	text := fakeKernel
+	replace := func(old, with string) {
+		t.Helper()
+		if strings.Count(text, old) != 1 {
+			t.Fatalf("the fake kernel has %q %d times", old, strings.Count(text, old))
+		}
+		text = strings.Replace(text, old, with, 1)
+	}
+	replace(`target = "sm_80"`, `target = "sm_90"`)
+	replace("[implementation.launch]\ngrid = [\"ceil(N/BLOCK)\"]\nblock = [\"BLOCK\"]\n", `
+[[implementation.tensor_map]]
+name = "tiles"
+buffer = "x"
+dims = ["N"]
+box = ["BLOCK"]
+promotion = "128"
+
+[[implementation.launch]]
+grid = ["2*ceil(N/BLOCK)"]
+block = ["BLOCK"]
+workspace = "4*N"
+cluster = ["2"]
+cooperative = "BLOCK == 64"
+
+[[implementation.launch]]
+entry = "combine"
+grid = ["device_cores"]
+block = ["32"]
+shared = "512"
+dependent = "true"
+`)
+	return fakeFrom(t, text, "y[i] = 2 * x[i]", "const double *x", "extern \"C\" __global__ void combine(int64_t N, const float *x, float *y) {}\n")
+}
+
+// What a definition says of launches reaches the worker.
+func TestSequenceOfADefinition(t *testing.T) {
+	o := fakeOptions(t)
+	_, ev := openFakePlan(t, o, planOf(sequenceKernel(t)))
+	if r := evaluate(t, ev, fakeGenome(t, "nothing", 3)); r.Verdict != evaluator.Correct {
+		t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	const want = `{[2 1 1] [64 1 1] 0 256} {"grid":[2,1,1],"block":[64,1,1],"workspace":256,"cluster":[2,1,1],"cooperative":true,` +
+		`"maps":[{"buffer":0,"dtype":"f32","dims":[64],"box":[64],"promotion":128}],` +
+		`"then":[{"grid":[4,1,1],"block":[32,1,1],"shared":512,"entry":"combine","dependent":true}]}`
+	for _, who := range []string{"candidate-*", "baseline-0"} {
+		files, err := filepath.Glob(filepath.Join(stateOf(o), "launched-launch-"+who)) // at the sanitize shape
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s was not launched as a sequence: %v", who, err)
+		}
+		for _, f := range files {
+			if got, err := os.ReadFile(f); err != nil || string(got) != want {
+				t.Errorf("%s: %v\n%s, want\n%s", who, err, got, want)
+			}
+		}
+	}
+}
+
 // stateOf is where the fake worker leaves what it saw.
 func stateOf(o Options) string {
 	for _, e := range o.workerEnv {
