@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // The worker's own C, with a driver that notes what it is asked for: which launches have
@@ -70,4 +72,46 @@ func TestCallsOfTheDriver(t *testing.T) {
 	if diff := cmp.Diff(want, string(out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// The kernels of the tests on a GPU, and the harness, compile: with any nvcc for any
+// device, and what needs Hopper with one that knows it.
+func TestKernelsOfTheGPUTests(t *testing.T) {
+	longtest.Skip(t, "it compiles CUDA")
+	nvcc, err := exec.LookPath("nvcc")
+	if err != nil {
+		t.Skip("nvcc is not installed: nothing was compiled (see scripts/setup-cuda-debian.sh)")
+	}
+	kernels := filepath.Join("gputest", "testdata")
+	common := []string{filepath.Join(kernels, "candidates.cu"), filepath.Join(kernels, "reference.cu"), filepath.Join("..", "..", "evaluator", "cuda", "harness.cu")}
+	compile := func(nvcc, arch, file string) (string, error) {
+		target := "arch=compute_" + arch + ",code=sm_" + arch
+		text, err := exec.CommandContext(t.Context(), nvcc, "-O3", "-gencode", target, "-cubin", "-o", filepath.Join(t.TempDir(), "k.cubin"), file).CombinedOutput()
+		return string(text), err
+	}
+	for _, file := range common {
+		if text, err := compile(nvcc, "80", file); err != nil {
+			t.Errorf("%s for sm_80: %v\n%s", file, err, text)
+		}
+	}
+	newer, err := filepath.Glob("/usr/local/cuda*/bin/nvcc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "k.cu")
+	if err := os.WriteFile(empty, []byte("__global__ void k() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, nvcc := range append([]string{nvcc, filepath.Join(os.Getenv("CUDA_HOME"), "bin", "nvcc")}, newer...) {
+		if _, err := compile(nvcc, "90a", empty); err != nil {
+			continue // it does not know the architecture, or is not there
+		}
+		for _, file := range append(common, filepath.Join(kernels, "hopper.cu")) {
+			if text, err := compile(nvcc, "90a", file); err != nil {
+				t.Errorf("%s for sm_90a: %v\n%s", file, err, text)
+			}
+		}
+		return
+	}
+	t.Log("NOT RUN: no nvcc here compiles for sm_90a: run scripts/setup-cuda-debian.sh, or set CUDA_HOME to a newer toolkit")
 }
