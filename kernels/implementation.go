@@ -23,10 +23,8 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if !shapeName.MatchString(im.Name) {
 		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
-	for _, b := range im.Problem().Buffers {
-		if im.Backend == "cpu" && b.DType.FP8() {
-			l.d.fail(t.Backend.at, "buffer %s is %s, which the cpu backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType)
-		}
+	if im.Backend == "cpu" {
+		l.judgedOnCPU(t, im.Problem())
 	}
 	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
 	// Expressions are over the parameters, with the dimensions, or with the device's
@@ -79,6 +77,24 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		l.baseline(t.Baseline, im)
 	}
 	return im
+}
+
+// judgedOnCPU refuses what the judge of the CPU does not know of buffers.
+func (l *loader) judgedOnCPU(t *implementationTable, p *Problem) {
+	for _, b := range p.Buffers {
+		key := ""
+		switch {
+		case b.DType.FP8():
+			l.d.fail(t.Backend.at, "buffer %s is %s, which the cpu backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType)
+		case b.Repeat > 0:
+			key = "repeat"
+		case b.Unwritten:
+			key = "unwritten"
+		}
+		if key != "" {
+			l.d.fail(t.Backend.at, "buffer %s has %s, which the cpu backend does not have: remove one of the two", b.Name, key)
+		}
+	}
 }
 
 // patterns compiles regular expressions.

@@ -84,7 +84,10 @@ func (l *linter) err(err error) {
 func (l *linter) problem(p *Problem) {
 	// A variant has what it does not declare from the problem.
 	t := *p.in
-	tolerances := t.Tolerance.names
+	var tolerances []string
+	if t.Tolerance != nil {
+		tolerances = t.Tolerance.names
+	}
 	if v := p.variant; v != nil {
 		t.Operations, t.Bytes = cmp.Or(v.Operations, t.Operations), cmp.Or(v.Bytes, t.Bytes)
 		if v.Shape != nil {
@@ -140,10 +143,24 @@ func (l *linter) problem(p *Problem) {
 		}
 	}
 	for _, name := range tolerances {
-		if n := t.Tolerance.children[name]; !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
+		of := func(b Buffer) bool { return b.DType == DType(name) }
+		switch n := t.Tolerance.children[name]; {
+		case !slices.ContainsFunc(p.Outputs(), of):
 			l.at(n.key, "no output has the type %s: remove its tolerance", name)
-		} else if p.Tolerance[DType(name)] > math.Max(0.1, 4*DType(name).Step()) { // a rounding alone is as much in types of 8 bits
-			l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
+		case !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return of(b) && b.Tolerance == nil }):
+			l.at(n.key, "every output of the type %s has a tolerance of its own: remove this one", name)
+		default:
+			l.loose(n, p.Tolerance[DType(name)], DType(name))
+		}
+	}
+	for i, b := range p.Buffers {
+		if b.Tolerance != nil && p.variant == nil {
+			l.loose(t.Buffer[i].Tolerance, *b.Tolerance, b.DType)
+		}
+		if n := t.Buffer[i].Repeat; n != nil && p.variant == nil {
+			if limit, _ := p.ToleranceOf(b); b.Repeat > 2*limit {
+				l.at(n.at, "launches may differ by %g, and two that are within the tolerance of %g of the reference cannot differ by more than twice that: lower repeat", b.Repeat, limit)
+			}
 		}
 	}
 	if !declares(p.Reference.Text, p.Reference.Entry) {
@@ -151,6 +168,13 @@ func (l *linter) problem(p *Problem) {
 	}
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {
 		l.at(t.Reference.Cuda.Entry.at, "%s does not define %s: correct the entry", r.File, r.Entry)
+	}
+}
+
+// loose notes a tolerance that refuses next to nothing.
+func (l *linter) loose(n *node, tolerance float64, t DType) {
+	if tolerance > math.Max(0.1, 4*t.Step()) { // a rounding alone is as much in types of 8 bits
+		l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", tolerance)
 	}
 }
 

@@ -183,6 +183,17 @@ type Buffer struct {
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
 	Denormals bool   `json:"denormals,omitempty"`
+	// Tolerance bounds the error of this output, in the place of the problem's for its
+	// type; nil leaves that. It does not go with the output where a variant gives it
+	// another type.
+	Tolerance *float64 `json:"tolerance,omitempty"`
+	// Repeat is how far the outputs of launches with the same inputs may lie apart,
+	// relative to the root mean square of the reference's: 0 asks for the same bits. The
+	// judge compares them all the same, and the evidence says what was seen (GPU only).
+	Repeat float64 `json:"repeat,omitempty"`
+	// Unwritten says that an element which the reference leaves NaN is no part of the
+	// answer: the kernel need not write it, and the judge does not compare it (GPU only).
+	Unwritten bool `json:"unwritten,omitempty"`
 
 	axes []*expression
 }
@@ -268,7 +279,7 @@ type Problem struct {
 	// DeviceReference is the reference for GPUs; nil when there is none.
 	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every
-	// output, by its type.
+	// output, by its type, unless the output has its own: see ToleranceOf.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	Controls  []Control         `json:"controls"`
 
@@ -318,6 +329,16 @@ func (p *Problem) Buffer(name string) (Buffer, bool) {
 // Outputs lists the buffers that a kernel writes.
 func (p *Problem) Outputs() []Buffer {
 	return slices.DeleteFunc(slices.Clone(p.Buffers), func(b Buffer) bool { return b.Role == In })
+}
+
+// ToleranceOf is the tolerance of an output, and whether there is one: its own, or that
+// of its type. Every output of a definition that was loaded has one.
+func (p *Problem) ToleranceOf(b Buffer) (float64, bool) {
+	if b.Tolerance != nil {
+		return *b.Tolerance, true
+	}
+	t, ok := p.Tolerance[b.DType]
+	return t, ok
 }
 
 // maxBytes bounds a buffer, far above any memory.

@@ -26,7 +26,7 @@ type problemTable struct {
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
 	Buffer     []*bufferTable  `need:"a table [[problem.buffer]]"`
 	Scalar     []*scalarTable
-	Tolerance  *node           `is:"table" need:"a table [problem.tolerance] with a number for every type of output"`
+	Tolerance  *node           `is:"table"`
 	Control    []*controlTable `need:"a table [[problem.control]]"`
 	Variant    []*variantTable
 }
@@ -60,6 +60,9 @@ type bufferTable struct {
 	Role         *node   `need:"\"in\"" of:"role"`
 	Data, Domain *node
 	Denormals    *node `is:"boolean"`
+	Tolerance    *node `is:"number"`
+	Repeat       *node `is:"number"`
+	Unwritten    *node `of:"unwritten"`
 }
 
 type scalarTable struct {
@@ -209,6 +212,7 @@ var words = map[string][]string{
 	"backend":           Backends(),
 	"counter":           Counters(),
 	"fill":              {"zeros", "nan"},
+	"unwritten":         {"nan"},
 }
 
 func plain[T ~string](list []T) []string {

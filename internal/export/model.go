@@ -129,6 +129,9 @@ func (p *problem) translatable() error {
 		if b.DType.FP8() {
 			return fmt.Errorf("buffer %s is %s, a type that exported libraries do not have yet", b.Name, b.DType)
 		}
+		if b.Unwritten {
+			return fmt.Errorf("buffer %s has elements that need not be written, which the check of an exported library does not know yet", b.Name)
+		}
 		if _, err := b.AxesC(); err != nil {
 			return err
 		}
@@ -381,7 +384,10 @@ func (b buffer) Draw() string {
 }
 
 // Tolerance is what its error may be.
-func (b buffer) Tolerance() string { return number(b.of.Tolerance[b.DType]) }
+func (b buffer) Tolerance() string {
+	limit, _ := b.of.ToleranceOf(b.Buffer)
+	return number(limit)
+}
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

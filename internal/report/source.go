@@ -125,7 +125,7 @@ func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate
 			Candidate: candidate,
 		}
 		for _, b := range p.Outputs() {
-			if limit := p.Tolerance[b.DType]; w.Tolerance == 0 || limit < w.Tolerance {
+			if limit, _ := p.ToleranceOf(b); w.Tolerance == 0 || limit < w.Tolerance {
 				w.Tolerance = limit
 			}
 		}
