@@ -502,6 +502,16 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		do = "wrong"
 	}
 	a := wire.ParityAnswer{}
+	y := f.buffers[slices.IndexFunc(f.buffers, func(b wire.Buffer) bool { return b.Name == "y" })]
+	if y.UnwrittenNaN {
+		o.Skipped = o.Elements / 2
+		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "skips" {
+			o.Skipped++
+		}
+	}
+	if y.Repeat > 0 && r.Repeat > 1 {
+		a.Apart = wire.Number(y.Repeat / 4)
+	}
 	switch do {
 	case "wrong":
 		o.Error = 0.5

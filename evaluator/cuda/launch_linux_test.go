@@ -274,6 +274,55 @@ func TestSequenceOfADefinition(t *testing.T) {
 	}
 }
 
+// What a definition says of its outputs reaches the worker, and what that saw the evidence.
+func TestOutputsOfADefinition(t *testing.T) {
+	const y = "name = \"y\"\ndtype = \"f32\"\nrole = \"out\"\nshape = [\"N\"]\n"
+	if strings.Count(fakeKernel, y) != 1 {
+		t.Fatal("the fake kernel has another output")
+	}
+	d := fakeFrom(t, strings.Replace(fakeKernel, y, y+"repeat = 4e-7\nunwritten = \"nan\"\ntolerance = 2e-5\n", 1), "y[i] = 2 * x[i]", "const double *x")
+	h, ev := openFakePlan(t, fakeOptions(t), planOf(d))
+	want := wire.Buffer{Name: "y", DType: "f32", Role: "out", Tolerance: 2e-5, Repeat: 4e-7, UnwrittenNaN: true}
+	if diff := cmp.Diff(want, h.problem.open.Buffers[1]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r := evaluate(t, ev, fakeGenome(t, "nothing", 3))
+	twice, once := 0, 0 // launched
+	for _, step := range r.Steps {
+		for _, e := range step.Evidence {
+			switch {
+			case !strings.HasPrefix(e.Check, "parity "):
+			case !strings.Contains(e.Check, " seed "):
+				if once++; strings.Contains(e.Detail, "reproducible") {
+					t.Errorf("launched once: %+v", e)
+				}
+			case e.Outcome == evaluator.Passed:
+				if twice++; e.Detail != "reproducible to 1e-07 of the RMS, as declared" {
+					t.Errorf("launched twice: %+v", e)
+				}
+			}
+		}
+	}
+	if r.Verdict != evaluator.Correct || once == 0 || twice == 0 {
+		t.Errorf("%s at %s: %s; %d comparisons of one launch, %d of two", r.Verdict, r.Stage, r.Reason, once, twice)
+	}
+	if r = evaluate(t, ev, fakeGenome(t, "parity=different", 3)); !strings.Contains(r.Reason, "not the same answer twice: 2 elements differ between launches on the same inputs; where they need not be the same they are apart by up to 1e-07 of the RMS") {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_BASELINE=skips"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err = b.open(t.Context(), planOf(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // nothing is kept
+	if _, err := evaluator.NewOrdeal(t.Context(), h, planOf(d)); !errors.Is(err, evaluator.ErrUnwritten) {
+		t.Errorf("most of an output is passed over: %v", err)
+	}
+}
+
 // stateOf is where the fake worker leaves what it saw.
 func stateOf(o Options) string {
 	for _, e := range o.workerEnv {

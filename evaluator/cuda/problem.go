@@ -46,6 +46,7 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		}
 		if b.Role != kernels.In {
 			w.Tolerance, _ = spec.ToleranceOf(b)
+			w.Repeat, w.UnwrittenNaN = b.Repeat, b.Unwritten
 		}
 		q.open.Buffers = append(q.open.Buffers, w)
 	}
