@@ -536,3 +536,5 @@ func judge(b buffer, elements int64, rms, slack float64, parts []verdict) wire.O
 	}
 	return o
 }
+
+func (b buffer) poison() uint64 { return poisons[b.dtype] }

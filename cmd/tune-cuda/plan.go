@@ -32,8 +32,6 @@ var poisons = []uint64{
 	0x7f7f7f7f7f7f7f7f, 0x7f7f7f7f7f7f7f7f,
 }
 
-func (b buffer) poison() uint64 { return poisons[b.dtype] }
-
 // A buffer is one of the problem's, checked and in the harness's codes.
 type buffer struct {
 	wire.Buffer

@@ -53,12 +53,11 @@ func tiled() (wire.Geometry, wire.Shape) {
 	}
 	from, to := tile, tile
 	to.Buffer = 1
-	return wire.Geometry{
-			Grid: [3]int64{(columns + 63) / 64 * 2, (rows + 7) / 8, 1}, Block: [3]int64{128, 1, 1},
-			Cluster: [3]int64{2, 1, 1}, Maps: []wire.TensorMap{from, to},
-		}, wire.Shape{
-			Name: "tiles", Dims: []int64{rows, columns}, Elements: []int64{rows * columns, rows * columns}, Reference: line(64),
-		}
+	g := wire.Geometry{
+		Grid: [3]int64{(columns + 63) / 64 * 2, (rows + 7) / 8, 1}, Block: [3]int64{128, 1, 1},
+		Cluster: [3]int64{2, 1, 1}, Maps: []wire.TensorMap{from, to},
+	}
+	return g, wire.Shape{Name: "tiles", Dims: []int64{rows, columns}, Elements: []int64{rows * columns, rows * columns}, Reference: line(64)}
 }
 
 // TestTensorMaps: a map is made for every set of buffers, and a cluster is launched as one.
