@@ -579,6 +579,68 @@ func TestControls(t *testing.T) {
 	}
 }
 
+// Where the reference leaves elements unwritten, at most half of an output may be passed
+// over: else the definition is at fault, and no candidate.
+func TestUnwritten(t *testing.T) {
+	outputs := func(skipped int64) []Output {
+		return []Output{{Name: "y", Error: 1e-7, Elements: 71, Skipped: skipped}}
+	}
+	compare := func(skipped int64, only func(CompareRequest) bool) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			if !only(r) {
+				return Observation{Outputs: outputs(0)}, nil
+			}
+			return Observation{Outputs: outputs(skipped)}, nil
+		}
+	}
+	declared := func(r CompareRequest) bool { return r.Further == "" && r.Shape.Name == "odd" && r.Contents == 1 }
+	const want = "36 of 71 elements of output y are not compared, and at most half may be"
+	for _, c := range []struct {
+		name   string
+		change func(l *scriptedLab)
+		want   string
+	}{
+		{"half", func(l *scriptedLab) { l.baseline[""].compare = compare(35, declared) }, ""},
+		{"more", func(l *scriptedLab) { l.baseline[""].compare = compare(36, declared) }, "kernel scripted, parity odd seed 2: " + want},
+		{"in a control", func(l *scriptedLab) {
+			l.control = func(kernels.Control, kernels.Shape) ([]Output, error) {
+				o := outputs(36)
+				o[0].Error = 1
+				return o, nil
+			}
+		}, "kernel scripted, shape small: " + want},
+		{"edge-case inputs", func(l *scriptedLab) {
+			l.baseline[""].compare = compare(71, func(r CompareRequest) bool { return r.Further != "" })
+		}, ""},
+	} {
+		l := newLab()
+		c.change(l)
+		j, err := newJudge(t.Context(), l, labPlan())
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (!errors.Is(err, ErrUnwritten) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.name == "edge-case inputs" && (len(j.further) == 0 || len(j.silent) == 0) {
+			t.Errorf("edge-case inputs on which nothing is compared are not silent: %v of %v", j.silent, j.further)
+		}
+	}
+}
+
+// How far apart launches were, where they may be, is in the evidence.
+func TestRepeats(t *testing.T) {
+	l := newLab()
+	l.actors["1"].compare = func(CompareRequest) (Observation, error) {
+		return Observation{Outputs: []Output{{Name: "y", Error: 1e-7, Elements: 70}}, Repeats: "reproducible to 3.1e-07 of the RMS, as declared"}, nil
+	}
+	s, _ := judged(t, l, labPlan()).Step(StageParity)
+	i := slices.IndexFunc(s.Evidence, func(e Evidence) bool { return e.Check == "parity odd seed 2" })
+	if s.Outcome != Passed || i < 0 || s.Evidence[i].Detail != "reproducible to 3.1e-07 of the RMS, as declared" {
+		t.Errorf("%s: %+v", s.Outcome, s.Evidence)
+	}
+}
+
 // The baseline is proven before anything rests on it.
 func TestBaselines(t *testing.T) {
 	wrong := func(CompareRequest) (Observation, error) {

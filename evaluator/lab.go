@@ -183,8 +183,9 @@ type Output struct {
 	// NotFinite counts elements that are NaN or infinite where the reference
 	// is finite; Unwritten those that are wrong and still hold the poison.
 	NotFinite, Unwritten int64
-	// Elements is how many were compared.
-	Elements int64
+	// Elements is how many there are. All are compared but Skipped, which the reference
+	// leaves unwritten where the definition allows that.
+	Elements, Skipped int64
 }
 
 // An Observation is what was seen after launches.
@@ -200,8 +201,12 @@ type Observation struct {
 	// which input was and where: "" when nothing was.
 	Guard        string
 	InputChanged string
-	// Different says how a second launch's answer differs from the first's.
+	// Different says how a second launch's answer differs from the first's by more than
+	// the definition allows, which as a rule is nothing.
 	Different string
+	// Repeats says how far apart the answers were where the definition allows some
+	// distance; "" where it does not.
+	Repeats string
 	// Threads is how many threads were running when the launches were over.
 	Threads int
 	// Elapsed is what one launch took; the shorter of two.

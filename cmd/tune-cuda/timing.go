@@ -256,14 +256,14 @@ func (q *race) ready(r *runner) error {
 	}
 	scalars := q.scalarValues(q.r.Shape, false)
 	for _, w := range q.sets {
-		c, err := newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work)
+		c, err := q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work)
 		if err != nil {
 			return err
 		}
 		r.calls = append(r.calls, c)
 	}
 	if r == q.runners[0] {
-		if r.check, err = newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
+		if r.check, err = q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
 			return err
 		}
 	}
@@ -433,7 +433,7 @@ func (q *race) latencies(n int) error {
 // alone launches once and waits: nanoseconds by the wall clock.
 func (c *call) alone(s cu.Stream) (float64, error) {
 	if c.routine == nil {
-		return launchAlone(c.kernel, c.d, c.bytes, s, c.args)
+		return c.sequence.launchAlone(s, c.args)
 	}
 	t := time.Now()
 	if err := c.enqueue(s); err != nil {

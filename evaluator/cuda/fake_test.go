@@ -101,6 +101,7 @@ type fake struct {
 	log        string
 	binaries   map[string]string // source by name
 	entries    map[string]string
+	also       map[string][]string // kernels loaded besides the entry
 	candidates int
 	race       *wire.TimeRequest // that began it
 	pools      map[string]bool   // that races had
@@ -111,7 +112,7 @@ type fake struct {
 }
 
 func fakeWorker() int {
-	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}, pools: map[string]bool{}}
+	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}, also: map[string][]string{}, pools: map[string]bool{}}
 	f.report("========= COMPUTE-SANITIZER")
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -206,6 +207,14 @@ func first1(name string) bool {
 	}
 	f.Close()
 	return true
+}
+
+// launched leaves what it was asked to launch of several kernels for a test to read.
+func launched(kind wire.Kind, binary string, g wire.Geometry) {
+	if len(g.Then) > 0 {
+		file := filepath.Join(os.Getenv("EVOTUNE_FAKE_STATE"), fmt.Sprintf("launched-%s-%s", kind, binary))
+		_ = os.WriteFile(file, []byte(g.String()), 0o600)
+	}
 }
 
 // apart notes when timed work and other work are under way together: both leave
@@ -358,7 +367,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}
 		defer file.Close()
 		section := file.Section(".text." + r.Entry)
-		if section == nil {
+		if section == nil || slices.ContainsFunc(r.Also, func(name string) bool { return file.Section(".text."+name) == nil }) {
 			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuModuleGetFunction", Code: 500, Name: "CUDA_ERROR_NOT_FOUND"}}, false
 		}
 		text, err := section.Data()
@@ -366,6 +375,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 			return wire.Failure{Error: err.Error()}, false
 		}
 		f.binaries[r.Name], f.entries[r.Name] = string(text), r.Entry
+		f.also[r.Name] = r.Also
 		if f.do(r.Name, "load") == "fault" {
 			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuFuncSetAttribute", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}}, false
 		}
@@ -462,6 +472,12 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 
 func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	f.race = nil
+	launched(wire.Parity, r.Binary, r.Geometry)
+	for _, k := range r.Geometry.Then {
+		if !slices.Contains(f.also[r.Binary], k.Entry) {
+			return wire.Failure{Error: "no kernel " + k.Entry + " is loaded"}, false
+		}
+	}
 	do := f.do(r.Binary, "parity")
 	f.end(do)
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
@@ -486,6 +502,16 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		do = "wrong"
 	}
 	a := wire.ParityAnswer{}
+	y := f.buffers[slices.IndexFunc(f.buffers, func(b wire.Buffer) bool { return b.Name == "y" })]
+	if y.UnwrittenNaN {
+		o.Skipped = o.Elements / 2
+		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "skips" {
+			o.Skipped++
+		}
+	}
+	if y.Repeat > 0 && r.Repeat > 1 {
+		a.Apart = wire.Number(y.Repeat / 4)
+	}
 	switch do {
 	case "wrong":
 		o.Error = 0.5
@@ -511,7 +537,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/5 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/6 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}
@@ -527,6 +553,7 @@ func (f *fake) launch(r wire.LaunchRequest) (any, bool) {
 		initcheck: "========= Uninitialized __global__ memory read of size 4 bytes",
 	}[f.tool]
 	details := []string{found, "=========     at 0x2d0 in fake", "=========     by thread (0,0,0) in block (0,0,0)", "========= "}
+	launched(wire.Launch, r.Binary, r.Geometry)
 	do := f.do(r.Binary, f.tool)
 	planted := f.entries[r.Binary] == f.tool && os.Getenv("EVOTUNE_FAKE_BLIND") != f.tool
 	late := os.Getenv("EVOTUNE_FAKE_LATE") == f.tool
@@ -596,6 +623,7 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		if _, ok := f.binaries[c.Binary]; !ok && c.Binary != "baseline-0" {
 			return wire.Failure{Error: "no binary " + c.Binary}, false
 		}
+		launched(wire.Time, c.Binary, c.Geometry)
 		do := f.do(c.Binary, "time")
 		f.end(do)
 		const batch = 100

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,7 +91,23 @@ func (c *candidate) load() wire.LoadRequest {
 	if c.routine != "" {
 		return wire.LoadRequest{Name: c.name, Routine: c.routine}
 	}
-	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: c.src.Entry}
+	list := c.kernels()
+	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: list[0], Also: list[1:]}
+}
+
+// kernels lists what launches call in the binary, the entry first if it is among them.
+func (c *candidate) kernels() []string {
+	called := map[string]bool{}
+	for _, g := range c.geometry {
+		for _, k := range g.Kernels() {
+			called[cmp.Or(k.Entry, c.src.Entry)] = true
+		}
+	}
+	if called[c.src.Entry] || len(called) == 0 {
+		delete(called, c.src.Entry)
+		return append([]string{c.src.Entry}, slices.Sorted(maps.Keys(called))...)
+	}
+	return slices.Sorted(maps.Keys(called))
 }
 
 func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err error) {
@@ -377,7 +395,7 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 		if err != nil {
 			return err.Error()
 		}
-		c.geometry[d] = geometry(geo)
+		c.geometry[d] = geometry(geo, c.src.Entry)
 	}
 	return ""
 }

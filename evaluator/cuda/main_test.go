@@ -145,8 +145,9 @@ func fakeDefinition(tb testing.TB) *kernels.Definition {
 	return fakeFrom(tb, fakeKernel, "y[i] = 2 * x[i]", "const double *x")
 }
 
-// fakeFrom is the fake kernel with another definition and another reference in C.
-func fakeFrom(tb testing.TB, definition, computes, inputs string) *kernels.Definition {
+// fakeFrom is the fake kernel with another definition and another reference in C, and
+// more kernels.
+func fakeFrom(tb testing.TB, definition, computes, inputs string, more ...string) *kernels.Definition {
 	tb.Helper()
 	quoted := make([]string, len(does))
 	for i, d := range does {
@@ -156,7 +157,7 @@ func fakeFrom(tb testing.TB, definition, computes, inputs string) *kernels.Defin
 		"fake/kernel.toml":  {Data: fmt.Appendf(nil, definition, strings.Join(quoted, ", "))},
 		"fake/reference.c":  {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, " + inputs + ", double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\t" + computes + ";\n}\n")},
 		"fake/reference.cu": {Data: []byte("extern \"C\" __global__ void reference(int64_t N, const double *x, double *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i];\n}\n")},
-		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n")},
+		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n" + strings.Join(more, ""))},
 	}, "fake")
 	if err != nil {
 		tb.Fatal(err)

@@ -246,7 +246,11 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 		s.w.dead = s.w.dead || a.Fault.Fatal
 		return evaluator.Observation{}, s.w.faulted(a.Fault)
 	}
-	return observation(a), nil
+	o := observation(a)
+	if launches > 1 && slices.ContainsFunc(s.h.problem.open.Buffers, func(b wire.Buffer) bool { return b.Repeat > 0 }) {
+		o.Repeats = fmt.Sprintf("reproducible to %.2g of the RMS, as declared", float64(a.Apart))
+	}
+	return o, nil
 }
 
 // observation is what a comparison saw.
@@ -257,6 +261,9 @@ func observation(a wire.ParityAnswer) evaluator.Observation {
 	o.Elapsed = time.Duration(a.ElapsedNS)
 	if a.Different > 0 {
 		o.Different = fmt.Sprintf("%d elements differ between launches on the same inputs", a.Different)
+		if a.Apart > 0 {
+			o.Different += fmt.Sprintf("; where they need not be the same they are apart by up to %.2g of the RMS", float64(a.Apart))
+		}
 	}
 	return o
 }
@@ -278,7 +285,7 @@ func outputs(list []wire.Output) []evaluator.Output {
 	for _, o := range list {
 		all = append(all, evaluator.Output{
 			Name: o.Name, Error: float64(o.Error), Worst: o.Worst, Got: float64(o.Got), Want: float64(o.Want),
-			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements,
+			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements, Skipped: o.Skipped,
 		})
 	}
 	return all
