@@ -20,9 +20,9 @@ type contest struct {
 	budget time.Duration
 }
 
-// A result is the outcome of a contest. Both times are medians of its last rounds,
+// A standing is the outcome of a contest. Both times are medians of its last rounds,
 // in nanoseconds.
-type result struct {
+type standing struct {
 	best         int
 	ns, first    float64
 	tried, wrong int
@@ -37,8 +37,8 @@ const (
 	finalists, deciding, leastDeciding = 3, 11, 3
 )
 
-func (c contest) run() (result, error) {
-	var r result
+func (c contest) run() (standing, error) {
+	var r standing
 	samples := make([][]float64, c.ways)
 	take := func(way int) error {
 		ns, able, err := c.reading(way)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -257,10 +258,10 @@ const (
 	ltConfigCluster = 8
 )
 
-// ltTypes are numbers of types, ltStatus names of what cuBLAS and cublasLt return.
+// ltTypes are numbers of types, blasStatus names of what cuBLAS and cublasLt return.
 var (
-	ltTypes  = map[string]int{"f32": 0, "f16": 2, "bf16": 14, "e4m3": 28, "e5m2": 29}
-	ltStatus = map[int]string{
+	ltTypes    = map[string]int{"f32": 0, "f16": 2, "bf16": 14, "e4m3": 28, "e5m2": 29}
+	blasStatus = map[int]string{
 		1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE",
 		8: "CUBLAS_STATUS_ARCH_MISMATCH", 11: "CUBLAS_STATUS_MAPPING_ERROR", 13: "CUBLAS_STATUS_EXECUTION_FAILED",
 		14: "CUBLAS_STATUS_INTERNAL_ERROR", 15: "CUBLAS_STATUS_NOT_SUPPORTED",
@@ -297,4 +298,25 @@ type heuristic struct {
 	state     int32
 	waves     float32
 	_         [4]int32
+}
+
+// besideCUBLAS is where cublasLt is beside a cuBLAS in a folder of its own.
+func besideCUBLAS(file string) string {
+	return filepath.Join(filepath.Dir(file), strings.Replace(filepath.Base(file), "libcublas.", "libcublasLt.", 1))
+}
+
+// saidOf tells of a search among so many algorithms, and of the one that was found.
+func saidOf(version string, r standing, proposed int, cold bool, algorithm string) string {
+	text := fmt.Sprintf("cublasLt %s, best of %d algorithms", version, r.tried)
+	if r.tried < proposed {
+		text += fmt.Sprintf(" (of %d proposed)", proposed)
+	}
+	if r.wrong > 0 {
+		text += fmt.Sprintf(", without %d that gave other results", r.wrong)
+	}
+	cache := "warm"
+	if cold {
+		cache = "cold"
+	}
+	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; the first that the library proposes takes %.4g us", text, algorithm, r.ns/1e3, cache, r.first/1e3)
 }

@@ -347,7 +347,7 @@ func TestHeader(t *testing.T) {
 		"offsetof(cublasLtMatmulHeuristicResult_t, wavesCount)":    int(unsafe.Offsetof(h.waves)),
 		"offsetof(cublasLtMatmulHeuristicResult_t, reserved)":      int(unsafe.Sizeof(h)) - 16,
 	}
-	for value, name := range ltStatus {
+	for value, name := range blasStatus {
 		numbers[name] = value
 	}
 	var source strings.Builder
@@ -390,5 +390,33 @@ _Static_assert(sizeof(LT_STATUS) == sizeof(int) && sizeof(LT_COMPUTE) == sizeof(
 				t.Errorf("%v\n%.4000s", err, out)
 			}
 		})
+	}
+}
+
+func TestSaid(t *testing.T) {
+	for _, c := range []struct {
+		r        standing
+		proposed int
+		cold     bool
+		want     string
+	}{
+		{standing{best: 3, ns: 179.24e3, first: 188.02e3, tried: 17}, 17, false,
+			"cublasLt 12.9.1, best of 17 algorithms: algorithm 66, tile 20, 179.2 us with a warm cache; the first that the library proposes takes 188 us"},
+		{standing{ns: 5.5e3, first: 5.5e3, tried: 4, wrong: 1}, 9, true,
+			"cublasLt 12.9.1, best of 4 algorithms (of 9 proposed), without 1 that gave other results: algorithm 66, tile 20, 5.5 us with a cold cache; the first that the library proposes takes 5.5 us"},
+	} {
+		if got := saidOf("12.9.1", c.r, c.proposed, c.cold, "algorithm 66, tile 20"); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestBesideCUBLAS(t *testing.T) {
+	for file, want := range map[string]string{
+		"/a/libcublas.so.12": "/a/libcublasLt.so.12", "libcublas.so": "libcublasLt.so", "/libcublas.d/libcublas.so": "/libcublas.d/libcublasLt.so",
+	} {
+		if got := besideCUBLAS(file); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
 	}
 }
