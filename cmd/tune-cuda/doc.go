@@ -19,9 +19,9 @@
 //
 //	CGO_CFLAGS=-I/opt/cuda/include CGO_LDFLAGS=-L/opt/cuda/lib64/stubs go build ...
 //
-// The program runs on any later driver. NVML and cuBLAS are opened when they
-// are wanted: without NVML there is no telemetry, without cuBLAS (or the
-// library that TUNE_CUDA_CUBLAS names) no vendor's routine.
+// The program runs on any later driver. NVML, cuBLAS and cublasLt are opened when
+// they are wanted: without NVML there is no telemetry, without cuBLAS or cublasLt (or
+// the files that TUNE_CUDA_CUBLAS and TUNE_CUDA_CUBLASLT name) none of their routines.
 //
 // Behind a tool such as compute-sanitizer or ncu, the tool's own output must go
 // to a file (--log-file), since it would be in the way of the answers. With
