@@ -70,6 +70,17 @@ func (f form) shape(dims ...int64) wire.Shape {
 
 func batches(f form) bool { return strings.HasPrefix(f.entry, "batch") }
 
+// routine loads a vendor's.
+func (c *client) routine(t *testing.T, name, routine string) wire.LoadAnswer {
+	t.Helper()
+	var a wire.LoadAnswer
+	must(t, c.ask(wire.Load, wire.LoadRequest{Name: name, Routine: routine}, &a, time.Minute))
+	if a.Fault != nil || a.Version == "" {
+		t.Fatalf("%s: %+v, fault %+v", routine, a, a.Fault)
+	}
+	return a
+}
+
 // raceOf times binaries, the first as the baseline and held against the reference.
 func (c *client) raceOf(t *testing.T, s wire.Shape, cold bool, names ...string) wire.TimeAnswer {
 	t.Helper()
@@ -123,8 +134,7 @@ func TestMatmul(t *testing.T) {
 				t.Skipf("NOT RUN: fp8 needs capability 8.9, and this device has %d", device.Capability)
 			}
 			c := opened(t, f.problem(), nil)
-			var l wire.LoadAnswer
-			must(t, c.ask(wire.Load, wire.LoadRequest{Name: "lt", Routine: "cublasLt:" + f.routine}, &l, time.Minute))
+			l := c.routine(t, "lt", "cublasLt:"+f.routine)
 			shapes := []wire.Shape{f.shape(257, 130, 66), f.shape(1, 7, 3), f.shape(512, 256, 128), f.shape(1024, 1024, 1024)}
 			switch {
 			case batches(f):
@@ -159,7 +169,7 @@ func TestFastest(t *testing.T) {
 	f := form{"matmul_nn", "matmul_nn", "f16 f16 f16", 5e-3}
 	c := opened(t, f.problem(), nil)
 	for name, routine := range map[string]string{"lt": "cublasLt:matmul_nn", "blas": "cublas:gemm"} {
-		must(t, c.ask(wire.Load, wire.LoadRequest{Name: name, Routine: routine}, &wire.LoadAnswer{}, time.Minute))
+		c.routine(t, name, routine)
 	}
 	for _, s := range []wire.Shape{f.shape(128, 4096, 4096), f.shape(1024, 1024, 1024), f.shape(2048, 2048, 2048), f.shape(4096, 4096, 4096), f.shape(8192, 8192, 8192)} {
 		t.Run(s.Name, func(t *testing.T) {
@@ -201,7 +211,7 @@ func TestMatmulRefuses(t *testing.T) {
 			t.Errorf("%s: want an error that says %q, got %v", routine, say, err)
 		}
 	}
-	must(t, c.ask(wire.Load, wire.LoadRequest{Name: "lt", Routine: "cublasLt:matmul_nn"}, &wire.LoadAnswer{}, time.Minute))
+	c.routine(t, "lt", "cublasLt:matmul_nn")
 	s := f.shape(64, 64, 64)
 	s.Dims = []int64{64, 64, 32}
 	var a wire.ParityAnswer
