@@ -86,9 +86,6 @@ func (m matmul) operands() []string {
 	return append(list, "C")
 }
 
-// at is where an operand is among the buffers, or -1.
-func (m matmul) at(operand string) int { return slices.Index(m.operands(), operand) }
-
 func fp8(dtype string) bool { return dtype == "e4m3" || dtype == "e5m2" }
 
 // check holds a problem against what the routine computes.

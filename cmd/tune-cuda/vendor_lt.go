@@ -122,6 +122,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -221,6 +222,9 @@ func (l *lt) freeProduct(p *ltProduct) {
 	C.lt_close_product(l.c, p.c)
 	C.free(unsafe.Pointer(p.c))
 }
+
+// at is where an operand is among the buffers, or -1.
+func (l *lt) at(operand string) int { return slices.Index(l.operands(), operand) }
 
 func dimsKey(dims []int64) (k [4]int64) {
 	copy(k[:], dims)
