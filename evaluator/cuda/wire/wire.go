@@ -129,7 +129,7 @@ type OpenAnswer struct{}
 type LoadRequest struct {
 	Name string `json:"name"`
 	// Cubin is a file and Entry the kernel in it; or Routine names a vendor's
-	// routine ("cublas:gemm", "cublasLt:matmul_nt"), loaded at run time.
+	// routine ("cublas:gemm"), loaded at run time.
 	Cubin   string `json:"cubin,omitempty"`
 	Entry   string `json:"entry,omitempty"`
 	Routine string `json:"routine,omitempty"`

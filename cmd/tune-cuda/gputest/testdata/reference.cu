@@ -12,17 +12,6 @@ extern "C" __global__ void accumulate(int64_t n, const double *x, double *o)
 		o[i] += 3 * x[i];
 }
 
-extern "C" __global__ void gemm(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c)
-{
-	int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
-	if (j >= n)
-		return;
-	double s = 0;
-	for (int64_t l = 0; l < k; l++)
-		s += a[i * k + l] * b[l * n + j];
-	c[i * n + j] = s;
-}
-
 // Products of L matrices; A is [M,K] or transposed, B is [K,N] or transposed. What
 // is given besides is added: a bias for each column, of all products or of each, and
 // a residual.
@@ -63,3 +52,14 @@ extern "C" __global__ void batch_tt_residual(int64_t L, DIMS, const double *r, d
 extern "C" __global__ void batch_nt_bias(int64_t L, DIMS, const double *v, double *c) { matmul<false, true>(L, M, N, K, a, b, v, 0, NULL, c, plain); }
 extern "C" __global__ void batch_nt_bias_each(int64_t L, DIMS, const double *v, double *c) { matmul<false, true>(L, M, N, K, a, b, v, N, NULL, c, plain); }
 extern "C" __global__ void matmul_nt_residual(DIMS, const double *r, double *c) { matmul<false, true>(1, M, N, K, a, b, NULL, 0, r, c, plain); }
+
+extern "C" __global__ void gemm(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c)
+{
+	int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+	if (j >= n)
+		return;
+	double s = 0;
+	for (int64_t l = 0; l < k; l++)
+		s += a[i * k + l] * b[l * n + j];
+	c[i * n + j] = s;
+}
