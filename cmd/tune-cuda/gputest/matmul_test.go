@@ -81,8 +81,8 @@ func (c *client) routine(t *testing.T, name, routine string) wire.LoadAnswer {
 	return a
 }
 
-// raceOf times binaries, the first as the baseline and held against the reference.
-func (c *client) raceOf(t *testing.T, s wire.Shape, cold bool, names ...string) wire.TimeAnswer {
+// measured times binaries, the first as the baseline and held against the reference.
+func (c *client) measured(t *testing.T, s wire.Shape, cold bool, names ...string) wire.TimeAnswer {
 	t.Helper()
 	q := wire.TimeRequest{Shape: s, Seed: 5, BatchNS: 1e6, Rounds: 11, Last: true, Reference: true, Cold: cold}
 	for _, n := range names {
@@ -147,7 +147,7 @@ func TestMatmul(t *testing.T) {
 					t.Errorf("%s: %+v", s.Name, a)
 					continue
 				}
-				a := c.raceOf(t, s, i%2 == 1, "lt")
+				a := c.measured(t, s, i%2 == 1, "lt")
 				x := a.Contenders[0]
 				if !strings.HasPrefix(x.Said, "cublasLt "+l.Version+", best of ") || a.ChoosingNS > 4e9 {
 					t.Errorf("%s: it said %q after %d ns", s.Name, x.Said, a.ChoosingNS)
@@ -175,7 +175,7 @@ func TestFastest(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			said := map[bool]string{}
 			for _, cold := range []bool{false, true} {
-				a := c.raceOf(t, s, cold, "lt", "blas")
+				a := c.measured(t, s, cold, "lt", "blas")
 				lt, blas := a.Contenders[0], a.Contenders[1]
 				said[cold] = lt.Said
 				ratio := evaluator.Median(lt.SamplesNS) / evaluator.Median(blas.SamplesNS)
@@ -186,7 +186,7 @@ func TestFastest(t *testing.T) {
 				}
 			}
 			for _, cold := range []bool{true, false} {
-				a := c.raceOf(t, s, cold, "lt")
+				a := c.measured(t, s, cold, "lt")
 				if a.Contenders[0].Said != said[cold] || a.ChoosingNS > 20e6 {
 					t.Errorf("cold %v: %q was forgotten for %q, in %d ns", cold, said[cold], a.Contenders[0].Said, a.ChoosingNS)
 				}
