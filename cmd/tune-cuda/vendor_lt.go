@@ -158,6 +158,9 @@ type ltProduct struct {
 	c     *C.struct_lt_product
 	found []heuristic // what the library proposes, the one that it holds for the fastest first
 	now   heuristic   // that is run
+	tried int         // how many of found cannot be run, as far as that is known
+	// chosen says that now was chosen: nothing else is run then.
+	chosen bool
 }
 
 // An ltChoice is the algorithm that was found to be the fastest.
@@ -356,7 +359,13 @@ func (l *lt) ask(p *ltProduct) error {
 
 func (l *lt) enqueue(dims []int64, arrays []cu.DevicePtr) error {
 	p := l.products[dimsKey(dims)]
-	return l.run(p, &p.now, arrays)
+	err := l.run(p, &p.now, arrays)
+	for err != nil && !p.chosen && p.tried+1 < len(p.found) && !lost() {
+		p.tried++
+		p.now = p.found[p.tried]
+		err = l.run(p, &p.now, arrays)
+	}
+	return err
 }
 
 // run puts a product by an algorithm into the stream.
@@ -393,7 +402,7 @@ func (l *lt) choose(q *race) (string, error) {
 		}
 		l.of.chosen[key] = chosen
 	}
-	p.now = chosen.algorithm
+	p.now, p.chosen = chosen.algorithm, true
 	return chosen.said, nil
 }
 

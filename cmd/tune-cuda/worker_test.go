@@ -100,8 +100,10 @@ func TestWorkerChooses(t *testing.T) {
 		t.Fatal(err)
 	}
 	buffers := []wire.Buffer{
-		{Name: "A", DType: "f16", Role: "in", Distribution: "normal", B: 1}, {Name: "B", DType: "f16", Role: "in", Distribution: "normal", B: 1},
-		{Name: "v", DType: "f16", Role: "in", Distribution: "normal", B: 1}, {Name: "C", DType: "f16", Role: "out", Tolerance: 1e-3},
+		{Name: "A", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "B", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "v", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "C", DType: "f16", Role: "out", Tolerance: 1e-3},
 	}
 	ask[wire.HelloAnswer](t, in, answers, wire.Hello, wire.HelloRequest{Version: wire.Version})
 	ask[wire.OpenAnswer](t, in, answers, wire.Open, wire.OpenRequest{Harness: h, Buffers: buffers})
@@ -111,6 +113,10 @@ func TestWorkerChooses(t *testing.T) {
 	}
 	shape := wire.Shape{Name: "small", Dims: []int64{64, 32, 16}, Elements: []int64{1024, 512, 32, 2048}}
 	other := wire.Shape{Name: "other", Dims: []int64{32, 64, 16}, Elements: []int64{512, 1024, 64, 2048}}
+	// Before anything is chosen the first proposal that can be run is.
+	if a := ask[wire.LaunchAnswer](t, in, answers, wire.Launch, wire.LaunchRequest{Binary: "base", Shape: shape}); a.Fault != nil {
+		t.Errorf("a launch: %+v", a.Fault)
+	}
 	const want = "cublasLt 12.9.1, best of 6 algorithms (of 7 proposed), without 1 that gave other results: algorithm 6, tile 1, cluster 8, split 2, " +
 		"8.9 us with a %s cache; the first that the library proposes takes 10 us"
 	for i, c := range []struct {
