@@ -274,7 +274,7 @@ func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Sour
 			shapes = append(shapes, s)
 		}
 	}
-	if err := src.SetWinners(rendered, c.ID, shapes); err != nil {
+	if err := src.SetWinners(rendered, t.limits(), c.ID, shapes); err != nil {
 		return none(recorded.Source, "its launch cannot be computed: %s", words.OneLine(err.Error()))
 	}
 	return src, rendered, t.limits()

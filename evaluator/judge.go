@@ -69,7 +69,7 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	j.plan.FinalsSamples = cmp.Or(plan.FinalsSamples, j.rules.finals)
 	for _, b := range j.spec.Buffers {
 		if b.Role != kernels.In {
-			j.tolerance[b.Name] = j.spec.Tolerance[b.DType]
+			j.tolerance[b.Name], _ = j.spec.ToleranceOf(b)
 		}
 	}
 	for _, s := range plan.Tune {

@@ -253,6 +253,44 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// An output with a tolerance of its own is held to it, and the others to that of their
+// type; so are the controls and what a timed launch left.
+func TestOwnTolerance(t *testing.T) {
+	const z = "[[problem.buffer]]\nname = \"z\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\ntolerance = 1e-1\n[problem.tolerance]"
+	p := planOf(strings.Replace(labDefinition, "[problem.tolerance]", z, 1))
+	outputs := func(y, z float64) []Output { return []Output{{Name: "y", Error: y}, {Name: "z", Error: z}} }
+	for _, c := range []struct {
+		y, z, after float64
+		verdict     Verdict
+		reason      string
+	}{
+		{1e-4, 5e-2, 5e-2, Correct, ""},
+		{5e-2, 1e-4, 1e-4, Parity, "output y: error 0.05 of the reference's scale at element 0 (0 where 0 is right), allowed is 0.001"},
+		{1e-4, 5e-1, 1e-4, Parity, "output z: error 0.5 of the reference's scale at element 0 (0 where 0 is right), allowed is 0.1"},
+		{1e-4, 5e-2, 5e-1, Parity, "output z: error 0.5"},
+	} {
+		l := newLab()
+		a := l.actors["1"]
+		a.compare = func(CompareRequest) (Observation, error) {
+			return Observation{Outputs: outputs(c.y, c.z), Threads: 1}, nil
+		}
+		a.after = func(SampleRequest) Observation { return Observation{Outputs: outputs(c.y, c.after), Threads: 1} }
+		a.launch = func(string) (Findings, error) { return Findings{Outputs: outputs(c.y, c.z)}, nil }
+		r := judged(t, l, p)
+		if r.Verdict != c.verdict || !strings.Contains(r.Reason, c.reason) {
+			t.Errorf("errors of %g and %g, then %g: %s, %q, want %s, %q", c.y, c.z, c.after, r.Verdict, r.Reason, c.verdict, c.reason)
+		}
+	}
+	// A control that z alone passes is refused by y, and one that both pass is not.
+	for y, want := range map[float64]bool{1: true, 5e-4: false} {
+		l := newLab()
+		l.control = func(kernels.Control, kernels.Shape) ([]Output, error) { return outputs(y, 5e-2), nil }
+		if _, err := newJudge(t.Context(), l, p); (err == nil) != want {
+			t.Errorf("a control with an error of %g: %v", y, err)
+		}
+	}
+}
+
 // Who is implausible is looked at again: peaks measured again, a fresh session
 // and no incumbent; and never more than once.
 func TestSecondLook(t *testing.T) {

@@ -487,9 +487,12 @@ func newLab() *scriptedLab {
 	}
 }
 
-var labPlan = sync.OnceValue(func() Plan {
+var labPlan = sync.OnceValue(func() Plan { return planOf(labDefinition) })
+
+// planOf is the plan of a definition like labDefinition.
+func planOf(definition string) Plan {
 	d, err := kernels.Load(fstest.MapFS{
-		"k/kernel.toml":     {Data: []byte(labDefinition)},
+		"k/kernel.toml":     {Data: []byte(definition)},
 		"k/reference.c":     {Data: []byte("void reference(int64_t N, const double *x, double *y) { for (int64_t i = 0; i < N; i++) y[i] = x[i]; }\n")},
 		"k/scripted.c.tmpl": {Data: []byte("int code {{.CODE}} ; /* {{.SAY}} */\n")},
 	}, "k")
@@ -500,7 +503,7 @@ var labPlan = sync.OnceValue(func() Plan {
 		Definition: d, Implementations: d.Implementations,
 		Tune: d.Problem.ShapesFor(kernels.Tune)[:1], Verify: d.Problem.ShapesFor(kernels.Verify), Sanitize: d.Problem.ShapesFor(kernels.Sanitize)[0],
 	}
-})
+}
 
 // twoShapes is the plan with two tuned shapes.
 func twoShapes() Plan {

@@ -216,7 +216,13 @@ func (l *loader) variant(t *variantTable) {
 	}
 	l.ofBuffers(&p, t.DType, "dtype", all, func(b *Buffer, n *node) {
 		l.d.oneOf(n, "dtype", words["dtype"])
-		if b.DType = DType(n.str); b.Role != Out {
+		if DType(n.str) != b.DType {
+			b.Tolerance = nil // which was for the other type
+		}
+		if b.DType = DType(n.str); b.Unwritten && !b.DType.Float() {
+			l.d.fail(n.at, "buffer %s has unwritten, and %s has no NaN that could stand for what is not written: choose a floating-point type", b.Name, b.DType)
+		}
+		if b.Role != Out {
 			l.data(n, b.Data.String(), b.DType) // whether the new type can hold it
 			b.Domain = b.Domain.within(b.DType)
 		}
@@ -298,6 +304,7 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 			l.d.fail(t.Denormals.at, "buffer %s: only inputs of a floating-point type can hold denormals: remove denormals", b.Name)
 		}
 	}
+	l.outputKeys(t, &b)
 	switch {
 	case b.Role == Out && t.Domain != nil:
 		l.d.fail(t.Domain.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
@@ -307,6 +314,38 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 		b.Domain = b.Data.Domain().within(b.DType)
 	}
 	return b
+}
+
+// outputKeys reads what only outputs have.
+func (l *loader) outputKeys(t *bufferTable, b *Buffer) {
+	for _, key := range []string{"tolerance", "repeat", "unwritten"} {
+		n := t.Table.children[key]
+		switch {
+		case n == nil:
+		case b.Role == In:
+			l.d.fail(n.key, "buffer %s is an input, and %s is for outputs: remove it", b.Name, key)
+		case key == "unwritten" && b.Role != Out:
+			l.d.fail(n.key, "buffer %s holds data before the launch, and unwritten is for outputs alone: remove it, or write role = \"out\"", b.Name)
+		}
+	}
+	number := func(key string, n *node) (x float64) {
+		x, ok := n.number()
+		if !ok || x < 0 || x >= 1 {
+			l.d.fail(n.at, "%s of %s must be a number from 0 to below 1, relative to the output's scale", key, b.Name)
+		}
+		return x
+	}
+	if t.Tolerance != nil {
+		x := number("tolerance", t.Tolerance)
+		b.Tolerance = &x
+	}
+	if t.Repeat != nil {
+		b.Repeat = number("repeat", t.Repeat)
+	}
+	b.Unwritten = t.Unwritten != nil
+	if b.Unwritten && !b.DType.Float() {
+		l.d.fail(t.Unwritten.at, "buffer %s is %s, which has no NaN that could stand for what is not written: remove unwritten", b.Name, b.DType)
+	}
 }
 
 var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
@@ -462,7 +501,12 @@ func (l *loader) tolerance(p *Problem, table, t *node, header string) {
 		}
 	}
 	for _, b := range p.Outputs() {
-		if _, ok := p.Tolerance[b.DType]; !ok {
+		if _, ok := p.ToleranceOf(b); ok {
+			continue
+		}
+		if t == nil && p.variant == nil {
+			l.d.lacks(table, "tolerance", "a table [problem.tolerance] with a number for every type of output")
+		} else {
 			l.d.fail(at, "%s lacks %s, the type of output %s: add %s = 1e-5 or what its rounding needs", header, b.DType, b.Name, b.DType)
 		}
 	}

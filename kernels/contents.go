@@ -46,6 +46,10 @@ func (t DType) Round(x float64) float64 {
 		digits, least = 11, -24
 	case BF16:
 		digits, least = 8, -133
+	case E4M3:
+		digits, least = 4, -9
+	case E5M2:
+		digits, least = 3, -16
 	case I64, I32, I8, U8:
 		return math.RoundToEven(x)
 	}
@@ -66,6 +70,10 @@ func (t DType) span() Domain {
 		hi = 65504
 	case BF16:
 		hi = 0xffp120
+	case E4M3:
+		hi = 448
+	case E5M2:
+		hi = 57344
 	default:
 		lo, hi := t.Range()
 		return Domain{lo, hi}
@@ -81,8 +89,34 @@ func (t DType) next(x, direction float64) float64 {
 		}
 		return math.Ceil(x) - 1
 	}
+	if t.FP8() {
+		return t.nextOfFew(x, direction)
+	}
 	by := math.Max(math.Abs(x)*t.Step(), t.normal())
 	return t.Round(x + direction*by)
+}
+
+// nextOfFew is next where so few numbers are there that none may be left out.
+func (t DType) nextOfFew(x, direction float64) float64 {
+	if x == 0 {
+		return math.Copysign(t.normal(), direction)
+	}
+	_, exp := math.Frexp(x)
+	step := math.Ldexp(t.Step(), exp-1)
+	next := x
+	for _, by := range []float64{step / 2, step} { // half of it below a power of two
+		if next = t.Round(x + direction*by); next != x {
+			break
+		}
+	}
+	switch normal := t.normal(); {
+	case math.Abs(next) >= normal:
+		return next
+	case x*direction < 0: // towards zero
+		return 0
+	default:
+		return math.Copysign(normal, direction)
+	}
 }
 
 // within brings the ends to numbers that the type holds, inwards.
@@ -113,6 +147,10 @@ func (t DType) Step() float64 {
 		return 0x1p-10
 	case BF16:
 		return 0x1p-7
+	case E4M3:
+		return 0x1p-3
+	case E5M2:
+		return 0x1p-2
 	}
 	return 0
 }
@@ -124,8 +162,10 @@ func (t DType) normal() float64 {
 		return 0x1p-1022
 	case F32, BF16:
 		return 0x1p-126
-	case F16:
+	case F16, E5M2:
 		return 0x1p-14
+	case E4M3:
+		return 0x1p-6
 	}
 	return 0
 }
@@ -133,8 +173,11 @@ func (t DType) normal() float64 {
 // small is what data are multiplied by to be small, so that the product of two is
 // still a normal number.
 func (t DType) small() float64 {
-	if t == F16 {
+	switch t {
+	case F16, E5M2:
 		return 0x1p-5
+	case E4M3:
+		return 0x1p-2
 	}
 	return 0x1p-30
 }

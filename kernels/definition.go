@@ -2,10 +2,12 @@ package kernels
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/evotune/evotune/genome"
@@ -108,12 +110,13 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Constraints []constraint     `json:"constraints,omitempty"`
 		Baseline    *Baseline        `json:"baseline,omitempty"`
 		Launch      *Launch          `json:"launch,omitempty"`
+		TensorMaps  []TensorMap      `json:"tensor_maps,omitempty"`
 		Binary      Binary           `json:"binary,omitzero"`
 		Profile     []Bound          `json:"profile,omitempty"`
 	}{
 		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking,
-		Baseline: im.baseline, Launch: im.Launch, Binary: im.Binary, Profile: im.Profile,
+		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Binary: im.Binary, Profile: im.Profile,
 	}
 	for _, g := range im.Parameters {
 		out.Parameters = append(out.Parameters, gene(g))
@@ -125,7 +128,7 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 }
 
 // A Launch is the launch geometry of a GPU kernel: expressions over the
-// dimensions and the parameters.
+// dimensions, the parameters and the device's limits.
 type Launch struct {
 	Grid   []string `json:"grid"`             // up to three
 	Block  []string `json:"block"`            // up to three
@@ -157,15 +160,16 @@ type Launch struct {
 
 // A Geometry is the launch geometry of one genome at one shape.
 type Geometry struct {
-	Grid, Block    [3]int64
-	SharedBytes    int64
-	WorkspaceBytes int64
-	Entry          string   // "" is the implementation's
-	Cluster        [3]int64 // zero without clusters
-	Cooperative    bool
-	Dependent      bool
-	Maps           []MapGeometry
-	Then           []Geometry // their WorkspaceBytes and Maps are the first's
+	Grid           [3]int64      `json:"grid"`
+	Block          [3]int64      `json:"block"`
+	SharedBytes    int64         `json:"shared"`
+	WorkspaceBytes int64         `json:"workspace,omitempty"`
+	Entry          string        `json:"entry,omitempty"`  // "" is the implementation's
+	Cluster        [3]int64      `json:"cluster,omitzero"` // zero without clusters
+	Cooperative    bool          `json:"cooperative,omitempty"`
+	Dependent      bool          `json:"dependent,omitempty"`
+	Maps           []MapGeometry `json:"tensor_maps,omitempty"`
+	Then           []Geometry    `json:"then,omitempty"` // WorkspaceBytes and Maps are the first's alone
 }
 
 // A TensorMap is a descriptor by which the tensor memory accelerator copies boxes of a
@@ -194,16 +198,39 @@ type TensorMap struct {
 
 // A MapGeometry is a tensor map of one genome at one shape. Strides are bytes.
 type MapGeometry struct {
-	Buffer             int // index among the problem's
-	DType              DType
-	Dims, Strides, Box []int64 // Strides has one fewer
-	Swizzle, Promotion int64   // bytes
-	NaN                bool    // read outside of the array, instead of 0
+	Buffer    int     `json:"buffer"` // index among the problem's
+	DType     DType   `json:"dtype"`
+	Dims      []int64 `json:"dims"`
+	Strides   []int64 `json:"strides,omitempty"` // one fewer
+	Box       []int64 `json:"box"`
+	Swizzle   int64   `json:"swizzle,omitempty"`
+	Promotion int64   `json:"promotion,omitempty"` // bytes
+	NaN       bool    `json:"nan,omitempty"`       // read outside of the array, instead of 0
 }
 
-// at evaluates the geometry; with an error comes the expression that failed.
+// at evaluates the geometry of a kernel and of those that follow; with an error comes the
+// expression that failed.
 func (l *Launch) at(env map[string]any) (Geometry, *expression, error) {
-	geo := Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
+	geo, failed, err := l.alone(env)
+	for _, next := range l.Then {
+		if err != nil {
+			break
+		}
+		var one Geometry
+		if one, failed, err = next.at(env); err == nil {
+			geo.Then = append(geo.Then, one)
+		}
+	}
+	return geo, failed, err
+}
+
+// maxCluster is the largest size of a cluster, in blocks, that every device with
+// clusters has.
+const maxCluster = 8
+
+// alone evaluates the geometry of one kernel.
+func (l *Launch) alone(env map[string]any) (Geometry, *expression, error) {
+	geo := Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}, Entry: l.Entry}
 	var failed *expression
 	var fault error
 	eval := func(e *expression, to *int64, what string, least int64) {
@@ -227,6 +254,36 @@ func (l *Launch) at(env map[string]any) (Geometry, *expression, error) {
 	}
 	eval(l.shared, &geo.SharedBytes, "shared", 0)
 	eval(l.workspace, &geo.WorkspaceBytes, "workspace", 0)
+	cluster, blocks := [3]int64{1, 1, 1}, int64(1)
+	for i, e := range l.cluster {
+		eval(e, &cluster[i], "cluster", 1)
+		if fault != nil {
+			break
+		}
+		// Each factor is at most 8 here, so that the product cannot overflow.
+		switch n := cluster[i]; {
+		case n > maxCluster || n*blocks > maxCluster:
+			failed, fault = e, advised{fmt.Errorf("cluster: %s gives more than %d blocks, the most that a cluster has", strings.Join(l.Cluster[:i+1], " * "), maxCluster), "choose a smaller one"}
+		case geo.Grid[i]%n != 0:
+			failed, fault = e, advised{fmt.Errorf("cluster: %q gives %d blocks, which do not divide the grid's %d", e.src, n, geo.Grid[i]), "round the grid up, or add a constraint"}
+		default:
+			blocks *= n
+		}
+	}
+	if blocks > 1 { // one block by itself is launched as without clusters
+		geo.Cluster = cluster
+	}
+	condition := func(e *expression, to *bool, what string) {
+		if e == nil || fault != nil {
+			return
+		}
+		var err error
+		if *to, err = e.holds(env); err != nil {
+			failed, fault = e, fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	condition(l.cooperative, &geo.Cooperative, "cooperative")
+	condition(l.dependent, &geo.Dependent, "dependent")
 	return geo, failed, fault
 }
 
@@ -518,17 +575,30 @@ func (im *Implementation) Threads(g genome.Genome) (int, error) {
 // maxThreads bounds the threads of a candidate.
 const maxThreads = 1024
 
-// Geometry computes the launch geometry of a genome at a shape. It fails for
+// Geometry computes the launch geometry of a genome at a shape, on a device with the
+// limits given (see [Limits]); those not given have their defaults. It fails for
 // implementations without one.
-func (im *Implementation) Geometry(g genome.Genome, s Shape) (Geometry, error) {
+func (im *Implementation) Geometry(g genome.Genome, s Shape, limits map[string]any) (Geometry, error) {
 	if im.Launch == nil {
 		return Geometry{}, fmt.Errorf("implementation %s has no launch geometry", im.Name)
 	}
 	env := s.env()
+	known, err := withDefaults(limits)
+	if err != nil {
+		return Geometry{}, err
+	}
+	maps.Copy(env, known)
 	maps.Copy(env, g.Map())
 	geo, failed, err := im.Launch.at(env)
+	if err == nil {
+		geo.Maps, failed, err = im.maps(env, s)
+	}
 	if err != nil {
-		return geo, im.fail(failed.at, "%v, for the genome %s at shape %s", err, g, s.Name)
+		advice, a := "", advised{}
+		if errors.As(err, &a) {
+			advice = ": " + a.advice
+		}
+		return geo, im.fail(failed.at, "%v, for the genome %s at shape %s%s", err, g, s.Name, advice)
 	}
 	return geo, nil
 }

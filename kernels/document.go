@@ -383,7 +383,8 @@ var kinds = map[string][]nodeKind{
 // field is the table's node, with what messages call it. Each other field is a key: a
 // *node for a value, a []*node for an array of strings, a structure for a table and a slice of them
 // for an array of tables; what the file does not have is nil. By its tag a key may have another
-// name than the field (key), be of another kind than a string (is), be one of words (of), and,
+// name than the field (key), have other tables than their structures say (what), be of another kind than a string (is; "tables" is an array of tables
+// that may be one table instead), be one of words (of), and,
 // with an example, have to be there (need) or have to have a text where it is there (full).
 func (d *document) decode(n *node, to any) {
 	s := reflect.ValueOf(to).Elem()
@@ -393,7 +394,9 @@ func (d *document) decode(n *node, to any) {
 	for i := range names {
 		names[i] = keyOf(t.Field(i))
 	}
-	n.what = t.Field(0).Tag.Get("what")
+	if n.what == "" {
+		n.what = t.Field(0).Tag.Get("what")
+	}
 	d.only(n, n.what, names[1:]...)
 	for i := 1; i < len(names); i++ {
 		f, child := t.Field(i), n.children[names[i]]
@@ -432,6 +435,9 @@ func (d *document) decode(n *node, to any) {
 				s.Field(i).Set(table)
 				continue
 			}
+			if child.kind == tableNode && f.Tag.Get("is") == "tables" {
+				child = &node{kind: arrayNode, at: child.at, key: child.key, items: []*node{child}}
+			}
 			d.expect(names[i], child, arrayNode)
 			table := f.Type.Elem().Elem()
 			if len(child.items) > maxList {
@@ -441,6 +447,7 @@ func (d *document) decode(n *node, to any) {
 				if item.kind != tableNode {
 					d.fail(item.at, "%s holds %s, expected tables", names[i], item.kind)
 				}
+				item.what = f.Tag.Get("what")
 				table := reflect.New(table)
 				d.decode(item, table.Interface())
 				s.Field(i).Set(reflect.Append(s.Field(i), table))

@@ -131,9 +131,8 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 	im.hold(others)
 	if t.Entry != nil {
 		// Unlike a definition's, it may begin with evotune_, as exported kernels do.
-		if im.Entry = t.Entry.str; !identifier.MatchString(im.Entry) || slices.Contains(keywords, im.Entry) {
-			l.d.fail(t.Entry.at, "entry %q cannot be the name of a function", im.Entry)
-		}
+		l.function(t.Entry)
+		im.Entry = t.Entry.str
 	}
 	if t.Target != nil {
 		if im.Target = t.Target.str; backend != "cuda" || !architecture.MatchString(im.Target) {
@@ -201,24 +200,41 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 	bound("max_stack", t.MaxStack, &im.Binary.MaxStack)
 	bound("max_registers", t.MaxRegisters, &im.Binary.MaxRegisters)
 	bound("max_spill", t.MaxSpill, &im.Binary.MaxSpill)
-	l.fileLaunch(&t, im)
+	l.fileLaunch(&t, im, all)
 	return im
 }
 
-// fileLaunch reads the launch geometry.
-func (l *loader) fileLaunch(t *fileTable, im *Implementation) {
-	for _, key := range []string{"grid", "block", "shared", "workspace"} {
+// function checks the name of a function that is there already.
+func (l *loader) function(n *node) {
+	if !identifier.MatchString(n.str) || slices.Contains(keywords, n.str) {
+		l.d.fail(n.at, "entry %q cannot be the name of a function", n.str)
+	}
+}
+
+// fileLaunch reads the launch geometry, with expressions over some names.
+func (l *loader) fileLaunch(t *fileTable, im *Implementation, names map[string]any) {
+	for _, key := range []string{"grid", "block", "shared", "workspace", "cluster", "cooperative", "launch", "tensor_map"} {
 		switch n := t.Table.children[key]; {
 		case n != nil && im.Backend == "cpu":
 			l.d.fail(n.key, "%s means nothing in a kernel for the CPU, which is called once: remove it", key)
-		case n == nil && im.Backend != "cpu" && (key == "grid" || key == "block"):
+		case n != nil && key != "launch" && key != "tensor_map" && len(t.Launch) > 0:
+			l.d.fail(n.key, "%s is of the only kernel, and launch lists several: put it into the first table of launch", key)
+		case n == nil && len(t.Launch) == 0 && im.Backend != "cpu" && (key == "grid" || key == "block"):
 			panic(&Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
 				`it does not say how it is launched: add a line such as // evotune: %s = ["256"], with one to three expressions over %s`, key, strings.Join(l.def.Problem.Dims, ", "))})
 		}
 	}
-	if im.Backend != "cpu" {
-		im.Launch = l.launch(&launchTable{Table: t.Table, Grid: t.Grid, Block: t.Block, Shared: t.Shared, Workspace: t.Workspace}, l.env)
+	if im.Backend == "cpu" {
+		return
 	}
+	if len(t.Launch) == 0 {
+		t.Launch = []*launchTable{{
+			Table: t.Table, Grid: t.Grid, Block: t.Block, Shared: t.Shared, Workspace: t.Workspace,
+			Cluster: t.Cluster, Cooperative: t.Cooperative,
+		}}
+	}
+	im.Launch = l.launches(t.Launch, im, names)
+	l.tensorMaps(t.TensorMap, im, names)
 }
 
 // hold holds an implementation to what all of the others are held to.
@@ -342,13 +358,7 @@ func (r Rendered) Directives(entry string) string {
 	im := r.Implementation
 	var b strings.Builder
 	say := func(key string, value string) { fmt.Fprintf(&b, "// evotune: %s = %s\n", key, value) }
-	list := func(key string, texts []string) {
-		quoted := make([]string, len(texts))
-		for i, t := range texts {
-			quoted[i] = quoteTOML(t)
-		}
-		say(key, "["+strings.Join(quoted, ", ")+"]")
-	}
+	list := func(key string, texts []string) { say(key, listTOML(texts)) }
 	say("entry", quoteTOML(entry))
 	list("flags", r.Flags)
 	if r.Threads > 1 {
@@ -356,18 +366,29 @@ func (r Rendered) Directives(entry string) string {
 	}
 	if l := im.Launch; l != nil {
 		say("target", quoteTOML(im.Target))
-		fill := func(src []string) (out []string) {
-			for _, s := range src {
-				out = append(out, im.over(s, r.Genome))
+		var kernels []string
+		for i, k := range append([]*Launch{l}, l.Then...) {
+			keys := im.launchKeys(k, r.Genome)
+			if i > 0 {
+				keys = append([][2]string{{"entry", quoteTOML(k.Entry)}}, keys...)
 			}
-			return out
+			if len(l.Then) > 0 {
+				kernels = append(kernels, tableTOML(keys))
+				continue
+			}
+			for _, key := range keys {
+				say(key[0], key[1])
+			}
 		}
-		list("grid", fill(l.Grid))
-		list("block", fill(l.Block))
-		for _, s := range [][2]string{{"shared", l.Shared}, {"workspace", l.Workspace}} {
-			if s[1] != "" {
-				say(s[0], quoteTOML(im.over(s[1], r.Genome)))
-			}
+		if kernels != nil {
+			say("launch", "["+strings.Join(kernels, ", ")+"]")
+		}
+		var maps []string
+		for i := range im.TensorMaps {
+			maps = append(maps, tableTOML(im.mapKeys(&im.TensorMaps[i], r.Genome)))
+		}
+		if maps != nil {
+			say("tensor_map", "["+strings.Join(maps, ", ")+"]")
 		}
 	}
 	genes := r.Genome.Map()
@@ -394,6 +415,44 @@ func (r Rendered) Directives(entry string) string {
 		list("require", patterns)
 	}
 	return b.String()
+}
+
+// launchKeys are the keys of a launch with a genome's values, and the values in TOML.
+func (im *Implementation) launchKeys(l *Launch, g genome.Genome) (keys [][2]string) {
+	list := func(key string, src []string) {
+		if src != nil {
+			keys = append(keys, [2]string{key, listTOML(im.overAll(src, g))})
+		}
+	}
+	one := func(key, src string) {
+		if src != "" {
+			keys = append(keys, [2]string{key, quoteTOML(im.over(src, g))})
+		}
+	}
+	genes := g.Map()
+	condition := func(key string, e *expression) {
+		// One over a parameter that the genome lacks does not hold.
+		if e != nil && !slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, gene := im.params[n]; _, has := genes[n]; return gene && !has }) {
+			one(key, e.src)
+		}
+	}
+	list("grid", l.Grid)
+	list("block", l.Block)
+	one("shared", l.Shared)
+	one("workspace", l.Workspace)
+	list("cluster", l.Cluster)
+	condition("cooperative", l.cooperative)
+	condition("dependent", l.dependent)
+	return keys
+}
+
+// overAll is over for several expressions.
+func (im *Implementation) overAll(src []string, g genome.Genome) []string {
+	out := make([]string, len(src))
+	for i, s := range src {
+		out[i] = im.over(s, g)
+	}
+	return out
 }
 
 var word = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*`)
@@ -437,6 +496,24 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 		}
 	}
 	return src
+}
+
+// listTOML writes texts as an array of strings of TOML.
+func listTOML(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, t := range texts {
+		quoted[i] = quoteTOML(t)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// tableTOML writes keys with values in TOML as an inline table.
+func tableTOML(keys [][2]string) string {
+	all := make([]string, len(keys))
+	for i, k := range keys {
+		all[i] = k[0] + " = " + k[1]
+	}
+	return "{ " + strings.Join(all, ", ") + " }"
 }
 
 // quoteTOML writes a text as a string of TOML, on one line.

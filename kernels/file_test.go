@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,11 +80,11 @@ func TestWrittenFiles(t *testing.T) {
 					if im.Launch == nil || a != nil {
 						continue
 					}
-					want, err := im.Geometry(g, s)
+					want, err := im.Geometry(g, s, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if got, err := of.Geometry(file.Genome, s); err != nil || got != want {
+					if got, err := of.Geometry(file.Genome, s, nil); err != nil || !reflect.DeepEqual(got, want) {
 						t.Fatalf("%s, %s, genome %s at %s: launch %v, want %v (%v)", d.Name, im.Name, g, s.Name, got, want, err)
 					}
 				}
@@ -212,7 +213,7 @@ func TestFileAgainst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	geo, err := r.Implementation.Geometry(r.Genome, shape)
+	geo, err := r.Implementation.Geometry(r.Genome, shape, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

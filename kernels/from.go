@@ -142,7 +142,7 @@ func (d *drafted) ask(key, what, dummy string) {
 	d.add("%s = %s", key, quoteTOML(fillIn+what))
 }
 
-var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF16: "1e-2"}
+var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF16: "1e-2", E4M3: "0.25", E5M2: "0.5"}
 
 // tensorCores is how a source uses them.
 var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)

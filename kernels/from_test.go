@@ -45,7 +45,7 @@ func TestFromRefusals(t *testing.T) {
 		{"k.c", tile + "float f(int n, const float *x) { return 0; }", "", "k.c:2: f returns something: let it write that through a pointer"},
 		{"k.c", tile + "void f(float *y) { }", "", "k.c:2: f has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source"},
 		{"k.c", tile + "void f(void) { }", "", "k.c:2: f takes no arguments: it needs its buffers and sizes as arguments"},
-		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half and __nv_bfloat16 too"},
+		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
 		{"k.c", tile + "void f(int n, float **y) { }", "", `k.c:2: the argument "float **y" of f is neither a number nor a pointer to numbers: give the kernel such arguments`},
 		{"k.c", tile + "void f(int n, float *y) { \n", "", "k.c:3: the file ends within braces: give a source whose braces match without its #if"},
 		{"k.c", tile + "void f(int n, const float *x) { }", "", `k.c:2: no definition can be made of it: no buffer has role "out" or "inout": a kernel must write something`},
@@ -251,4 +251,31 @@ func FuzzFrom(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A source in CUDA may have 8-bit numbers; the tolerance is as coarse as they are.
+func TestFromFP8(t *testing.T) {
+	const text = "#define TILE 8 // tune: 4, 8\n__global__ void f(int n, const __nv_fp8_e5m2 *x, __nv_fp8_e4m3 *y) { y[0] = __nv_fp8_e4m3((float)x[0] * TILE); }\n"
+	_, dir, err := from(t, "k.cu", text, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string][]string{
+		"kernel.toml":    {"dtype = \"e5m2\"", "dtype = \"e4m3\"", "e4m3 = 0.25"},
+		"kernel.cu.tmpl": {"const __nv_fp8_e5m2 *x, __nv_fp8_e4m3 *y)"},
+		"reference.c":    {"const double *x, double *y)"},
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(got), w) {
+				t.Errorf("%s lacks %q:\n%s", file, w, got)
+			}
+		}
+	}
+	if _, _, err := from(t, "k.c", strings.Replace(text, "__global__ ", "", 1), ""); err == nil || !strings.Contains(err.Error(), "which evotune does not know") {
+		t.Errorf("8-bit numbers in C: %v", err)
+	}
 }

@@ -13,9 +13,10 @@ const HeaderFile = "evotune_kernel.h"
 // it before a candidate's source, which makes a wrong signature a compile
 // error. It is C11 and C++11, tested with gcc and clang.
 //
-// For CUDA the prototype is that of a kernel, f16 is __half and bf16
-// __nv_bfloat16, and an entry whose launch has a workspace gets it as its last
-// argument, a void pointer. The header needs nothing of the host's library, so
+// For CUDA the prototype is that of a kernel, f16 is __half, bf16 __nv_bfloat16,
+// e4m3 __nv_fp8_e4m3 and e5m2 __nv_fp8_e5m2. After the scalars come the tensor maps, and an entry whose launch
+// has a workspace gets it as its last argument, a void pointer. All kernels of a
+// sequence are declared, with the same parameters. The header needs nothing of the host's library, so
 // that it compiles with NVRTC as with nvcc.
 //
 // The entry gets the dimensions, the buffers and the scalars, in the order of
@@ -94,6 +95,8 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 			own, file = "__half", "cuda_fp16.h"
 		case BF16:
 			own, file = "__nv_bfloat16", "cuda_bf16.h"
+		case E4M3, E5M2:
+			own, file = "__nv_fp8_"+string(t), "cuda_fp8.h"
 		}
 		if line := "#include <" + file + ">\n"; file != "" && !strings.Contains(includes, line) {
 			includes += line
@@ -101,11 +104,33 @@ func deviceHeader(p *Problem, im *Implementation, entry string) string {
 		return own
 	}
 	params := paramsAs(p, types)
-	if im.Launch != nil && im.Launch.Workspace != "" {
-		params = append(params, "void *workspace")
+	for _, m := range im.TensorMaps {
+		params = append(params, "const __grid_constant__ evotune_tensor_map "+m.Name)
 	}
-	return deviceGuard("EVOTUNE_KERNEL_H", includes, "__global__ "+prototype(entry, params))
+	if im.TensorMaps != nil {
+		includes += tensorMapType
+	}
+	if im.Launch != nil && im.Launch.Workspace != "" {
+		params = append(params, "void *"+workspaceName)
+	}
+	body := "__global__ " + prototype(entry, params)
+	if im.Launch != nil {
+		said := []string{entry}
+		for _, next := range im.Launch.Then {
+			if !slices.Contains(said, next.Entry) {
+				said = append(said, next.Entry)
+				body += "__global__ " + prototype(next.Entry, params)
+			}
+		}
+	}
+	return deviceGuard("EVOTUNE_KERNEL_H", includes, body)
 }
+
+// workspaceName is what the entry's last argument is called in the header.
+const workspaceName = "workspace"
+
+// tensorMapType stands in for CUtensorMap, which NVRTC and CUDA before 12 do not have.
+const tensorMapType = "typedef struct __align__(64) evotune_tensor_map { unsigned long long opaque[16]; } evotune_tensor_map;\n"
 
 // deviceGuard is guard for CUDA. NVRTC has no header of the C library; its
 // int64_t is the long of the host's.

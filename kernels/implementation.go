@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evotune/evotune/genome"
@@ -22,14 +23,15 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if !shapeName.MatchString(im.Name) {
 		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
+	if im.Backend == "cpu" {
+		l.judgedOnCPU(t, im.Problem())
+	}
 	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
 	// Expressions are over the parameters, with the dimensions, or with the device's
 	// limits as well.
 	params, all := map[string]any{}, defaultLimits()
 	maps.Copy(all, l.env)
 	l.parameters(t, im, params, all)
-	withDims := maps.Clone(params)
-	maps.Copy(withDims, l.env)
 
 	for _, c := range t.Constraint {
 		im.Constraints = append(im.Constraints, genome.Constraint{Expr: c.Expr.str, Why: c.Why.str})
@@ -63,17 +65,36 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		im.Profile = append(im.Profile, l.bound(b, params))
 	}
 	switch {
-	case t.Launch != nil && im.Backend == "cpu":
-		l.d.fail(t.Launch.Table.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
-	case t.Launch != nil:
-		im.Launch = l.launch(t.Launch, withDims)
+	case len(t.Launch) > 0 && im.Backend == "cpu":
+		l.d.fail(t.Launch[0].Table.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
+	case len(t.Launch) > 0:
+		im.Launch = l.launches(t.Launch, im, all)
 	case im.Backend != "cpu":
 		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
 	}
+	l.tensorMaps(t.TensorMap, im, all)
 	if t.Baseline != nil {
 		l.baseline(t.Baseline, im)
 	}
 	return im
+}
+
+// judgedOnCPU refuses what the judge of the CPU does not know of buffers.
+func (l *loader) judgedOnCPU(t *implementationTable, p *Problem) {
+	for _, b := range p.Buffers {
+		key := ""
+		switch {
+		case b.DType.FP8():
+			l.d.fail(t.Backend.at, "buffer %s is %s, which the cpu backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType)
+		case b.Repeat > 0:
+			key = "repeat"
+		case b.Unwritten:
+			key = "unwritten"
+		}
+		if key != "" {
+			l.d.fail(t.Backend.at, "buffer %s has %s, which the cpu backend does not have: remove one of the two", b.Name, key)
+		}
+	}
 }
 
 // patterns compiles regular expressions.
@@ -312,11 +333,69 @@ func (l *loader) bound(t *boundTable, params map[string]any) Bound {
 	return b
 }
 
-func (l *loader) launch(t *launchTable, names map[string]any) *Launch {
+// launches reads the kernels of a candidate, in the order in which they run.
+func (l *loader) launches(list []*launchTable, im *Implementation, names map[string]any) *Launch {
+	first := l.launch(list[0], im, names)
+	if n := list[0].Dependent; n != nil {
+		l.d.fail(n.key, "dependent is for a kernel that follows another of the candidate, and this is the first: remove it")
+	}
+	if n := list[0].Entry; n != nil && n.str != im.Entry {
+		l.d.fail(n.at, "the first kernel is the entry, %s, and this names %q: remove this one, or correct one of the two", im.Entry, n.str)
+	}
+	first.Entry = "" // the implementation's, whatever it is called elsewhere
+	for _, t := range list[1:] {
+		next := l.launch(t, im, names)
+		switch {
+		case t.Entry == nil:
+			l.d.lacks(t.Table, "entry", `"combine"`)
+		case t.Workspace != nil:
+			l.d.fail(t.Workspace.key, "all kernels of a candidate get the workspace that the first declares: remove this one, or give the first the larger of the two")
+		}
+		if im.in != nil {
+			l.name(t.Entry, "entry")
+		} else {
+			l.function(t.Entry)
+		}
+		first.Then = append(first.Then, next)
+	}
+	return first
+}
+
+// launch reads one kernel of a candidate.
+func (l *loader) launch(t *launchTable, im *Implementation, names map[string]any) *Launch {
 	g := l.geometry(t.Table, t.Grid, t.Block, names)
+	g.Entry = t.Entry.text()
 	g.Shared, g.shared = t.Shared.text(), l.compile(t.Shared, names)
 	g.Workspace, g.workspace = t.Workspace.text(), l.compile(t.Workspace, names)
+	if t.Cluster != nil {
+		n := t.Table.children["cluster"]
+		if len(t.Cluster) < 1 || len(t.Cluster) > 3 {
+			l.d.fail(n.at, "cluster has %d expressions, expected one to three", len(t.Cluster))
+		}
+		if capability(im.Target) < hopper {
+			l.d.fail(n.key, "clusters need a target of sm_90 or above, and this is %s: raise the target, or remove cluster", im.Target)
+		}
+		for _, a := range t.Cluster {
+			g.cluster = append(g.cluster, l.compile(a, names))
+		}
+		g.Cluster = strs(t.Cluster)
+	}
+	g.Cooperative, g.cooperative = t.Cooperative.text(), l.compile(t.Cooperative, names)
+	g.Dependent, g.dependent = t.Dependent.text(), l.compile(t.Dependent, names)
 	return g
+}
+
+// hopper is the least compute capability with clusters and tensor maps, ten times the
+// major plus the minor number.
+const hopper = 90
+
+// capability is that of a target for CUDA; 0 where it has none.
+func capability(target string) int {
+	n, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af"))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // geometry reads grid and block of a table.

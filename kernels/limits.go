@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Limit is a property of the device that constraints may name.
+// A Limit is a property of the device that constraints and launch geometry may name.
 type Limit struct {
 	Name string
 	// Default stands for it where the device is not known, such as when a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand"
 	"path/filepath"
 	"reflect"
@@ -83,7 +84,10 @@ func (l *linter) err(err error) {
 func (l *linter) problem(p *Problem) {
 	// A variant has what it does not declare from the problem.
 	t := *p.in
-	tolerances := t.Tolerance.names
+	var tolerances []string
+	if t.Tolerance != nil {
+		tolerances = t.Tolerance.names
+	}
 	if v := p.variant; v != nil {
 		t.Operations, t.Bytes = cmp.Or(v.Operations, t.Operations), cmp.Or(v.Bytes, t.Bytes)
 		if v.Shape != nil {
@@ -139,10 +143,24 @@ func (l *linter) problem(p *Problem) {
 		}
 	}
 	for _, name := range tolerances {
-		if n := t.Tolerance.children[name]; !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return b.DType == DType(name) }) {
+		of := func(b Buffer) bool { return b.DType == DType(name) }
+		switch n := t.Tolerance.children[name]; {
+		case !slices.ContainsFunc(p.Outputs(), of):
 			l.at(n.key, "no output has the type %s: remove its tolerance", name)
-		} else if p.Tolerance[DType(name)] > 0.1 {
-			l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", p.Tolerance[DType(name)])
+		case !slices.ContainsFunc(p.Outputs(), func(b Buffer) bool { return of(b) && b.Tolerance == nil }):
+			l.at(n.key, "every output of the type %s has a tolerance of its own: remove this one", name)
+		default:
+			l.loose(n, p.Tolerance[DType(name)], DType(name))
+		}
+	}
+	for i, b := range p.Buffers {
+		if b.Tolerance != nil && p.variant == nil {
+			l.loose(t.Buffer[i].Tolerance, *b.Tolerance, b.DType)
+		}
+		if n := t.Buffer[i].Repeat; n != nil && p.variant == nil {
+			if limit, _ := p.ToleranceOf(b); b.Repeat > 2*limit {
+				l.at(n.at, "launches may differ by %g, and two that are within the tolerance of %g of the reference cannot differ by more than twice that: lower repeat", b.Repeat, limit)
+			}
 		}
 	}
 	if !declares(p.Reference.Text, p.Reference.Entry) {
@@ -150,6 +168,13 @@ func (l *linter) problem(p *Problem) {
 	}
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {
 		l.at(t.Reference.Cuda.Entry.at, "%s does not define %s: correct the entry", r.File, r.Entry)
+	}
+}
+
+// loose notes a tolerance that refuses next to nothing.
+func (l *linter) loose(n *node, tolerance float64, t DType) {
+	if tolerance > math.Max(0.1, 4*t.Step()) { // a rounding alone is as much in types of 8 bits
+		l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", tolerance)
 	}
 }
 
@@ -265,8 +290,8 @@ func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) boo
 	if im.Launch == nil {
 		return false
 	}
-	x, err1 := im.Geometry(a, s)
-	y, err2 := im.Geometry(b, s)
+	x, err1 := im.Geometry(a, s, nil)
+	y, err2 := im.Geometry(b, s, nil)
 	return err1 != nil || err2 != nil || !reflect.DeepEqual(x, y)
 }
 
@@ -303,8 +328,16 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 			l.at(im.in.Template.at, "the candidate %s includes %q, which include does not list: add it", g, m[1])
 		}
 	}
-	if !declares(all, im.Entry) && once("entry") {
-		l.at(im.in.Entry.at, "the candidate %s does not define %s: correct the entry", g, im.Entry)
+	entries := []*node{im.in.Entry}
+	if im.Launch != nil && len(im.Launch.Then) > 0 {
+		for _, t := range im.in.Launch[1:] {
+			entries = append(entries, t.Entry)
+		}
+	}
+	for _, n := range entries {
+		if !declares(all, n.str) && once("entry "+n.str) {
+			l.at(n.at, "the candidate %s does not define %s: correct the entry", g, n.str)
+		}
 	}
 	for i, u := range im.flags {
 		f, _ := im.execute(u, g.Map()) // rendered above
@@ -316,7 +349,10 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		if im.Launch == nil {
 			break
 		}
-		if _, err := im.Geometry(g, s); err != nil {
+		if im.Supports(g, s, nil) != nil {
+			continue // it is not launched there
+		}
+		if _, err := im.Geometry(g, s, nil); err != nil {
 			fail(err)
 		}
 	}
@@ -407,11 +443,16 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 	}
 	note(im.threads)
 	if im.Launch != nil {
-		for _, e := range slices.Concat(im.Launch.grid, im.Launch.block) {
+		for _, k := range append([]*Launch{im.Launch}, im.Launch.Then...) {
+			for _, e := range slices.Concat(k.grid, k.block, k.cluster, []*expression{k.shared, k.workspace, k.cooperative, k.dependent}) {
+				note(e)
+			}
+		}
+	}
+	for _, m := range im.TensorMaps {
+		for _, e := range slices.Concat(m.dims, m.strides, m.box, []*expression{m.swizzle, m.promotion}) {
 			note(e)
 		}
-		note(im.Launch.shared)
-		note(im.Launch.workspace)
 	}
 	all := false
 	for _, u := range append([]*unit{im.main}, im.flags...) {

@@ -14,12 +14,16 @@ import (
 type DType string
 
 // The types of elements. F16 is IEEE 754 binary16, BF16 the upper half of a
-// binary32; kernels get both as the bits they are, see [Header].
+// binary32; kernels get both as the bits they are, see [Header]. E4M3 and E5M2 are the
+// 8-bit numbers of OCP, for GPUs alone: E4M3 has no infinity, and 448 as its largest
+// number.
 const (
 	F64  DType = "f64"
 	F32  DType = "f32"
 	F16  DType = "f16"
 	BF16 DType = "bf16"
+	E4M3 DType = "e4m3"
+	E5M2 DType = "e5m2"
 	I64  DType = "i64"
 	I32  DType = "i32"
 	I8   DType = "i8"
@@ -27,7 +31,7 @@ const (
 )
 
 // DTypes lists the types of elements.
-func DTypes() []DType { return []DType{F64, F32, F16, BF16, I64, I32, I8, U8} }
+func DTypes() []DType { return []DType{F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I8, U8} }
 
 // Size is the size of one element in bytes.
 func (t DType) Size() int64 {
@@ -45,13 +49,17 @@ func (t DType) Size() int64 {
 // Float tells whether the type is a floating-point one.
 func (t DType) Float() bool {
 	switch t {
-	case F64, F32, F16, BF16:
+	case F64, F32, F16, BF16, E4M3, E5M2:
 		return true
 	}
 	return false
 }
 
-// C is the type's name in the generated header.
+// FP8 tells whether the type is a floating-point one of 8 bits, which only GPUs have.
+func (t DType) FP8() bool { return t == E4M3 || t == E5M2 }
+
+// C is the type's name in the generated header in C; for the 8-bit floating-point
+// types, which that header does not have, it is that of their bits.
 func (t DType) C() string {
 	switch t {
 	case F64:
@@ -83,6 +91,10 @@ func (t DType) Range() (lo, hi float64) {
 		return -1 << 11, 1 << 11
 	case BF16:
 		return -1 << 8, 1 << 8
+	case E4M3:
+		return -1 << 4, 1 << 4
+	case E5M2:
+		return -1 << 3, 1 << 3
 	case I32:
 		return math.MinInt32, math.MaxInt32
 	case I8:
@@ -171,6 +183,17 @@ type Buffer struct {
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
 	Denormals bool   `json:"denormals,omitempty"`
+	// Tolerance bounds the error of this output, in the place of the problem's for its
+	// type; nil leaves that. It does not go with the output where a variant gives it
+	// another type.
+	Tolerance *float64 `json:"tolerance,omitempty"`
+	// Repeat is how far the outputs of launches with the same inputs may lie apart,
+	// relative to the root mean square of the reference's: 0 asks for the same bits. The
+	// judge compares them all the same, and the evidence says what was seen (GPU only).
+	Repeat float64 `json:"repeat,omitempty"`
+	// Unwritten says that an element which the reference leaves NaN is no part of the
+	// answer: the kernel need not write it, and the judge does not compare it (GPU only).
+	Unwritten bool `json:"unwritten,omitempty"`
 
 	axes []*expression
 }
@@ -256,7 +279,7 @@ type Problem struct {
 	// DeviceReference is the reference for GPUs; nil when there is none.
 	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every
-	// output, by its type.
+	// output, by its type, unless the output has its own: see ToleranceOf.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	Controls  []Control         `json:"controls"`
 
@@ -306,6 +329,16 @@ func (p *Problem) Buffer(name string) (Buffer, bool) {
 // Outputs lists the buffers that a kernel writes.
 func (p *Problem) Outputs() []Buffer {
 	return slices.DeleteFunc(slices.Clone(p.Buffers), func(b Buffer) bool { return b.Role == In })
+}
+
+// ToleranceOf is the tolerance of an output, and whether there is one: its own, or that
+// of its type. Every output of a definition that was loaded has one.
+func (p *Problem) ToleranceOf(b Buffer) (float64, bool) {
+	if b.Tolerance != nil {
+		return *b.Tolerance, true
+	}
+	t, ok := p.Tolerance[b.DType]
+	return t, ok
 }
 
 // maxBytes bounds a buffer, far above any memory.

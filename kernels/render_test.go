@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -272,16 +273,16 @@ func TestGeometry(t *testing.T) {
 		t.Fatal(err)
 	}
 	shape := d.Problem.Shapes[0]
-	got, err := im.Geometry(g, shape)
+	got, err := im.Geometry(g, shape, nil)
 	want := kernels.Geometry{Grid: [3]int64{8, 4, 1}, Block: [3]int64{32, 8, 1}, SharedBytes: 64}
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("geometry = %+v, %v; want %+v", got, err, want)
 	}
 	const wantErr = `k/kernel.toml:159:30: grid: "N - 60" gives -51, expected at least 1, for the genome TILE=8,ROWS=2,THREADS=1 at shape odd`
-	if _, err := im.Geometry(g, d.Problem.Shapes[2]); err == nil || filepath.ToSlash(err.Error()) != wantErr || !errors.Is(err, kernels.ErrRender) {
+	if _, err := im.Geometry(g, d.Problem.Shapes[2], nil); err == nil || filepath.ToSlash(err.Error()) != wantErr || !errors.Is(err, kernels.ErrRender) {
 		t.Errorf("got  %v\nwant %s", err, wantErr)
 	}
-	if _, err := d.Implementations[0].Geometry(g, shape); err == nil {
+	if _, err := d.Implementations[0].Geometry(g, shape, nil); err == nil {
 		t.Error("an implementation for the CPU has a launch geometry")
 	}
 	if b := im.Baseline(); b.Kind != kernels.BaselineLibrary {

@@ -447,6 +447,7 @@ func (s *source) templateParameters() (spans []int, err error) {
 // elements are the types of elements, as they are written.
 var elements = map[string]DType{
 	"float": F32, "double": F64, "__half": F16, "half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
+	"__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2,
 	"int64_t": I64, "long": I64, "long int": I64, "int32_t": I32, "int": I32, "signed": I32, "signed int": I32,
 	"int8_t": I8, "signed char": I8, "uint8_t": U8, "unsigned char": U8,
 }
@@ -542,8 +543,8 @@ func (s *source) argument(at int, text string) error {
 	switch {
 	case a.ctype == "":
 		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
-	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16):
-		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half and __nv_bfloat16 too", a.name, a.ctype)
+	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16 || dtype.FP8()):
+		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too", a.name, a.ctype)
 	case a.pointer:
 		a.dtype = dtype
 	case dtype == F32 || dtype == F64:
@@ -757,6 +758,8 @@ func (s *source) template(entry string) string {
 				ctype = "__half"
 			case BF16:
 				ctype = "__nv_bfloat16"
+			case E4M3, E5M2:
+				ctype = "__nv_fp8_" + string(a.dtype)
 			}
 			if a.input {
 				ctype = "const " + ctype

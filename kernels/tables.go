@@ -1,5 +1,7 @@
 package kernels
 
+import "slices"
+
 // The tables of kernel.toml, with their keys in the order in which messages list them.
 // See document.decode for the tags.
 
@@ -24,7 +26,7 @@ type problemTable struct {
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
 	Buffer     []*bufferTable  `need:"a table [[problem.buffer]]"`
 	Scalar     []*scalarTable
-	Tolerance  *node           `is:"table" need:"a table [problem.tolerance] with a number for every type of output"`
+	Tolerance  *node           `is:"table"`
 	Control    []*controlTable `need:"a table [[problem.control]]"`
 	Variant    []*variantTable
 }
@@ -58,6 +60,9 @@ type bufferTable struct {
 	Role         *node   `need:"\"in\"" of:"role"`
 	Data, Domain *node
 	Denormals    *node `is:"boolean"`
+	Tolerance    *node `is:"number"`
+	Repeat       *node `is:"number"`
+	Unwritten    *node `of:"unwritten"`
 }
 
 type scalarTable struct {
@@ -98,7 +103,8 @@ type implementationTable struct {
 	Parameter         []*parameterTable `need:"a table [[implementation.parameter]]"`
 	Constraint        []*constraintTable
 	Baseline          *baselineTable
-	Launch            *launchTable
+	Launch            []*launchTable    `is:"tables"`
+	TensorMap         []*tensorMapTable `key:"tensor_map"`
 	Binary            *binaryTable
 	Profile           []*boundTable
 }
@@ -130,9 +136,24 @@ type baselineTable struct {
 }
 
 type launchTable struct {
-	Table             *node `what:"[implementation.launch]"`
-	Grid, Block       []*node
-	Shared, Workspace *node
+	Table                  *node `what:"[implementation.launch]"`
+	Entry                  *node
+	Grid, Block            []*node
+	Shared, Workspace      *node
+	Cluster                []*node
+	Cooperative, Dependent *node
+}
+
+type tensorMapTable struct {
+	Table              *node   `what:"[[implementation.tensor_map]]"`
+	Name               *node   `need:"\"A_map\""`
+	Buffer             *node   `need:"\"A\""`
+	DType              *node   `of:"dtype"`
+	Dims               []*node `need:"[\"K\", \"M\"]"`
+	Strides            []*node
+	Box                []*node `need:"[\"64\", \"128\"]"`
+	Swizzle, Promotion *node
+	Fill               *node `of:"fill"`
 }
 
 type binaryTable struct {
@@ -159,25 +180,29 @@ type boundTable struct {
 
 // A fileTable is what a finished kernel says of itself; doc is for FileKeys.
 type fileTable struct {
-	Table        *node   `what:"the file"`
-	Entry        *node   `doc:"the function to call, where it has another name than the definition's"`
-	Flags        []*node `doc:"how to compile it"`
-	Threads      *node   `is:"integer" doc:"how many threads it uses, the caller's included"`
-	Target       *node   `doc:"CUDA: the least architecture, \"sm_80\", or the only one, \"sm_90a\""`
-	Grid         []*node `doc:"CUDA: blocks along each axis, expressions over the dimensions"`
-	Block        []*node `doc:"CUDA: threads of a block along each axis"`
-	Shared       *node   `doc:"CUDA: bytes of dynamic shared memory"`
-	Workspace    *node   `doc:"CUDA: bytes of scratch memory, which the kernel gets as its last argument"`
-	Where        []*node `doc:"conditions over the dimensions that a shape must meet"`
-	Require      []*node `doc:"patterns of instructions that the compiled code must have"`
-	MaxStack     *node   `key:"max_stack" is:"integer" doc:"the largest stack frame, in bytes"`
-	MaxRegisters *node   `key:"max_registers" is:"integer" doc:"CUDA: the most registers of a thread"`
-	MaxSpill     *node   `key:"max_spill" is:"integer" doc:"CUDA: the most bytes that a thread spills"`
+	Table        *node             `what:"the file"`
+	Entry        *node             `doc:"the function to call, where it has another name than the definition's"`
+	Flags        []*node           `doc:"how to compile it"`
+	Threads      *node             `is:"integer" doc:"how many threads it uses, the caller's included"`
+	Target       *node             `doc:"CUDA: the least architecture, \"sm_80\", or the only one, \"sm_90a\""`
+	Grid         []*node           `doc:"CUDA: blocks along each axis, expressions over the dimensions"`
+	Block        []*node           `doc:"CUDA: threads of a block along each axis"`
+	Shared       *node             `doc:"CUDA: bytes of dynamic shared memory"`
+	Workspace    *node             `doc:"CUDA: bytes of scratch memory, which the kernel gets as its last argument"`
+	Cluster      []*node           `doc:"CUDA: blocks of a cluster along each axis, for sm_90 and later"`
+	Cooperative  *node             `doc:"CUDA: a condition: whether all blocks have to be resident at once"`
+	Launch       []*launchTable    `what:"a kernel of launch" doc:"CUDA: several kernels in sequence, instead of the keys above: [{ grid = [...], block = [...] }, { entry = \"second\", grid = [...], block = [...] }]"`
+	TensorMap    []*tensorMapTable `key:"tensor_map" what:"a tensor map" doc:"CUDA: tensor maps, which the kernels get before the workspace: [{ name = \"A_map\", buffer = \"A\", dims = [...], box = [...] }]"`
+	Where        []*node           `doc:"conditions over the dimensions that a shape must meet"`
+	Require      []*node           `doc:"patterns of instructions that the compiled code must have"`
+	MaxStack     *node             `key:"max_stack" is:"integer" doc:"the largest stack frame, in bytes"`
+	MaxRegisters *node             `key:"max_registers" is:"integer" doc:"CUDA: the most registers of a thread"`
+	MaxSpill     *node             `key:"max_spill" is:"integer" doc:"CUDA: the most bytes that a thread spills"`
 }
 
 // words are the closed sets of strings, by what messages call a word of them.
 var words = map[string][]string{
-	"pipe":              append(plain(DTypes()), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
+	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),
 	"use":               plain([]Use{Tune, Verify, Sanitize}),
 	"dtype":             plain(DTypes()),
@@ -186,6 +211,8 @@ var words = map[string][]string{
 	"control":           plain([]ControlKind{Zeros, Mean, Swapped}),
 	"backend":           Backends(),
 	"counter":           Counters(),
+	"fill":              {"zeros", "nan"},
+	"unwritten":         {"nan"},
 }
 
 func plain[T ~string](list []T) []string {

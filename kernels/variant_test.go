@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func TestVariant(t *testing.T) {
 		t.Errorf("tolerance %v; of the problem %v", p.Tolerance, d.Problem.Tolerance)
 	}
 	geo, err := p.ReferenceGeometry(large)
-	if want := (kernels.Geometry{Grid: [3]int64{128, 512, 1}, Block: [3]int64{4, 1, 1}}); err != nil || geo != want {
+	if want := (kernels.Geometry{Grid: [3]int64{128, 512, 1}, Block: [3]int64{4, 1, 1}}); err != nil || !reflect.DeepEqual(geo, want) {
 		t.Errorf("the reference's geometry is %+v, %v", geo, err)
 	}
 	if _, err := mustLoad(t, folder(base)).Problem.ReferenceGeometry(large); err == nil || !strings.Contains(err.Error(), "[problem.reference.cuda]") {
@@ -273,7 +274,7 @@ func TestDeviceHeaders(t *testing.T) {
 	text := strings.Replace(base+cuda+variant, "shared =", "workspace = \"4*M\"\nshared =", 1)
 	d := mustLoad(t, folder(text)).On("cuda")
 	im := d.Implementations[0]
-	geo, err := im.Geometry(mustGenome(t, im), d.Problem.Shapes[0])
+	geo, err := im.Geometry(mustGenome(t, im), d.Problem.Shapes[0], nil)
 	if err != nil || geo.WorkspaceBytes != 4*512 {
 		t.Errorf("workspace of %d bytes, %v", geo.WorkspaceBytes, err)
 	}

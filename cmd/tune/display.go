@@ -97,7 +97,8 @@ func (p jsonPrinter) line(name string, v any) {
 // ---- text: plain lines, and the words that the live display shares ----
 
 type textPrinter struct {
-	w io.Writer
+	w       io.Writer
+	missing []string // checks that no candidate gets, and why
 }
 
 func (p *textPrinter) close() {}
@@ -109,7 +110,12 @@ func (p *textPrinter) stage(int, string, evaluator.Stage) {}
 func (p *textPrinter) event(e campaign.Event) {
 	switch {
 	case e.Started != nil:
-		fmt.Fprint(p.w, startLines(e.Started))
+		for _, t := range e.Started.Description.Tools {
+			if t.Missing != "" {
+				p.missing = append(p.missing, fmt.Sprintf("%s: NOT RUN: %s", t.Name, t.Missing))
+			}
+		}
+		fmt.Fprint(p.w, startLines(e.Started, p.missing))
 	case e.Evaluated != nil:
 		fmt.Fprintln(p.w, evaluatedLine(e.Time, e.Evaluated))
 	case e.Measured != nil:
@@ -123,11 +129,11 @@ func (p *textPrinter) event(e campaign.Event) {
 	case e.Warning != "":
 		fmt.Fprintf(p.w, "warning: %s\n", e.Warning)
 	case e.Finished != nil:
-		fmt.Fprint(p.w, finishedLines(e.Finished))
+		fmt.Fprint(p.w, finishedLines(e.Finished, p.missing))
 	}
 }
 
-func startLines(s *campaign.Started) string {
+func startLines(s *campaign.Started, missing []string) string {
 	var b strings.Builder
 	d := s.Description
 	fmt.Fprintf(&b, "%s at %s on %s", s.Config.Kernel, strings.Join(d.Shapes, ", "), d.Device.Name)
@@ -141,12 +147,10 @@ func startLines(s *campaign.Started) string {
 	fmt.Fprintf(&b, "\ncampaign %s: %s%s genomes, %s search, seed %d, window %d, %s\n", s.Campaign,
 		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, words.Plural(s.Workers, "worker"))
 	fmt.Fprintf(&b, "budget: %s; baseline: %s\n", budgetText(s.Config.Budget), orNone(d.Baseline))
-	var ran, missing []string
+	var ran []string
 	for _, t := range d.Tools {
 		if t.Missing == "" {
 			ran = append(ran, t.Name)
-		} else {
-			missing = append(missing, fmt.Sprintf("%s: NOT RUN: %s", t.Name, t.Missing))
 		}
 	}
 	if len(ran) > 0 {
@@ -262,7 +266,9 @@ func comparison(c evaluator.Comparison) string {
 	return s
 }
 
-func finishedLines(f *campaign.Finished) string {
+// finishedLines sums up a campaign, with the checks that did not run in it: a pace or a
+// speedup without them must not be taken for one with them.
+func finishedLines(f *campaign.Finished, missing []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s in %s", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
 	if f.PerMinute > 0 {
@@ -291,6 +297,9 @@ func finishedLines(f *campaign.Finished) string {
 		}
 		fmt.Fprintf(&b, "best: %s  %s against %s baseline: %.3fx (%s)\n      %s\n", best.Candidate,
 			nanoseconds(best.MedianNS), nanoseconds(best.BaselineNS), best.Speedup, sure, best.Genome)
+	}
+	for _, m := range missing {
+		fmt.Fprintf(&b, "warning: %s\n", m)
 	}
 	if !f.Complete {
 		fmt.Fprintf(&b, "to go on: tune resume %s\n", f.Campaign)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
 )
@@ -49,5 +50,19 @@ func TestPauseIsSaid(t *testing.T) {
 	}
 	if terminal.paused != (time.Time{}) {
 		t.Error("the terminal's clock stands still")
+	}
+}
+
+// TestSummaryNamesWhatWasNotRun: a campaign of days is read at its end.
+func TestSummaryNamesWhatWasNotRun(t *testing.T) {
+	started := &campaign.Started{Config: evotune.Job{Kernel: "gemm"}}
+	started.Description.Tools = []evaluator.Tool{{Name: "memcheck"}, {Name: "racecheck", Missing: "its planted fault was not found"}}
+	var b bytes.Buffer
+	p := &textPrinter{w: &b}
+	p.event(campaign.Event{Started: started})
+	b.Reset()
+	p.event(campaign.Event{Finished: &campaign.Finished{Evaluated: 3}})
+	if want := "warning: racecheck: NOT RUN: its planted fault was not found\n"; !strings.Contains(b.String(), want) || strings.Contains(b.String(), "memcheck") {
+		t.Errorf("the summary lacks %q:\n%s", want, b.String())
 	}
 }

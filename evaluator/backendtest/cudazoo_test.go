@@ -144,7 +144,7 @@ func TestCUDAZooLaunches(t *testing.T) {
 	const shared, threads = 227 << 10, 1024
 	for _, name := range zooKernels(t, space) {
 		for _, s := range def.Problem.Shapes {
-			geo, err := def.Implementations[0].Geometry(zooGenome(t, space, name, 1), s)
+			geo, err := def.Implementations[0].Geometry(zooGenome(t, space, name, 1), s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -373,7 +373,7 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 			c.unsupported[d] = err.Error()
 			continue
 		}
-		geo, err := im.Geometry(c.src.Genome, d.shape)
+		geo, err := im.Geometry(c.src.Genome, d.shape, h.limits)
 		if err != nil {
 			return err.Error()
 		}

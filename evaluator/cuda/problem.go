@@ -45,7 +45,7 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 			Distribution: string(b.Data.Distribution), A: b.Data.A, B: b.Data.B,
 		}
 		if b.Role != kernels.In {
-			w.Tolerance = spec.Tolerance[b.DType]
+			w.Tolerance, _ = spec.ToleranceOf(b)
 		}
 		q.open.Buffers = append(q.open.Buffers, w)
 	}

@@ -289,7 +289,25 @@ func geometryC(l *kernels.Launch, t *translator) ([]string, error) {
 
 // Geometry is the launch of the variant over the dimensions.
 func (v *variant) Geometry() ([]string, error) {
-	return geometryC(v.Rendered.Implementation.Launch, &translator{dims: v.order, constants: v.Rendered.Genome.Map()})
+	return geometryC(v.Rendered.Implementation.Launch, &translator{dims: v.order, constants: constants(v.Rendered, v.limits)})
+}
+
+// launchable says what of a kernel's launch a library cannot do.
+func launchable(im *kernels.Implementation) error {
+	for _, no := range []struct {
+		has  bool
+		what string
+	}{
+		{len(im.Launch.Then) > 0, "several kernels"},
+		{im.Launch.Cluster != nil, "clusters"},
+		{im.Launch.Cooperative != "", "a cooperative launch"},
+		{len(im.TensorMaps) > 0, "tensor maps"},
+	} {
+		if no.has {
+			return fmt.Errorf("the implementation %s has %s, which exported libraries cannot launch yet: run tune show --source to get its source", im.Name, no.what)
+		}
+	}
+	return nil
 }
 
 // launchAt is the same at one shape, as wisdom files have it; "-" for kernels that
@@ -299,7 +317,7 @@ func (v *variant) launchAt(s kernels.Shape) (string, error) {
 	if im.Launch == nil {
 		return "-", nil
 	}
-	g, err := im.Geometry(v.Rendered.Genome, s)
+	g, err := im.Geometry(v.Rendered.Genome, s, v.limits)
 	if err != nil {
 		return "", err
 	}

@@ -135,7 +135,7 @@ func TestGeometryInC(t *testing.T) {
 					if im.Supports(w.Rendered.Genome, s, hopper) != nil {
 						can = "0"
 					}
-					g, err := im.Geometry(w.Rendered.Genome, s)
+					g, err := im.Geometry(w.Rendered.Genome, s, w.Limits)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -290,5 +290,45 @@ func onlyOurs(t *testing.T, path string) {
 		if s.Section != elf.SHN_UNDEF && !strings.HasPrefix(s.Name, "evotune_") {
 			t.Fatalf("%s defines %s for everybody", path, s.Name)
 		}
+	}
+}
+
+// What a library cannot launch yet is refused rather than launched otherwise.
+func TestUnlaunchable(t *testing.T) {
+	for what, im := range map[string]*kernels.Implementation{
+		"several kernels":      {Launch: &kernels.Launch{Then: []*kernels.Launch{{Entry: "combine"}}}},
+		"clusters":             {Launch: &kernels.Launch{Cluster: []string{"2"}}},
+		"a cooperative launch": {Launch: &kernels.Launch{Cooperative: "true"}},
+		"tensor maps":          {Launch: &kernels.Launch{}, TensorMaps: []kernels.TensorMap{{Name: "A_map"}}},
+		"":                     {Launch: &kernels.Launch{}},
+	} {
+		p := &problem{Problem: &kernels.Problem{Dims: []string{"N"}}}
+		im.Launch.Grid, im.Launch.Block = []string{"N"}, []string{"32"}
+		_, err := p.variant(kernels.Rendered{Implementation: im}, nil)
+		if (err == nil) != (what == "") || err != nil && !strings.Contains(err.Error(), " has "+what+", which exported libraries cannot launch yet") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A launch over the limits of a device is that of the device it was tuned on.
+func TestLaunchOverLimits(t *testing.T) {
+	p := &problem{Problem: &kernels.Problem{Dims: []string{"N"}}}
+	im := &kernels.Implementation{Launch: &kernels.Launch{Grid: []string{"2*device_cores"}, Block: []string{"N"}}}
+	v, err := p.variant(kernels.Rendered{Implementation: im}, map[string]any{"device_cores": int64(132)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := v.Geometry()
+	if err != nil || got[0] != "INT64_C(264)" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A type that libraries do not have is refused rather than taken for its bits.
+func TestFP8IsRefused(t *testing.T) {
+	p := &problem{Problem: &kernels.Problem{Dims: []string{"N"}, Buffers: []kernels.Buffer{{Name: "A", DType: kernels.E4M3, Shape: []string{"N"}}}}}
+	if err := p.translatable(); err == nil || !strings.Contains(err.Error(), "buffer A is e4m3, a type that exported libraries do not have yet") {
+		t.Error(err)
 	}
 }

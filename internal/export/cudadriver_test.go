@@ -163,7 +163,7 @@ func TestDriver(t *testing.T) {
 		return fmt.Sprintf("choice 0 %s %s\nlaunch %s at %s on 7 with %s 0x1000 0x2000\nsoftmax 0\n", rule, dims, image, geometry, args)
 	}
 	geometry := func(r kernels.Rendered, s kernels.Shape) string {
-		g, err := r.Implementation.Geometry(r.Genome, s)
+		g, err := r.Implementation.Geometry(r.Genome, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -264,7 +264,7 @@ func (p *problem) addBaseline() error {
 	if err != nil {
 		return err
 	}
-	v.Candidate, v.Symbol = "baseline", p.Name+"_baseline"
+	v.Candidate, v.Symbol, v.limits = "baseline", p.Name+"_baseline", p.Variants[0].limits
 	p.Variants = append(p.Variants, v)
 	return nil
 }

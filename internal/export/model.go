@@ -45,7 +45,8 @@ type variant struct {
 	Rendered kernels.Rendered
 	Winner   *Winner // nil for a baseline
 	order    []string
-	gpu      // in libraries for GPUs
+	limits   map[string]any // of the device that it is launched on
+	gpu                     // in libraries for GPUs
 }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
@@ -125,6 +126,12 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 // translatable says which expression of the problem cannot be written in C.
 func (p *problem) translatable() error {
 	for _, b := range p.Buffers() {
+		if b.DType.FP8() {
+			return fmt.Errorf("buffer %s is %s, a type that exported libraries do not have yet", b.Name, b.DType)
+		}
+		if b.Unwritten {
+			return fmt.Errorf("buffer %s has elements that need not be written, which the check of an exported library does not know yet", b.Name)
+		}
 		if _, err := b.AxesC(); err != nil {
 			return err
 		}
@@ -142,8 +149,11 @@ func (p *problem) translatable() error {
 
 // variant makes one of what is rendered.
 func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, error) {
-	v := &variant{Rendered: r, Flags: r.Flags, order: p.Dims}
+	v := &variant{Rendered: r, Flags: r.Flags, order: p.Dims, limits: limits}
 	if r.Implementation.Launch != nil {
+		if err := launchable(r.Implementation); err != nil {
+			return nil, err
+		}
 		if _, err := v.Geometry(); err != nil {
 			return nil, err
 		}
@@ -178,18 +188,25 @@ func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, 
 
 // translator knows the genome of what is rendered, and the limits of its device.
 func (p *problem) translator(r kernels.Rendered, limits map[string]any) *translator {
-	t := &translator{dims: p.Dims, constants: map[string]any{}, absent: map[string]any{}}
-	for _, l := range kernels.Limits() {
-		t.constants[l.Name] = l.Default
-	}
-	maps.Copy(t.constants, limits)
-	maps.Copy(t.constants, r.Genome.Map())
+	t := &translator{dims: p.Dims, constants: constants(r, limits), absent: map[string]any{}}
 	for _, g := range r.Implementation.Parameters {
 		if t.constants[g.Name] == nil {
 			t.absent[g.Name] = g.Values[0]
 		}
 	}
 	return t
+}
+
+// constants are what expressions know besides the dimensions: the genome of what is
+// rendered, and the limits of its device.
+func constants(r kernels.Rendered, limits map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, l := range kernels.Limits() {
+		all[l.Name] = l.Default
+	}
+	maps.Copy(all, limits)
+	maps.Copy(all, r.Genome.Map())
+	return all
 }
 
 // The texts below are parts of C.
@@ -367,7 +384,10 @@ func (b buffer) Draw() string {
 }
 
 // Tolerance is what its error may be.
-func (b buffer) Tolerance() string { return number(b.of.Tolerance[b.DType]) }
+func (b buffer) Tolerance() string {
+	limit, _ := b.of.ToleranceOf(b.Buffer)
+	return number(limit)
+}
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

@@ -221,7 +221,7 @@ func whole(t *testing.T, reason string) (*report.Evidence, report.Files) {
 	t.Helper()
 	r, shapes := scale(t)
 	src := report.NewSource(r, r.Hash, r.Implementation.Definition().Hash)
-	if err := src.SetWinners(r, second, shapes); err != nil {
+	if err := src.SetWinners(r, nil, second, shapes); err != nil {
 		t.Fatal(err)
 	}
 	return evidence(t, subject(t, filled(t, r.Hash, reason), second, src))
@@ -393,7 +393,7 @@ func TestSource(t *testing.T) {
 		if (len(s.Files) > 0) != (c.status == report.SourceRebuilt) {
 			t.Errorf("%s: %s with %d files", c.name, s.Status, len(s.Files))
 		}
-		if err := s.SetWinners(r, second, shapes); err != nil {
+		if err := s.SetWinners(r, nil, second, shapes); err != nil {
 			t.Fatal(err)
 		}
 		if (len(s.Winners) == 2) != (c.status == report.SourceRebuilt) {

@@ -105,27 +105,27 @@ func extension(im *kernels.Implementation) string {
 }
 
 // SetWinners describes the launches of a rebuilt GPU kernel at the tuned
-// shapes. For other sources it does nothing.
-func (s *Source) SetWinners(r kernels.Rendered, candidate string, shapes []kernels.Shape) error {
+// shapes, on a device with the limits given. For other sources it does nothing.
+func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate string, shapes []kernels.Shape) error {
 	im := r.Implementation
 	if s.Status != SourceRebuilt || im.Backend != "cuda" {
 		return nil
 	}
 	p := im.Problem()
 	for _, shape := range shapes {
-		geo, err := im.Geometry(r.Genome, shape)
+		geo, err := im.Geometry(r.Genome, shape, limits)
 		if err != nil {
 			return err
 		}
 		w := Winner{
 			Kernel: im.Definition().Name, Shape: shape.Name, Dims: shape.Dims, DimsOrder: p.Dims,
 			Source: winnerSource, Entry: r.Entry, Grid: geo.Grid, Block: geo.Block, Shared: geo.SharedBytes,
-			Workspace: geo.WorkspaceBytes, Buffers: []WinnerBuffer{}, Scalars: []WinnerScalar{},
+			Workspace: geo.WorkspaceBytes, Cluster: geo.Cluster, Cooperative: geo.Cooperative, TensorMaps: geo.Maps, Then: geo.Then, Buffers: []WinnerBuffer{}, Scalars: []WinnerScalar{},
 			Genome: r.Genome.String(), Flags: append([]string{}, r.Flags...), Target: im.Target,
 			Candidate: candidate,
 		}
 		for _, b := range p.Outputs() {
-			if limit := p.Tolerance[b.DType]; w.Tolerance == 0 || limit < w.Tolerance {
+			if limit, _ := p.ToleranceOf(b); w.Tolerance == 0 || limit < w.Tolerance {
 				w.Tolerance = limit
 			}
 		}
@@ -166,12 +166,18 @@ type Winner struct {
 	Block     [3]int64         `json:"block"`
 	Shared    int64            `json:"shared"`
 	Workspace int64            `json:"workspace"`
-	Buffers   []WinnerBuffer   `json:"buffers"`
-	Scalars   []WinnerScalar   `json:"scalars"`
-	Genome    string           `json:"genome"`
-	Flags     []string         `json:"flags"`
-	Target    string           `json:"target"`
-	Candidate string           `json:"candidate"`
+	// Cluster, Cooperative, TensorMaps and Then, the kernels that follow, are as
+	// kernel.toml has them; most kernels have none of them.
+	Cluster     [3]int64              `json:"cluster,omitzero"`
+	Cooperative bool                  `json:"cooperative,omitempty"`
+	TensorMaps  []kernels.MapGeometry `json:"tensor_maps,omitempty"`
+	Then        []kernels.Geometry    `json:"then,omitempty"`
+	Buffers     []WinnerBuffer        `json:"buffers"`
+	Scalars     []WinnerScalar        `json:"scalars"`
+	Genome      string                `json:"genome"`
+	Flags       []string              `json:"flags"`
+	Target      string                `json:"target"`
+	Candidate   string                `json:"candidate"`
 	// Tolerance bounds max|output - reference| / RMS(reference); of several
 	// outputs with tolerances of their own it is the least.
 	Tolerance float64 `json:"tolerance"`

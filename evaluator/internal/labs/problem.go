@@ -101,7 +101,7 @@ func Place[T any](plan evaluator.Plan, p *kernels.Problem, place func(kernels.Sh
 		return all, fmt.Errorf("kernel %s: no shape to tune for", name)
 	}
 	for _, b := range p.Buffers {
-		if _, ok := p.Tolerance[b.DType]; !ok && b.Role != kernels.In && b.DType.Float() {
+		if _, ok := p.ToleranceOf(b); !ok && b.Role != kernels.In && b.DType.Float() {
 			return all, fmt.Errorf("kernel %s: output %s has no tolerance for %s: set problem.tolerance.%s", name, b.Name, b.DType, b.DType)
 		}
 	}
