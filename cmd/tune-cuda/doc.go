@@ -44,6 +44,10 @@
 // first. A race times contenders round by round, over several requests; what it
 // needs is kept until it ends.
 //
+// A vendor's routine is a binary as well. One of cublasLt, which is opened like cuBLAS
+// (TUNE_CUDA_CUBLASLT names a file of its own), looks for the fastest of the library's
+// algorithms before the first race at a shape, and the worker remembers it.
+//
 // A driver error while a candidate runs is that candidate's [wire.Fault]; when
 // the context is lost with it, the worker answers and ends, and evotune starts
 // another. Nothing stops a kernel that does not end: evotune kills the worker.

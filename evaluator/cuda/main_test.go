@@ -498,6 +498,31 @@ func TestCorrectHasEvidence(t *testing.T) {
 	}
 }
 
+// TestBaselineSays: what a vendor's routine runs is evidence, in the finals too.
+func TestBaselineSays(t *testing.T) {
+	const said = "cublasLt 12.9.1, best of 17 algorithms"
+	_, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_SAID="+said))
+	want := evaluator.Evidence{Check: "baseline tuned", Outcome: evaluator.Passed, Detail: said}
+	if e, _ := findEvidence(evaluate(t, ev, fakeGenome(t, "nothing", 3)), want.Check); e != want {
+		t.Errorf("%+v, want %+v", e, want)
+	}
+	f, err := ev.Finals(t.Context(), []genome.Genome{fakeGenome(t, "nothing", 4), fakeGenome(t, "slow", 5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range f.Entries {
+		n := 0
+		for _, x := range e.Evidence {
+			if x == want {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("entry %d has it %d times: %+v", i, n, e.Evidence)
+		}
+	}
+}
+
 // TestSameCode: the launch is part of what is timed, and comments are not.
 func TestSameCode(t *testing.T) {
 	_, ev := openFake(t, fakeOptions(t))

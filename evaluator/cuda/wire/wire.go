@@ -423,9 +423,11 @@ type TimeAnswer struct {
 	Before State `json:"before"`
 	After  State `json:"after"`
 	// GPUNS is the time that the device spent in timed work, ElapsedNS what
-	// the request took.
-	GPUNS     int64 `json:"gpu_ns"`
-	ElapsedNS int64 `json:"elapsed_ns"`
+	// the request took. ChoosingNS is the part of that in which vendors' routines
+	// looked for their fastest algorithms: once for each shape and worker.
+	GPUNS      int64 `json:"gpu_ns"`
+	ElapsedNS  int64 `json:"elapsed_ns"`
+	ChoosingNS int64 `json:"choosing_ns,omitempty"`
 }
 
 // Timed is one contender's part in the rounds of one request.
@@ -456,6 +458,9 @@ type Timed struct {
 	Early string `json:"early,omitempty"`
 	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
+	// Said is what a vendor's routine runs here: the library's version, and which of
+	// how many algorithms was the fastest.
+	Said string `json:"said,omitempty"`
 }
 
 // PeaksRequest asks for the ceilings of the device, measured now.
