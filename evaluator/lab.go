@@ -290,6 +290,9 @@ type Findings struct {
 	Log       string
 	// Outputs are compared with the reference, where the lab can.
 	Outputs []Output
+	// Observed is what launches of a build of its own left, by the name of a shape: they
+	// are judged as in parity.
+	Observed map[string]Observation
 	// Also lists checks of the same tool that passed, such as ubsan in asan.
 	Also    []string
 	Elapsed time.Duration
