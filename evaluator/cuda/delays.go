@@ -20,6 +20,8 @@ type site struct {
 var sites = []site{
 	{"mbarrier.pending_count", false, false},
 	{"mbarrier", true, true},
+	{"cp.async.ca", false, false}, // what waits for them tells
+	{"cp.async.cg", false, false},
 	{"cp.async", true, true},
 	{"cp.reduce.async", true, true},
 	{"st.async", true, true},

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // for the planted fault
 	"errors"
@@ -62,7 +63,7 @@ func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) 
 	if err != nil {
 		return unfollowed{}, err
 	}
-	u := unfollowed{counts.list(copyInstructions), counts.list(waitInstructions)}
+	u := counts.unfollowed()
 	if why != "" {
 		if u, err = h.unfollowedPTX(ctx, c); err != nil {
 			return unfollowed{}, err
@@ -70,6 +71,17 @@ func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) 
 	}
 	c.unfollowed = &u
 	return u, nil
+}
+
+func (d disassembly) unfollowed() unfollowed {
+	return unfollowed{d.list(copyInstructions), d.list(waitInstructions)}
+}
+
+// knows keeps what inspection has found.
+func (c *candidate) knows(u unfollowed) {
+	c.unfollowedMu.Lock()
+	defer c.unfollowedMu.Unlock()
+	c.unfollowed = &u
 }
 
 // unfollowedPTX looks for the same in PTX, where nothing disassembles.
@@ -280,8 +292,8 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 	if err != nil {
 		return f, err
 	}
-	if why := h.tooLarge(v, shapes); why != "" {
-		return evaluator.Findings{NotRun: why}, nil
+	if why, err := h.tooLarge(c, v, shapes); err != nil || why != "" {
+		return evaluator.Findings{NotRun: why}, err
 	}
 	g, free := h.place()
 	defer free()
@@ -341,25 +353,40 @@ func (h *lab) delayedShapes(c *candidate) []*shapeData {
 	return list
 }
 
-// tooLarge says that a block with delays does not fit where one without did, which is no
-// fault of the candidate.
-func (h *lab) tooLarge(c *candidate, shapes []*shapeData) string {
-	var r resources
+// tooLarge says that a block with delays does not fit where one without did, or that
+// blocks that wait for one another no longer fit all at once. Neither is a fault of the
+// candidate.
+func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (string, error) {
 	if _, ok := h.delayer.(driver); ok {
-		return "" // what comes of it is not known
-	}
-	if err := r.readCubin(c.out.Cubin, c.src.Entry); err != nil {
-		return "its code with delays cannot be read: " + err.Error()
+		return "", nil // what comes of it is not known
 	}
 	dev := h.gpus[0].device
+	share := func(of *candidate, entry string, g wire.Geometry) (float64, int64, error) {
+		var r resources
+		if err := r.readCubin(of.out.Cubin, entry); err != nil {
+			return 0, 0, err
+		}
+		share, _ := occupancy(g.Block[0]*g.Block[1]*g.Block[2], r.registers, r.shared+g.Shared, int64(dev.ThreadsSM), int64(dev.RegistersSM), dev.SharedOptin+1<<10)
+		return share, r.registers, nil
+	}
 	for _, d := range shapes {
-		g := c.geometry[d]
-		threads := g.Block[0] * g.Block[1] * g.Block[2]
-		if share, bound := occupancy(threads, r.registers, 0, int64(dev.ThreadsSM), int64(dev.RegistersSM), 0); share == 0 {
-			return fmt.Sprintf("with delays it takes %d registers for each of %d threads, and no block fits (%s)", r.registers, threads, bound)
+		first := c.geometry[d]
+		for _, g := range append([]wire.Geometry{first}, first.Then...) {
+			entry := cmp.Or(g.Entry, c.src.Entry)
+			before, _, err := share(c, entry, g)
+			if err != nil {
+				return "", err
+			}
+			after, registers, err := share(v, entry, g)
+			if err != nil {
+				return "", err
+			}
+			if before > 0 && after == 0 || g.Cooperative && after < before {
+				return fmt.Sprintf("with delays %s takes %d registers for each thread, and fewer blocks fit", entry, registers), nil
+			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // delayedLaunches has a worker compare the launches at each shape. The lab's limit bounds
