@@ -26,13 +26,18 @@ var sites = []site{
 	{"cp.reduce.async", true, true},
 	{"st.async", true, true},
 	{"red.async", true, true},
-	{"wgmma.fence", true, false},
+	{"wgmma.fence.sync", true, false},
 	{"wgmma.commit_group", false, true},
 	{"wgmma.wait_group", true, true},
 	{"barrier", true, true},
 	{"bar", true, true},
 	{"setmaxnreg", true, true},
-	{"fence", true, true},
+	{"fence.proxy", true, true},
+	{"fence.mbarrier_init", true, true},
+	{"fence.sc", true, true},
+	{"fence.acq_rel", true, true},
+	{"fence.acquire", true, true},
+	{"fence.release", true, true},
 	{"membar", true, true},
 	{"griddepcontrol", true, true},
 	{"elect", false, true}, // roles are chosen
@@ -104,7 +109,7 @@ func delay(ptx string) (delayed, error) {
 				put(s.start)
 			}
 		}
-		if s.mnemonic == "wgmma.commit_group" || strings.HasPrefix(s.mnemonic, "wgmma.commit_group.") {
+		if strings.HasPrefix(s.mnemonic, "wgmma.commit_group.sync") {
 			queue = false
 		}
 		ends := s.entry && (s.mnemonic == "ret" || s.mnemonic == "exit")
@@ -115,7 +120,7 @@ func delay(ptx string) (delayed, error) {
 			d.kinds[kind]++
 		}
 		fresh = false
-		if s.mnemonic == "wgmma.fence" || strings.HasPrefix(s.mnemonic, "wgmma.fence.") {
+		if strings.HasPrefix(s.mnemonic, "wgmma.fence.sync") {
 			queue = true
 		}
 		if p.after && !queue {
