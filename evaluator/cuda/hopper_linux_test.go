@@ -294,3 +294,40 @@ func TestPtxasFlags(t *testing.T) {
 		t.Errorf("%q and %q registers, want %q and 64", options, registers, want)
 	}
 }
+
+// TestDelaysThatDoNotFit: where delays take the registers that a block, or blocks that wait
+// for one another, need, the candidate is not launched with them.
+func TestDelaysThatDoNotFit(t *testing.T) {
+	_, kit, found := compilers(t)
+	for _, c := range found {
+		h := hopperLab(t, kit, c)
+		make := func(source string, flags ...string) *candidate {
+			out, err := c.compile(t.Context(), unit{source: source, arch: "sm_90", flags: flags})
+			if err != nil {
+				t.Fatal(logOf(err))
+			}
+			return &candidate{src: kernels.Rendered{Entry: "spills"}, out: out}
+		}
+		small, large := make(spillingSource, "--maxrregcount=32"), make(spillingSource)
+		d := &shapeData{}
+		for _, k := range []struct {
+			name string
+			g    wire.Geometry
+			fits bool
+		}{
+			{"few threads", wire.Geometry{Block: [3]int64{128, 1, 1}}, true},
+			{"many threads", wire.Geometry{Block: [3]int64{1024, 1, 1}}, false},
+			{"all blocks at once", wire.Geometry{Block: [3]int64{128, 1, 1}, Cooperative: true}, false},
+			{"the second kernel", wire.Geometry{Block: [3]int64{128, 1, 1}, Then: []wire.Geometry{{Block: [3]int64{32, 32, 1}, Entry: "spills"}}}, false},
+		} {
+			small.geometry = map[*shapeData]wire.Geometry{d: k.g}
+			why, err := h.tooLarge(small, large, []*shapeData{d})
+			if err != nil || (why == "") != k.fits {
+				t.Errorf("%s, %s: %q, %v", c.version(), k.name, why, err)
+			}
+			if why, err := h.tooLarge(small, small, []*shapeData{d}); err != nil || why != "" {
+				t.Errorf("%s, %s, as large as before: %q, %v", c.version(), k.name, why, err)
+			}
+		}
+	}
+}
