@@ -63,7 +63,7 @@ func hopperLab(t *testing.T, kit *toolkit, c compiler) *lab {
 	h.Launcher = process.NewLauncher()
 	t.Cleanup(h.Launcher.Close)
 	h.compiler, h.toolkit = c, kit
-	h.gpus = []*gpu{{device: wire.Device{Capability: 90, ThreadsSM: 2048, RegistersSM: 65536, DriverString: "none"}}}
+	h.gpus = []*gpu{{device: wire.Device{Capability: 90, ThreadsSM: 2048, RegistersSM: 65536, SharedOptin: 227 << 10, DriverString: "none"}}}
 	h.disasm = kit.disassembler(func(path string) string { return path })
 	h.delayer = h.assemblers(t.Context())[0]
 	if _, ok := h.delayer.(driver); ok {
@@ -301,14 +301,15 @@ func TestDelaysThatDoNotFit(t *testing.T) {
 	_, kit, found := compilers(t)
 	for _, c := range found {
 		h := hopperLab(t, kit, c)
-		make := func(source string, flags ...string) *candidate {
+		compile := func(source string, flags ...string) *candidate {
 			out, err := c.compile(t.Context(), unit{source: source, arch: "sm_90", flags: flags})
 			if err != nil {
 				t.Fatal(logOf(err))
 			}
 			return &candidate{src: kernels.Rendered{Entry: "spills"}, out: out}
 		}
-		small, large := make(spillingSource, "--maxrregcount=32"), make(spillingSource)
+		source := strings.ReplaceAll(strings.ReplaceAll(spillingSource, "96", "192"), "95", "191")
+		small, large := compile(source, "--maxrregcount=32"), compile(source)
 		d := &shapeData{}
 		for _, k := range []struct {
 			name string
