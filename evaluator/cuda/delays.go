@@ -44,7 +44,10 @@ var sites = []site{
 	{"atom", true, true},   // locks and semaphores
 	{"red", true, true},
 	{"ld.acquire", true, true},
+	{"ld.relaxed", true, true},
 	{"st.release", true, true},
+	{"st.relaxed", true, true},
+	{"mapa", false, true}, // another block's shared memory
 }
 
 // siteOf finds the site of a mnemonic; kind is what it is counted as.

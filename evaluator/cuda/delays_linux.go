@@ -45,9 +45,8 @@ var (
 	waitPTX = []string{"mbarrier", "cp.async.mbarrier", "st.async", "red.async", "barrier.cluster"}
 )
 
-// unfollowed are the instructions of a candidate that racecheck does not follow, for
-// people: "UTMALDG 3, UTMASTG 4".
-type unfollowed struct{ copies, waits string }
+// unfollowed says which instructions a candidate has that racecheck does not follow.
+type unfollowed struct{ copies, waits bool }
 
 // unfollowed looks for them, once for a candidate.
 func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) {
@@ -74,7 +73,7 @@ func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) 
 }
 
 func (d disassembly) unfollowed() unfollowed {
-	return unfollowed{d.list(copyInstructions), d.list(waitInstructions)}
+	return unfollowed{d.has(copyInstructions), d.has(waitInstructions)}
 }
 
 // knows keeps what inspection has found.
@@ -86,40 +85,34 @@ func (c *candidate) knows(u unfollowed) {
 
 // unfollowedPTX looks for the same in PTX, where nothing disassembles.
 func (h *lab) unfollowedPTX(ctx context.Context, c *candidate) (unfollowed, error) {
-	const unknown = "what they are is not known"
 	text, err := h.ptx(ctx, h.delayedUnit(c))
 	var no *labs.Refusal
 	if errors.As(err, &no) {
-		return unfollowed{waits: unknown}, nil
+		return unfollowed{waits: true}, nil // they are not known
 	} else if err != nil {
 		return unfollowed{}, err
 	}
 	statements, err := ptxStatements(text)
 	if err != nil {
-		return unfollowed{waits: unknown}, nil //nolint:nilerr // delays are tried, and say what is wrong
+		return unfollowed{waits: true}, nil //nolint:nilerr // delays are tried, and say what is wrong
 	}
 	counts := disassembly{Mnemonics: evaluator.Instructions{}}
 	for _, s := range statements {
 		counts.Mnemonics[s.mnemonic]++
 	}
-	return unfollowed{counts.list(copyPTX), counts.list(waitPTX)}, nil
+	return unfollowed{counts.has(copyPTX), counts.has(waitPTX)}, nil
 }
 
-// list tells how often each of some instructions occurs, of those that do.
-func (d disassembly) list(stems []string) string {
-	var all []string
-	for _, stem := range stems {
-		n := d.Mnemonics[stem]
-		for name, count := range d.Mnemonics {
-			if strings.HasPrefix(name, stem+".") {
-				n += count
+// has says whether one of some instructions occurs.
+func (d disassembly) has(stems []string) bool {
+	for name := range d.Mnemonics {
+		for _, stem := range stems {
+			if rest, ok := strings.CutPrefix(name, stem); ok && (rest == "" || rest[0] == '.') {
+				return true
 			}
 		}
-		if n > 0 {
-			all = append(all, fmt.Sprintf("%s %d", stem, n))
-		}
 	}
-	return strings.Join(all, ", ")
+	return false
 }
 
 // delayedUnit is what the flavour with delays is compiled from: the candidate's unit
@@ -148,7 +141,7 @@ type delayedBuild struct {
 // buildDelayed compiles a unit with delays, or takes it from the cache. The error is a
 // *[labs.Refusal] where an assembler does not take the text.
 func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler) (b delayedBuild, err error) {
-	key := cache.Key("delayed 1", u.key(h.compiler.identity()), by.identity())
+	key := cache.Key("delayed 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity())
 	if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
 		b.Cubin = cubin
 		return b, nil
@@ -208,7 +201,7 @@ func (h *lab) proveDelays(ctx context.Context) {
 }
 
 func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
-	key := cache.Key("schedules 1", u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
+	key := cache.Key("schedules 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
 		HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
 	if _, ok := h.Cache.Get("sanitizers", key, nil); ok {
 		return nil
@@ -276,7 +269,7 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 	if err != nil {
 		return f, err
 	}
-	if seen.copies+seen.waits == "" {
+	if !seen.copies && !seen.waits {
 		return evaluator.Findings{NotRun: "not needed: racecheck follows all of its instructions"}, nil
 	}
 	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer)

@@ -14,7 +14,7 @@ func TestSchedules(t *testing.T) {
 	if h.delayer == nil {
 		t.Fatalf("delays do not work: %+v", h.Desc.Tools)
 	}
-	const copies = "it does not follow the tensor memory accelerator's copies (cp.async.bulk 2); see schedules"
+	const copies = "it does not follow the tensor memory accelerator's copies; see schedules"
 	for _, c := range []struct {
 		do        string
 		verdict   evaluator.Verdict

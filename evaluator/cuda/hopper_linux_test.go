@@ -21,33 +21,43 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// hopperCompilers gives the compilers of the first toolkit here that knows sm_90a.
-func hopperCompilers(t *testing.T) (*toolkit, map[string]compiler) {
+// A hopperCompiler knows sm_90a, and is of a toolkit.
+type hopperCompiler struct {
+	compiler
+	kit *toolkit
+}
+
+// hopperCompilers gives the first nvcc and the first NVRTC here that know sm_90a: the ones
+// that evotune finds may be older than others beside them.
+func hopperCompilers(t *testing.T) map[string]hopperCompiler {
 	t.Helper()
-	var bins []string
+	bins := []string{""}
 	for _, pattern := range []string{"/usr/local/cuda*/bin", "/opt/cuda*/bin"} {
-		found, _ := filepath.Glob(pattern)
-		bins = append(bins, found...)
+		more, _ := filepath.Glob(pattern)
+		bins = append(bins, more...)
 	}
-	path, libraries := os.Getenv("PATH"), os.Getenv("LD_LIBRARY_PATH")
-	for _, bin := range append([]string{""}, bins...) {
+	path, known := os.Getenv("PATH"), map[string]hopperCompiler{}
+	for _, bin := range bins {
+		if len(known) == 2 {
+			break
+		}
 		if bin != "" {
 			t.Setenv("PATH", bin+":"+path)
-			t.Setenv("LD_LIBRARY_PATH", filepath.Join(bin, "..", "lib64")+":"+libraries) // of NVRTC
 		}
-		t.Setenv("CUDA_HOME", "")
 		_, kit, found := compilers(t)
 		for name, c := range found {
-			if _, err := c.compile(t.Context(), unit{source: "__global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n", arch: "sm_90a"}); err != nil {
-				delete(found, name)
+			if _, ok := known[name]; ok {
+				continue
+			}
+			if _, err := c.compile(t.Context(), unit{source: "__global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n", arch: "sm_90a"}); err == nil {
+				known[name] = hopperCompiler{c, kit}
 			}
 		}
-		if len(found) > 0 {
-			return kit, found
-		}
 	}
-	t.Skip("no compiler here knows sm_90a (scripts/setup-cuda-debian.sh installs one)")
-	return nil, nil
+	if len(known) == 0 {
+		t.Skip("no compiler here knows sm_90a (scripts/setup-cuda-debian.sh installs one)")
+	}
+	return known
 }
 
 // hopperLab compiles, and takes a compiler's code apart, for a device that there need not
@@ -120,14 +130,13 @@ func hopperCases(t *testing.T) (names []string, refused map[string]string) {
 // no other; all kernels have the instructions by which racecheck's limits are known, and
 // with delays in them they assemble, and are still what they were.
 func TestHopperZooCompiles(t *testing.T) {
-	kit, found := hopperCompilers(t)
 	names, refused := hopperCases(t)
 	if len(refused) < 3 || len(names) < 8 {
 		t.Fatalf("cases %q, of which the compiler refuses %q", names, refused)
 	}
-	for compilerName, c := range found {
+	for compilerName, c := range hopperCompilers(t) {
 		t.Run(compilerName, func(t *testing.T) {
-			h := hopperLab(t, kit, c)
+			h := hopperLab(t, c.kit, c.compiler)
 			for _, name := range names {
 				whole := longtest.All(t) || name == "honest-cluster"
 				if !whole && refused[name] == "" {
@@ -201,11 +210,11 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 		t.Errorf("%s with delays: %s", c.name, built.Log)
 	}
 	seen, err := h.unfollowed(t.Context(), c)
-	if err != nil || !strings.Contains(seen.copies, "UTMALDG ") || !strings.Contains(seen.waits, "SYNCS ") {
+	if err != nil || !seen.copies || !seen.waits {
 		t.Errorf("%s: racecheck does not follow %+v, %v", c.name, seen, err)
 	}
 	text, err := h.unfollowedPTX(t.Context(), c)
-	if err != nil || !strings.Contains(text.copies, "cp.async.bulk ") || !strings.Contains(text.waits, "mbarrier ") {
+	if err != nil || !text.copies || !text.waits {
 		t.Errorf("%s: by its PTX racecheck does not follow %+v, %v", c.name, text, err)
 	}
 }
@@ -238,7 +247,6 @@ func TestPlantedDelays(t *testing.T) {
 // TestDelaysInBuiltins: delays assemble in what definitions for Hopper render, and in other
 // kernels that have no need of them.
 func TestDelaysInBuiltins(t *testing.T) {
-	kit, found := hopperCompilers(t)
 	catalogue, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -248,8 +256,8 @@ func TestDelaysInBuiltins(t *testing.T) {
 		names, samples = catalogue.Names(), 10
 	}
 	limits := map[string]any{"device_cores": int64(132), "device_max_shared_bytes": int64(227 << 10), "device_capability": int64(90), "device_registers": int64(65536)}
-	for compilerName, c := range found {
-		h := hopperLab(t, kit, c)
+	for compilerName, c := range hopperCompilers(t) {
+		h := hopperLab(t, c.kit, c.compiler)
 		for _, kernel := range names {
 			d, err := catalogue.Get(kernel)
 			if err != nil {
@@ -329,6 +337,38 @@ func TestDelaysThatDoNotFit(t *testing.T) {
 			if why, err := h.tooLarge(small, small, []*shapeData{d}); err != nil || why != "" {
 				t.Errorf("%s, %s, as large as before: %q, %v", c.version(), k.name, why, err)
 			}
+		}
+	}
+}
+
+// TestUnfollowed: racecheck is trusted with ordinary kernels, and barriers in shared memory
+// are seen, in machine code and in PTX.
+func TestUnfollowed(t *testing.T) {
+	_, kit, found := compilers(t)
+	for name, c := range found {
+		h := hopperLab(t, kit, c)
+		for source, want := range map[string]unfollowed{gemmSource: {}, delaySource: {waits: true}} {
+			cand := &candidate{name: "unfollowed", src: kernels.Rendered{Source: source}, arch: "sm_90", hash: cache.Key(source), path: filepath.Join(t.TempDir(), "k.cubin")}
+			var err error
+			if cand.out, err = c.compile(t.Context(), h.delayedUnit(cand)); err != nil {
+				t.Fatal(logOf(err))
+			}
+			if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := h.unfollowed(t.Context(), cand)
+			if err != nil || got != want {
+				t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+			}
+			if got, err = h.unfollowedPTX(t.Context(), cand); err != nil || got != want {
+				t.Errorf("%s, PTX: %+v, %v, want %+v", name, got, err, want)
+			}
+			h.gpus[0].device.Capability = 80
+			cand.unfollowed = nil
+			if got, err = h.unfollowed(t.Context(), cand); err != nil || got != (unfollowed{}) {
+				t.Errorf("%s, an older device: %+v, %v", name, got, err)
+			}
+			h.gpus[0].device.Capability = 90
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,12 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1")
+	// NVRTC opens the library of its builtins by name: that beside it, of its own release.
+	beside := "LD_LIBRARY_PATH=" + filepath.Dir(library)
+	if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
+		beside += ":" + others
+	}
+	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
 	cmd.Dir = dir // a source includes nothing from where evotune was started
 	if jail != nil {
 		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})

@@ -240,8 +240,8 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		switch seen, err := h.unfollowed(ctx, c); {
 		case err != nil:
 			return evaluator.Findings{}, err
-		case seen.copies != "":
-			return evaluator.Findings{NotRun: "it does not follow the tensor memory accelerator's copies (" + seen.copies + "); see " + schedules}, nil
+		case seen.copies:
+			return evaluator.Findings{NotRun: "it does not follow the tensor memory accelerator's copies; see " + schedules}, nil
 		}
 	}
 	g, free := h.place()
