@@ -4,6 +4,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -199,6 +200,25 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 	for _, stem := range want {
 		if plain.family(stem) == 0 {
 			t.Errorf("%s has no %s by %s: %s", c.name, stem, how, plain.code().Top(60))
+		}
+	}
+	// What definitions require is found by opcodes too, without a disassembler each time.
+	code, err := readOpcodes(c.out.Cubin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts, ok := h.disasm.names.count(code); !ok {
+		t.Errorf("%s has an opcode with several names", c.name)
+	} else {
+		for _, stem := range want {
+			if counts.family(stem) != plain.family(stem) {
+				t.Errorf("%s: %d times %s by opcodes, %d in the listing", c.name, counts.family(stem), stem, plain.family(stem))
+			}
+		}
+	}
+	for _, pattern := range []string{"^HGMMA", "^UTMALDG"} {
+		if n, _ := plain.Mnemonics.Matching(regexp.MustCompile(pattern)); n == 0 || modifiersMatter(regexp.MustCompile(pattern)) {
+			t.Errorf("%s: %d instructions match %s", c.name, n, pattern)
 		}
 	}
 	// Delays are neither dropped nor put together.
