@@ -300,9 +300,13 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	if im == nil {
 		return out
 	}
+	always := j.rules.blocking
+	if !j.plan.Debug {
+		always = slices.Concat(always, j.rules.optimized)
+	}
 	for line := range strings.Lines(report.Log) {
 		blocks := false
-		for _, text := range j.rules.blocking {
+		for _, text := range always {
 			blocks = blocks || strings.Contains(strings.ToLower(line), text)
 		}
 		for _, re := range im.Blocking {
@@ -315,7 +319,7 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 			return out
 		}
 	}
-	if len(im.Blocking)+len(j.rules.blocking) > 0 {
+	if len(im.Blocking)+len(always) > 0 {
 		out.Evidence = append(out.Evidence, Evidence{Check: "blocking diagnostics", Outcome: Passed})
 	}
 	out.Evidence = append(out.Evidence, Evidence{Check: "binary", Outcome: Passed, Value: float64(report.Bytes), Unit: "bytes", Detail: a.Hash})
@@ -700,7 +704,18 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		build, ran = "", f.Ran
 	}
 	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in " + ran}
-	if len(f.Outputs) > 0 {
+	var outputs []Output
+	for _, shape := range slices.Sorted(maps.Keys(f.Observed)) {
+		o := f.Observed[shape]
+		if _, reason := j.tolerance.wrong(o, a.Threads); reason != "" {
+			return found(tool, "shape "+shape+": "+reason, "in "+ran), nil
+		}
+		outputs = append(outputs, o.Outputs...)
+	}
+	if len(outputs) > 0 {
+		worst := j.tolerance.worst(outputs)
+		e.Value, e.Limit = worst.Error, j.tolerance[worst.Name]
+	} else if len(f.Outputs) > 0 {
 		worst := j.tolerance.worst(f.Outputs)
 		if reason := j.tolerance.wrongOutput(worst); reason != "" {
 			return found(tool, build+reason, ""), nil

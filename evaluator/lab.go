@@ -35,7 +35,8 @@ type Lab interface {
 	Inspect(ctx context.Context, a Artifact, patterns []*regexp.Regexp) (Inspection, error)
 	// Sanitizers lists the tools that Launch takes: those that were seen to work.
 	Sanitizers() []string
-	// Launch runs the artifact at the sanitize shape under a tool.
+	// Launch runs the artifact at the sanitize shape under a tool, and at others where
+	// the findings say so.
 	Launch(ctx context.Context, a Artifact, tool string) (Findings, error)
 	// Open starts the processes that a purpose needs, with the artifacts loaded.
 	// A timing session has the device to itself until it is closed.
@@ -295,6 +296,9 @@ type Findings struct {
 	Log       string
 	// Outputs are compared with the reference, where the lab can.
 	Outputs []Output
+	// Observed is what launches of a build of its own left, by the name of a shape: they
+	// are judged as in parity.
+	Observed map[string]Observation
 	// Also lists checks of the same tool that passed, such as ubsan in asan.
 	Also    []string
 	Elapsed time.Duration

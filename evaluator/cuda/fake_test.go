@@ -66,6 +66,48 @@ func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
 	return compiled{Cubin: fakeCubin(u.source+"// flags: "+strings.Join(u.common(), " ")+"\n", entries), Log: log}, nil
 }
 
+// ptx gives the source as comments, and what the candidate wants delays around.
+func (fakeCompiler) ptx(_ context.Context, u unit) (string, error) {
+	var s strings.Builder
+	s.WriteString(".version 8.0\n.target sm_90\n")
+	for line := range strings.Lines(u.source) {
+		s.WriteString("//" + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	what := ""
+	switch do := doing.FindStringSubmatch(u.source); {
+	case do == nil:
+	case do[1] == "schedules=waits":
+		what = "mbarrier.arrive.shared.b64 _, [%r1];\n"
+	case do[1] == "schedules=broken":
+		what = "ld.u32 %r1, [x;\n"
+	case strings.HasPrefix(do[1], "schedules="):
+		what = "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
+	}
+	for _, m := range globalEntry.FindAllStringSubmatch(u.source, -1) {
+		fmt.Fprintf(&s, ".visible .entry %s()\n{\n%sret;\n}\n", m[1], what)
+	}
+	return s.String(), nil
+}
+
+var ptxEntry = regexp.MustCompile(`\.visible \.entry (\w+)\(`)
+
+func (fakeCompiler) name() string { return "the assembler of the tests" }
+
+func (fakeCompiler) assemble(_ context.Context, ptx string, _ unit) (compiled, error) {
+	if strings.Contains(ptx, "do: schedules=unassembled") {
+		return compiled{}, &labs.Refusal{Summary: "kernel.ptx(1): error: the fake refuses"}
+	}
+	var entries []string
+	for _, m := range ptxEntry.FindAllStringSubmatch(ptx, -1) {
+		entries = append(entries, m[1])
+	}
+	log := ""
+	if strings.Contains(ptx, "do: schedules=serialized") {
+		log = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to the fake\n"
+	}
+	return compiled{Cubin: fakeCubin(ptx, entries), Log: log}, nil
+}
+
 // fakeCubin is an ELF file with a section of code for every entry.
 func fakeCubin(text string, entries []string) []byte {
 	names := "\x00.shstrtab\x00"
@@ -482,6 +524,23 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	f.end(do)
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
+	}
+	if strings.Contains(f.source(r.Binary), "nanosleep") {
+		if r.Repeat != delayedLaunches {
+			return wire.Failure{Error: fmt.Sprintf("%d launches with delays", r.Repeat)}, false
+		}
+		do = f.do(r.Binary, schedules)
+		if do == "large" && r.Shape.Name != "small" {
+			do = "different"
+		}
+		f.end(do)
+	}
+	if entry := f.entries[r.Binary]; entry == "clean" || entry == schedules {
+		a := wire.ParityAnswer{Outputs: []wire.Output{{Name: "out", Limit: 1}}}
+		if blind := os.Getenv("EVOTUNE_FAKE_BLIND"); entry == schedules && blind != schedules || entry == "clean" && blind == "clean" {
+			a.Different = 5
+		}
+		return a, false
 	}
 	if err := f.expected(r.Shape, r.Shape.Outputs, 0, 1); err != nil {
 		return wire.Failure{Error: err.Error()}, false

@@ -101,6 +101,7 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 		return seen, err
 	}
 	seen.Instructions = counts.Mnemonics
+	c.knows(counts.unfollowed())
 	code := counts.code()
 	note("instructions", int64(code.Total()), "", how+": "+code.Top(12), evaluator.Unbound)
 	for _, f := range families {

@@ -36,6 +36,7 @@ type lab struct {
 	compiler   compiler
 	disasm     *disassembler
 	sanitizers []*sanitizer
+	delayer    assembler     // of candidates with delays; nil when they do not work
 	jail       *process.Jail // of workers; nil locks them into nothing
 	profiler   profiler
 	gpus       []*gpu
@@ -75,6 +76,7 @@ type candidate struct {
 	src     kernels.Rendered
 	out     compiled
 	path    string // of the cubin
+	arch    string
 	routine string // of a vendor's library, instead of a cubin
 	hash    string
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
@@ -85,6 +87,9 @@ type candidate struct {
 	// lost says that a worker died with it without a word. Its next one is fresh:
 	// whoever killed that one may have killed others that nobody has missed yet.
 	lost atomic.Bool
+
+	unfollowedMu sync.Mutex
+	unfollowed   *unfollowed // nil until it is known
 }
 
 func (c *candidate) load() wire.LoadRequest {
@@ -246,6 +251,9 @@ func (h *lab) describe() {
 	for _, s := range h.sanitizers {
 		parts = append(parts, s.name, s.version)
 	}
+	if h.delayer != nil {
+		parts = append(parts, schedules, h.delayer.identity())
+	}
 	h.Key = cache.Key(parts...)
 }
 
@@ -339,12 +347,9 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	if err != nil {
 		return nil, report, fmt.Errorf("implementation %s: %w", im.Name, err)
 	}
-	files := maps.Clone(src.Files)
-	if files == nil {
-		files = map[string]string{}
-	}
-	files[kernels.HeaderFile] = src.Header
-	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch, debug: debug}
+	c.arch = arch
+	u := h.unit(src, debug)
+	u.arch = arch
 	out, err := h.build(ctx, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && no.Crash {
@@ -373,6 +378,16 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	// Workers read the file for as long as somebody holds the candidate.
 	runtime.AddCleanup(c, remove, c.path)
 	return c, report, nil
+}
+
+// unit is what a compiler gets of a source, but for the architecture.
+func (h *lab) unit(src kernels.Rendered, debug bool) unit {
+	files := maps.Clone(src.Files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[kernels.HeaderFile] = src.Header
+	return unit{source: candidateSource(src), files: files, flags: src.Flags, debug: debug}
 }
 
 // candidateSource is what is compiled: the declaration first, so that a wrong
