@@ -198,11 +198,8 @@ func TestWrongClusters(t *testing.T) {
 func directed(tb testing.TB, d *kernels.Definition, r kernels.Rendered) *kernels.Implementation {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "kernel.cu")
-	text := r.Directives(r.Entry) + r.Source
+	text := r.Directives(r.Entry) + r.SelfContained()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "tile.h"), nil, 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	im, err := d.FromFile("cuda", kernels.File{Path: file}, nil)
