@@ -103,6 +103,9 @@ static CUresult launch_all(const struct kernel *list, int n, CUstream s, void **
 	CUgraph graph = NULL;
 	CUresult r;
 	int overlap = 0;
+	*call = "cuLaunchKernel";
+	if (n < 1 || n > MAX_KERNELS)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (int i = 0; i < n; i++)
 		overlap |= list[i].dependent;
 	*call = "cuStreamIsCapturing";
