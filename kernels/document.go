@@ -438,6 +438,9 @@ func (d *document) decode(n *node, to any) {
 			if child.kind == tableNode && f.Tag.Get("is") == "tables" {
 				child = &node{kind: arrayNode, at: child.at, key: child.key, items: []*node{child}}
 			}
+			if f.Tag.Get("is") == "tables" {
+				d.expect(names[i], child, tableNode, arrayNode)
+			}
 			d.expect(names[i], child, arrayNode)
 			table := f.Type.Elem().Elem()
 			if len(child.items) > maxList {

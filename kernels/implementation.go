@@ -506,7 +506,7 @@ func (im *Implementation) refuse() string {
 		}
 		genes := im.narrowed(values)
 		env := s.env()
-		maps.Copy(env, defaultLimits())
+		maps.Copy(env, leastLimits(im.Target))
 		free, err := genome.NewSpace(genes, nil, env)
 		if err != nil {
 			return err.Error()
