@@ -20,10 +20,10 @@
 //	CGO_CFLAGS=-I/opt/cuda/include CGO_LDFLAGS=-L/opt/cuda/lib64/stubs go build ...
 //
 // The program runs on any later driver, and launches as older ones do where a candidate asks
-// for nothing else. Clusters, cooperative and dependent launches need a driver of CUDA 11.8,
-// tensor maps one of 12.0, a dependent launch while it is timed one of 12.3. NVML and
-// cuBLAS are opened when they are wanted: without NVML there is no telemetry, without
-// cuBLAS (or the library that TUNE_CUDA_CUBLAS names) no vendor's routine.
+// for nothing else. Clusters and cooperative launches need a driver of CUDA 11.8, tensor maps
+// one of 12.0, dependent launches one of 12.3. NVML and cuBLAS are opened when they are
+// wanted: without NVML there is no telemetry, without cuBLAS (or the library that
+// TUNE_CUDA_CUBLAS names) no vendor's routine.
 //
 // Behind a tool such as compute-sanitizer or ncu, the tool's own output must go
 // to a file (--log-file), since it would be in the way of the answers. With

@@ -92,10 +92,10 @@ enum { MAX_KERNELS = 16, SET_DEPENDENCIES = 1 };
 // the one before it has ended. What is launched without the attribute, as the first kernel
 // of every call and all of the worker's own are, waits for what is before it in the stream.
 // In a graph it waits for the node before it alone, which would be the dependent kernel: the
-// captured edge between the two kernels of a pair is a programmatic one (CUDA 12.3 and
-// later; what older drivers make of such a capture is theirs to say). So a node is put behind
-// the call that waits for the end of each of its kernels: by the manual an ordinary edge is
-// "full completion of the upstream node, with memory visibility".
+// captured edge between the two kernels of a pair is a programmatic one, which drivers know
+// since CUDA 12.3; older ones are not asked. So a node is put behind the call that waits for
+// the end of each of its kernels: by the manual an ordinary edge is "full completion of the
+// upstream node, with memory visibility".
 static CUresult launch_all(const struct kernel *list, int n, CUstream s, void **params, const char **call)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -103,6 +103,9 @@ static CUresult launch_all(const struct kernel *list, int n, CUstream s, void **
 	CUgraph graph = NULL;
 	CUresult r;
 	int overlap = 0;
+	*call = "cuLaunchKernel";
+	if (n < 1 || n > MAX_KERNELS)
+		return CUDA_ERROR_INVALID_VALUE;
 	for (int i = 0; i < n; i++)
 		overlap |= list[i].dependent;
 	*call = "cuStreamIsCapturing";

@@ -309,6 +309,11 @@ func TestOutputsOfADefinition(t *testing.T) {
 	if r = evaluate(t, ev, fakeGenome(t, "parity=different", 3)); !strings.Contains(r.Reason, "not the same answer twice: 2 elements differ between launches on the same inputs; where they need not be the same they are apart by up to 1e-07 of the RMS") {
 		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
+	bare := *d
+	bare.Problem.DeviceReference = nil
+	if _, err := newProblem(planOf(&bare)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), "output y may stay unwritten in part") {
+		t.Errorf("without a reference on the device: %v", err)
+	}
 	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_BASELINE=skips"))
 	if err != nil {
 		t.Fatal(err)

@@ -48,6 +48,12 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 			w.Tolerance, _ = spec.ToleranceOf(b)
 			w.Repeat, w.UnwrittenNaN = b.Repeat, b.Unwritten
 		}
+		if w.UnwrittenNaN && spec.DeviceReference == nil {
+			// Timed launches are compared with the baseline's. Where that wrote and the
+			// candidate did not, only the reference can say who had to.
+			return nil, fmt.Errorf("%w: kernel %s: output %s may stay unwritten in part, and where is known on the GPU only from a reference there: add [problem.reference.cuda], or remove unwritten",
+				ErrReference, name, b.Name)
+		}
 		q.open.Buffers = append(q.open.Buffers, w)
 	}
 	for _, s := range spec.Scalars {
