@@ -309,6 +309,12 @@ func TestDelaysInBuiltins(t *testing.T) {
 						continue
 					}
 					t.Logf("%s, %s, %s: %s", compilerName, kernel, im.Name, built.Delays)
+					if !strings.Contains(built.Log, "Potential Performance Loss") {
+						continue
+					}
+					if out, err := h.build(t.Context(), u); err != nil || !strings.Contains(out.Log, "Potential Performance Loss") {
+						t.Errorf("%s, %s, %s: with delays alone: %v %s", compilerName, kernel, g, err, built.Log)
+					}
 				}
 			}
 		}
