@@ -176,6 +176,16 @@ func (j *judge) alone(ctx context.Context, c *contender) error {
 	return err
 }
 
+// note adds what sets of processes say at their end; what several say alike is
+// said once.
+func (c *contender) note(notes []Evidence) {
+	for _, e := range notes {
+		if !slices.Contains(c.entry.Evidence, e) {
+			c.entry.Evidence = append(c.entry.Evidence, e)
+		}
+	}
+}
+
 // duelOnce runs the rounds of one set of processes, number set. What a lost set
 // has measured does not count.
 func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err error) {
@@ -189,8 +199,13 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 	}
 	fell := false
 	defer func() {
-		_, closing := s.Close()
+		notes, closing := s.Close()
 		var own *Fault
+		if err == nil {
+			for _, c := range alive {
+				c.note(notes)
+			}
+		}
 		switch {
 		case err != nil && fell:
 			err = errAgain

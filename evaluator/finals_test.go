@@ -444,3 +444,24 @@ func TestFinalsAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestFinalsNotes: what the lab says when a set of processes ends is evidence of all
+// contenders, and what all sets say alike is there once.
+func TestFinalsNotes(t *testing.T) {
+	l := contest(80e3)
+	n := 0
+	l.actors["1"].end = func(Purpose) ([]Evidence, error) {
+		n++
+		return []Evidence{{Check: "baseline", Outcome: Passed, Detail: "alike"}, {Check: "baseline", Outcome: Passed, Detail: fmt.Sprint("set ", n)}}, nil
+	}
+	f, _ := finals(t, l, twoShapes())
+	var said []string
+	for _, e := range f.Entries[0].Evidence {
+		if e.Check == "baseline" {
+			said = append(said, e.Detail)
+		}
+	}
+	if want := []string{"alike", "set 1", "set 2", "set 3"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+}

@@ -24,6 +24,8 @@ var (
 	ErrControl = errors.New("negative control passes")
 	// ErrBaseline: the baseline fails the ordeal.
 	ErrBaseline = errors.New("the baseline fails")
+	// ErrUnwritten: the reference leaves so much unwritten that comparisons prove little.
+	ErrUnwritten = errors.New("the reference leaves most of an output unwritten")
 )
 
 // A judge applies the rules of every stage to what a Lab reports.
@@ -115,6 +117,9 @@ func (j *judge) proveControls(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if why := unwritten(outputs); why != "" {
+				return fmt.Errorf("%w: kernel %s, shape %s: %s", ErrUnwritten, name, s.Name, why)
+			}
 			least, most, refused := math.Inf(1), 0.0, false
 			for _, o := range outputs {
 				refused = refused || !(o.Error <= j.tolerance[o.Name])
@@ -132,6 +137,16 @@ func (j *judge) proveControls(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unwritten names an output of which the reference leaves more than half unwritten.
+func unwritten(outputs []Output) string {
+	for _, o := range outputs {
+		if o.Skipped > o.Elements/2 {
+			return fmt.Sprintf("%d of %d elements of output %s are not compared, and at most half may be: change the shape or the data", o.Skipped, o.Elements, o.Name)
+		}
+	}
+	return ""
 }
 
 func controlName(c kernels.Control) string {
@@ -285,9 +300,13 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	if im == nil {
 		return out
 	}
+	always := j.rules.blocking
+	if !j.plan.Debug {
+		always = slices.Concat(always, j.rules.optimized)
+	}
 	for line := range strings.Lines(report.Log) {
 		blocks := false
-		for _, text := range j.rules.blocking {
+		for _, text := range always {
 			blocks = blocks || strings.Contains(strings.ToLower(line), text)
 		}
 		for _, re := range im.Blocking {
@@ -300,7 +319,7 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 			return out
 		}
 	}
-	if len(im.Blocking)+len(j.rules.blocking) > 0 {
+	if len(im.Blocking)+len(always) > 0 {
 		out.Evidence = append(out.Evidence, Evidence{Check: "blocking diagnostics", Outcome: Passed})
 	}
 	out.Evidence = append(out.Evidence, Evidence{Check: "binary", Outcome: Passed, Value: float64(report.Bytes), Unit: "bytes", Detail: a.Hash})
@@ -489,6 +508,16 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 				}
 				continue
 			}
+			if why := unwritten(o.Outputs); why != "" {
+				if r.Further == "" {
+					return fmt.Errorf("%w: kernel %s, %s: %s", ErrUnwritten, j.plan.Definition.Name, *check, why)
+				}
+				note(Evidence{Check: *check, Outcome: NotRun, Detail: why})
+				if baseline {
+					j.silent[*check] = why
+				}
+				continue
+			}
 			p.took[shape.Name] = max(p.took[shape.Name], o.Elapsed)
 			if p.errors[shape.Name] == nil {
 				p.errors[shape.Name] = map[string]float64{}
@@ -498,7 +527,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 					p.errors[shape.Name][out.Name] = max(p.errors[shape.Name][out.Name], out.Error)
 				}
 			}
-			e := Evidence{Check: *check, Outcome: Passed}
+			e := Evidence{Check: *check, Outcome: Passed, Detail: o.Repeats}
 			worst := j.tolerance.worst(o.Outputs)
 			e.Value, e.Limit = finite(worst.Error), j.tolerance[worst.Name]
 			if reason := j.tolerance.wrongOutput(worst); baseline && r.Further != "" && len(o.Outputs) > 0 && reason != "" {
@@ -675,7 +704,18 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		build, ran = "", f.Ran
 	}
 	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in " + ran}
-	if len(f.Outputs) > 0 {
+	var outputs []Output
+	for _, shape := range slices.Sorted(maps.Keys(f.Observed)) {
+		o := f.Observed[shape]
+		if _, reason := j.tolerance.wrong(o, a.Threads); reason != "" {
+			return found(tool, "shape "+shape+": "+reason, "in "+ran), nil
+		}
+		outputs = append(outputs, o.Outputs...)
+	}
+	if len(outputs) > 0 {
+		worst := j.tolerance.worst(outputs)
+		e.Value, e.Limit = worst.Error, j.tolerance[worst.Name]
+	} else if len(f.Outputs) > 0 {
 		worst := j.tolerance.worst(f.Outputs)
 		if reason := j.tolerance.wrongOutput(worst); reason != "" {
 			return found(tool, build+reason, ""), nil

@@ -146,6 +146,12 @@ func TestVerdicts(t *testing.T) {
 		{"blocking on a GPU", func(l *scriptedLab, a *actor) {
 			l.kind, a.build.Log = "cuda", "warning: Cannot perform wmma load or store on local memory"
 		}, StageCompile, Compile, "a diagnostic that blocks: warning: Cannot", "blocking diagnostics"},
+		{"registers that ptxas does not move", func(l *scriptedLab, a *actor) {
+			l.kind, a.build.Log = "cuda", "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry."
+		}, StageCompile, Compile, "a diagnostic that blocks: ptxas info : (C7508) Potential", "blocking diagnostics"},
+		{"products that ptxas serializes", func(l *scriptedLab, a *actor) {
+			l.kind, a.build.Log = "cuda", "fine\nptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the wgmma pipeline in the function 'k'\n"
+		}, StageCompile, Compile, "a diagnostic that blocks: ptxas info : (C7510) Potential", "blocking diagnostics"},
 		{"no entry", func(_ *scriptedLab, a *actor) { a.inspection.Refused = "there is no entry" }, StageInspect, Inspect, "entry: there is no entry", "entry"},
 		{"lacks", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = Instructions{"ret": 1} }, StageInspect, Inspect, "requires ^vfm: no instruction", "requires ^vfm"},
 		{"has", func(_ *scriptedLab, a *actor) { a.inspection.Instructions = Instructions{"vfma": 1, "divps": 2} }, StageInspect, Inspect, "forbids ^div: 2 instructions of the binary match ^div (divps)", "forbids ^div"},
@@ -186,6 +192,17 @@ func TestVerdicts(t *testing.T) {
 		{"wrong under a tool", func(_ *scriptedLab, a *actor) {
 			a.launch = tool("asan", Findings{Outputs: []Output{{Name: "y", Error: 1}}}, nil)
 		}, StageSanitize, Sanitizer, "asan: in this build, where memory that was not written holds junk, output y", "asan"},
+		{"wrong in one of several launches", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{Ran: "20 launches", Observed: map[string]Observation{
+				"small": {Outputs: []Output{right}}, "odd": {Outputs: []Output{right}, Different: "3 elements differ"},
+			}}, nil)
+		}, StageSanitize, Sanitizer, "asan: shape odd: not the same answer twice: 3 elements differ", "asan"},
+		{"wrong in all of several launches", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{Ran: "20 launches", Observed: map[string]Observation{"small": {Outputs: []Output{{Name: "y", Error: 1}}}}}, nil)
+		}, StageSanitize, Sanitizer, "asan: shape small: output y: error 1", "asan"},
+		{"several launches without an output", func(_ *scriptedLab, a *actor) {
+			a.launch = tool("asan", Findings{Ran: "20 launches", Observed: map[string]Observation{"small": {}}}, nil)
+		}, StageSanitize, Sanitizer, "asan: shape small: no output was compared", "asan"},
 
 		{"wrong after timing", func(_ *scriptedLab, a *actor) { a.after = after(output(Output{Error: 1})) }, StageBenchmark, Parity, "outputs after timing main: after timing: output y: error 1", "outputs after timing main"},
 		{"guard after timing", func(_ *scriptedLab, a *actor) { a.after = last(func(o *Observation) { o.Guard = "wrote" }) }, StageBenchmark, Parity, "outputs after timing main: after timing: wrote", "outputs after timing main"},
@@ -579,6 +596,68 @@ func TestControls(t *testing.T) {
 	}
 }
 
+// Where the reference leaves elements unwritten, at most half of an output may be passed
+// over: else the definition is at fault, and no candidate.
+func TestUnwritten(t *testing.T) {
+	outputs := func(skipped int64) []Output {
+		return []Output{{Name: "y", Error: 1e-7, Elements: 71, Skipped: skipped}}
+	}
+	compare := func(skipped int64, only func(CompareRequest) bool) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			if !only(r) {
+				return Observation{Outputs: outputs(0)}, nil
+			}
+			return Observation{Outputs: outputs(skipped)}, nil
+		}
+	}
+	declared := func(r CompareRequest) bool { return r.Further == "" && r.Shape.Name == "odd" && r.Contents == 1 }
+	const want = "36 of 71 elements of output y are not compared, and at most half may be"
+	for _, c := range []struct {
+		name   string
+		change func(l *scriptedLab)
+		want   string
+	}{
+		{"half", func(l *scriptedLab) { l.baseline[""].compare = compare(35, declared) }, ""},
+		{"more", func(l *scriptedLab) { l.baseline[""].compare = compare(36, declared) }, "kernel scripted, parity odd seed 2: " + want},
+		{"in a control", func(l *scriptedLab) {
+			l.control = func(kernels.Control, kernels.Shape) ([]Output, error) {
+				o := outputs(36)
+				o[0].Error = 1
+				return o, nil
+			}
+		}, "kernel scripted, shape small: " + want},
+		{"edge-case inputs", func(l *scriptedLab) {
+			l.baseline[""].compare = compare(71, func(r CompareRequest) bool { return r.Further != "" })
+		}, ""},
+	} {
+		l := newLab()
+		c.change(l)
+		j, err := newJudge(t.Context(), l, labPlan())
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (!errors.Is(err, ErrUnwritten) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.name == "edge-case inputs" && (len(j.further) == 0 || len(j.silent) == 0) {
+			t.Errorf("edge-case inputs on which nothing is compared are not silent: %v of %v", j.silent, j.further)
+		}
+	}
+}
+
+// How far apart launches were, where they may be, is in the evidence.
+func TestRepeats(t *testing.T) {
+	l := newLab()
+	l.actors["1"].compare = func(CompareRequest) (Observation, error) {
+		return Observation{Outputs: []Output{{Name: "y", Error: 1e-7, Elements: 70}}, Repeats: "reproducible to 3.1e-07 of the RMS, as declared"}, nil
+	}
+	s, _ := judged(t, l, labPlan()).Step(StageParity)
+	i := slices.IndexFunc(s.Evidence, func(e Evidence) bool { return e.Check == "parity odd seed 2" })
+	if s.Outcome != Passed || i < 0 || s.Evidence[i].Detail != "reproducible to 3.1e-07 of the RMS, as declared" {
+		t.Errorf("%s: %+v", s.Outcome, s.Evidence)
+	}
+}
+
 // The baseline is proven before anything rests on it.
 func TestBaselines(t *testing.T) {
 	wrong := func(CompareRequest) (Observation, error) {
@@ -885,5 +964,36 @@ func TestUnknownKind(t *testing.T) {
 	l.kind = "abacus"
 	if _, err := newJudge(t.Context(), l, labPlan()); err == nil || !strings.Contains(err.Error(), `no rules for devices of the kind "abacus"`) {
 		t.Error(err)
+	}
+}
+
+// TestDebugIsNotOptimized: a debug flavour is not rejected for what only optimized code
+// must have, and is for the rest.
+func TestDebugIsNotOptimized(t *testing.T) {
+	const lost = "ptxas info    : (C7505) Potential Performance Loss: 'setmaxnreg' ignored to allow debugging.\n"
+	for log, want := range map[string]Verdict{lost: Correct, lost + "Cannot perform wmma load or store on local memory\n": Compile} {
+		l, plan := newLab(), labPlan()
+		l.kind, plan.Debug = "cuda", true
+		l.actors["1"].build.Log = log
+		if r := judged(t, l, plan); r.Verdict != want {
+			t.Errorf("%q: %s: %s, want %s", log, r.Verdict, r.Reason, want)
+		}
+	}
+}
+
+// TestLaunchesOfABuild: several launches that are right pass, with the worst of their
+// errors and with what was run.
+func TestLaunchesOfABuild(t *testing.T) {
+	l := newLab()
+	l.actors["1"].launch = func(string) (Findings, error) {
+		return Findings{Ran: "20 launches of a build", Observed: map[string]Observation{
+			"small": {Outputs: []Output{{Name: "y", Error: 3e-5}}}, "odd": {Outputs: []Output{right}},
+		}}, nil
+	}
+	s, _ := judged(t, l, labPlan()).Step(StageSanitize)
+	for _, e := range s.Evidence {
+		if e.Outcome != Passed || e.Value != 3e-5 || e.Limit == 0 || e.Detail != "no fault in 20 launches of a build" {
+			t.Errorf("%+v", e)
+		}
 	}
 }

@@ -35,7 +35,8 @@ type Lab interface {
 	Inspect(ctx context.Context, a Artifact, patterns []*regexp.Regexp) (Inspection, error)
 	// Sanitizers lists the tools that Launch takes: those that were seen to work.
 	Sanitizers() []string
-	// Launch runs the artifact at the sanitize shape under a tool.
+	// Launch runs the artifact at the sanitize shape under a tool, and at others where
+	// the findings say so.
 	Launch(ctx context.Context, a Artifact, tool string) (Findings, error)
 	// Open starts the processes that a purpose needs, with the artifacts loaded.
 	// A timing session has the device to itself until it is closed.
@@ -183,8 +184,9 @@ type Output struct {
 	// NotFinite counts elements that are NaN or infinite where the reference
 	// is finite; Unwritten those that are wrong and still hold the poison.
 	NotFinite, Unwritten int64
-	// Elements is how many were compared.
-	Elements int64
+	// Elements is how many there are. All are compared but Skipped, which the reference
+	// leaves unwritten where the definition allows that.
+	Elements, Skipped int64
 }
 
 // An Observation is what was seen after launches.
@@ -200,8 +202,12 @@ type Observation struct {
 	// which input was and where: "" when nothing was.
 	Guard        string
 	InputChanged string
-	// Different says how a second launch's answer differs from the first's.
+	// Different says how a second launch's answer differs from the first's by more than
+	// the definition allows, which as a rule is nothing.
 	Different string
+	// Repeats says how far apart the answers were where the definition allows some
+	// distance; "" where it does not.
+	Repeats string
 	// Threads is how many threads were running when the launches were over.
 	Threads int
 	// Elapsed is what one launch took; the shorter of two.
@@ -290,6 +296,9 @@ type Findings struct {
 	Log       string
 	// Outputs are compared with the reference, where the lab can.
 	Outputs []Output
+	// Observed is what launches of a build of its own left, by the name of a shape: they
+	// are judged as in parity.
+	Observed map[string]Observation
 	// Also lists checks of the same tool that passed, such as ubsan in asan.
 	Also    []string
 	Elapsed time.Duration

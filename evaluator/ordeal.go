@@ -78,7 +78,7 @@ func Open(ctx context.Context, b Backend, plan Plan) (*Ordeal, error) {
 }
 
 // NewOrdeal tests what every verdict depends on, the tolerance and the baseline of
-// a plan (see [ErrControl] and [ErrBaseline]), and returns the ordeal in that lab.
+// a plan (see [ErrControl], [ErrBaseline] and [ErrUnwritten]), and returns the ordeal in that lab.
 // Closing the ordeal closes the lab, and so does an error.
 func NewOrdeal(ctx context.Context, lab Lab, plan Plan) (*Ordeal, error) {
 	j, err := newJudge(ctx, lab, plan)

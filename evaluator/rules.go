@@ -46,9 +46,10 @@ type rules struct {
 	// too; on a CPU the reference would take seconds for each.
 	controlsAtTuned bool
 	// sanitizers names the tools that are reported when missing, and blocking the
-	// diagnostics that always reject, whatever a definition says.
-	sanitizers []string
-	blocking   []string
+	// diagnostics that always reject, whatever a definition says; those of optimized
+	// reject a build with optimization alone.
+	sanitizers          []string
+	blocking, optimized []string
 	// unseen is what no tool checks, and why: "not run" in every result.
 	unseen []Evidence
 }
@@ -74,9 +75,13 @@ var rulesByKind = map[string]*rules{
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
 		hangs: 10 * time.Second, controlsAtTuned: true,
-		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck"},
+		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", "schedules"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
+		// ptxas compiles what it cannot do as asked (C7508 and others of setmaxnreg; C7510,
+		// C7514, C7515 and others of wgmma): without registers for those that multiply, or
+		// with a wait behind every product. Code like that is not what its genome says.
+		optimized: []string{"'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized"},
 		unseen: []Evidence{
 			{Check: "races in global memory", Detail: "racecheck looks at shared memory alone"},
 			{Check: "shared memory within a block", Detail: "initcheck does not look at it, and memcheck at its end alone: an array may run into another"},

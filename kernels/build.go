@@ -87,6 +87,7 @@ func (l *loader) definition() {
 			l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", format, Format)
 		}
 	}
+	l.likes()
 	in := &kernelTable{}
 	l.d.decode(l.d.root, in)
 	if in.Format.value != int64(Format) {
@@ -110,6 +111,41 @@ func (l *loader) definition() {
 		l.d.fail(l.d.root.children["implementation"].at, "there is no implementation: add a table [[implementation]]")
 	}
 	l.baselines()
+}
+
+// likes gives implementations what they share with others: the tables of a file that
+// they name. What an implementation says itself stands instead of it, but parameters and
+// constraints are added.
+func (l *loader) likes() {
+	list := l.d.root.children["implementation"]
+	if list == nil {
+		return
+	}
+	for _, im := range list.items {
+		n := im.child("like")
+		if n == nil || n.kind != stringNode {
+			continue // decoding says what is wrong with it
+		}
+		common, err := l.d.take(l.path(n.str), []byte(l.file(n, true)))
+		var fault *Error
+		if errors.As(err, &fault) {
+			panic(fault)
+		}
+		for _, key := range []string{"like", "name"} {
+			if own := common.children[key]; own != nil {
+				l.d.fail(own.key, "%s belongs to an implementation, not to what several share: remove it", key)
+			}
+		}
+		for _, name := range common.names {
+			child, own := common.children[name], im.children[name]
+			switch added := name == "parameter" || name == "constraint"; {
+			case own == nil:
+				im.set(name, child)
+			case added && own.tables && child.tables:
+				own.items = slices.Concat(child.items, own.items)
+			}
+		}
+	}
 }
 
 // baselines sees to it that every backend has exactly one.

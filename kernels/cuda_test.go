@@ -363,6 +363,10 @@ func TestHopperHeader(t *testing.T) {
 	if err != nil {
 		t.Skip("nvcc is not installed: no header was compiled (see scripts/setup-cuda-debian.sh)")
 	}
+	compiled := func(r kernels.Rendered) map[string]string {
+		return map[string]string{kernels.HeaderFile: r.Header, "kernel.cu": "#include \"" + kernels.HeaderFile + "\"\n" + r.Source}
+	}
+	var last kernels.Rendered
 	candidate := func(definition, template string) map[string]string {
 		files := folder(definition)
 		files["k/tiled.c.tmpl"].Data = []byte(template)
@@ -375,19 +379,26 @@ func TestHopperHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return map[string]string{kernels.HeaderFile: r.Header, "kernel.cu": "#include \"" + kernels.HeaderFile + "\"\n" + r.Source}
+		last = r
+		return compiled(r)
+	}
+	withoutASM := func(text string) string {
+		return regexp.MustCompile(`(?m)^.*asm volatile.*\n`).ReplaceAllString(text, "")
 	}
 	plain := strings.NewReplacer("const __grid_constant__ evotune_tensor_map A_map, const __grid_constant__ evotune_tensor_map C_map, ", "",
 		"static_assert(sizeof(evotune_tensor_map) == 128 && alignof(evotune_tensor_map) == 64, \"as cuTensorMapEncodeTiled writes it\");\n", "").Replace(hopperTemplate)
-	plain = regexp.MustCompile(`(?m)^.*asm volatile.*\n`).ReplaceAllString(plain, "")
 	for by, compile := range map[string]compiler{"nvcc": byNVCC(nvcc), "NVRTC": byNVRTC(t, nvcc)} {
 		if compile == nil {
 			continue
 		}
-		if stats, log, err := ptxas(t, compile, "sm_80", candidate(base+sequence, plain), nil); err != nil {
-			t.Errorf("two kernels by %s: %v\n%s", by, err, log)
-		} else {
-			t.Logf("two kernels by %s: %s", by, stats)
+		for what, files := range map[string]map[string]string{
+			"two kernels sm_80": candidate(base+sequence, withoutASM(plain)), "tensor maps sm_90": candidate(mapping(t), withoutASM(hopperTemplate)),
+		} {
+			if stats, log, err := ptxas(t, compile, what[strings.LastIndex(what, " ")+1:], files, nil); err != nil {
+				t.Errorf("%s by %s: %v\n%s", what, by, err, log)
+			} else {
+				t.Logf("%s by %s: %s", what, by, stats)
+			}
 		}
 	}
 	newer := newerNVCC(t, "sm_90a")
@@ -416,6 +427,18 @@ func TestHopperHeader(t *testing.T) {
 				t.Errorf("%s by %s compiles: %t, want %t (%v)\n%s", what, by, err == nil, c.good, err, log)
 			} else if c.good {
 				t.Logf("%s by %s: %s", what, by, stats)
+			}
+			if !c.good {
+				continue
+			}
+			// So does a file of its own, which holds the header too.
+			file := directed(t, mustLoad(t, folder(mapping(t))), last)
+			r, err := file.Render(mustGenome(t, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, log, err := ptxas(t, compile, "sm_90a", compiled(r), nil); err != nil {
+				t.Errorf("as a file by %s: %v\n%s", by, err, log)
 			}
 		}
 	}

@@ -24,6 +24,13 @@ type document struct {
 	file string // for messages
 	text []byte
 	root *node
+	more []section
+}
+
+// A section is a file that a document took in: its offsets begin at one of the document's.
+type section struct {
+	from int
+	*document
 }
 
 // A nodeKind is the type of a TOML value, as messages call it.
@@ -128,8 +135,46 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
+// take parses another file into the document and gives its table.
+func (d *document) take(file string, text []byte) (*node, error) {
+	part, err := parseDocument(file, text)
+	if err != nil {
+		return nil, err
+	}
+	from := len(d.text) + 1
+	if n := len(d.more); n > 0 {
+		from = d.more[n-1].from + len(d.more[n-1].text) + 1
+	}
+	d.more = append(d.more, section{from, part})
+	part.root.move(from)
+	return part.root, nil
+}
+
+// move adds to every offset of a node.
+func (n *node) move(by int) {
+	n.at += by
+	n.key += by
+	for _, item := range n.items {
+		item.move(by)
+	}
+	for _, child := range n.children {
+		child.move(by)
+	}
+}
+
+// where gives the file of an offset, and the offset there.
+func (d *document) where(at int) (*document, int) {
+	for _, s := range slices.Backward(d.more) {
+		if at >= s.from {
+			return s.document, at - s.from
+		}
+	}
+	return d, at
+}
+
 // position turns an offset into a line and a column.
 func (d *document) position(at int) (line, col int) {
+	d, at = d.where(at)
 	at = min(max(at, 0), len(d.text))
 	lead := d.text[:at]
 	return bytes.Count(lead, []byte{'\n'}) + 1, len(lead) - bytes.LastIndexByte(lead, '\n')
@@ -138,7 +183,8 @@ func (d *document) position(at int) (line, col int) {
 // fault makes the error for an offset of the text.
 func (d *document) fault(at int, format string, args ...any) *Error {
 	line, col := d.position(at)
-	return &Error{File: d.file, Line: line, Col: col, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
+	in, _ := d.where(at)
+	return &Error{File: in.file, Line: line, Col: col, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
 }
 
 // fail ends reading with a fault.
@@ -437,6 +483,9 @@ func (d *document) decode(n *node, to any) {
 			}
 			if child.kind == tableNode && f.Tag.Get("is") == "tables" {
 				child = &node{kind: arrayNode, at: child.at, key: child.key, items: []*node{child}}
+			}
+			if f.Tag.Get("is") == "tables" {
+				d.expect(names[i], child, tableNode, arrayNode)
 			}
 			d.expect(names[i], child, arrayNode)
 			table := f.Type.Elem().Elem()

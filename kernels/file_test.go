@@ -296,6 +296,8 @@ func FuzzFile(f *testing.F) {
 	f.Add("// evotune: flags = [\"-O3\"]\nvoid softmax() { {{.X}} }\n")
 	f.Add("// evotune: grid = [\"ROWS\"]\r\n// evotune: block = [\"1\", \"COLS % 2\"]\n// evotune: where = [\"COLS > 1\"]")
 	f.Add("// evotune: [a]\n// evotune: threads = 9999999999999999999\n// evotune: = \xff")
+	f.Add("// evotune: target = \"sm_90a\"\n// evotune: launch = [{ grid = [\"2*ROWS\"], block = [\"32\"], cluster = [\"2\"], cooperative = \"ROWS > 1\" }, { entry = \"b\", grid = [\"1\"], block = [\"1\"], dependent = \"true\" }]\n" +
+		"// evotune: tensor_map = [{ name = \"m\", buffer = \"X\", dims = [\"COLS\", \"ROWS\"], box = [\"64\", \"1\"], swizzle = \"128\" }]")
 	f.Add("#include \"a.h\"\n#include \"../a.h\"\n#include \"\"\n// evotune: x = '''\n'''")
 	d, err := Load(Builtin(), "softmax")
 	if err != nil {

@@ -20,6 +20,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add(base)
 	f.Add(base + second)
 	f.Add(base + cuda)
+	f.Add(base + mapped)
+	f.Add(gpuOnly(f, "role = \"inout\"\ndata = \"constant(0.25)\"", "role = \"out\"\ntolerance = 1e-3\nrepeat = 1e-6\nunwritten = \"nan\"") + variant)
 	for _, tt := range loadErrors {
 		f.Add(strings.Replace(strings.Replace(base, tt.old, tt.new, 1), mark, "", 1))
 	}
@@ -86,7 +88,7 @@ func checkDefinition(t *testing.T, d *kernels.Definition) {
 		}
 	}
 	for _, b := range p.Outputs() {
-		if _, ok := p.Tolerance[b.DType]; !ok {
+		if _, ok := p.ToleranceOf(b); !ok {
 			t.Fatalf("no tolerance for %s", b.Name)
 		}
 	}
@@ -105,8 +107,12 @@ func checkDefinition(t *testing.T, d *kernels.Definition) {
 		if values > 100 || len(im.Constraints) > 10 {
 			continue // genome has fuzzers for what is large
 		}
+		var limits map[string]any
+		if im.Target == "sm_90a" {
+			limits = map[string]any{"device_capability": 90, "device_max_shared_bytes": 227 << 10}
+		}
 		for _, s := range p.ShapesFor(kernels.Tune) {
-			space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, nil)
+			space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, limits)
 			if errors.Is(err, genome.ErrEmpty) && b.Kind != kernels.BaselineGenome {
 				continue
 			} else if err != nil {
@@ -118,6 +124,13 @@ func checkDefinition(t *testing.T, d *kernels.Definition) {
 				}
 			}
 			g := space.Random(rand.New(rand.NewSource(1)))
+			if im.Launch != nil {
+				if geo, err := im.Geometry(g, s, limits); err != nil && !errors.Is(err, kernels.ErrRender) {
+					t.Fatal(err)
+				} else if err == nil && (len(geo.Then) != len(im.Launch.Then) || len(geo.Maps) != len(im.TensorMaps)) {
+					t.Fatalf("launched: %+v", geo)
+				}
+			}
 			if r, err := im.Render(g); err != nil && !errors.Is(err, kernels.ErrRender) {
 				t.Fatal(err)
 			} else if err == nil && (r.Threads < 1 || len(r.Hash) != 64) {

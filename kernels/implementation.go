@@ -39,7 +39,7 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		im.sparing = append(im.sparing, c.Search != nil && c.Search.value.(bool))
 	}
 	im.ThreadsExpr, im.threads = t.Threads.text(), l.compile(t.Threads, params)
-	im.main = parseUnit(l.path(im.Template), l.file(t.Template, false))
+	im.main = parseUnit(l.path(im.Template), l.file(t.Template, true))
 	for _, f := range t.Flags {
 		im.Flags = append(im.Flags, f.str)
 		im.flags = append(im.flags, l.flag(f))
@@ -506,7 +506,7 @@ func (im *Implementation) refuse() string {
 		}
 		genes := im.narrowed(values)
 		env := s.env()
-		maps.Copy(env, defaultLimits())
+		maps.Copy(env, leastLimits(im.Target))
 		free, err := genome.NewSpace(genes, nil, env)
 		if err != nil {
 			return err.Error()

@@ -1,6 +1,8 @@
 package kernels_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -156,4 +158,87 @@ func TestFromSharedInclude(t *testing.T) {
 			t.Errorf("%s is copied", name)
 		}
 	}
+}
+
+// alike is base with nearly all of its implementation in a file that several share.
+func alike(t *testing.T) fstest.MapFS {
+	t.Helper()
+	fsys := sharing()
+	before, im, ok := strings.Cut(base, "[[implementation]]\n")
+	name, common, ok2 := strings.Cut(im, "\n")
+	if !ok || !ok2 || !strings.HasPrefix(name, "name = ") || strings.Contains(common, "[[implementation]]") {
+		t.Fatal("the definition of the tests is another")
+	}
+	for _, open := range []string{"[[", "["} {
+		common = strings.ReplaceAll(common, "\n"+open+"implementation.", "\n"+open)
+	}
+	fsys["k/kernel.toml"] = &fstest.MapFile{Data: []byte(before + "[[implementation]]\n" + name + "\nlike = \"common.toml\"\n")}
+	fsys["include/common.toml"] = &fstest.MapFile{Data: []byte(common)}
+	return fsys
+}
+
+// An implementation that says what it is like has all of the other file, but for what it
+// says itself.
+func TestLike(t *testing.T) {
+	own, d := mustLoad(t, folder(base)).Implementations[0], mustLoad(t, alike(t)).Implementations[0]
+	if got, want := mustJSON(t, d), mustJSON(t, own); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	fsys := alike(t)
+	fsys["include/common.toml"].Data = bytes.Replace(fsys["include/common.toml"].Data, []byte("genome = { "), []byte("genome = { MORE = 1, "), 1)
+	fsys["k/kernel.toml"].Data = append(fsys["k/kernel.toml"].Data, `flags = ["-O1"]
+[[implementation.parameter]]
+name = "MORE"
+values = [1, 2]
+[[implementation.constraint]]
+expr = "MORE != 2"
+why = "for the test"
+`...)
+	d = mustLoad(t, fsys).Implementations[0]
+	if len(d.Flags) != 1 || d.Flags[0] != "-O1" {
+		t.Errorf("flags %q, want the implementation's own", d.Flags)
+	}
+	if n := len(own.Parameters); len(d.Parameters) != n+1 || d.Parameters[n].Name != "MORE" || len(d.Constraints) != len(own.Constraints)+1 {
+		t.Errorf("%d parameters, %d constraints: its own were not added", len(d.Parameters), len(d.Constraints))
+	}
+	if d.Definition().Hash == mustLoad(t, alike(t)).Hash {
+		t.Error("the hash does not depend on kernel.toml")
+	}
+	fsys = alike(t)
+	fsys["include/common.toml"].Data = append(fsys["include/common.toml"].Data, "# more\n"...)
+	if mustLoad(t, fsys).Hash == mustLoad(t, alike(t)).Hash {
+		t.Error("the hash does not depend on the other file")
+	}
+}
+
+// Faults name the file in which they are.
+func TestLikeErrors(t *testing.T) {
+	for _, c := range []struct{ common, kernel, want string }{
+		{"backend = \"gpu\"\n", "", `k/common.toml:1:11: unknown backend "gpu"`},
+		{"a = \n", "", "k/common.toml:1:"},
+		{"like = \"common.toml\"\n", "", "k/common.toml:1:1: like belongs to an implementation, not to what several share: remove it"},
+		{"\nname = \"x\"\n", "", "k/common.toml:2:1: name belongs to an implementation, not to what several share: remove it"},
+		{"", "like = 3", "k/kernel.toml:"},
+		{"", "like = \"commen.toml\"", `"commen.toml": no such file in the folder, nor in the folder include beside it: did you mean common.toml?`},
+	} {
+		fsys := alike(t)
+		if c.common != "" {
+			fsys["include/common.toml"].Data = []byte(c.common)
+		}
+		if c.kernel != "" {
+			fsys["k/kernel.toml"].Data = []byte(strings.Replace(string(fsys["k/kernel.toml"].Data), `like = "common.toml"`, c.kernel, 1))
+		}
+		if _, err := kernels.Load(fsys, "k"); err == nil || !strings.Contains(filepath.ToSlash(err.Error()), c.want) || !errors.Is(err, kernels.ErrDefinition) {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -198,11 +198,8 @@ func TestWrongClusters(t *testing.T) {
 func directed(tb testing.TB, d *kernels.Definition, r kernels.Rendered) *kernels.Implementation {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "kernel.cu")
-	text := r.Directives(r.Entry) + r.Source
+	text := r.Directives(r.Entry) + r.SelfContained()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "tile.h"), nil, 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	im, err := d.FromFile("cuda", kernels.File{Path: file}, nil)
@@ -308,5 +305,26 @@ func TestLintSequence(t *testing.T) {
 	}
 	if missing != 1 {
 		t.Errorf("%d findings of the missing kernel, want 1:\n%s", missing, strings.Join(lint(d, 20), "\n"))
+	}
+}
+
+// Where the device is not known, a target for one architecture has what that has: a
+// baseline may take all of its shared memory, and lint looks at such genomes.
+func TestLimitsOfTarget(t *testing.T) {
+	const head = "[implementation.baseline]\nlibrary = \"libcublas.so.12:cublasSgemm\"\n"
+	const constraint = "[[implementation.constraint]]\nexpr = \"TILE*16384 <= device_max_shared_bytes and device_capability >= 90\"\nwhy = \"a tile is in shared memory\"\n"
+	own := func(target string) string {
+		text := strings.Replace(sequence, head, constraint+"[implementation.baseline]\ngenome = { TILE = 8, ROWS = 2, THREADS = 1, SPLIT = 1 }\n", 1)
+		text = strings.Replace(text, "cluster = [\"1\", \"TILE / 4\", \"SPLIT\"]\n", "", 1)
+		return base + strings.Replace(text, "sm_90a", target, 1)
+	}
+	d := mustLoad(t, folder(own("sm_90a")))
+	for _, f := range lint(d, 5) {
+		if strings.Contains(f, "satisfies") || strings.Contains(f, "no genome") {
+			t.Error(f)
+		}
+	}
+	if _, err := kernels.Load(folder(own("sm_90")), "k"); err == nil || !strings.Contains(err.Error(), "the baseline genome is not in the space") {
+		t.Errorf("sm_90 and later may have less: %v", err)
 	}
 }

@@ -42,6 +42,17 @@ func defaultLimits() map[string]any {
 	return m
 }
 
+// leastLimits are those of the least device that a target can run on: the defaults, but
+// where a target is for one architecture alone. They stand for the device where it is not known,
+// and something of the target is judged, such as whether its baseline can run.
+func leastLimits(target string) map[string]any {
+	m := defaultLimits()
+	if target == "sm_90a" {
+		m["device_capability"], m["device_max_shared_bytes"] = int64(90), int64(227<<10)
+	}
+	return m
+}
+
 // withDefaults completes what a backend knows of its device. A name that is no
 // limit is a mistake of the caller.
 func withDefaults(known map[string]any) (map[string]any, error) {

@@ -229,7 +229,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	changed := map[string]bool{} // parameters that changed a candidate
 	tried := map[string]bool{}
 	for _, s := range im.Problem().ShapesFor(Tune) {
-		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, nil)
+		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, leastLimits(im.Target))
 		if err != nil {
 			if !errors.Is(err, genome.ErrEmpty) || len(l.findings) == 0 {
 				l.at(im.in.Table.key, "at shape %s: %v", s.Name, err)
@@ -290,8 +290,8 @@ func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) boo
 	if im.Launch == nil {
 		return false
 	}
-	x, err1 := im.Geometry(a, s, nil)
-	y, err2 := im.Geometry(b, s, nil)
+	x, err1 := im.Geometry(a, s, leastLimits(im.Target))
+	y, err2 := im.Geometry(b, s, leastLimits(im.Target))
 	return err1 != nil || err2 != nil || !reflect.DeepEqual(x, y)
 }
 
@@ -349,10 +349,11 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		if im.Launch == nil {
 			break
 		}
-		if im.Supports(g, s, nil) != nil {
+		limits := leastLimits(im.Target)
+		if im.Supports(g, s, limits) != nil {
 			continue // it is not launched there
 		}
-		if _, err := im.Geometry(g, s, nil); err != nil {
+		if _, err := im.Geometry(g, s, limits); err != nil {
 			fail(err)
 		}
 	}
@@ -360,9 +361,9 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 }
 
 // env gives the constants of a shape.
-func (l *linter) env(s Shape) map[string]any {
+func (im *Implementation) env(s Shape) map[string]any {
 	env := s.env()
-	maps.Copy(env, defaultLimits())
+	maps.Copy(env, leastLimits(im.Target))
 	return env
 }
 
@@ -371,19 +372,22 @@ func (l *linter) env(s Shape) map[string]any {
 func (l *linter) constraints(im *Implementation) {
 	free := map[string]*genome.Space{} // by shape, without constraints
 	for i, c := range im.Constraints {
-		device := slices.ContainsFunc(im.checks[i].prog.Names(), func(n string) bool { return slices.Contains(limitNames(), n) })
-		excludes := device // what a limit excludes depends on the device
+		names := im.checks[i].prog.Names()
+		device := slices.ContainsFunc(names, func(n string) bool { return slices.Contains(limitNames(), n) })
+		// What a limit excludes depends on the device; and what only dimensions decide may
+		// exclude shapes that none but users have.
+		excludes := device || !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(im.Problem().Dims, n) })
 		for _, s := range im.Problem().Shapes {
 			whole := free[s.Name]
 			if whole == nil {
 				var err error
-				if whole, err = genome.NewSpace(im.Parameters, nil, l.env(s)); err != nil {
+				if whole, err = genome.NewSpace(im.Parameters, nil, im.env(s)); err != nil {
 					l.err(err)
 					return
 				}
 				free[s.Name] = whole
 			}
-			part, err := genome.NewSpace(im.Parameters, []genome.Constraint{c}, l.env(s))
+			part, err := genome.NewSpace(im.Parameters, []genome.Constraint{c}, im.env(s))
 			if errors.Is(err, genome.ErrEmpty) {
 				if s.Use == Tune {
 					l.at(im.checks[i].at.at, "no genome satisfies the constraint %q at shape %s: correct it", c.Expr, s.Name)
@@ -414,13 +418,13 @@ func (l *linter) conditions(im *Implementation) {
 			continue
 		}
 		s := im.Problem().ShapesFor(Tune)[0]
-		whole, err := genome.NewSpace(im.Parameters, nil, l.env(s))
+		whole, err := genome.NewSpace(im.Parameters, nil, im.env(s))
 		if err != nil || !whole.Exact() {
 			continue
 		}
 		// This constraint holds only where the gene does not exist.
 		never := genome.Constraint{Expr: g.Name + " != " + g.Name}
-		without, err := genome.NewSpace(im.Parameters, []genome.Constraint{never}, l.env(s))
+		without, err := genome.NewSpace(im.Parameters, []genome.Constraint{never}, im.env(s))
 		switch {
 		case errors.Is(err, genome.ErrEmpty):
 			l.at(w.at.at, "the condition of %s always holds: remove it, or correct it", g.Name)

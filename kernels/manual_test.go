@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,6 +18,7 @@ import (
 const (
 	guide  = "../docs/kernels.md"
 	format = "../docs/kernel-format.md"
+	launch = "../docs/gpu-launch.md"
 )
 
 // The example of the guide is a kernel that loads and lints clean, and whose
@@ -57,6 +59,83 @@ func TestManualExample(t *testing.T) {
 	}
 }
 
+// The example for Hopper is an implementation that loads, has a launch at every shape
+// that it can compute, and the parameters that the page gives.
+func TestManualHopper(t *testing.T) {
+	text, err := os.ReadFile(launch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fragment := regexp.MustCompile("(?s)<!-- fragment: implementation -->\n```toml\n(.*?)```").FindStringSubmatch(string(text))
+	if fragment == nil {
+		t.Fatalf("%s has no implementation", launch)
+	}
+	problem := base[:strings.Index(base, "[[problem.buffer]]")] + `[[problem.shape]]
+name = "4096"
+dims = { M = 4000, N = 4096, K = 4096 }
+use = "tune"
+[[problem.buffer]]
+name = "A"
+dtype = "bf16"
+shape = ["M", "K"]
+role = "in"
+data = "normal(0,1)"
+[[problem.buffer]]
+name = "B"
+dtype = "bf16"
+shape = ["K", "N"]
+role = "in"
+data = "normal(0,1)"
+[[problem.buffer]]
+name = "C"
+dtype = "f32"
+shape = ["M", "N"]
+role = "out"
+[problem.tolerance]
+f32 = 1e-3
+[[problem.control]]
+kind = "zeros"
+[[problem.control]]
+kind = "constant"
+`
+	problem = strings.NewReplacer("{ M = 64, N = 64, K = 32 }", "{ M = 64, N = 128, K = 256 }", "{ M = 16, N = 256, K = 32 }", "{ M = 16, N = 256, K = 512 }").Replace(problem)
+	files := folder(problem + fragment[1])
+	files["k/gemm.cu.tmpl"] = &fstest.MapFile{Data: []byte("void gemm() {} void add_parts() {}\n")}
+	d := mustLoad(t, files)
+	im := d.Implementations[0]
+	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launched := 0
+	for g := range space.All() {
+		for _, s := range d.Problem.Shapes {
+			if im.Supports(g, s, nil) != nil {
+				continue
+			}
+			geo, err := im.Geometry(g, s, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			if launched++; len(geo.Maps) != 2 || len(geo.Then) != 1 || geo.SharedBytes > 227<<10 || geo.Block[0] > 1024 {
+				t.Errorf("%s at %s: %+v", g, s.Name, geo)
+			}
+		}
+	}
+	if launched < 50 {
+		t.Errorf("%d launches", launched)
+	}
+	for _, entry := range []string{"gemm", "add_parts"} {
+		code := regexp.MustCompile("(?s)```c\nextern \"C\" (__global__ void gemm.*?\\))\n```").FindStringSubmatch(string(text))
+		if code == nil {
+			t.Fatalf("%s has no prototype", launch)
+		}
+		if want := strings.Replace(strings.ReplaceAll(code[1], "\n\t", " "), "gemm", entry, 1) + ";"; !strings.Contains(kernels.Header(&d.Problem, im), want) {
+			t.Errorf("no %s in\n%s", want, kernels.Header(&d.Problem, im))
+		}
+	}
+}
+
 // The README shows lines of the guide's example, and is at most 5 KB.
 func TestReadmeExample(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
@@ -90,7 +169,7 @@ func TestReadmeExample(t *testing.T) {
 // The manual knows every limit with its default, every dtype and every key.
 func TestManualIsComplete(t *testing.T) {
 	var text []byte
-	for _, page := range []string{guide, format} {
+	for _, page := range []string{guide, format, launch} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +228,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(text), w) {
-			t.Errorf("%s and %s do not have %s", guide, format, w)
+			t.Errorf("%s, %s and %s do not have %s", guide, format, launch, w)
 		}
 	}
 }

@@ -272,7 +272,7 @@ func (r *Rendered) hash() string {
 
 var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
 
-var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$`)
+var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)".*$`)
 
 // SelfContained is the source of a candidate in one file: the generated header
 // first, then the source, with the files beside it in the place where they are

@@ -93,6 +93,7 @@ type variantTable struct {
 type implementationTable struct {
 	Table             *node `what:"[[implementation]]"`
 	Name              *node `need:"\"plain\""`
+	Like              *node `full:"\"common.toml\""`
 	Backend           *node `need:"\"cpu\"" of:"backend"`
 	Target            *node `need:"\"native\""`
 	Template          *node `need:"\"kernel.c.tmpl\""`
@@ -191,7 +192,7 @@ type fileTable struct {
 	Workspace    *node             `doc:"CUDA: bytes of scratch memory, which the kernel gets as its last argument"`
 	Cluster      []*node           `doc:"CUDA: blocks of a cluster along each axis, for sm_90 and later"`
 	Cooperative  *node             `doc:"CUDA: a condition: whether all blocks have to be resident at once"`
-	Launch       []*launchTable    `what:"a kernel of launch" doc:"CUDA: several kernels in sequence, instead of the keys above: [{ grid = [...], block = [...] }, { entry = \"second\", grid = [...], block = [...] }]"`
+	Launch       []*launchTable    `what:"a kernel of launch" doc:"CUDA: several kernels in sequence, instead of grid to cooperative: [{ grid = [...], block = [...] }, { entry = \"second\", grid = [...], block = [...] }]"`
 	TensorMap    []*tensorMapTable `key:"tensor_map" what:"a tensor map" doc:"CUDA: tensor maps, which the kernels get before the workspace: [{ name = \"A_map\", buffer = \"A\", dims = [...], box = [...] }]"`
 	Where        []*node           `doc:"conditions over the dimensions that a shape must meet"`
 	Require      []*node           `doc:"patterns of instructions that the compiled code must have"`

@@ -3,9 +3,10 @@
 package main
 
 /*
-#cgo CFLAGS: -I/usr/local/cuda/include
+#cgo CFLAGS: -I/usr/local/cuda/include -D_GNU_SOURCE
 #cgo LDFLAGS: -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu/stubs -lcuda -ldl
 #include <cuda.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +36,119 @@ static uint64_t now(void)
 static CUresult launch(CUfunction f, const unsigned d[6], unsigned shared, CUstream s, void *params)
 {
 	return cuLaunchKernel(f, d[0], d[1], d[2], d[3], d[4], d[5], shared, s, params, NULL);
+}
+
+// What not every driver has is looked up in the library that is there, by declarations of
+// our own where headers differ: newer ones give some of these names further arguments.
+typedef CUresult launch_ex(const CUlaunchConfig *, CUfunction, void **, void **);
+typedef CUresult capture_info(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *);
+typedef CUresult capture_after(CUstream, CUgraphNode *, size_t, unsigned);
+typedef CUresult encode_tiled(void *map, int type, cuuint32_t rank, void *at, const cuuint64_t *dims, const cuuint64_t *strides,
+                              const cuuint32_t *box, const cuuint32_t *steps, int interleave, int swizzle, int promotion, int fill);
+
+static int driver_has(const char *name) { return dlsym(RTLD_DEFAULT, name) != NULL; }
+
+// A kernel of a call. Without a cluster, cooperative and dependent it is launched as on
+// drivers that know nothing of these.
+struct kernel {
+	CUfunction f;
+	unsigned d[6], shared, cluster[3];
+	int cooperative, dependent;
+};
+
+static CUresult launch_kernel(const struct kernel *k, CUstream s, void **params, const char **call)
+{
+	*call = "cuLaunchKernel";
+	if (!k->cluster[0] && !k->cooperative && !k->dependent)
+		return launch(k->f, k->d, k->shared, s, params);
+	CUlaunchAttribute list[3] = {0};
+	CUlaunchConfig c = {
+		.gridDimX = k->d[0], .gridDimY = k->d[1], .gridDimZ = k->d[2], .blockDimX = k->d[3], .blockDimY = k->d[4], .blockDimZ = k->d[5],
+		.sharedMemBytes = k->shared, .hStream = s, .attrs = list,
+	};
+	if (k->cluster[0]) {
+		CUlaunchAttribute *a = &list[c.numAttrs++];
+		a->id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+		a->value.clusterDim.x = k->cluster[0], a->value.clusterDim.y = k->cluster[1], a->value.clusterDim.z = k->cluster[2];
+	}
+	if (k->cooperative) {
+		CUlaunchAttribute *a = &list[c.numAttrs++];
+		a->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, a->value.cooperative = 1;
+	}
+	if (k->dependent) {
+		CUlaunchAttribute *a = &list[c.numAttrs++];
+		a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, a->value.programmaticStreamSerializationAllowed = 1;
+	}
+	*call = "cuLaunchKernelEx";
+	launch_ex *ex = (launch_ex *)dlsym(RTLD_DEFAULT, *call);
+	return ex ? ex(&c, k->f, params, NULL) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+enum { MAX_KERNELS = 16, SET_DEPENDENCIES = 1 };
+
+// launch_all puts the kernels of a call into the stream, in their order.
+//
+// A dependent kernel may begin, and for all that the driver's manual says also end, before
+// the one before it has ended. What is launched without the attribute, as the first kernel
+// of every call and all of the worker's own are, waits for what is before it in the stream.
+// In a graph it waits for the node before it alone, which would be the dependent kernel: the
+// captured edge between the two kernels of a pair is a programmatic one, which drivers know
+// since CUDA 12.3; older ones are not asked. So a node is put behind the call that waits for
+// the end of each of its kernels: by the manual an ordinary edge is "full completion of the
+// upstream node, with memory visibility".
+static CUresult launch_all(const struct kernel *list, int n, CUstream s, void **params, const char **call)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUgraphNode nodes[MAX_KERNELS], join;
+	CUgraph graph = NULL;
+	CUresult r;
+	int overlap = 0;
+	*call = "cuLaunchKernel";
+	if (n < 1 || n > MAX_KERNELS)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (int i = 0; i < n; i++)
+		overlap |= list[i].dependent;
+	*call = "cuStreamIsCapturing";
+	if (overlap && (r = cuStreamIsCapturing(s, &status)) != CUDA_SUCCESS)
+		return r;
+	for (int i = 0; i < n; i++) {
+		const CUgraphNode *last;
+		size_t count = 0;
+		if ((r = launch_kernel(&list[i], s, params, call)) != CUDA_SUCCESS)
+			return r;
+		if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+			continue;
+		*call = "cuStreamGetCaptureInfo_v2";
+		capture_info *info = (capture_info *)dlsym(RTLD_DEFAULT, *call);
+		r = info ? info(s, &status, NULL, &graph, &last, &count) : CUDA_ERROR_NOT_SUPPORTED;
+		if (r == CUDA_SUCCESS && count != 1)
+			r = CUDA_ERROR_ILLEGAL_STATE;
+		if (r != CUDA_SUCCESS)
+			return r;
+		nodes[i] = last[0];
+	}
+	if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_SUCCESS;
+	*call = "cuGraphAddEmptyNode";
+	if ((r = cuGraphAddEmptyNode(&join, graph, nodes, n)) != CUDA_SUCCESS)
+		return r;
+	*call = "cuStreamUpdateCaptureDependencies";
+	capture_after *after = (capture_after *)dlsym(RTLD_DEFAULT, *call);
+	return after ? after(s, &join, 1, SET_DEPENDENCIES) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// A tile is a tensor map, in the codes of cuTensorMapEncodeTiled.
+struct tile {
+	int type, rank, swizzle, promotion, fill;
+	cuuint64_t dims[5], strides[4];
+	cuuint32_t box[5];
+};
+
+static CUresult encode(void *to, const struct tile *t, uint64_t at)
+{
+	const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+	encode_tiled *f = (encode_tiled *)dlsym(RTLD_DEFAULT, "cuTensorMapEncodeTiled");
+	return f ? f(to, t->type, t->rank, (void *)at, t->dims, t->strides, t->box, steps, 0, t->swizzle, t->promotion, t->fill) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static CUresult allow_shared(CUfunction f, int bytes)
@@ -152,11 +266,12 @@ static CUresult sample_refresh(CUstream s, const CUevent *events, const uint64_t
 	return CUDA_SUCCESS;
 }
 
-static CUresult sample_launch(CUfunction f, const unsigned d[6], unsigned shared, CUstream s, void *params,
-                              struct sample *out)
+static CUresult sample_launch(const struct kernel *list, int n, CUstream s, void *params, struct sample *out)
 {
 	uint64_t t = now();
-	TRY(launch(f, d, shared, s, params), "cuLaunchKernel");
+	CUresult r = launch_all(list, n, s, params, &out->call);
+	if (r != CUDA_SUCCESS)
+		return r;
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
 	out->wall = now() - t;
 	return CUDA_SUCCESS;
@@ -169,6 +284,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -184,9 +300,24 @@ type driverError struct {
 	call string
 	code int
 	name string
+	why  string // in words, where we know more than the driver says
 }
 
-func (e *driverError) Error() string { return fmt.Sprintf("%s: %s (%d)", e.call, e.name, e.code) }
+func (e *driverError) Error() string {
+	text := fmt.Sprintf("%s: %s (%d)", e.call, e.name, e.code)
+	if e.why != "" {
+		text += ": " + e.why
+	}
+	return text
+}
+
+// refused is a launch, or a tensor map, that is not even tried: what the driver would say
+// of it, and why.
+func refused(call string, why error) error {
+	e := newDriverError(call, int(C.CUDA_ERROR_INVALID_VALUE))
+	e.why = why.Error()
+	return e
+}
 
 // result turns what the driver returned into an error.
 func result(call string, r C.CUresult) error {
@@ -196,7 +327,7 @@ func result(call string, r C.CUresult) error {
 	return newDriverError(call, int(r))
 }
 
-func newDriverError(call string, code int) error {
+func newDriverError(call string, code int) *driverError {
 	e := &driverError{call: call, code: code, name: "an error that this driver does not name"}
 	var name *C.char
 	if C.cuGetErrorName(C.CUresult(code), &name) == C.CUDA_SUCCESS && name != nil {
@@ -224,7 +355,7 @@ func fault(err error) *wire.Fault {
 	if !errors.As(err, &e) {
 		return nil
 	}
-	return &wire.Fault{Call: e.call, Code: e.code, Name: e.name, Fatal: lost()}
+	return &wire.Fault{Call: e.call, Code: e.code, Name: e.name, Why: e.why, Fatal: lost()}
 }
 
 // lost says whether the context can do no more: after an error that it does
@@ -237,27 +368,103 @@ func handle(f cu.Function) C.CUfunction   { return *(*C.CUfunction)(unsafe.Point
 func streamHandle(s cu.Stream) C.CUstream { return *(*C.CUstream)(unsafe.Pointer(&s)) }
 func eventHandle(e cu.Event) C.CUevent    { return *(*C.CUevent)(unsafe.Pointer(&e)) }
 
-// A pack is a kernel's arguments in memory of C: the values, eight bytes each,
-// and the pointers to them that the driver wants.
+// A pack is a kernel's arguments in memory of C: tensor maps, the other values, eight
+// bytes each, and the pointers that the driver wants, in the order of the arguments.
 type pack struct {
-	at unsafe.Pointer
-	n  int
+	base unsafe.Pointer // of all
+	at   unsafe.Pointer // of the values
+	n    int            // of the values
 }
 
-func newPack(values ...uint64) pack {
+// A tensor map is as large, and aligned to half of it.
+const mapBytes = 128
+
+func newPack(values ...uint64) pack { return newPackWith(values, 0, len(values)) }
+
+// newPackWith makes room for tensor maps between the values, behind the first so many.
+func newPackWith(values []uint64, maps, behind int) pack {
 	n := len(values)
-	p := pack{C.malloc(C.size_t(16*n + 16)), n}
+	size := mapBytes*maps + 16*n + 8*maps + 16
+	base := C.aligned_alloc(mapBytes/2, C.size_t((size+63)&^63))
+	p := pack{base, unsafe.Add(base, mapBytes*maps), n}
 	words := unsafe.Slice((*uint64)(p.at), n)
-	pointers := unsafe.Slice((*uintptr)(unsafe.Add(p.at, 8*n)), n)
+	pointers := unsafe.Slice((*uintptr)(p.params()), n+maps)
 	for i, v := range values {
 		words[i] = v
-		pointers[i] = uintptr(p.at) + uintptr(8*i)
+		k := i
+		if i >= behind {
+			k += maps
+		}
+		pointers[k] = uintptr(p.at) + uintptr(8*i)
+	}
+	for i := range maps {
+		pointers[behind+i] = uintptr(p.tensorMap(i))
 	}
 	return p
 }
 
-func (p pack) params() unsafe.Pointer { return unsafe.Add(p.at, 8*p.n) }
-func (p pack) free()                  { C.free(p.at) }
+func (p pack) tensorMap(i int) unsafe.Pointer { return unsafe.Add(p.base, mapBytes*i) }
+func (p pack) params() unsafe.Pointer         { return unsafe.Add(p.at, 8*p.n) }
+func (p pack) free()                          { C.free(p.base) }
+
+// encodeMap makes the tensor map of a buffer that begins there.
+func encodeMap(to unsafe.Pointer, m wire.TensorMap, at cu.DevicePtr) error {
+	t := C.struct_tile{
+		_type: C.int(mapTypes[m.DType]), rank: C.int(len(m.Dims)),
+		swizzle: C.int(slices.Index(mapSwizzles, m.Swizzle)), promotion: C.int(slices.Index(mapPromotions, m.Promotion)),
+	}
+	if m.NaN {
+		t.fill = 1
+	}
+	for i := range m.Dims {
+		t.dims[i], t.box[i] = C.cuuint64_t(m.Dims[i]), C.cuuint32_t(m.Box[i])
+	}
+	for i := range m.Strides {
+		t.strides[i] = C.cuuint64_t(m.Strides[i])
+	}
+	return result("cuTensorMapEncodeTiled", C.encode(to, &t, C.uint64_t(at)))
+}
+
+// driverHas says whether the driver is new enough for a function.
+func driverHas(name string) bool {
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	return C.driver_has(c) != 0
+}
+
+// A sequence is the kernels of a call in memory of C.
+type sequence struct {
+	list *C.struct_kernel
+	n    int
+}
+
+func newSequence(list []launch, functions []cu.Function) sequence {
+	s := sequence{(*C.struct_kernel)(C.calloc(C.size_t(len(list)), C.size_t(unsafe.Sizeof(C.struct_kernel{})))), len(list)}
+	for i, l := range list {
+		k := &unsafe.Slice(s.list, s.n)[i]
+		k.f, k.shared = handle(functions[i]), C.uint(l.shared)
+		for j := range l.d {
+			k.d[j] = C.uint(l.d[j])
+		}
+		for j := range l.cluster {
+			k.cluster[j] = C.uint(l.cluster[j])
+		}
+		k.cooperative, k.dependent = C.int(btoi(l.cooperative)), C.int(btoi(l.dependent))
+	}
+	return s
+}
+
+func (q sequence) free() { C.free(unsafe.Pointer(q.list)) }
+
+// enqueue puts the kernels into the stream.
+func (q sequence) enqueue(s cu.Stream, p pack) error {
+	var call *C.char
+	r := C.launch_all(q.list, C.int(q.n), streamHandle(s), (*unsafe.Pointer)(p.params()), &call)
+	if r != C.CUDA_SUCCESS {
+		return newDriverError(C.GoString(call), int(r))
+	}
+	return nil
+}
 
 // launchKernel puts one launch into the stream.
 func launchKernel(f cu.Function, d [6]uint32, shared uint32, s cu.Stream, p pack) error {
@@ -363,10 +570,10 @@ func (f *refresher) alone(s cu.Stream, events []cu.Event, secret []uint64) (floa
 	return float64(out.ms) * 1e6, nil
 }
 
-// launchAlone launches a kernel and waits for it: nanoseconds by the wall clock.
-func launchAlone(f cu.Function, d [6]uint32, shared uint32, s cu.Stream, p pack) (float64, error) {
+// launchAlone launches the kernels and waits for them: nanoseconds by the wall clock.
+func (q sequence) launchAlone(s cu.Stream, p pack) (float64, error) {
 	var out C.struct_sample
-	if r := C.sample_launch(handle(f), (*C.uint)(unsafe.Pointer(&d[0])), C.uint(shared), streamHandle(s), p.params(), &out); r != C.CUDA_SUCCESS {
+	if r := C.sample_launch(q.list, C.int(q.n), streamHandle(s), p.params(), &out); r != C.CUDA_SUCCESS {
 		return 0, newDriverError(C.GoString(out.call), int(r))
 	}
 	return float64(out.wall), nil

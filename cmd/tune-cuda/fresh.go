@@ -197,7 +197,7 @@ func (q *race) look(r *runner, last bool) error {
 	case !last:
 		sets = sets[:planLooks(base.launch, r.launch*float64(r.used*r.passes), r.used)]
 	}
-	for some := range slices.Chunk(sets, max(1, 8*8/len(q.buffers))) { // the report holds no more
+	for some := range slices.Chunk(sets, max(1, 7*8/len(q.buffers))) { // the report holds no more
 		// The baseline is held against the reference itself where that was asked for.
 		if err := q.compare(r, some, r.used, r == base && q.exact); err != nil || r.wrong {
 			return err
@@ -305,14 +305,15 @@ func (q *race) beside(k int) ([]*finding[verdict], error) {
 	if err := q.renew(k); err != nil {
 		return nil, err
 	}
-	if err := q.runners[0].check.enqueue(q.stream); err != nil {
+	if err := q.runners[0].check.enqueueWhole(q.stream); err != nil {
 		return nil, err
 	}
 	found := make([]*finding[verdict], len(q.buffers))
 	for i, b := range q.buffers {
 		if b.output() {
 			var err error
-			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
+			// What the baseline leaves as it was, the reference leaves, too.
+			want := wanted{at: q.spare.arrays[i], dtype: b.dtype, masked: b.UnwrittenNaN}
 			if found[i], err = q.harness.compare(q.sets[k].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
 				return nil, err
 			}
@@ -396,6 +397,12 @@ func rms(parts []verdict, elements int64) float64 {
 	sum := 0.0
 	for _, v := range parts {
 		sum += v.squares
+		elements -= int64(v.skipped)
 	}
-	return math.Sqrt(sum / float64(elements))
+	return rootMean(sum, elements)
+}
+
+// rootMean is the root of a sum of squares over so many elements; 0 without any.
+func rootMean(squares float64, elements int64) float64 {
+	return math.Sqrt(squares / float64(max(elements, 1)))
 }

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "narrow", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "compare", "squares",
+	"fill", "widen", "narrow", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "apart", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
 }
 
@@ -214,20 +214,28 @@ func (h *harness) differ(a, b cu.DevicePtr, n, size int64, f *finding[uint64], i
 	return h.run("differ", blocksFor(n), uint64(a), uint64(b), uint64(n), uint64(size), uint64(f.at)+8*uint64(i))
 }
 
+// apart is differ for a buffer of which not all is compared, or not to the bit: elements
+// that differ by more than a limit, and the bits of the largest difference.
+func (h *harness) apart(a, b cu.DevicePtr, dtype int, n int64, want wanted, limit float64, f *finding[uint64], count, largest int) error {
+	return h.run("apart", blocksFor(n), uint64(a), uint64(b), uint64(dtype), uint64(n), uint64(want.at), want.key, uint64(btoi(want.masked)),
+		math.Float64bits(limit), uint64(f.at)+8*uint64(count), uint64(f.at)+8*uint64(largest))
+}
+
 // A verdict is as in the harness.
 type verdict struct {
 	diff, got, want, squares float64
 	worst                    int64
 	notFinite                uint64
-	unwritten                uint64
+	unwritten, skipped       uint64
 }
 
 // A wanted is what an output is compared with: elements of a type, or doubles
-// behind a veil if there is a key.
+// behind a veil if there is a key. Masked says that what is NaN there is passed over.
 type wanted struct {
-	at    cu.DevicePtr
-	dtype int
-	key   uint64
+	at     cu.DevicePtr
+	dtype  int
+	key    uint64
+	masked bool
 }
 
 func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*finding[verdict], error) {
@@ -236,7 +244,7 @@ func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*f
 	if err != nil {
 		return nil, err
 	}
-	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want.at), uint64(want.dtype), want.key, uint64(n), poisons[dtype], uint64(f.at))
+	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want.at), uint64(want.dtype), want.key, uint64(btoi(want.masked)), uint64(n), poisons[dtype], uint64(f.at))
 }
 
 // veil hides doubles in device memory, or shows them again.
@@ -246,8 +254,8 @@ func (h *harness) veil(at cu.DevicePtr, n int64, key uint64) error {
 
 // A square is as in the harness.
 type square struct {
-	squares, sum float64
-	notFinite    uint64
+	squares, sum  float64
+	infinite, nan uint64
 }
 
 func (h *harness) squares(of cu.DevicePtr, n int64) (*finding[square], error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -60,13 +61,13 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 		return a, err
 	}
 	l := &look{instance: n}
-	if l.differ, err = find[uint64](p.harness, 1); err != nil {
+	if l.differ, err = find[uint64](p.harness, int64(1+len(p.buffers))); err != nil {
 		return a, err
 	}
 	// What fails from here on is the candidate's. It is one piece of work for the
 	// device, which is waited for once: what the device does wrong by itself in the
 	// meantime cannot be told from it.
-	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
+	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
 	if err == nil {
 		defer c.free()
 		err = p.launches(c, w, n, repeat, l.differ)
@@ -109,7 +110,7 @@ func (p *problem) makeFirst(w *set) error {
 
 // prepare gives a binary its workspace, zero and guarded.
 func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
-	if _, _, ok := dimensions(g); !ok && b.routine == nil {
+	if _, err := launches(g); err != nil && b.routine == nil {
 		return 0, nil // the launch will say so
 	}
 	work, err := b.workspace(g.Workspace)
@@ -136,7 +137,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 		if err := p.spoilSet(w, k+1 < repeat); err != nil {
 			return err
 		}
-		if err := c.enqueue(p.stream); err != nil {
+		if err := c.enqueueWhole(p.stream); err != nil {
 			return err
 		}
 		for i, b := range p.buffers {
@@ -145,6 +146,9 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 			case repeat == 1 || !b.output():
 			case k == 0:
 				err = p.harness.copyTo(w.first[i], w.arrays[i], w.blocks[i].bytes)
+			case b.Repeat > 0 || b.UnwrittenNaN:
+				want := wanted{at: n.want[i], key: n.key, masked: b.UnwrittenNaN}
+				err = p.harness.apart(w.first[i], w.arrays[i], b.dtype, w.blocks[i].bytes/b.size(), want, b.Repeat*n.rms[i], differ, 0, 1+i)
 			default:
 				err = p.harness.differ(w.first[i], w.arrays[i], w.blocks[i].bytes/b.size(), b.size(), differ, 0)
 			}
@@ -159,11 +163,13 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 // A look is what the device is asked after a candidate's launches.
 type look struct {
 	instance *instance
-	differ   *finding[uint64] // elements that a later launch gave otherwise
-	changed  *finding[uint64] // hashes of the inputs
-	zones    zones
-	again    *finding[uint64] // hashes of what is kept for the next candidate
-	outputs  []*finding[verdict]
+	// differ counts elements that a later launch gave otherwise; then, for each buffer that
+	// need not repeat to the bit, the bits of the largest difference.
+	differ  *finding[uint64]
+	changed *finding[uint64] // hashes of the inputs
+	zones   zones
+	again   *finding[uint64] // hashes of what is kept for the next candidate
+	outputs []*finding[verdict]
 }
 
 // inspect puts into the stream a look at all that the launches may have touched.
@@ -195,7 +201,13 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 // conclude says what a look has found, once it is fetched.
 func (p *problem) conclude(a *wire.ParityAnswer, l *look, s wire.Shape) {
 	n := l.instance
-	a.Different = int64(l.differ.read()[0])
+	differ := l.differ.read()
+	a.Different = int64(differ[0])
+	for i, x := range p.buffers {
+		if d := math.Float64frombits(differ[1+i]); x.Repeat > 0 && d > 0 {
+			a.Apart = max(a.Apart, wire.Number(d/n.rms[i]))
+		}
+	}
 	h := l.changed.read()
 	for i, x := range p.buffers {
 		if x.Role == "in" && h[i] != n.hashes[2*i] && a.InputChanged == "" {
@@ -415,7 +427,7 @@ func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error
 	if err := p.sync(); err != nil {
 		return &ownError{err}
 	}
-	c, err := newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), arrays[:len(p.buffers)], *work)
+	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), arrays[:len(p.buffers)], *work)
 	if err != nil {
 		return err
 	}

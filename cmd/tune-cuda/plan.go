@@ -13,11 +13,24 @@ import (
 
 // The harness's codes, in the order of its enums.
 var (
-	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"}
+	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2"}
 	distributions = []string{"constant", "uniform", "normal", "integers"}
 )
 
-var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1}
+var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1}
+
+// dtypeSteps are the distances from 1 to the next value; 0 for integers.
+var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0, 0x1p-3, 0x1p-2}
+
+// poisons are what outputs hold before a launch, eight bytes at a time: NaNs
+// that no arithmetic gives, an unlikely pattern for integers. E4M3 has no other NaN
+// than this one: an element that was written as NaN counts as not written there, and is
+// as wrong.
+var poisons = []uint64{
+	0x7ff8dead5eed0bad, 0x7fc0dead7fc0dead, 0x7ead7ead7ead7ead, 0x7fed7fed7fed7fed,
+	0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
+	0x7f7f7f7f7f7f7f7f, 0x7f7f7f7f7f7f7f7f,
+}
 
 // A buffer is one of the problem's, checked and in the harness's codes.
 type buffer struct {
@@ -55,6 +68,11 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		}
 		if c.output() {
 			outputs++
+			if !(b.Repeat >= 0) || math.IsInf(b.Repeat, 0) {
+				return nil, fmt.Errorf("buffer %s: launches may differ by %g of the RMS", b.Name, b.Repeat)
+			}
+		} else if b.Repeat != 0 || b.UnwrittenNaN {
+			return nil, fmt.Errorf("buffer %s: an input has neither repeat nor elements that are not written", b.Name)
 		}
 		names[b.Name] = true
 		out = append(out, c)
@@ -63,7 +81,7 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		return nil, fmt.Errorf("the problem has no output")
 	}
 	for i, s := range r.Scalars {
-		if !slices.Contains(dtypes, s) || s == "f16" || s == "bf16" {
+		if !slices.Contains(dtypes, s) || slices.Contains([]string{"f16", "bf16", "e4m3", "e5m2"}, s) {
 			return nil, fmt.Errorf("scalar %d: unknown type %q", i, s)
 		}
 	}
@@ -92,6 +110,85 @@ func checkShape(s wire.Shape, buffers []buffer, scalars []string) error {
 	return nil
 }
 
+// A launch is one kernel of a call, as the driver takes it.
+type launch struct {
+	entry       string    // "" is that with which the binary was loaded
+	d           [6]uint32 // grid and block
+	shared      uint32
+	cluster     [3]uint32 // zero without one
+	cooperative bool
+	// dependent may begin before the launch before it has ended.
+	dependent bool
+}
+
+// attributes says whether the launch needs more than cuLaunchKernel gives.
+func (l launch) attributes() bool { return l.cluster != [3]uint32{} || l.cooperative || l.dependent }
+
+const (
+	// maxKernels bounds the kernels of a call: a sequence is a handful.
+	maxKernels = 16
+	// portableCluster is the most blocks that a cluster has on every device that has
+	// clusters. More would need an attribute by which a candidate gives that up.
+	portableCluster = 8
+	// maxMaps bounds the tensor maps of a call. They are 128 bytes each, and all
+	// arguments together are 4 KB at most.
+	maxMaps = 16
+)
+
+// launches gives the kernels of a call. The error says why the driver could not take
+// them.
+func launches(g wire.Geometry) ([]launch, error) {
+	if len(g.Then) >= maxKernels {
+		return nil, fmt.Errorf("a candidate of %d kernels, and at most %d are launched", len(g.Then)+1, maxKernels)
+	}
+	list := make([]launch, 0, len(g.Then)+1)
+	for i, k := range g.Kernels() {
+		if i > 0 && (k.Workspace != 0 || len(k.Maps) > 0 || len(k.Then) > 0) {
+			return nil, fmt.Errorf("kernel %d has a workspace, tensor maps or kernels of its own: they are those of the first", i+1)
+		}
+		d, shared, ok := dimensions(k)
+		if !ok {
+			return nil, fmt.Errorf("a grid of %v blocks of %v threads with %d bytes of shared memory and a workspace of %d", k.Grid, k.Block, k.Shared, k.Workspace)
+		}
+		cluster, err := clusterOf(k)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, launch{
+			entry: k.Entry, d: d, shared: shared, cluster: cluster, cooperative: k.Cooperative,
+			// Before the first is another call, which it must not overlap.
+			dependent: k.Dependent && i > 0,
+		})
+	}
+	return list, nil
+}
+
+// clusterOf gives a launch's cluster; zero for none, and for one of a single block, which
+// is none.
+func clusterOf(g wire.Geometry) (c [3]uint32, err error) {
+	if g.Cluster == [3]int64{} {
+		return c, nil
+	}
+	blocks := int64(1)
+	for i, n := range g.Cluster {
+		if n < 1 || n > portableCluster {
+			return c, fmt.Errorf("a cluster of %v blocks: every axis must be 1 to %d", g.Cluster, portableCluster)
+		}
+		if g.Grid[i]%n != 0 {
+			return c, fmt.Errorf("a cluster of %v blocks does not divide the grid of %v", g.Cluster, g.Grid)
+		}
+		blocks *= n
+		c[i] = uint32(n)
+	}
+	if blocks > portableCluster {
+		return c, fmt.Errorf("a cluster of %v, which is %d blocks: at most %d can be launched on every device", g.Cluster, blocks, portableCluster)
+	}
+	if blocks == 1 {
+		return [3]uint32{}, nil
+	}
+	return c, nil
+}
+
 // dimensions gives a launch's grid and block as the driver takes them; false
 // when they are none that it could take.
 func dimensions(g wire.Geometry) (d [6]uint32, shared uint32, ok bool) {
@@ -105,6 +202,88 @@ func dimensions(g wire.Geometry) (d [6]uint32, shared uint32, ok bool) {
 		return d, 0, false
 	}
 	return d, uint32(g.Shared), true
+}
+
+// The codes of cuTensorMapEncodeTiled. Types that it does not have are read as bits.
+var (
+	mapTypes = map[string]int{
+		"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+	}
+	mapSwizzles   = []int64{0, 32, 64, 128}
+	mapPromotions = []int64{0, 64, 128, 256}
+)
+
+// checkMaps holds tensor maps against the buffers and against what the driver's manual
+// says of cuTensorMapEncodeTiled. That a map stays within its buffer is for us to see:
+// the driver knows of addresses alone, and what lies behind is a guard or another's.
+func checkMaps(maps []wire.TensorMap, s wire.Shape, buffers []buffer) error {
+	if len(maps) > maxMaps {
+		return fmt.Errorf("%d tensor maps, and at most %d are passed", len(maps), maxMaps)
+	}
+	for i, m := range maps {
+		if m.Buffer < 0 || m.Buffer >= len(buffers) {
+			return fmt.Errorf("tensor map %d is of buffer %d, and there are %d", i+1, m.Buffer, len(buffers))
+		}
+		b := buffers[m.Buffer]
+		if err := checkMap(m, s.Elements[m.Buffer]*b.size()); err != nil {
+			return fmt.Errorf("tensor map %d, of buffer %s: %w", i+1, b.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkMap holds a tensor map against a buffer of so many bytes.
+func checkMap(m wire.TensorMap, bytes int64) error {
+	dtype, axes := slices.Index(dtypes, m.DType), len(m.Dims)
+	switch {
+	case dtype < 0:
+		return fmt.Errorf("unknown type %q, want one of %v", m.DType, dtypes)
+	case axes < 1 || axes > 5:
+		return fmt.Errorf("it has %d axes, want 1 to 5", axes)
+	case len(m.Strides) != axes-1 || len(m.Box) != axes:
+		return fmt.Errorf("%d axes, %d strides and a box of %d axes do not go together", axes, len(m.Strides), len(m.Box))
+	case !slices.Contains(mapSwizzles, m.Swizzle):
+		return fmt.Errorf("a swizzle of %d bytes, want 0, 32, 64 or 128", m.Swizzle)
+	case !slices.Contains(mapPromotions, m.Promotion):
+		return fmt.Errorf("a promotion to %d bytes, want 0, 64, 128 or 256", m.Promotion)
+	case m.NaN && !slices.Contains([]string{"f64", "f32", "f16", "bf16"}, m.DType):
+		return fmt.Errorf("NaN cannot be read as %s outside of the array: only as f64, f32, f16 or bf16", m.DType)
+	}
+	size := dtypeSizes[dtype]
+	for i, n := range m.Dims {
+		switch {
+		case n < 1 || n > 1<<32:
+			return fmt.Errorf("axis %d has %d elements, want 1 to 2^32", i+1, n)
+		case m.Box[i] < 1 || m.Box[i] > 256:
+			return fmt.Errorf("the box has %d elements along axis %d, want 1 to 256", m.Box[i], i+1)
+		}
+	}
+	inner := m.Box[0] * size
+	switch {
+	case inner%16 != 0:
+		return fmt.Errorf("a box of %d bytes along the first axis: it must be a multiple of 16", inner)
+	case m.Swizzle > 0 && inner > m.Swizzle:
+		return fmt.Errorf("a box of %d bytes along the first axis, and the swizzle allows %d", inner, m.Swizzle)
+	}
+	// What is left of the buffer behind the last element that axes so far reach.
+	left := bytes - m.Dims[0]*size
+	for i, stride := range m.Strides {
+		if stride < 0 || stride%16 != 0 || stride >= 1<<40 {
+			return fmt.Errorf("a stride of %d bytes along axis %d: it must be a multiple of 16 below 2^40", stride, i+2)
+		}
+		if stride == 0 { // the same again
+			continue
+		}
+		if n := m.Dims[i+1] - 1; left < 0 || n > left/stride {
+			left = -1
+		} else {
+			left -= n * stride
+		}
+	}
+	if left < 0 {
+		return fmt.Errorf("an array of %v elements of %d bytes with strides of %v bytes does not lie within the buffer's %d bytes", m.Dims, size, m.Strides, bytes)
+	}
+	return nil
 }
 
 // scalarBits gives a scalar as the eight bytes that its argument begins with.
@@ -284,18 +463,21 @@ func readElements(what, file string, s wire.Shape, buffers []buffer, which func(
 	return data, nil
 }
 
-// halve puts the smaller half of the elements, by magnitude, to zero.
+// halve puts the smaller half of the elements, by magnitude, to zero. Those that are NaN
+// are not compared, and stay.
 func halve(v []float64) {
-	magnitudes := make([]float64, len(v))
-	for i, x := range v {
-		magnitudes[i] = math.Abs(x)
+	var magnitudes []float64
+	for _, x := range v {
+		if !math.IsNaN(x) {
+			magnitudes = append(magnitudes, math.Abs(x))
+		}
 	}
 	slices.Sort(magnitudes)
-	if len(v) == 0 {
+	if len(magnitudes) == 0 {
 		return
 	}
 	for i, x := range v {
-		if math.Abs(x) <= magnitudes[(len(v)-1)/2] {
+		if math.Abs(x) <= magnitudes[(len(magnitudes)-1)/2] {
 			v[i] = 0
 		}
 	}

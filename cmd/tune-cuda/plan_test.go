@@ -40,6 +40,10 @@ func TestCheckOpen(t *testing.T) {
 		"unknown role":     func(r *wire.OpenRequest) { r.Buffers[0].Role = "output" },
 		"distribution":     func(r *wire.OpenRequest) { r.Buffers[0].Distribution = "" },
 		"no integer":       func(r *wire.OpenRequest) { r.Buffers[1].A, r.Buffers[1].B = 0.2, 0.8 },
+		"differ by -1":     func(r *wire.OpenRequest) { r.Buffers[2].Repeat = -1 },
+		"differ by +Inf":   func(r *wire.OpenRequest) { r.Buffers[2].Repeat = math.Inf(1) },
+		"neither repeat":   func(r *wire.OpenRequest) { r.Buffers[0].Repeat = 0.1 },
+		"that are not wri": func(r *wire.OpenRequest) { r.Buffers[0].UnwrittenNaN = true },
 		"no output":        func(r *wire.OpenRequest) { r.Buffers = r.Buffers[:1] },
 		"scalar 0":         func(r *wire.OpenRequest) { r.Scalars[0] = "f16" },
 		"cubin and an ent": func(r *wire.OpenRequest) { r.ReferenceEntry = "reference" },
@@ -91,6 +95,108 @@ func TestDimensions(t *testing.T) {
 		if _, _, ok := dimensions(g); ok {
 			t.Errorf("%+v was taken", g)
 		}
+	}
+}
+
+func TestLaunches(t *testing.T) {
+	good := func() wire.Geometry {
+		first := wire.Geometry{
+			Grid: [3]int64{6, 4, 1}, Block: [3]int64{128, 1, 1}, Shared: 1024, Workspace: 4096, Cluster: [3]int64{2, 4, 1},
+			Dependent: true, Maps: []wire.TensorMap{{}},
+		}
+		second := wire.Geometry{Grid: [3]int64{8, 1, 1}, Block: [3]int64{64, 1, 1}, Entry: "combine", Cooperative: true, Dependent: true, Cluster: [3]int64{1, 1, 1}}
+		first.Then = []wire.Geometry{second}
+		return first
+	}
+	list, err := launches(good())
+	want := []launch{
+		// Nothing of the call is before the first, so that it depends on nothing.
+		{d: [6]uint32{6, 4, 1, 128, 1, 1}, shared: 1024, cluster: [3]uint32{2, 4, 1}},
+		{entry: "combine", d: [6]uint32{8, 1, 1, 64, 1, 1}, cooperative: true, dependent: true},
+	}
+	if diff := cmp.Diff(want, list, cmp.AllowUnexported(launch{})); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	plain, err := launches(wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{32, 1, 1}, Dependent: true})
+	if err != nil || len(plain) != 1 || plain[0].attributes() {
+		t.Errorf("%+v, %v: a launch like those of old drivers has attributes", plain, err)
+	}
+	for say, change := range map[string]func(*wire.Geometry){
+		"kernels":                             func(g *wire.Geometry) { g.Then = slices.Repeat(g.Then, maxKernels) },
+		"kernel 2 has a workspace":            func(g *wire.Geometry) { g.Then[0].Workspace = 64 },
+		"kernel 2 has a workspace, tensor":    func(g *wire.Geometry) { g.Then[0].Maps = g.Maps },
+		"kernel 2 has a workspace, tensor m":  func(g *wire.Geometry) { g.Then[0].Then = []wire.Geometry{{}} },
+		"a grid of [0 1 1]":                   func(g *wire.Geometry) { g.Then[0].Grid[0] = 0 },
+		"a grid of [6 4 1]":                   func(g *wire.Geometry) { g.Shared = -1 },
+		"a cluster of [2 0 1]":                func(g *wire.Geometry) { g.Cluster[1] = 0 },
+		"a cluster of [16 1 1]":               func(g *wire.Geometry) { g.Grid[0], g.Cluster = 16, [3]int64{16, 1, 1} },
+		"does not divide the grid of [6 4 1]": func(g *wire.Geometry) { g.Cluster = [3]int64{4, 1, 1} },
+		"which is 16 blocks":                  func(g *wire.Geometry) { g.Grid[2], g.Cluster[2] = 2, 2 },
+		"a cluster of [-1 1 1]":               func(g *wire.Geometry) { g.Then[0].Cluster[0] = -1 },
+	} {
+		g := good()
+		change(&g)
+		if _, err := launches(g); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("want an error that says %q, got %v", say, err)
+		}
+	}
+}
+
+func TestCheckMaps(t *testing.T) {
+	buffers, err := checkOpen(open()) // f16, i32 and f16
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Elements: []int64{64 * 40, 64, 64}}
+	good := func() wire.TensorMap {
+		return wire.TensorMap{Buffer: 0, DType: "f16", Dims: []int64{60, 40}, Strides: []int64{128}, Box: []int64{32, 256}, Swizzle: 64, Promotion: 128, NaN: true}
+	}
+	for _, m := range []wire.TensorMap{
+		good(),
+		{DType: "f16", Dims: []int64{64 * 40}, Box: []int64{256}},
+		{DType: "f32", Dims: []int64{32, 40}, Strides: []int64{128}, Box: []int64{32, 8}, Swizzle: 128},     // as another type
+		{DType: "f16", Dims: []int64{8, 5, 8, 8}, Strides: []int64{128, 640, 16}, Box: []int64{8, 1, 1, 1}}, // in no order
+		{DType: "f16", Dims: []int64{64 * 40, 1 << 20}, Strides: []int64{0}, Box: []int64{64, 8}},           // the same again and again
+		{DType: "u8", Dims: []int64{16, 2, 2, 2, 2}, Strides: []int64{16, 32, 64, 128}, Box: []int64{16, 2, 2, 2, 2}},
+	} {
+		if err := checkMaps([]wire.TensorMap{m}, s, buffers); err != nil {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	for say, change := range map[string]func(*wire.TensorMap){
+		"of buffer -1, and there are 3":   func(m *wire.TensorMap) { m.Buffer = -1 },
+		"of buffer 3, and there are 3":    func(m *wire.TensorMap) { m.Buffer = 3 },
+		"unknown type":                    func(m *wire.TensorMap) { m.DType = "f8" },
+		"0 axes":                          func(m *wire.TensorMap) { m.Dims, m.Strides, m.Box = nil, nil, nil },
+		"6 axes":                          func(m *wire.TensorMap) { m.Dims = make([]int64, 6) },
+		"2 axes, 2 strides":               func(m *wire.TensorMap) { m.Strides = []int64{128, 128} },
+		"a box of 1 axes":                 func(m *wire.TensorMap) { m.Box = m.Box[:1] },
+		"swizzle of 16":                   func(m *wire.TensorMap) { m.Swizzle = 16 },
+		"promotion to 32":                 func(m *wire.TensorMap) { m.Promotion = 32 },
+		"NaN cannot be read as i32":       func(m *wire.TensorMap) { m.DType = "i32" },
+		"axis 2 has 0 elements":           func(m *wire.TensorMap) { m.Dims[1] = 0 },
+		"axis 1 has 4294967297":           func(m *wire.TensorMap) { m.Dims[0] = 1<<32 + 1 },
+		"257 elements along axis 2":       func(m *wire.TensorMap) { m.Box[1] = 257 },
+		"0 elements along axis 1":         func(m *wire.TensorMap) { m.Box[0] = 0 },
+		"a box of 40 bytes":               func(m *wire.TensorMap) { m.Box[0] = 20 },
+		"the swizzle allows 32":           func(m *wire.TensorMap) { m.Swizzle = 32 },
+		"a stride of 8 bytes":             func(m *wire.TensorMap) { m.Strides[0] = 8 },
+		"a stride of -128 bytes":          func(m *wire.TensorMap) { m.Strides[0] = -128 },
+		"a stride of 1099511627776 bytes": func(m *wire.TensorMap) { m.Strides[0] = 1 << 40 },
+		"of [60 41] elements of 2 bytes":  func(m *wire.TensorMap) { m.Dims[1] = 41 },
+		"of [65 40] elements":             func(m *wire.TensorMap) { m.Dims[0] = 65 }, // by one element
+		"of [4294967296 1] elements":      func(m *wire.TensorMap) { m.Dims = []int64{1 << 32, 1} },
+		"with strides of [1099511627760]": func(m *wire.TensorMap) { m.Dims[1], m.Strides[0] = 1<<32, 1<<40-16 }, // more than 64 bits
+		"within the buffer's 256 bytes":   func(m *wire.TensorMap) { m.Buffer = 1 },
+	} {
+		m := good()
+		change(&m)
+		if err := checkMaps([]wire.TensorMap{good(), m}, s, buffers); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "tensor map 2") {
+			t.Errorf("want an error about the second map that says %q, got %v", say, err)
+		}
+	}
+	if err := checkMaps(make([]wire.TensorMap, maxMaps+1), s, buffers); err == nil {
+		t.Error("as many maps as no kernel can take were taken")
 	}
 }
 
@@ -328,10 +434,15 @@ func TestHalve(t *testing.T) {
 		{[]float64{3, -1, 2, -4}, []float64{3, 0, 0, -4}},
 		{[]float64{5, -2, 1}, []float64{5, 0, 0}},
 		{nil, nil},
+		{[]float64{math.Inf(1), 4, 3, 2, 1}, []float64{math.Inf(1), 4, 0, 0, 0}},
 	} {
 		if halve(c.v); !slices.Equal(c.v, c.want) {
 			t.Errorf("%v, want %v", c.v, c.want)
 		}
+	}
+	masked := []float64{math.NaN(), 3, math.NaN(), 1, math.NaN(), 2, 4}
+	if halve(masked); !math.IsNaN(masked[0]) || masked[1] != 3 || masked[3] != 0 || masked[5] != 0 || masked[6] != 4 {
+		t.Errorf("%v: half of what is compared is to be zero", masked)
 	}
 }
 
@@ -374,5 +485,40 @@ func TestCheckGEMM(t *testing.T) {
 	}
 	if v := blasVersion(120803); v != "12.8.3" {
 		t.Errorf("version %s", v)
+	}
+}
+
+// Every type has a size, a step and a poison of its own, and the poison of a floating
+// point type is NaN in every element.
+func TestTypes(t *testing.T) {
+	if len(dtypeSizes) != len(dtypes) || len(dtypeSteps) != len(dtypes) || len(poisons) != len(dtypes) || len(mapTypes) != len(dtypes) {
+		t.Fatalf("%d types, %d sizes, %d steps, %d poisons, %d codes of tensor maps", len(dtypes), len(dtypeSizes), len(dtypeSteps), len(poisons), len(mapTypes))
+	}
+	nan := map[string]func(uint64) bool{
+		"f64":  func(x uint64) bool { return math.IsNaN(math.Float64frombits(x)) },
+		"f32":  func(x uint64) bool { return math.IsNaN(float64(math.Float32frombits(uint32(x)))) },
+		"f16":  func(x uint64) bool { return x&0x7fff > 0x7c00 },
+		"bf16": func(x uint64) bool { return x&0x7fff > 0x7f80 },
+		"e4m3": func(x uint64) bool { return x&0x7f == 0x7f },
+		"e5m2": func(x uint64) bool { return x&0x7f > 0x7c },
+	}
+	for i, name := range dtypes {
+		isNaN := nan[name]
+		if (isNaN != nil) != (dtypeSteps[i] > 0) {
+			t.Errorf("%s: a step of %g", name, dtypeSteps[i])
+		}
+		bits := 8 * dtypeSizes[i]
+		for at := int64(0); at < 64 && isNaN != nil; at += bits {
+			if x := poisons[i] >> at & (1<<bits - 1); !isNaN(x) {
+				t.Errorf("%s: the poison %#x is a number", name, x)
+			}
+		}
+	}
+	r := open()
+	for _, s := range []string{"f16", "e4m3", "e5m2"} {
+		r.Scalars[0] = s
+		if _, err := checkOpen(r); err == nil {
+			t.Errorf("a scalar of type %s was taken", s)
+		}
 	}
 }

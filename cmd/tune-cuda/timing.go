@@ -32,6 +32,8 @@ type race struct {
 	// nothing of the sets should be in the cache.
 	sweep cu.DevicePtr
 	spent float64 // nanoseconds of the device in timed work, in this request
+	// choosing is what vendors' routines needed to find how they are run best, in this request.
+	choosing time.Duration
 }
 
 // A runner is a contender in a race.
@@ -51,7 +53,8 @@ type runner struct {
 	// that it is outside of its tolerance, and that nothing more has to be compared.
 	compared []wire.Output
 	wrong    bool
-	settled  int // sets that the reference decided about in this reading
+	settled  int    // sets that the reference decided about in this reading
+	said     string // what is run, of a vendor's routine
 }
 
 func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
@@ -74,9 +77,9 @@ func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	}
 	q := p.race
 	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
-	q.spent = 0
+	q.spent, q.choosing = 0, 0
 	err := q.run(r, a.Contenders)
-	a.GPUNS = int64(q.spent)
+	a.GPUNS, a.ChoosingNS = int64(q.spent), q.choosing.Nanoseconds()
 	if err != nil {
 		p.endRace()
 		a.ElapsedNS = time.Since(started).Nanoseconds()
@@ -144,7 +147,7 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 			}
 		}
 		x.Timed = &answers[i]
-		x.Batch, x.Sets = x.used*x.passes, x.used
+		x.Batch, x.Sets, x.Said = x.used*x.passes, x.used, x.said
 	}
 	for n := range r.Rounds + btoi(r.Last) {
 		last := n == r.Rounds
@@ -182,6 +185,16 @@ func (q *race) start() error {
 		}
 		q.runners = append(q.runners, &runner{binary: b, Contender: c})
 	}
+	begun := time.Now()
+	for i, r := range q.runners {
+		if r.routine != nil {
+			var err error
+			if r.said, err = r.routine.choose(q); err != nil {
+				return &runError{i, err}
+			}
+		}
+	}
+	q.choosing = time.Since(begun)
 	for i, r := range q.runners {
 		if err := q.ready(r); err != nil {
 			return &runError{i, err}
@@ -256,14 +269,14 @@ func (q *race) ready(r *runner) error {
 	}
 	scalars := q.scalarValues(q.r.Shape, false)
 	for _, w := range q.sets {
-		c, err := newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work)
+		c, err := q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work)
 		if err != nil {
 			return err
 		}
 		r.calls = append(r.calls, c)
 	}
 	if r == q.runners[0] {
-		if r.check, err = newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
+		if r.check, err = q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
 			return err
 		}
 	}
@@ -312,7 +325,7 @@ func (q *race) plan(r *runner, launch float64) (err error) {
 // graph gives a chain of launches, one on each of the first n sets; it is kept
 // with the binary for the next timing of the same.
 func (q *race) graph(r *runner, n int) (graph, error) {
-	key := fmt.Sprint(n, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
+	key := fmt.Sprint(n, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
 	for _, c := range r.calls {
 		key += fmt.Sprint(c.arrays)
 	}
@@ -433,7 +446,7 @@ func (q *race) latencies(n int) error {
 // alone launches once and waits: nanoseconds by the wall clock.
 func (c *call) alone(s cu.Stream) (float64, error) {
 	if c.routine == nil {
-		return launchAlone(c.kernel, c.d, c.bytes, s, c.args)
+		return c.sequence.launchAlone(s, c.args)
 	}
 	t := time.Now()
 	if err := c.enqueue(s); err != nil {

@@ -69,7 +69,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unsafe"
@@ -79,10 +78,42 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// A routine is a vendor's: cublas:gemm, with dims [M,N,K] and f16 buffers
-// A[M,K], B[K,N], C[M,N] in rows.
-type routine struct {
-	blas      *C.struct_blas
+// A routine is a vendor's.
+type routine struct{ library }
+
+// A library is an open library of a vendor's, with one of its routines.
+type library interface {
+	// check holds a shape against what the routine takes, before it is launched there.
+	check(s wire.Shape) error
+	// enqueue puts a launch at a shape of these dimensions into the problem's stream.
+	enqueue(dims []int64, arrays []cu.DevicePtr) error
+	// choose prepares the routine for a race, before anybody is timed in it, and says
+	// what is run there.
+	choose(q *race) (said string, err error)
+	free()
+}
+
+// loadRoutine opens a vendor's library and prepares a routine of it.
+func (p *problem) loadRoutine(name string) (*binary, error) {
+	load := p.loadGEMM
+	switch {
+	case strings.HasPrefix(name, "cublasLt:"):
+		load = p.loadMatmul
+	case name != "cublas:gemm":
+		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm or cublasLt:matmul_nn and its like: see docs/kernel-format.md, baseline", name)
+	}
+	l, version, err := load(name)
+	if err != nil {
+		return nil, err
+	}
+	return &binary{entry: name, routine: &routine{l}, answer: wire.LoadAnswer{Version: version}}, nil
+}
+
+// blas is cublas:gemm, with dims [M,N,K] and f16 buffers A[M,K], B[K,N], C[M,N] in
+// rows.
+type blas struct {
+	c         *C.struct_blas
+	version   string
 	workspace cu.DevicePtr
 }
 
@@ -90,71 +121,72 @@ type routine struct {
 // one lets the routine run within a graph.
 const blasWorkspace = 32 << 20
 
-// loadRoutine opens a vendor's library and prepares a routine of it.
-func (p *problem) loadRoutine(name string) (*binary, error) {
-	if name != "cublas:gemm" {
-		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm", name)
-	}
+func (p *problem) loadGEMM(name string) (library, string, error) {
 	if err := checkGEMM(p.buffers, p.scalars); err != nil {
-		return nil, fmt.Errorf("routine %s: %w", name, err)
+		return nil, "", fmt.Errorf("routine %s: %w", name, err)
 	}
-	r := &routine{blas: (*C.struct_blas)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_blas{}))))}
+	r := &blas{c: (*C.struct_blas)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_blas{}))))}
 	if err := r.open(); err != nil {
 		r.free()
-		return nil, err
+		return nil, "", err
 	}
-	err := blasResult("cublasCreate", C.blas_create(r.blas))
+	err := blasResult("cublasCreate", C.blas_create(r.c))
 	if err == nil {
 		r.workspace, err = alloc(blasWorkspace)
 	}
 	if err == nil {
-		err = blasResult("cublasSetWorkspace", C.blas_setup(r.blas, C.CUstream(unsafe.Pointer(streamHandle(p.stream))), C.uint64_t(r.workspace), blasWorkspace))
+		err = blasResult("cublasSetWorkspace", C.blas_setup(r.c, C.CUstream(unsafe.Pointer(streamHandle(p.stream))), C.uint64_t(r.workspace), blasWorkspace))
 	}
 	var v C.int
 	if err == nil {
-		err = blasResult("cublasGetVersion", C.blas_version(r.blas, &v))
+		err = blasResult("cublasGetVersion", C.blas_version(r.c, &v))
 	}
 	if err != nil {
 		r.free()
-		return nil, fmt.Errorf("routine %s: %w", name, err)
+		return nil, "", fmt.Errorf("routine %s: %w", name, err)
 	}
-	return &binary{entry: name, routine: r, answer: wire.LoadAnswer{Version: blasVersion(int(v))}}, nil
+	r.version = blasVersion(int(v))
+	return r, r.version, nil
 }
 
 // open tries the library that TUNE_CUDA_CUBLAS names, or those of the usual
 // names.
-func (r *routine) open() error {
+func (r *blas) open() error {
 	names := []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"}
 	if own := os.Getenv("TUNE_CUDA_CUBLAS"); own != "" {
 		names = []string{own}
 		// A library that lies somewhere of its own finds its other half when
 		// that is already open.
-		lt := strings.Replace(filepath.Base(own), "libcublas.", "libcublasLt.", 1)
-		c := C.CString(filepath.Join(filepath.Dir(own), lt))
+		c := C.CString(besideCUBLAS(own))
 		C.dlopen(c, C.RTLD_NOW|C.RTLD_GLOBAL)
 		C.free(unsafe.Pointer(c))
 	}
+	return openLibrary("cuBLAS", "TUNE_CUDA_CUBLAS", names, func(name *C.char) *C.char { return C.blas_open(r.c, name) })
+}
+
+// openLibrary tries names in turn; open gives what the problem is, or nil.
+func openLibrary(library, variable string, names []string, open func(name *C.char) *C.char) error {
 	var why []string
 	for _, name := range names {
 		c := C.CString(name)
-		problem := C.blas_open(r.blas, c)
+		problem := open(c)
 		C.free(unsafe.Pointer(c))
 		if problem == nil {
 			return nil
 		}
 		why = append(why, fmt.Sprintf("%s: %s", name, C.GoString(problem)))
 	}
-	return fmt.Errorf("cuBLAS is not there (set TUNE_CUDA_CUBLAS to its file): %s", strings.Join(why, "; "))
+	return fmt.Errorf("%s is not there (set %s to its file): %s", library, variable, strings.Join(why, "; "))
 }
 
-func (r *routine) free() {
-	C.blas_close(r.blas)
-	C.free(unsafe.Pointer(r.blas))
+func (r *blas) free() {
+	C.blas_close(r.c)
+	C.free(unsafe.Pointer(r.c))
 	release(r.workspace)
 }
 
 // check holds a shape against what the routine takes.
-func (r *routine) check(s wire.Shape) error {
+func (r *blas) check(s wire.Shape) error {
 	d := s.Dims
 	if len(d) != 3 || slices.Min(d) < 1 || slices.Max(d) > math.MaxInt32 ||
 		!slices.Equal(s.Elements, []int64{d[0] * d[2], d[2] * d[1], d[0] * d[1]}) {
@@ -163,8 +195,10 @@ func (r *routine) check(s wire.Shape) error {
 	return nil
 }
 
-func (r *routine) enqueue(dims []int64, arrays []cu.DevicePtr) error {
-	return blasResult("cublasGemmEx", C.blas_gemm(r.blas, C.int(dims[0]), C.int(dims[1]), C.int(dims[2]),
+func (r *blas) choose(*race) (string, error) { return "cuBLAS " + r.version, nil }
+
+func (r *blas) enqueue(dims []int64, arrays []cu.DevicePtr) error {
+	return blasResult("cublasGemmEx", C.blas_gemm(r.c, C.int(dims[0]), C.int(dims[1]), C.int(dims[2]),
 		C.uint64_t(arrays[0]), C.uint64_t(arrays[1]), C.uint64_t(arrays[2])))
 }
 
@@ -178,11 +212,4 @@ func blasResult(call string, status C.int) error {
 		name = "a status that is not known"
 	}
 	return &driverError{call: call, code: int(status), name: name}
-}
-
-// blasStatus names what cuBLAS returns.
-var blasStatus = map[int]string{
-	1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED", 7: "CUBLAS_STATUS_INVALID_VALUE",
-	8: "CUBLAS_STATUS_ARCH_MISMATCH", 11: "CUBLAS_STATUS_MAPPING_ERROR", 13: "CUBLAS_STATUS_EXECUTION_FAILED",
-	14: "CUBLAS_STATUS_INTERNAL_ERROR", 15: "CUBLAS_STATUS_NOT_SUPPORTED",
 }

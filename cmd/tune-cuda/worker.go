@@ -291,12 +291,17 @@ func download[T any](to []T, from cu.DevicePtr) error {
 type binary struct {
 	entry   string
 	module  cu.Module
-	kernel  cu.Function
+	kernels map[string]*function
 	answer  wire.LoadAnswer
-	shared  uint32   // dynamic shared memory opted in to
 	routine *routine // instead of a module
 	work    *workspace
 	graphs  map[string]graph
+}
+
+// A function is a kernel of a binary.
+type function struct {
+	handle cu.Function
+	shared uint32 // dynamic shared memory opted in to
 }
 
 // A workspace is a binary's scratch memory.
@@ -357,38 +362,54 @@ func (b *binary) workspace(bytes int64) (*workspace, error) {
 	return b.work, nil
 }
 
-// loadCubin loads a file's kernel.
-func loadCubin(file, entry string) (*binary, error) {
+// loadCubin loads a file's kernel, and others of it that launches name.
+func loadCubin(file, entry string, also ...string) (*binary, error) {
 	image, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	b := &binary{entry: entry}
+	b := &binary{entry: entry, kernels: map[string]*function{}}
 	if b.module, err = cu.LoadData(string(image)); err != nil {
 		return nil, check("cuModuleLoadData", err)
 	}
-	if b.kernel, err = b.module.Function(entry); err != nil {
-		_ = b.module.Unload()
-		return nil, fmt.Errorf("entry %s: %w", entry, check("cuModuleGetFunction", err))
+	for _, name := range append([]string{entry}, also...) {
+		if err := b.find(name); err != nil {
+			_ = b.module.Unload()
+			return nil, err
+		}
 	}
-	for _, a := range []struct {
+	return b, nil
+}
+
+// find makes a kernel of the module ready for launches.
+func (b *binary) find(name string) error {
+	f, err := b.module.Function(name)
+	if err != nil {
+		return fmt.Errorf("entry %s: %w", name, check("cuModuleGetFunction", err))
+	}
+	a := &b.answer
+	for _, x := range []struct {
 		is cu.FunctionAttribute
 		to func(int)
 	}{
-		{cu.NumRegs, func(v int) { b.answer.Registers = v }},
-		{cu.LocalSizeBytes, func(v int) { b.answer.LocalBytes = int64(v) }},
-		{cu.SharedSizeBytes, func(v int) { b.answer.SharedBytes = int64(v) }},
-		{cu.ConstSizeBytes, func(v int) { b.answer.ConstBytes = int64(v) }},
-		{cu.FnMaxThreadsPerBlock, func(v int) { b.answer.MaxThreads = v }},
+		{cu.NumRegs, func(v int) { a.Registers = max(a.Registers, v) }},
+		{cu.LocalSizeBytes, func(v int) { a.LocalBytes = max(a.LocalBytes, int64(v)) }},
+		{cu.SharedSizeBytes, func(v int) { a.SharedBytes = max(a.SharedBytes, int64(v)) }},
+		{cu.ConstSizeBytes, func(v int) { a.ConstBytes = max(a.ConstBytes, int64(v)) }},
+		{cu.FnMaxThreadsPerBlock, func(v int) {
+			if len(b.kernels) == 0 || v < a.MaxThreads {
+				a.MaxThreads = v
+			}
+		}},
 	} {
-		v, err := b.kernel.Attribute(a.is)
+		v, err := f.Attribute(x.is)
 		if err != nil {
-			_ = b.module.Unload()
-			return nil, check("cuFuncGetAttribute", err)
+			return check("cuFuncGetAttribute", err)
 		}
-		a.to(v)
+		x.to(v)
 	}
-	return b, nil
+	b.kernels[name] = &function{handle: f}
+	return nil
 }
 
 func (p *problem) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
@@ -401,7 +422,7 @@ func (p *problem) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
 	if r.Routine != "" {
 		b, err = p.loadRoutine(r.Routine)
 	} else {
-		b, err = loadCubin(r.Cubin, r.Entry)
+		b, err = loadCubin(r.Cubin, r.Entry, r.Also...)
 	}
 	if f := fault(err); f != nil {
 		return wire.LoadAnswer{Fault: f}, ending(f)
@@ -429,31 +450,58 @@ func (p *problem) unload(r wire.UnloadRequest) (wire.UnloadAnswer, error) {
 	return wire.UnloadAnswer{}, nil
 }
 
-// A call is a binary's launch with all its arguments.
+// A call is a binary's launches, one in most cases, with all their arguments.
 type call struct {
 	*binary
-	d      [6]uint32
-	bytes  uint32 // dynamic shared memory
-	args   pack
-	dims   []int64
-	arrays []cu.DevicePtr
+	sequence sequence
+	args     pack
+	dims     []int64
+	arrays   []cu.DevicePtr
+	// overlaps says that one kernel of the call may begin before another has ended.
+	overlaps bool
 }
 
+// edgesSince is the driver from which the edges of a graph can be programmatic: see
+// launch_all.
+const edgesSince = 12030
+
 // newCall prepares a launch. The error may be a candidate's fault.
-func newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays []cu.DevicePtr, work cu.DevicePtr) (*call, error) {
+func (p *problem) newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays []cu.DevicePtr, work cu.DevicePtr) (*call, error) {
 	c := &call{binary: b, dims: s.Dims, arrays: arrays}
 	if b.routine != nil {
 		return c, b.routine.check(s)
 	}
-	var ok bool
-	if c.d, c.bytes, ok = dimensions(g); !ok {
-		return nil, newDriverError("cuLaunchKernel", 1) // what the driver says of such a launch
+	list, err := launches(g)
+	if err != nil {
+		return nil, refused("cuLaunchKernel", err)
 	}
-	if c.bytes > b.shared {
-		if err := allowShared(b.kernel, c.bytes); err != nil {
-			return nil, err
+	if err := checkMaps(g.Maps, s, p.buffers); err != nil {
+		return nil, refused("cuTensorMapEncodeTiled", err)
+	}
+	// A driver that is too old is not the candidate's fault.
+	if slices.ContainsFunc(list, launch.attributes) && !driverHas("cuLaunchKernelEx") {
+		return nil, errors.New("the driver knows neither clusters nor cooperative and dependent launches (cuLaunchKernelEx): it must be of CUDA 11.8 or later")
+	}
+	if slices.ContainsFunc(list, func(l launch) bool { return l.dependent }) && p.info.CUDADriver < edgesSince {
+		return nil, fmt.Errorf("the driver is of CUDA %d.%d, and dependent launches are timed with one of 12.3 or later: older graphs do not know them", p.info.CUDADriver/1000, p.info.CUDADriver%1000/10)
+	}
+	if len(g.Maps) > 0 && !driverHas("cuTensorMapEncodeTiled") {
+		return nil, errors.New("the driver knows no tensor maps (cuTensorMapEncodeTiled): it must be of CUDA 12.0 or later")
+	}
+	var functions []cu.Function
+	for _, l := range list {
+		f := b.kernels[cmp.Or(l.entry, b.entry)]
+		if f == nil {
+			return nil, fmt.Errorf("the binary was not loaded with the kernel %q, which is to be launched", l.entry)
 		}
-		b.shared = c.bytes
+		if l.shared > f.shared {
+			if err := allowShared(f.handle, l.shared); err != nil {
+				return nil, err
+			}
+			f.shared = l.shared
+		}
+		functions = append(functions, f.handle)
+		c.overlaps = c.overlaps || l.dependent
 	}
 	var values []uint64
 	for _, d := range s.Dims {
@@ -466,7 +514,14 @@ func newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays 
 	// The driver takes as many as the entry has. One that has a workspace gets
 	// it when it needs none of it, too.
 	values = append(values, uint64(work))
-	c.args = newPack(values...)
+	c.args = newPackWith(values, len(g.Maps), len(values)-1)
+	c.sequence = newSequence(list, functions)
+	for i, m := range g.Maps {
+		if err := encodeMap(c.args.tensorMap(i), m, arrays[m.Buffer]); err != nil {
+			c.free()
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
@@ -475,12 +530,24 @@ func (c *call) enqueue(s cu.Stream) error {
 	if c.routine != nil {
 		return c.routine.enqueue(c.dims, c.arrays)
 	}
-	return launchKernel(c.kernel, c.d, c.bytes, s, c.args)
+	return c.sequence.enqueue(s, c.args)
+}
+
+// enqueueWhole puts the launch into the stream so that what follows there finds all of it
+// done. Where kernels may overlap it waits by itself rather than trust the stream: see
+// launch_all.
+func (c *call) enqueueWhole(s cu.Stream) error {
+	err := c.enqueue(s)
+	if err == nil && c.overlaps {
+		err = check("cuStreamSynchronize", s.Synchronize())
+	}
+	return err
 }
 
 func (c *call) free() {
 	if c != nil && c.args.at != nil {
 		c.args.free()
+		c.sequence.free()
 	}
 }
 

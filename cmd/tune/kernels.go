@@ -380,7 +380,7 @@ func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend s
 	}
 	p, err := t.Open(ctx)
 	switch {
-	case errors.Is(err, evaluator.ErrControl), errors.Is(err, evaluator.ErrBaseline),
+	case errors.Is(err, evaluator.ErrControl), errors.Is(err, evaluator.ErrBaseline), errors.Is(err, evaluator.ErrUnwritten),
 		errors.Is(err, cpu.ErrReference), errors.Is(err, cuda.ErrReference):
 		return []string{fmt.Sprintf("%s: %s", where, words.OneLine(err.Error()))}, nil
 	case err != nil:

@@ -94,6 +94,9 @@ type compiler interface {
 	// compile makes a cubin. The error is a *[labs.Refusal] when it is the source's
 	// fault.
 	compile(ctx context.Context, u unit) (compiled, error)
+	// ptx gives the assembly language of NVIDIA's compilers that a cubin of the unit
+	// would be made from. The error is as of compile.
+	ptx(ctx context.Context, u unit) (string, error)
 	// version is for people; identity all that the output depends on besides
 	// the unit.
 	version() string
@@ -107,6 +110,21 @@ type compiler interface {
 // errorMarks are in the lines of a compiler's log that say what is wrong, the first
 // that occurs before the others.
 var errorMarks = []string{"error: ", "error:", "error   :", "fatal", "Unresolved extern"}
+
+// ptxasFlags are those of the unit's own flags that reach ptxas, as nvcc and ptxas alike
+// understand them behind --ptxas-options= and --maxrregcount=.
+func (u unit) ptxasFlags() (options []string, maxRegisters string) {
+	for _, f := range rtcFlags(u.own()) {
+		name, value, _ := strings.Cut(f, "=")
+		switch strings.TrimLeft(name, "-") {
+		case "ptxas-options":
+			options = append(options, value)
+		case "maxrregcount":
+			maxRegisters = value
+		}
+	}
+	return options, maxRegisters
+}
 
 // rtcFlags turns flags of nvcc into those of NVRTC: it always optimises, has
 // no host compiler, and wants the values of options behind an equals sign.

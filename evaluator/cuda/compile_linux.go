@@ -75,15 +75,23 @@ func (n *nvcc) architectures() []int { return n.archs }
 func (n *nvcc) close()               {}
 
 func (n *nvcc) compile(ctx context.Context, u unit) (out compiled, err error) {
-	run := labs.Compilation{
+	out.Cubin, out.Log, err = n.run(ctx, u.all(), "out.cubin", slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{sourceFile})...)
+	return out, err
+}
+
+func (n *nvcc) ptx(ctx context.Context, u unit) (string, error) {
+	text, _, err := n.run(ctx, u.all(), "out.ptx", slices.Concat([]string{"-ptx", "-arch=" + u.arch, "-I."}, u.common(), u.own(), []string{sourceFile})...)
+	return string(text), err
+}
+
+// run starts nvcc once, in a folder with some files.
+func (n *nvcc) run(ctx context.Context, files map[string]string, product string, args ...string) (made []byte, log string, err error) {
+	return labs.Compilation{
 		Command: process.Command{
-			Path:    n.path,
-			Args:    slices.Concat([]string{"-cubin", "-arch=" + u.arch, "-Xptxas", "-v", "-I."}, u.common(), u.own(), []string{"-o", "out.cubin", sourceFile}),
+			Path: n.path, Args: append(args, "-o", product),
 			Jail:    n.jail,
 			Timeout: n.timeout, Output: compilerLog, Memory: compilerMemory, FileSize: cubinLimit,
 		},
-		Files: u.all(), Product: "out.cubin", Marks: errorMarks, Crash: "Segmentation fault",
-	}
-	out.Cubin, out.Log, err = run.Run(ctx, n.launcher, n.cache)
-	return out, err
+		Files: files, Product: product, Marks: errorMarks, Crash: "Segmentation fault",
+	}.Run(ctx, n.launcher, n.cache)
 }

@@ -93,6 +93,73 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestHopperZoo gives every kernel of the zoo for Hopper its verdict. An honest one is seen
+// under delays instead of by racecheck.
+func TestHopperZoo(t *testing.T) {
+	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
+	d, err := gpuBackend(t, o).Device(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Facts["capability"] != "9.0" {
+		t.Skipf("the GPU has capability %s, and the zoo for Hopper needs 9.0", d.Facts["capability"])
+	}
+	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-hopper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := backendtest.LoadCases("../testdata/zoo-hopper/verdicts.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(def)
+	space, err := def.Space(def.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inmate := func(kernel string, salt int) genome.Genome {
+		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	open := func(tb testing.TB) evaluator.Evaluator {
+		tb.Helper()
+		ordeal, err := evaluator.Open(tb.Context(), gpuBackend(tb, o), plan)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return ordeal
+	}
+	t.Run("verdicts", func(t *testing.T) {
+		backendtest.Zoo(t, backendtest.Harness{
+			New: open, Zoo: cases, SameCode: 1.5, Grace: 10 * time.Second, Keeps: runtime.NumCPU() + 2*(4+2*(3*2+4)) + 16,
+			Honest: func(n int) genome.Genome { return inmate("honest", n) },
+			Faulty: func(c backendtest.Case, n int) genome.Genome { return inmate(c.Kernel, n) },
+		})
+	})
+	t.Run("evidence", func(t *testing.T) {
+		ev := open(t)
+		defer ev.Close() //nolint:errcheck // nothing is kept
+		r, err := ev.Evaluate(t.Context(), inmate("honest-cluster", 999), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, _ := r.Step(evaluator.StageSanitize)
+		want := map[string]evaluator.Check{"schedules": evaluator.Passed, "racecheck": evaluator.NotRun}
+		for _, e := range step.Evidence {
+			t.Logf("%s: %s: %s", e.Check, e.Outcome, e.Detail)
+			if outcome, ok := want[e.Check]; ok && outcome == e.Outcome {
+				delete(want, e.Check)
+			}
+		}
+		if r.Verdict != evaluator.Correct || len(want) > 0 {
+			t.Errorf("%s: %s; not in the evidence: %v", r.Verdict, r.Reason, want)
+		}
+	})
+}
+
 func planOf(def *kernels.Definition) evaluator.Plan {
 	p := def.ProblemOn("cuda")
 	return evaluator.Plan{

@@ -113,7 +113,8 @@ func usesHeap(cubin []byte) (bool, error) {
 	}), nil
 }
 
-// A resources is what one entry takes of the device, by ptxas and the cubin.
+// A resources is what one kernel takes of the device, or the most of several, by ptxas
+// and the cubin.
 type resources struct {
 	registers   int64
 	stack       int64 // the largest frame of all functions
@@ -166,6 +167,25 @@ func (r *resources) readLog(log, entry string) {
 			}
 		}
 	}
+}
+
+// readKernels takes what each kernel of a binary says, and the most of all of them.
+func readKernels(log string, cubin []byte, names []string) (most resources, each map[string]resources, err error) {
+	each = map[string]resources{}
+	for i, name := range names {
+		var r resources
+		r.readLog(log, name)
+		if err := r.readCubin(cubin, name); err != nil {
+			return most, nil, err
+		}
+		each[name] = r
+		if i == 0 {
+			most = r // frames and spills are those of all functions
+		}
+		most.registers, most.shared = max(most.registers, r.registers), max(most.shared, r.shared)
+		most.constant, most.barriers = max(most.constant, r.constant), max(most.barriers, r.barriers)
+	}
+	return most, each, nil
 }
 
 func number(s string) int64 {

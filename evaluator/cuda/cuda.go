@@ -55,8 +55,8 @@ type Options struct {
 	// one of a Python package, else the one the linker finds.
 	NVRTC string
 	// Sanitizers lists the tools of compute-sanitizer to run, of "memcheck",
-	// "racecheck", "synccheck" and "initcheck". Empty means all that work here;
-	// "none" alone means none.
+	// "racecheck", "synccheck" and "initcheck", and "schedules", the launches with
+	// delays. Empty means all that work here; "none" alone means none.
 	Sanitizers []string
 	// SanitizeWorkers is the number of processes under each tool and GPU, and
 	// twice as many under racecheck, the slowest. Zero means 2.
@@ -96,6 +96,9 @@ const (
 	initcheck = "initcheck"
 )
 
+// schedules is the check that runs candidates with random delays.
+const schedules = "schedules"
+
 func sanitizers() []string { return []string{memcheck, racecheck, synccheck, initcheck} }
 
 // The values of Options.Compiler.
@@ -118,10 +121,11 @@ var _ evaluator.Backend = (*Backend)(nil)
 // New returns the CUDA backend. It looks for nothing yet: Open and Doctor do.
 func New(o Options) (*Backend, error) {
 	for _, s := range o.Sanitizers {
-		if slices.Contains(sanitizers(), s) || s == "none" && len(o.Sanitizers) == 1 {
+		all := append(sanitizers(), schedules)
+		if slices.Contains(all, s) || s == "none" && len(o.Sanitizers) == 1 {
 			continue
 		}
-		return nil, fmt.Errorf("%w: no sanitizer is called %q: there are %s, and \"none\" alone", ErrOptions, s, strings.Join(sanitizers(), ", "))
+		return nil, fmt.Errorf("%w: no sanitizer is called %q: there are %s, and \"none\" alone", ErrOptions, s, strings.Join(all, ", "))
 	}
 	switch o.Compiler {
 	case "":

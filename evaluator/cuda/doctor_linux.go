@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -88,10 +87,13 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)
 	program("ncu", t.ncu, "finalists are not profiled; Nsight Compute comes with NVIDIA's CUDA toolkit")
-	if path := cublas(t); path != "" {
-		add("cublas", path, "", "")
-	} else {
-		add("cublas", "", "", "kernels whose baseline is a routine of cuBLAS cannot be tuned; "+toolkitHint)
+	for _, name := range []string{"cublas", "cublasLt"} {
+		path := vendorLibrary(t, name)
+		missing := ""
+		if path == "" {
+			missing = "kernels whose baseline is a routine of " + name + " cannot be tuned; " + toolkitHint
+		}
+		add(name, path, "", missing)
 	}
 
 	path, err := findWorker(o.Worker)
@@ -131,19 +133,16 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	return h.Desc.Tools
 }
 
-// cublas finds the library where the worker will look for it, and beside the
-// toolkit.
-func cublas(t *toolkit) string {
+// vendorLibrary finds "cublas" or "cublasLt" where the worker will look for it, and
+// beside the toolkit.
+func vendorLibrary(t *toolkit, name string) string {
 	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/cuda/lib64"}
 	for _, l := range t.libraries {
 		dirs = append(dirs, filepath.Dir(l))
 	}
 	for _, d := range dirs {
-		found, _ := filepath.Glob(filepath.Join(d, "libcublas.so*"))
-		for _, f := range found {
-			if !strings.Contains(f, "Lt") {
-				return f
-			}
+		if found, _ := filepath.Glob(filepath.Join(d, "lib"+name+".so*")); len(found) > 0 {
+			return found[0]
 		}
 	}
 	return ""

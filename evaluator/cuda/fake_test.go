@@ -66,6 +66,48 @@ func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
 	return compiled{Cubin: fakeCubin(u.source+"// flags: "+strings.Join(u.common(), " ")+"\n", entries), Log: log}, nil
 }
 
+// ptx gives the source as comments, and what the candidate wants delays around.
+func (fakeCompiler) ptx(_ context.Context, u unit) (string, error) {
+	var s strings.Builder
+	s.WriteString(".version 8.0\n.target sm_90\n")
+	for line := range strings.Lines(u.source) {
+		s.WriteString("//" + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	what := ""
+	switch do := doing.FindStringSubmatch(u.source); {
+	case do == nil:
+	case do[1] == "schedules=waits":
+		what = "mbarrier.arrive.shared.b64 _, [%r1];\n"
+	case do[1] == "schedules=broken":
+		what = "ld.u32 %r1, [x;\n"
+	case strings.HasPrefix(do[1], "schedules="):
+		what = "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n"
+	}
+	for _, m := range globalEntry.FindAllStringSubmatch(u.source, -1) {
+		fmt.Fprintf(&s, ".visible .entry %s()\n{\n%sret;\n}\n", m[1], what)
+	}
+	return s.String(), nil
+}
+
+var ptxEntry = regexp.MustCompile(`\.visible \.entry (\w+)\(`)
+
+func (fakeCompiler) name() string { return "the assembler of the tests" }
+
+func (fakeCompiler) assemble(_ context.Context, ptx string, _ unit) (compiled, error) {
+	if strings.Contains(ptx, "do: schedules=unassembled") {
+		return compiled{}, &labs.Refusal{Summary: "kernel.ptx(1): error: the fake refuses"}
+	}
+	var entries []string
+	for _, m := range ptxEntry.FindAllStringSubmatch(ptx, -1) {
+		entries = append(entries, m[1])
+	}
+	log := ""
+	if strings.Contains(ptx, "do: schedules=serialized") {
+		log = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to the fake\n"
+	}
+	return compiled{Cubin: fakeCubin(ptx, entries), Log: log}, nil
+}
+
 // fakeCubin is an ELF file with a section of code for every entry.
 func fakeCubin(text string, entries []string) []byte {
 	names := "\x00.shstrtab\x00"
@@ -101,6 +143,7 @@ type fake struct {
 	log        string
 	binaries   map[string]string // source by name
 	entries    map[string]string
+	also       map[string][]string // kernels loaded besides the entry
 	candidates int
 	race       *wire.TimeRequest // that began it
 	pools      map[string]bool   // that races had
@@ -111,7 +154,7 @@ type fake struct {
 }
 
 func fakeWorker() int {
-	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}, pools: map[string]bool{}}
+	f := &fake{out: os.Stdout, tool: os.Getenv("EVOTUNE_FAKE_TOOL"), log: os.Getenv("EVOTUNE_FAKE_LOG"), binaries: map[string]string{}, entries: map[string]string{}, also: map[string][]string{}, pools: map[string]bool{}}
 	f.report("========= COMPUTE-SANITIZER")
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -206,6 +249,14 @@ func first1(name string) bool {
 	}
 	f.Close()
 	return true
+}
+
+// launched leaves what it was asked to launch of several kernels for a test to read.
+func launched(kind wire.Kind, binary string, g wire.Geometry) {
+	if len(g.Then) > 0 {
+		file := filepath.Join(os.Getenv("EVOTUNE_FAKE_STATE"), fmt.Sprintf("launched-%s-%s", kind, binary))
+		_ = os.WriteFile(file, []byte(g.String()), 0o600)
+	}
 }
 
 // apart notes when timed work and other work are under way together: both leave
@@ -358,7 +409,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}
 		defer file.Close()
 		section := file.Section(".text." + r.Entry)
-		if section == nil {
+		if section == nil || slices.ContainsFunc(r.Also, func(name string) bool { return file.Section(".text."+name) == nil }) {
 			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuModuleGetFunction", Code: 500, Name: "CUDA_ERROR_NOT_FOUND"}}, false
 		}
 		text, err := section.Data()
@@ -366,6 +417,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 			return wire.Failure{Error: err.Error()}, false
 		}
 		f.binaries[r.Name], f.entries[r.Name] = string(text), r.Entry
+		f.also[r.Name] = r.Also
 		if f.do(r.Name, "load") == "fault" {
 			return wire.LoadAnswer{Fault: &wire.Fault{Call: "cuFuncSetAttribute", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}}, false
 		}
@@ -462,10 +514,33 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 
 func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	f.race = nil
+	launched(wire.Parity, r.Binary, r.Geometry)
+	for _, k := range r.Geometry.Then {
+		if !slices.Contains(f.also[r.Binary], k.Entry) {
+			return wire.Failure{Error: "no kernel " + k.Entry + " is loaded"}, false
+		}
+	}
 	do := f.do(r.Binary, "parity")
 	f.end(do)
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
+	}
+	if strings.Contains(f.source(r.Binary), "nanosleep") {
+		if r.Repeat != delayedLaunches {
+			return wire.Failure{Error: fmt.Sprintf("%d launches with delays", r.Repeat)}, false
+		}
+		do = f.do(r.Binary, schedules)
+		if do == "large" && r.Shape.Name != "small" {
+			do = "different"
+		}
+		f.end(do)
+	}
+	if entry := f.entries[r.Binary]; entry == "clean" || entry == schedules {
+		a := wire.ParityAnswer{Outputs: []wire.Output{{Name: "out", Limit: 1}}}
+		if blind := os.Getenv("EVOTUNE_FAKE_BLIND"); entry == schedules && blind != schedules || entry == "clean" && blind == "clean" {
+			a.Different = 5
+		}
+		return a, false
 	}
 	if err := f.expected(r.Shape, r.Shape.Outputs, 0, 1); err != nil {
 		return wire.Failure{Error: err.Error()}, false
@@ -486,6 +561,16 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		do = "wrong"
 	}
 	a := wire.ParityAnswer{}
+	y := f.buffers[slices.IndexFunc(f.buffers, func(b wire.Buffer) bool { return b.Name == "y" })]
+	if y.UnwrittenNaN {
+		o.Skipped = o.Elements / 2
+		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "skips" {
+			o.Skipped++
+		}
+	}
+	if y.Repeat > 0 && r.Repeat > 1 {
+		a.Apart = wire.Number(y.Repeat / 4)
+	}
 	switch do {
 	case "wrong":
 		o.Error = 0.5
@@ -511,7 +596,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/5 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/6 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}
@@ -527,6 +612,7 @@ func (f *fake) launch(r wire.LaunchRequest) (any, bool) {
 		initcheck: "========= Uninitialized __global__ memory read of size 4 bytes",
 	}[f.tool]
 	details := []string{found, "=========     at 0x2d0 in fake", "=========     by thread (0,0,0) in block (0,0,0)", "========= "}
+	launched(wire.Launch, r.Binary, r.Geometry)
 	do := f.do(r.Binary, f.tool)
 	planted := f.entries[r.Binary] == f.tool && os.Getenv("EVOTUNE_FAKE_BLIND") != f.tool
 	late := os.Getenv("EVOTUNE_FAKE_LATE") == f.tool
@@ -596,10 +682,14 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		if _, ok := f.binaries[c.Binary]; !ok && c.Binary != "baseline-0" {
 			return wire.Failure{Error: "no binary " + c.Binary}, false
 		}
+		launched(wire.Time, c.Binary, c.Geometry)
 		do := f.do(c.Binary, "time")
 		f.end(do)
 		const batch = 100
 		t := wire.Timed{Batch: batch, Sets: 3}
+		if n == 0 { // of a vendor's library
+			t.Said = os.Getenv("EVOTUNE_FAKE_SAID")
+		}
 		if n > 0 || r.Last {
 			t.After = []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: f.race.Shape.Elements[1]}}
 		}

@@ -15,7 +15,7 @@ typedef long long i64;
 
 #define EXPORT extern "C" __global__ void
 
-enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8 };
+enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2 };
 enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS };
 
 enum { THREADS = 256 }; // in every block of kernels that reduce
@@ -42,6 +42,62 @@ static __device__ double saturate(double x, double lo, double hi)
 	return fmin(fmax(rint(x), lo), hi);
 }
 
+// What follows up to "end of fp8" is plain C: a test runs it on a CPU. Toolkits before
+// 11.8 and devices before sm_89 have nothing of it.
+//
+// The 8-bit floating point numbers of the Open Compute Project: a sign, then an exponent
+// and so many bits of the significand. E4M3 has neither infinities nor more NaNs than the
+// one with all bits set; E5M2 has both, as IEEE 754 would.
+
+// fp8_from_bits rounds a double, given by its bits, to the nearest, ties to even, and what
+// is too large, infinity too, to the largest finite number, as conversions of the device do.
+static __device__ u8 fp8_from_bits(u64 x, int digits, int bias, int largest)
+{
+	const u64 magnitude = x & 0x7fffffffffffffffull, one = 1ull << 52;
+	const u8 sign = (u8)(x >> 63 << 7);
+	const int lowest = 1 - bias, exponent = (int)(magnitude >> 52) - 1023;
+	int drop = 52 - digits, code;
+	u64 significand = (magnitude & (one - 1)) | one, kept, rest, half;
+	if (magnitude > 0x7ff0000000000000ull)
+		return sign | 0x7f;
+	if (exponent < lowest)
+		drop += lowest - exponent;
+	if (drop > 53) // less than half of the smallest
+		return sign;
+	kept = significand >> drop;
+	rest = significand & ((1ull << drop) - 1);
+	half = 1ull << (drop - 1);
+	kept += rest > half || (rest == half && (kept & 1));
+	code = (int)kept; // which may have come to be the next power of two: it carries
+	if (exponent >= lowest)
+		code += (exponent - lowest) << digits;
+	return sign | (u8)(code > largest ? largest : code);
+}
+
+// fp8_to_bits gives the bits of the double that has the number's value.
+static __device__ u64 fp8_to_bits(u8 x, int digits, int bias, int largest)
+{
+	const u64 sign = (u64)(x >> 7) << 63;
+	const int magnitude = x & 0x7f;
+	int exponent = magnitude >> digits, significand = magnitude & ((1 << digits) - 1);
+	if (magnitude > largest)
+		return sign | (digits == 2 && significand == 0 ? 0x7ff0000000000000ull : 0x7ff8000000000000ull);
+	if (magnitude == 0)
+		return sign;
+	if (exponent == 0) {
+		for (exponent = 1; significand >> digits == 0; exponent--)
+			significand <<= 1;
+		significand &= (1 << digits) - 1;
+	}
+	return sign | (u64)(exponent - bias + 1023) << 52 | (u64)significand << (52 - digits);
+}
+
+static __device__ u8 e4m3_from_bits(u64 x) { return fp8_from_bits(x, 3, 7, 0x7e); }
+static __device__ u8 e5m2_from_bits(u64 x) { return fp8_from_bits(x, 2, 15, 0x7b); }
+static __device__ u64 e4m3_to_bits(u8 x) { return fp8_to_bits(x, 3, 7, 0x7e); }
+static __device__ u64 e5m2_to_bits(u8 x) { return fp8_to_bits(x, 2, 15, 0x7b); }
+// end of fp8
+
 static __device__ void put(void *p, int t, i64 i, double x)
 {
 	switch (t) {
@@ -54,6 +110,8 @@ static __device__ void put(void *p, int t, i64 i, double x)
 	case I16: ((short *)p)[i] = (short)saturate(x, -32768, 32767); break;
 	case I8: ((signed char *)p)[i] = (signed char)saturate(x, -128, 127); break;
 	case U8: ((u8 *)p)[i] = (u8)saturate(x, 0, 255); break;
+	case E4M3: ((u8 *)p)[i] = e4m3_from_bits((u64)__double_as_longlong(x)); break;
+	case E5M2: ((u8 *)p)[i] = e5m2_from_bits((u64)__double_as_longlong(x)); break;
 	}
 }
 
@@ -68,6 +126,8 @@ static __device__ double get(const void *p, int t, i64 i)
 	case I32: return ((const int *)p)[i];
 	case I16: return ((const short *)p)[i];
 	case I8: return ((const signed char *)p)[i];
+	case E4M3: return __longlong_as_double((i64)e4m3_to_bits(((const u8 *)p)[i]));
+	case E5M2: return __longlong_as_double((i64)e5m2_to_bits(((const u8 *)p)[i]));
 	default: return ((const u8 *)p)[i];
 	}
 }
@@ -292,12 +352,43 @@ EXPORT evotune_differ(const void *a, const void *b, i64 n, int size, u64 *result
 		atomicAdd(result, count);
 }
 
+// What is wanted of an output: the reference, which is doubles behind a veil if there is a
+// key, or another output.
+static __device__ double wanted_at(const void *want, int type, u64 key, i64 i)
+{
+	return key ? __longlong_as_double((i64)(((const u64 *)want)[i] ^ veil(key, i))) : get(want, type, i);
+}
+
+// apart counts elements in which two launches differ by more than a limit or, with a limit
+// of zero, in any bit, and leaves the bits of the largest difference, which are in the order
+// of the differences. With masked set, elements of which the reference, behind its veil, is
+// NaN are passed over.
+EXPORT evotune_apart(const void *a, const void *b, int t, i64 n, const void *want, u64 key, int masked, double limit, u64 *count, u64 *largest)
+{
+	u64 more = 0, most = 0;
+	const int size = size_of(t);
+	for (i64 i = first_index(); i < n; i += stride()) {
+		if (bits(a, size, i) == bits(b, size, i) || (masked && isnan(wanted_at(want, F64, key, i))))
+			continue;
+		double d = fabs(get(a, t, i) - get(b, t, i));
+		if (isnan(d))
+			d = __longlong_as_double(0x7ff0000000000000ll);
+		more += limit > 0 ? d > limit : 1;
+		most = max(most, (u64)__double_as_longlong(d));
+	}
+	if (most > 0)
+		atomicMax(largest, most);
+	more = sum(more);
+	if (threadIdx.x == 0 && more > 0)
+		atomicAdd(count, more);
+}
+
 // A verdict is what one block found; the host takes the worst of all.
 struct verdict {
 	double diff, got, want; // where the difference is largest
 	double squares;         // of what is wanted, added up
 	i64 worst;              // -1 for a block without elements
-	u64 not_finite, unwritten;
+	u64 not_finite, unwritten, skipped;
 };
 
 static __device__ bool worse(const verdict &a, const verdict &b)
@@ -307,18 +398,21 @@ static __device__ bool worse(const verdict &a, const verdict &b)
 	return a.diff > b.diff || (a.diff == b.diff && a.worst < b.worst);
 }
 
-// compare holds an output against what is wanted: the reference, which is
-// doubles behind a veil if there is a key, or another output. An element that is
-// not finite is infinitely wrong: the reference is finite everywhere. One that is
-// wrong and still holds the poison was not written.
-EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, i64 n, u64 poison, verdict *parts)
+// compare holds an output against what is wanted. An element that is not finite is
+// infinitely wrong: the reference is finite everywhere, or NaN where masked is set, and
+// such elements are passed over. One that is wrong and still holds the poison was not
+// written.
+EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, int masked, i64 n, u64 poison, verdict *parts)
 {
 	__shared__ verdict part[THREADS];
-	verdict v = {0, 0, 0, 0, -1, 0, 0};
+	verdict v = {0, 0, 0, 0, -1, 0, 0, 0};
 	int size = size_of(t);
 	for (i64 i = first_index(); i < n; i += stride()) {
-		verdict e = {0, get(got, t, i), 0, 0, i, 0, 0};
-		e.want = key ? __longlong_as_double((i64)(((const u64 *)want)[i] ^ veil(key, i))) : get(want, wanted, i);
+		verdict e = {0, get(got, t, i), wanted_at(want, wanted, key, i), 0, i, 0, 0, 0};
+		if (masked && isnan(e.want)) {
+			v.skipped++;
+			continue;
+		}
 		e.diff = fabs(e.got - e.want);
 		v.not_finite += !isfinite(e.got);
 		v.squares += e.want * e.want;
@@ -342,6 +436,7 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 			w.squares = a.squares + b.squares;
 			w.not_finite = a.not_finite + b.not_finite;
 			w.unwritten = a.unwritten + b.unwritten;
+			w.skipped = a.skipped + b.skipped;
 			part[threadIdx.x] = w;
 		}
 		__syncthreads();
@@ -352,7 +447,7 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 
 struct square {
 	double squares, sum;
-	u64 not_finite;
+	u64 infinite, nan;
 };
 
 // squares adds up the reference and its squares, for its mean and its root mean
@@ -360,12 +455,14 @@ struct square {
 EXPORT evotune_squares(const double *v, i64 n, square *parts)
 {
 	__shared__ square part[THREADS];
-	square s = {0, 0, 0};
+	square s = {0, 0, 0, 0};
 	for (i64 i = first_index(); i < n; i += stride()) {
 		if (isfinite(v[i]))
 			s.squares += v[i] * v[i], s.sum += v[i];
+		else if (isnan(v[i]))
+			s.nan++;
 		else
-			s.not_finite++;
+			s.infinite++;
 	}
 	part[threadIdx.x] = s;
 	__syncthreads();
@@ -373,7 +470,8 @@ EXPORT evotune_squares(const double *v, i64 n, square *parts)
 		if (threadIdx.x < k) {
 			part[threadIdx.x].squares += part[threadIdx.x + k].squares;
 			part[threadIdx.x].sum += part[threadIdx.x + k].sum;
-			part[threadIdx.x].not_finite += part[threadIdx.x + k].not_finite;
+			part[threadIdx.x].infinite += part[threadIdx.x + k].infinite;
+			part[threadIdx.x].nan += part[threadIdx.x + k].nan;
 		}
 		__syncthreads();
 	}

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,10 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 		seen.NotCounted = "a routine of a library has no binary of its own"
 		return seen, nil
 	}
-	var r resources
-	r.readLog(c.out.Log, c.src.Entry)
-	if err := r.readCubin(c.out.Cubin, c.src.Entry); err != nil {
+	// Each kernel keeps to the bounds when the one that takes the most does; what is
+	// required or forbidden is looked for in the code of all of them.
+	r, each, err := readKernels(c.out.Log, c.out.Cubin, c.kernels())
+	if err != nil {
 		// The header has declared the entry, and the source has not defined it.
 		seen.Refused = err.Error()
 		return seen, nil //nolint:nilerr // it is an observation
@@ -74,7 +76,11 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 	note := func(check string, value int64, unit, detail string, bound evaluator.Bound) {
 		seen.Measures = append(seen.Measures, evaluator.Measure{Check: check, Value: float64(value), Unit: unit, Detail: detail, Bound: bound})
 	}
-	note("registers", r.registers, "registers per thread", "", evaluator.MaxRegisters)
+	most := ""
+	if len(each) > 1 {
+		most = fmt.Sprintf("the most of %d kernels", len(each))
+	}
+	note("registers", r.registers, "registers per thread", most, evaluator.MaxRegisters)
 	note("stack frame", r.stack, "bytes per thread", r.stackOf, evaluator.MaxStack)
 	if r.told {
 		note("spill stores", r.spillStores, "bytes per thread", "", evaluator.MaxSpill)
@@ -84,10 +90,10 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 			Check: "spills", Bound: evaluator.MaxSpill, NotRead: "ptxas did not tell: bytes on the stack and local loads and stores are counted all the same",
 		})
 	}
-	note("static shared memory", r.shared, "bytes per block", "", evaluator.Unbound)
-	note("constants", r.constant, "bytes", "", evaluator.Unbound)
-	note("barriers", r.barriers, "barriers", "", evaluator.Unbound)
-	seen.Measures = append(seen.Measures, h.occupancy(c, r))
+	note("static shared memory", r.shared, "bytes per block", most, evaluator.Unbound)
+	note("constants", r.constant, "bytes", most, evaluator.Unbound)
+	note("barriers", r.barriers, "barriers", most, evaluator.Unbound)
+	seen.Measures = append(seen.Measures, h.occupancy(c, each))
 
 	counts, how, why, err := h.instructions(ctx, c, slices.ContainsFunc(patterns, modifiersMatter))
 	if err != nil || why != "" {
@@ -95,6 +101,7 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 		return seen, err
 	}
 	seen.Instructions = counts.Mnemonics
+	c.knows(counts.unfollowed())
 	code := counts.code()
 	note("instructions", int64(code.Total()), "", how+": "+code.Top(12), evaluator.Unbound)
 	for _, f := range families {
@@ -127,15 +134,24 @@ var families = []struct {
 	{"shuffles", []string{"SHFL"}},
 }
 
-// occupancy is how many threads fit at the first shape. It is never a reason to
-// reject: fast kernels run at a tenth.
-func (h *lab) occupancy(c *candidate, r resources) evaluator.Measure {
-	d := h.problem.Tune[0]
-	g, dev := c.geometry[d], h.gpus[0].device
-	threads := g.Block[0] * g.Block[1] * g.Block[2]
-	// The multiprocessor has one kilobyte more than a block may opt in to.
-	share, bound := occupancy(threads, r.registers, r.shared+g.Shared, int64(dev.ThreadsSM), int64(dev.RegistersSM), dev.SharedOptin+1<<10)
-	return evaluator.Measure{Check: "theoretical occupancy", Value: share, Detail: fmt.Sprintf("at shape %s, bound by %s", d.shape.Name, bound)}
+// occupancy is how many threads fit at the first shape, of several kernels the least. It
+// is never a reason to reject: fast kernels run at a tenth.
+func (h *lab) occupancy(c *candidate, each map[string]resources) evaluator.Measure {
+	d, dev := h.problem.Tune[0], h.gpus[0].device
+	least := evaluator.Measure{Check: "theoretical occupancy"}
+	for i, g := range c.geometry[d].Kernels() {
+		name := cmp.Or(g.Entry, c.src.Entry)
+		r, threads := each[name], g.Block[0]*g.Block[1]*g.Block[2]
+		// The multiprocessor has one kilobyte more than a block may opt in to.
+		share, bound := occupancy(threads, r.registers, r.shared+g.Shared, int64(dev.ThreadsSM), int64(dev.RegistersSM), dev.SharedOptin+1<<10)
+		if i == 0 || share < least.Value {
+			least.Value, least.Detail = share, fmt.Sprintf("at shape %s, bound by %s", d.shape.Name, bound)
+			if len(each) > 1 {
+				least.Detail = "kernel " + name + " " + least.Detail
+			}
+		}
+	}
+	return least
 }
 
 // instructions counts the instructions of a binary, with their modifiers

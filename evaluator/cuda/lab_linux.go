@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,7 @@ type lab struct {
 	compiler   compiler
 	disasm     *disassembler
 	sanitizers []*sanitizer
+	delayer    assembler     // of candidates with delays; nil when they do not work
 	jail       *process.Jail // of workers; nil locks them into nothing
 	profiler   profiler
 	gpus       []*gpu
@@ -73,6 +76,7 @@ type candidate struct {
 	src     kernels.Rendered
 	out     compiled
 	path    string // of the cubin
+	arch    string
 	routine string // of a vendor's library, instead of a cubin
 	hash    string
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
@@ -83,13 +87,32 @@ type candidate struct {
 	// lost says that a worker died with it without a word. Its next one is fresh:
 	// whoever killed that one may have killed others that nobody has missed yet.
 	lost atomic.Bool
+
+	unfollowedMu sync.Mutex
+	unfollowed   *unfollowed // nil until it is known
 }
 
 func (c *candidate) load() wire.LoadRequest {
 	if c.routine != "" {
 		return wire.LoadRequest{Name: c.name, Routine: c.routine}
 	}
-	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: c.src.Entry}
+	list := c.kernels()
+	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: list[0], Also: list[1:]}
+}
+
+// kernels lists what launches call in the binary, the entry first if it is among them.
+func (c *candidate) kernels() []string {
+	called := map[string]bool{}
+	for _, g := range c.geometry {
+		for _, k := range g.Kernels() {
+			called[cmp.Or(k.Entry, c.src.Entry)] = true
+		}
+	}
+	if called[c.src.Entry] || len(called) == 0 {
+		delete(called, c.src.Entry)
+		return append([]string{c.src.Entry}, slices.Sorted(maps.Keys(called))...)
+	}
+	return slices.Sorted(maps.Keys(called))
 }
 
 func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err error) {
@@ -228,6 +251,9 @@ func (h *lab) describe() {
 	for _, s := range h.sanitizers {
 		parts = append(parts, s.name, s.version)
 	}
+	if h.delayer != nil {
+		parts = append(parts, schedules, h.delayer.identity())
+	}
 	h.Key = cache.Key(parts...)
 }
 
@@ -321,12 +347,9 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	if err != nil {
 		return nil, report, fmt.Errorf("implementation %s: %w", im.Name, err)
 	}
-	files := maps.Clone(src.Files)
-	if files == nil {
-		files = map[string]string{}
-	}
-	files[kernels.HeaderFile] = src.Header
-	u := unit{source: candidateSource(src), files: files, flags: src.Flags, arch: arch, debug: debug}
+	c.arch = arch
+	u := h.unit(src, debug)
+	u.arch = arch
 	out, err := h.build(ctx, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && no.Crash {
@@ -357,6 +380,16 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	return c, report, nil
 }
 
+// unit is what a compiler gets of a source, but for the architecture.
+func (h *lab) unit(src kernels.Rendered, debug bool) unit {
+	files := maps.Clone(src.Files)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files[kernels.HeaderFile] = src.Header
+	return unit{source: candidateSource(src), files: files, flags: src.Flags, debug: debug}
+}
+
 // candidateSource is what is compiled: the declaration first, so that a wrong
 // signature does not compile, then the template's text with its own lines.
 func candidateSource(src kernels.Rendered) string {
@@ -377,7 +410,7 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 		if err != nil {
 			return err.Error()
 		}
-		c.geometry[d] = geometry(geo)
+		c.geometry[d] = geometry(geo, c.src.Entry)
 	}
 	return ""
 }

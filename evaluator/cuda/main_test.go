@@ -138,6 +138,8 @@ var does = []string{
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
 	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=guard", "time=input", "time=early", "time=fatal", "time=hang", "time=die", "time=faststart",
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
+	"schedules=right", "schedules=wrong", "schedules=different", "schedules=large", "schedules=fatal", "schedules=hang", "schedules=waits", "schedules=broken",
+	"schedules=unassembled", "schedules=serialized",
 }
 
 func fakeDefinition(tb testing.TB) *kernels.Definition {
@@ -145,8 +147,9 @@ func fakeDefinition(tb testing.TB) *kernels.Definition {
 	return fakeFrom(tb, fakeKernel, "y[i] = 2 * x[i]", "const double *x")
 }
 
-// fakeFrom is the fake kernel with another definition and another reference in C.
-func fakeFrom(tb testing.TB, definition, computes, inputs string) *kernels.Definition {
+// fakeFrom is the fake kernel with another definition and another reference in C, and
+// more kernels.
+func fakeFrom(tb testing.TB, definition, computes, inputs string, more ...string) *kernels.Definition {
 	tb.Helper()
 	quoted := make([]string, len(does))
 	for i, d := range does {
@@ -156,7 +159,7 @@ func fakeFrom(tb testing.TB, definition, computes, inputs string) *kernels.Defin
 		"fake/kernel.toml":  {Data: fmt.Appendf(nil, definition, strings.Join(quoted, ", "))},
 		"fake/reference.c":  {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, " + inputs + ", double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\t" + computes + ";\n}\n")},
 		"fake/reference.cu": {Data: []byte("extern \"C\" __global__ void reference(int64_t N, const double *x, double *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i];\n}\n")},
-		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n")},
+		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n" + strings.Join(more, ""))},
 	}, "fake")
 	if err != nil {
 		tb.Fatal(err)
@@ -494,6 +497,31 @@ func TestCorrectHasEvidence(t *testing.T) {
 	}
 	if len(r.Timings) != 1 || len(r.Timings[0].SamplesNS) == 0 || len(r.Timings[0].SamplesNS) != len(r.Timings[0].BaselineNS) {
 		t.Errorf("timings %+v", r.Timings)
+	}
+}
+
+// TestBaselineSays: what a vendor's routine runs is evidence, in the finals too.
+func TestBaselineSays(t *testing.T) {
+	const said = "cublasLt 12.9.1, best of 17 algorithms"
+	_, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_SAID="+said))
+	want := evaluator.Evidence{Check: "baseline tuned", Outcome: evaluator.Passed, Detail: said}
+	if e, _ := findEvidence(evaluate(t, ev, fakeGenome(t, "nothing", 3)), want.Check); e != want {
+		t.Errorf("%+v, want %+v", e, want)
+	}
+	f, err := ev.Finals(t.Context(), []genome.Genome{fakeGenome(t, "nothing", 4), fakeGenome(t, "slow", 5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range f.Entries {
+		n := 0
+		for _, x := range e.Evidence {
+			if x == want {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("entry %d has it %d times: %+v", i, n, e.Evidence)
+		}
 	}
 }
 

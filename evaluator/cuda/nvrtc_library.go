@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -26,6 +27,8 @@ type nvrtcLibrary struct {
 	log           func(prog uintptr, to *byte) int32
 	cubinSize     func(prog uintptr, n *uint64) int32
 	cubin         func(prog uintptr, to *byte) int32
+	ptxSize       func(prog uintptr, n *uint64) int32
+	ptx           func(prog uintptr, to *byte) int32
 	destroy       func(prog *uintptr) int32
 }
 
@@ -40,7 +43,8 @@ func loadNVRTC(path string) (*nvrtcLibrary, error) {
 		"nvrtcGetNumSupportedArchs": &l.archCount, "nvrtcGetSupportedArchs": &l.archs,
 		"nvrtcCreateProgram": &l.createProgram, "nvrtcCompileProgram": &l.compileIt,
 		"nvrtcGetProgramLogSize": &l.logSize, "nvrtcGetProgramLog": &l.log,
-		"nvrtcGetCUBINSize": &l.cubinSize, "nvrtcGetCUBIN": &l.cubin, "nvrtcDestroyProgram": &l.destroy,
+		"nvrtcGetCUBINSize": &l.cubinSize, "nvrtcGetCUBIN": &l.cubin,
+		"nvrtcGetPTXSize": &l.ptxSize, "nvrtcGetPTX": &l.ptx, "nvrtcDestroyProgram": &l.destroy,
 	} {
 		symbol, err := purego.Dlsym(handle, name)
 		if err != nil {
@@ -113,13 +117,20 @@ func (l *nvrtcLibrary) compile(r serverRequest) (a serverAnswer) {
 	if a.Error != "" {
 		return a
 	}
-	if code := l.cubinSize(prog, &n); code != 0 || n == 0 {
-		a.Error = "no cubin came out: " + l.errorString(code)
+	what, size, get := "cubin", l.cubinSize, l.cubin
+	if r.PTX {
+		what, size, get = "PTX", l.ptxSize, l.ptx
+	}
+	if code := size(prog, &n); code != 0 || n == 0 {
+		a.Error = "no " + what + " came out: " + l.errorString(code)
 		return a
 	}
 	a.Cubin = make([]byte, n)
-	if code := l.cubin(prog, &a.Cubin[0]); code != 0 {
+	if code := get(prog, &a.Cubin[0]); code != 0 {
 		a.Error, a.Cubin = l.errorString(code), nil
+	}
+	if r.PTX {
+		a.Cubin = bytes.TrimRight(a.Cubin, "\x00")
 	}
 	return a
 }

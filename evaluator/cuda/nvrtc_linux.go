@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,11 +44,12 @@ type (
 		Source  string
 		Headers map[string]string
 		Options []string
+		PTX     bool // is wanted instead of a cubin
 	}
 	serverAnswer struct {
 		Error string // the library's name for what went wrong
 		Log   string
-		Cubin []byte
+		Cubin []byte // or the text of PTX
 	}
 )
 
@@ -117,7 +120,12 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	if err != nil {
 		return nil, err
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1")
+	// NVRTC opens the library of its builtins by name: that beside it, of its own release.
+	beside := "LD_LIBRARY_PATH=" + filepath.Dir(library)
+	if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
+		beside += ":" + others
+	}
+	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
 	cmd.Dir = dir // a source includes nothing from where evotune was started
 	if jail != nil {
 		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})
@@ -280,6 +288,16 @@ func (n *nvrtc) close() {
 }
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
+	return n.make(ctx, u, false)
+}
+
+func (n *nvrtc) ptx(ctx context.Context, u unit) (string, error) {
+	out, err := n.make(ctx, u, true)
+	return string(out.Cubin), err
+}
+
+// make compiles to a cubin, or to PTX alone.
+func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	if n.jail == nil {
 		// NVRTC gets the files beside the source as they are, one of its name too.
 		for _, files := range []map[string]string{u.files, {sourceFile: u.source}} {
@@ -289,6 +307,9 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 		}
 	}
 	options := []string{"--gpu-architecture=" + u.arch, "--ptxas-options=-v"}
+	if ptx {
+		options[0] = "--gpu-architecture=compute_" + strings.TrimPrefix(u.arch, "sm_") // runs no ptxas
+	}
 	if n.hello.Major > 12 || n.hello.Major == 12 && n.hello.Minor >= 9 {
 		// What comes from NVRTC's own cache comes without diagnostics, and some of
 		// them reject a candidate.
@@ -298,7 +319,7 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)
 	}
-	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...)}
+	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...), PTX: ptx}
 	for try := 0; ; try++ {
 		s, err := n.acquire()
 		if err != nil {

@@ -201,6 +201,18 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s was not measured, and says %+v", check, e)
 		}
 	}
+	// Of several kernels counts are added up, and the busiest is told.
+	second := strings.ReplaceAll(strings.ReplaceAll(strings.SplitAfterN(text, "\n", 4)[3], "12.50", "7"), "1,234", "6")
+	both := readProfile(text + second)
+	if e := both[2]; e.Check != "DRAM throughput" || e.Value != 12.5 {
+		t.Errorf("DRAM throughput of two kernels %+v", e)
+	}
+	if e := both[4]; e.Check != "shared memory bank conflicts" || e.Value != 1240 {
+		t.Errorf("bank conflicts of two kernels %+v", e)
+	}
+	if a, b := profiledKernels([]string{"one"}), profiledKernels([]string{"one", "two"}); a != "one" || b != "regex:^(one|two)$" {
+		t.Errorf("kernels are named %q and %q", a, b)
+	}
 	for _, e := range readProfile("==ERROR== ERR_NVGPUCTRPERM - no permission\n") {
 		if e.Outcome != evaluator.NotRun || !strings.Contains(e.Detail, "ERR_NVGPUCTRPERM") {
 			t.Errorf("without permission: %+v", e)

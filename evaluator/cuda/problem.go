@@ -46,6 +46,13 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		}
 		if b.Role != kernels.In {
 			w.Tolerance, _ = spec.ToleranceOf(b)
+			w.Repeat, w.UnwrittenNaN = b.Repeat, b.Unwritten
+		}
+		if w.UnwrittenNaN && spec.DeviceReference == nil {
+			// Timed launches are compared with the baseline's. Where that wrote and the
+			// candidate did not, only the reference can say who had to.
+			return nil, fmt.Errorf("%w: kernel %s: output %s may stay unwritten in part, and where is known on the GPU only from a reference there: add [problem.reference.cuda], or remove unwritten",
+				ErrReference, name, b.Name)
 		}
 		q.open.Buffers = append(q.open.Buffers, w)
 	}
@@ -86,14 +93,33 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 		if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", q.name, err)
 		}
-		d.wire.Reference = geometry(reference)
+		d.wire.Reference = geometry(reference, "")
 	}
 	q.placed = append(q.placed, d)
 	return d, nil
 }
 
-func geometry(g kernels.Geometry) wire.Geometry {
-	return wire.Geometry{Grid: g.Grid, Block: g.Block, Shared: g.SharedBytes, Workspace: g.WorkspaceBytes}
+// geometry gives a launch in the worker's terms, whose own kernel is the entry.
+func geometry(g kernels.Geometry, entry string) wire.Geometry {
+	w := wire.Geometry{
+		Grid: g.Grid, Block: g.Block, Shared: g.SharedBytes, Workspace: g.WorkspaceBytes,
+		Cluster: g.Cluster, Cooperative: g.Cooperative, Dependent: g.Dependent,
+	}
+	if g.Entry != entry {
+		w.Entry = g.Entry
+	}
+	for _, m := range g.Maps {
+		w.Maps = append(w.Maps, wire.TensorMap{
+			Buffer: m.Buffer, DType: string(m.DType), Dims: m.Dims, Strides: m.Strides, Box: m.Box,
+			Swizzle: m.Swizzle, Promotion: m.Promotion, NaN: m.NaN,
+		})
+	}
+	for _, k := range g.Then {
+		next := geometry(k, entry)
+		next.Workspace, next.Maps = 0, nil // the first's
+		w.Then = append(w.Then, next)
+	}
+	return w
 }
 
 // shapes lists every shape once.

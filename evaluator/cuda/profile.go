@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -33,6 +34,14 @@ func profileMetrics() string {
 	return strings.Join(names, ",")
 }
 
+// profiledKernels names kernels as ncu's --kernel-name takes them.
+func profiledKernels(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "regex:^(" + strings.Join(names, "|") + ")$"
+}
+
 // notProfiled says of every counter that it was not measured, which is not
 // zero.
 func notProfiled(why string) []evaluator.Evidence {
@@ -44,7 +53,8 @@ func notProfiled(why string) []evaluator.Evidence {
 }
 
 // readProfile reads what ncu --csv wrote: lines of its own, then a table with a
-// row for each counter.
+// row for each counter of each kernel. Counts of several kernels are added up; of
+// percentages, which have no common base, the largest stands.
 func readProfile(text string) []evaluator.Evidence {
 	start := strings.Index(text, "\"ID\"")
 	if start < 0 {
@@ -78,6 +88,11 @@ func readProfile(text string) []evaluator.Evidence {
 		why := ""
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			why = fmt.Sprintf("ncu says %q", row[value])
+		}
+		if before, ok := seen[row[name]]; ok && strings.HasSuffix(row[name], ".sum") {
+			v, why = v+before.value, cmp.Or(before.why, why)
+		} else if ok {
+			v, why = max(v, before.value), cmp.Or(before.why, why)
 		}
 		seen[row[name]] = reading{v, row[unit], why}
 	}

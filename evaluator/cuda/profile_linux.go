@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -128,7 +129,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 		Path: h.toolkit.ncu,
 		Args: []string{
 			"--clock-control", "none", "--csv", "--log-file", log, "--metrics", profileMetrics(),
-			"--kernel-name", c.src.Entry, "--launch-count", "1", "--target-processes", "application-only", h.workerPath,
+			"--kernel-name", profiledKernels(c.kernels()), "--launch-count", strconv.Itoa(len(c.geometry[d].Kernels())), "--target-processes", "application-only", h.workerPath,
 		},
 		Dir:     dir,
 		Env:     env,

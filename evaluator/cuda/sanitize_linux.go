@@ -108,6 +108,7 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 			g.tools[s.name] = p
 		}
 	}
+	h.proveDelays(ctx)
 }
 
 // lost says what is not looked for without a tool.
@@ -209,6 +210,9 @@ func (h *lab) Sanitizers() []string {
 	for _, s := range h.sanitizers {
 		names = append(names, s.name)
 	}
+	if h.delayer != nil {
+		names = append(names, schedules)
+	}
 	return names
 }
 
@@ -228,6 +232,18 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		return evaluator.Findings{NotRun: why}, nil
 	}
 	defer h.stages.enter(evaluator.StageSanitize, c)()
+	if tool == schedules && h.delayer != nil {
+		return h.launchDelayed(ctx, c)
+	}
+	if tool == racecheck {
+		// It would not see races around them, and report some that are none.
+		switch seen, err := h.unfollowed(ctx, c); {
+		case err != nil:
+			return evaluator.Findings{}, err
+		case seen.copies:
+			return evaluator.Findings{NotRun: "it does not follow the tensor memory accelerator's copies; see " + schedules}, nil
+		}
+	}
 	g, free := h.place()
 	defer free()
 	p := g.tools[tool]

@@ -53,6 +53,8 @@ type session struct {
 	// a shape: no contents come twice in a session.
 	contents string
 	races    map[*shapeData]int
+	// said is what a vendor's routine that is the baseline runs, by shape.
+	said []evaluator.Evidence
 	// releases give back what was taken, the last first.
 	releases []func()
 }
@@ -165,7 +167,7 @@ func (s *session) release() {
 // Close implements [evaluator.Session].
 func (s *session) Close() ([]evaluator.Evidence, error) {
 	s.release()
-	return nil, nil
+	return s.said, nil
 }
 
 // loadAll brings the candidates that take part to the worker. One that cannot be
@@ -246,7 +248,11 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 		s.w.dead = s.w.dead || a.Fault.Fatal
 		return evaluator.Observation{}, s.w.faulted(a.Fault)
 	}
-	return observation(a), nil
+	o := observation(a)
+	if launches > 1 && slices.ContainsFunc(s.h.problem.open.Buffers, func(b wire.Buffer) bool { return b.Repeat > 0 }) {
+		o.Repeats = fmt.Sprintf("reproducible to %.2g of the RMS, as declared", float64(a.Apart))
+	}
+	return o, nil
 }
 
 // observation is what a comparison saw.
@@ -257,6 +263,9 @@ func observation(a wire.ParityAnswer) evaluator.Observation {
 	o.Elapsed = time.Duration(a.ElapsedNS)
 	if a.Different > 0 {
 		o.Different = fmt.Sprintf("%d elements differ between launches on the same inputs", a.Different)
+		if a.Apart > 0 {
+			o.Different += fmt.Sprintf("; where they need not be the same they are apart by up to %.2g of the RMS", float64(a.Apart))
+		}
 	}
 	return o
 }
@@ -278,7 +287,7 @@ func outputs(list []wire.Output) []evaluator.Output {
 	for _, o := range list {
 		all = append(all, evaluator.Output{
 			Name: o.Name, Error: float64(o.Error), Worst: o.Worst, Got: float64(o.Got), Want: float64(o.Want),
-			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements,
+			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements, Skipped: o.Skipped,
 		})
 	}
 	return all
@@ -458,8 +467,22 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		s.w.dead = true
 		return a, false, fmt.Errorf("the baseline at shape %s, after timing: %s", d.shape.Name, why)
 	}
+	if base := a.Contenders[0]; base.Said != "" && !q.Continue {
+		s.note("baseline "+d.shape.Name, base.Said)
+	}
 	s.shape = d
 	return a, false, nil
+}
+
+// note keeps what is said of the baseline at a shape: once, as it was when a race
+// was begun last.
+func (s *session) note(check, said string) {
+	e := evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Detail: said}
+	if i := slices.IndexFunc(s.said, func(x evaluator.Evidence) bool { return x.Check == check }); i >= 0 {
+		s.said[i] = e
+		return
+	}
+	s.said = append(s.said, e)
 }
 
 // spoiled says what is wrong with the baseline's own outputs: it was proven, so
@@ -515,7 +538,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		if err := w.call(ctx, prepareTimeout, wire.Time, alone, &a); err != nil {
 			return err
 		}
-		w.settles[d] = time.Since(begin)
+		w.settles[d] = time.Since(begin) - time.Duration(a.ChoosingNS)
 		if len(a.Contenders) != 1 {
 			return fmt.Errorf("the worker answered for %d contenders", len(a.Contenders))
 		}
@@ -527,6 +550,9 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		if why := spoiled(t); why != "" {
 			w.dead = true
 			return fmt.Errorf("the baseline at shape %s: %s", d.shape.Name, why)
+		}
+		if t.Said != "" {
+			h.Log.Info("the baseline's routine is ready", "shape", d.shape.Name, "runs", t.Said, "took", time.Duration(a.ChoosingNS))
 		}
 		for _, ns := range t.WallNS {
 			w.batches[d] = max(w.batches[d], time.Duration(ns))

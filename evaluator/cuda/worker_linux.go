@@ -312,7 +312,11 @@ func (w *worker) kill() {
 // faultText is what the driver said of a candidate, for people.
 func faultText(f *wire.Fault) string {
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(f.Name, "CUDA_ERROR_"), "_", " "))
-	return fmt.Sprintf("%s failed: %s (%s, %d)", f.Call, name, f.Name, f.Code)
+	text := fmt.Sprintf("%s failed: %s (%s, %d)", f.Call, name, f.Name, f.Code)
+	if f.Why != "" {
+		text += ": " + f.Why
+	}
+	return text
 }
 
 // faulted makes a candidate's fault of the driver's word and of what the process

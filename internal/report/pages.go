@@ -530,6 +530,9 @@ func (e *Evidence) sourceBlocks() []block {
 		t := table{Head: []string{"shape", "grid", "block", "shared bytes", "workspace bytes", "file"}}
 		for _, w := range s.Winners {
 			t.Rows = append(t.Rows, []cell{text(w.Shape), text(triple(w.Grid)), text(triple(w.Block)), number("%d", w.Shared), number("%d", w.Workspace), mono("winner-" + fileName(w.Shape) + ".json")})
+			for _, k := range w.Then { // with the same workspace
+				t.Rows = append(t.Rows, []cell{text(w.Shape + ", then " + k.Entry), text(triple(k.Grid)), text(triple(k.Block)), number("%d", k.SharedBytes), number("%d", w.Workspace), text("")})
+			}
 		}
 		out = append(out, para("How to launch it, for programs with a harness of their own (the source in one file is "+winnerSource+"):"), t)
 	}

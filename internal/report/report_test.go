@@ -402,6 +402,30 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// A winner of several kernels tells all of them, to people and to programs.
+func TestWinnerOfSeveralKernels(t *testing.T) {
+	e, _ := whole(t, "fault")
+	w := &e.Source.Winners[0]
+	w.Cluster, w.Then = [3]int64{2, 1, 1}, []kernels.Geometry{{Entry: "combine", Grid: [3]int64{7, 1, 1}, Block: [3]int64{96, 1, 1}}}
+	w.TensorMaps = []kernels.MapGeometry{{DType: kernels.F32, Dims: []int64{8, 4}, Strides: []int64{32}, Box: []int64{8, 2}, Swizzle: 32}}
+	f, err := e.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page := string(f["README.md"]); !strings.Contains(page, w.Shape+", then combine | 7, 1, 1 | 96, 1, 1") {
+		t.Errorf("the page has no second kernel:\n%s", page)
+	}
+	text := regexp.MustCompile(`\s+`).ReplaceAllString(string(f["winner.json"]), "")
+	for _, want := range []string{
+		`"cluster":[2,1,1]`, `"then":[{"grid":[7,1,1],"block":[96,1,1],"shared":0,"entry":"combine"}]`,
+		`"tensor_maps":[{"buffer":0,"dtype":"f32","dims":[8,4],"strides":[32],"box":[8,2],"swizzle":32}]`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("winner.json has no %s:\n%s", want, text)
+		}
+	}
+}
+
 func TestWinner(t *testing.T) {
 	_, f := whole(t, "fault")
 	var w report.Winner

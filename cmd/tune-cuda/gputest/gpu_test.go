@@ -109,8 +109,12 @@ func prepare() error {
 		nvcc = "/usr/local/cuda/bin/nvcc"
 	}
 	var wg sync.WaitGroup
-	failed := make([]error, 3)
-	for i, source := range []string{*harnessFile, filepath.Join(*kernelsDir, "candidates.cu"), filepath.Join(*kernelsDir, "reference.cu")} {
+	sources := []string{*harnessFile, filepath.Join(*kernelsDir, "candidates.cu"), filepath.Join(*kernelsDir, "reference.cu")}
+	if device.Capability >= 90 {
+		sources = append(sources, filepath.Join(*kernelsDir, "hopper.cu"))
+	}
+	failed := make([]error, len(sources))
+	for i, source := range sources {
 		wg.Go(func() {
 			out, err := exec.Command(nvcc, "-O3", "-lineinfo", "-cubin", fmt.Sprintf("-arch=sm_%d", device.Capability),
 				"-o", cubin(strings.TrimSuffix(filepath.Base(source), ".cu")), source).CombinedOutput()

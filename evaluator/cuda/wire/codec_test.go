@@ -22,6 +22,12 @@ func TestMessagesArriveAsSent(t *testing.T) {
 	want := wire.TimeRequest{
 		Contenders: []wire.Contender{{Binary: "base", Geometry: wire.Geometry{
 			Grid: [3]int64{4, 2, 1}, Block: [3]int64{128, 1, 1}, Shared: 100 << 10, Workspace: 64,
+			Entry: "split", Cluster: [3]int64{2, 1, 1}, Cooperative: true,
+			Maps: []wire.TensorMap{{
+				Buffer: 1, DType: "bf16", Dims: []int64{64, 3}, Strides: []int64{128}, Box: []int64{64, 1},
+				Swizzle: 128, Promotion: 256, NaN: true,
+			}},
+			Then: []wire.Geometry{{Grid: [3]int64{1, 1, 1}, Block: [3]int64{32, 1, 1}, Entry: "combine", Dependent: true}},
 		}}},
 		Shape: wire.Shape{Name: "small", Dims: []int64{3, 5}, Elements: []int64{15, 15}, Scalars: []float64{0.5}},
 		Seed:  math.MaxUint64, BatchNS: 2e6, Rounds: 3, Last: true, Latencies: 16,
@@ -84,17 +90,17 @@ func TestReadRefuses(t *testing.T) {
 		{"text without an end", strings.Repeat("x", 100), "end of line", wire.ErrFormat},
 		{"another version", "evotune/99 hello 2\n{}\n", `version "99"`, wire.ErrFormat},
 		{"version with a sign", "evotune/+1 hello 2\n{}\n", "version", wire.ErrFormat},
-		{"unknown kind", "evotune/5 reboot 2\n{}\n", `unknown kind "reboot"`, wire.ErrFormat},
-		{"no length", "evotune/5 hello\n{}\n", "header", wire.ErrFormat},
-		{"length that is none", "evotune/5 hello two\n{}\n", `length "two"`, wire.ErrFormat},
-		{"negative length", "evotune/5 hello -2\n{}\n", `length "-2"`, wire.ErrFormat},
-		{"length with a zero before", "evotune/5 hello 02\n{}\n", `length "02"`, wire.ErrFormat},
-		{"length beyond the limit", fmt.Sprintf("evotune/5 hello %d\n{}\n", wire.MaxLength+1), "more than", wire.ErrFormat},
-		{"longer than said", "evotune/5 hello 2\n{} \n", "no newline", wire.ErrFormat},
-		{"not JSON", "evotune/5 hello 2\n{]\n", "not JSON", wire.ErrFormat},
-		{"cut in the header", "evotune/5 hel", "header", io.ErrUnexpectedEOF},
-		{"cut in the body", "evotune/5 hello 20\n{}", "2 of 20 bytes", io.ErrUnexpectedEOF},
-		{"cut before the newline", "evotune/5 hello 2\n{}", "2 of 2 bytes", io.ErrUnexpectedEOF},
+		{"unknown kind", "evotune/6 reboot 2\n{}\n", `unknown kind "reboot"`, wire.ErrFormat},
+		{"no length", "evotune/6 hello\n{}\n", "header", wire.ErrFormat},
+		{"length that is none", "evotune/6 hello two\n{}\n", `length "two"`, wire.ErrFormat},
+		{"negative length", "evotune/6 hello -2\n{}\n", `length "-2"`, wire.ErrFormat},
+		{"length with a zero before", "evotune/6 hello 02\n{}\n", `length "02"`, wire.ErrFormat},
+		{"length beyond the limit", fmt.Sprintf("evotune/6 hello %d\n{}\n", wire.MaxLength+1), "more than", wire.ErrFormat},
+		{"longer than said", "evotune/6 hello 2\n{} \n", "no newline", wire.ErrFormat},
+		{"not JSON", "evotune/6 hello 2\n{]\n", "not JSON", wire.ErrFormat},
+		{"cut in the header", "evotune/6 hel", "header", io.ErrUnexpectedEOF},
+		{"cut in the body", "evotune/6 hello 20\n{}", "2 of 20 bytes", io.ErrUnexpectedEOF},
+		{"cut before the newline", "evotune/6 hello 2\n{}", "2 of 2 bytes", io.ErrUnexpectedEOF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, body, err := wire.Read(reader(c.in))
@@ -110,7 +116,7 @@ func TestReadRefuses(t *testing.T) {
 
 func TestReadPassesOnErrorsOfTheStream(t *testing.T) {
 	broken := errors.New("broken pipe")
-	for _, s := range []string{"", "evotune/5 he", "evotune/5 hello 9\n{"} {
+	for _, s := range []string{"", "evotune/6 he", "evotune/6 hello 9\n{"} {
 		r := bufio.NewReader(io.MultiReader(strings.NewReader(s), iotest.ErrReader(broken)))
 		if _, _, err := wire.Read(r); !errors.Is(err, broken) {
 			t.Errorf("after %q: %v, want %v", s, err, broken)
@@ -146,11 +152,11 @@ func TestWriteRefuses(t *testing.T) {
 // FuzzRead holds that what is read is either refused for a stated reason or
 // can be sent again and read as the same.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte("evotune/5 hello 13\n{\"version\":1}\n"))
-	f.Add([]byte("evotune/5 failed 33\n{\"error\":\"no device\",\"fatal\":true}\n"))
-	f.Add([]byte("evotune/5 quit 2\n{}\nevotune/5 quit 2\n{}\n"))
-	f.Add([]byte("evotune/5 parity 99999999999999999999\n"))
-	f.Add([]byte("evotune/5 time 67108865\n{"))
+	f.Add([]byte("evotune/6 hello 13\n{\"version\":1}\n"))
+	f.Add([]byte("evotune/6 failed 33\n{\"error\":\"no device\",\"fatal\":true}\n"))
+	f.Add([]byte("evotune/6 quit 2\n{}\nevotune/6 quit 2\n{}\n"))
+	f.Add([]byte("evotune/6 parity 99999999999999999999\n"))
+	f.Add([]byte("evotune/6 time 67108865\n{"))
 	f.Add([]byte("evotune/9 hello 2\n{}\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bufio.NewReader(bytes.NewReader(in))
@@ -179,4 +185,53 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The text of a launch without anything new is what it was when there was nothing new:
+// it is part of what a candidate is known by. With something new it has all of it.
+func TestGeometryText(t *testing.T) {
+	old := wire.Geometry{Grid: [3]int64{4, 2, 1}, Block: [3]int64{128, 1, 1}, Shared: 1024, Workspace: 64}
+	for _, c := range []struct{ got, want string }{
+		{fmt.Sprintf("%v", old), "{[4 2 1] [128 1 1] 1024 64}"},
+		{fmt.Sprint(wire.Geometry{}), "{[0 0 0] [0 0 0] 0 0}"},
+		{fmt.Sprint(wire.Shape{Name: "s", Reference: old}), "{s [] [] [] {[4 2 1] [128 1 1] 1024 64}  }"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	seen := map[string]bool{fmt.Sprint(old): true}
+	tile := wire.TensorMap{DType: "f16", Dims: []int64{8, 8}, Strides: []int64{16}, Box: []int64{8, 8}}
+	mapped := func(change func(*wire.TensorMap)) func(*wire.Geometry) {
+		return func(g *wire.Geometry) {
+			m := tile
+			change(&m)
+			g.Maps = []wire.TensorMap{m}
+		}
+	}
+	for name, change := range map[string]func(*wire.Geometry){
+		"entry":       func(g *wire.Geometry) { g.Entry = "other" },
+		"cluster":     func(g *wire.Geometry) { g.Cluster = [3]int64{2, 1, 1} },
+		"cooperative": func(g *wire.Geometry) { g.Cooperative = true },
+		"dependent":   func(g *wire.Geometry) { g.Dependent = true },
+		"maps":        mapped(func(*wire.TensorMap) {}),
+		"buffer":      mapped(func(m *wire.TensorMap) { m.Buffer = 1 }),
+		"dtype":       mapped(func(m *wire.TensorMap) { m.DType = "bf16" }),
+		"dims":        mapped(func(m *wire.TensorMap) { m.Dims = []int64{8, 7} }),
+		"strides":     mapped(func(m *wire.TensorMap) { m.Strides = []int64{32} }),
+		"box":         mapped(func(m *wire.TensorMap) { m.Box = []int64{8, 4} }),
+		"swizzle":     mapped(func(m *wire.TensorMap) { m.Swizzle = 32 }),
+		"promotion":   mapped(func(m *wire.TensorMap) { m.Promotion = 64 }),
+		"nan":         mapped(func(m *wire.TensorMap) { m.NaN = true }),
+		"then":        func(g *wire.Geometry) { g.Then = []wire.Geometry{old} },
+		"then's grid": func(g *wire.Geometry) { g.Then = []wire.Geometry{{}} },
+	} {
+		g := old
+		change(&g)
+		text := fmt.Sprint(g)
+		if seen[text] || !strings.HasPrefix(text, fmt.Sprint(old)+" ") {
+			t.Errorf("%s: %q is the text of another launch, or does not begin with the old one", name, text)
+		}
+		seen[text] = true
+	}
 }

@@ -2,16 +2,24 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/5 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/6 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
 
 // Version is the version of the protocol; both sides refuse another. Version 3
 // takes inputs from files as well. Version 4 times launches on contents that come
 // once, and compares some of every reading. Version 5 draws them from a pool that
 // evotune names, and takes what is expected from files where no reference is on the device.
-const Version = 5
+// Version 6 has clusters, cooperative and dependent launches, tensor maps, several kernels in
+// a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit.
+const Version = 6
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -50,6 +58,8 @@ type Fault struct {
 	// Code and Name are the driver's: 700, "CUDA_ERROR_ILLEGAL_ADDRESS".
 	Code int    `json:"code"`
 	Name string `json:"name"`
+	// Why says in words what the driver's name does not tell; often "".
+	Why string `json:"why,omitempty"`
 	// Fatal says that the context is lost: the worker ends after this answer.
 	Fatal bool `json:"fatal,omitempty"`
 }
@@ -111,7 +121,7 @@ type OpenRequest struct {
 // A Buffer is one array argument.
 type Buffer struct {
 	Name  string `json:"name"`
-	DType string `json:"dtype"` // f64 f32 f16 bf16 i64 i32 i16 i8 u8
+	DType string `json:"dtype"` // f64 f32 f16 bf16 i64 i32 i16 i8 u8 e4m3 e5m2
 	Role  string `json:"role"`  // in, out, inout
 	// Data fills inputs: the distribution and its two parameters, as in
 	// kernels.Data.
@@ -120,6 +130,11 @@ type Buffer struct {
 	B            float64 `json:"b,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference).
 	Tolerance float64 `json:"tolerance,omitempty"`
+	// Repeat is by how much launches on the same inputs may differ, relative to
+	// RMS(reference); 0 asks for the same bits.
+	Repeat float64 `json:"repeat,omitempty"`
+	// UnwrittenNaN leaves out of the comparison what the reference leaves NaN.
+	UnwrittenNaN bool `json:"unwritten_nan,omitempty"`
 }
 
 // OpenAnswer is empty.
@@ -129,13 +144,16 @@ type OpenAnswer struct{}
 type LoadRequest struct {
 	Name string `json:"name"`
 	// Cubin is a file and Entry the kernel in it; or Routine names a vendor's
-	// routine ("cublas:gemm"), loaded at run time.
-	Cubin   string `json:"cubin,omitempty"`
-	Entry   string `json:"entry,omitempty"`
-	Routine string `json:"routine,omitempty"`
+	// routine ("cublas:gemm"), loaded at run time. Also are the other kernels of the
+	// file that launches name.
+	Cubin   string   `json:"cubin,omitempty"`
+	Entry   string   `json:"entry,omitempty"`
+	Also    []string `json:"also,omitempty"`
+	Routine string   `json:"routine,omitempty"`
 }
 
-// LoadAnswer has the attributes that the driver gives for the entry.
+// LoadAnswer has the attributes that the driver gives for the entry; with other kernels
+// the most of all of them, and the least of MaxThreads.
 type LoadAnswer struct {
 	Fault       *Fault `json:"fault,omitempty"`
 	Registers   int    `json:"registers,omitempty"`
@@ -169,12 +187,33 @@ type Geometry struct {
 	// Cluster is the size of a thread block cluster, in blocks; zero is none.
 	Cluster     [3]int64 `json:"cluster,omitzero"`
 	Cooperative bool     `json:"cooperative,omitempty"` // all blocks at once
-	// Dependent lets the kernel begin before the one before it has ended.
+	// Dependent lets the kernel begin before the one before it in the call has ended. The
+	// first has none: what is before it is another call's, or the worker's own.
 	Dependent bool `json:"dependent,omitempty"`
 	// Maps are arguments between the scalars and the workspace.
 	Maps []TensorMap `json:"maps,omitempty"`
-	// Then are launches that follow, with the same arguments and workspace.
+	// Then are launches that follow, with the same arguments and workspace: these have
+	// neither Workspace, Maps nor Then of their own.
 	Then []Geometry `json:"then,omitempty"`
+}
+
+// Kernels are the launches of a call in their order: the geometry's own and those that
+// follow.
+func (g Geometry) Kernels() []Geometry { return append([]Geometry{g}, g.Then...) }
+
+// String has all of the geometry. It is part of a candidate's identity: a launch of
+// one kernel by its grid, block, shared memory and workspace alone has the text that it
+// had when there was nothing else.
+func (g Geometry) String() string {
+	text := fmt.Sprintf("{%v %v %d %d}", g.Grid, g.Block, g.Shared, g.Workspace)
+	if reflect.DeepEqual(g, Geometry{Grid: g.Grid, Block: g.Block, Shared: g.Shared, Workspace: g.Workspace}) {
+		return text
+	}
+	all, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // integers, booleans and strings can always be written
+	}
+	return text + " " + string(all)
 }
 
 // A TensorMap is a descriptor of a buffer for the tensor memory accelerator, the
@@ -236,9 +275,13 @@ type ParityAnswer struct {
 	// where: the offset in bytes from the start of the buffer.
 	Guard       string `json:"guard,omitempty"`
 	GuardOffset int64  `json:"guard_offset,omitempty"`
-	// Different counts elements that another launch gave other bits.
+	// Different counts elements that another launch gave other bits or, of buffers with
+	// Repeat, values further apart than that.
 	Different int64 `json:"different,omitempty"`
-	ElapsedNS int64 `json:"elapsed_ns"`
+	// Apart is how far apart launches were at most, relative to RMS(reference), in the
+	// buffers with Repeat.
+	Apart     Number `json:"apart,omitempty"`
+	ElapsedNS int64  `json:"elapsed_ns"`
 }
 
 // An Output compares one output with the reference.
@@ -260,8 +303,11 @@ type Output struct {
 	// integers too, which are never not finite).
 	NotFinite int64 `json:"not_finite,omitempty"`
 	Unwritten int64 `json:"unwritten,omitempty"`
-	// Elements is the number of elements compared: all of them.
+	// Elements is the number of elements: all but Skipped were compared.
 	Elements int64 `json:"elements"`
+	// Skipped counts elements that the reference leaves NaN in a buffer with
+	// UnwrittenNaN.
+	Skipped int64 `json:"skipped,omitempty"`
 }
 
 // ControlRequest asks how wrong a wrong answer is: "zeros", "constant", "half" (the
@@ -377,9 +423,11 @@ type TimeAnswer struct {
 	Before State `json:"before"`
 	After  State `json:"after"`
 	// GPUNS is the time that the device spent in timed work, ElapsedNS what
-	// the request took.
-	GPUNS     int64 `json:"gpu_ns"`
-	ElapsedNS int64 `json:"elapsed_ns"`
+	// the request took. ChoosingNS is the part of that in which vendors' routines
+	// looked for their fastest algorithms: once for each shape and worker.
+	GPUNS      int64 `json:"gpu_ns"`
+	ElapsedNS  int64 `json:"elapsed_ns"`
+	ChoosingNS int64 `json:"choosing_ns,omitempty"`
 }
 
 // Timed is one contender's part in the rounds of one request.
@@ -410,6 +458,9 @@ type Timed struct {
 	Early string `json:"early,omitempty"`
 	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
+	// Said is what a vendor's routine runs here: the library's version, and which of
+	// how many algorithms was the fastest.
+	Said string `json:"said,omitempty"`
 }
 
 // PeaksRequest asks for the ceilings of the device, measured now.

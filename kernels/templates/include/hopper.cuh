@@ -71,12 +71,27 @@ DEVICE void load_box(unsigned to, const evotune_tensor_map *from, unsigned barri
 		     : "memory");
 }
 
+DEVICE void load_box(unsigned to, const evotune_tensor_map *from, unsigned barrier, int x, int y, int z)
+{
+	asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+		     "l"(from), "r"(barrier), "r"(x), "r"(y), "r"(z)
+		     : "memory");
+}
+
 /* The same into several blocks of the cluster at once, to the same place in each. */
 DEVICE void load_box_to_all(unsigned to, const evotune_tensor_map *from, unsigned barrier, int x, int y, unsigned blocks)
 {
 	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], "
 		     "[%2], %5;" ::"r"(to),
 		     "l"(from), "r"(barrier), "r"(x), "r"(y), "h"((unsigned short)blocks)
+		     : "memory");
+}
+
+DEVICE void load_box_to_all(unsigned to, const evotune_tensor_map *from, unsigned barrier, int x, int y, int z, unsigned blocks)
+{
+	asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+		     "[%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+		     "l"(from), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"((unsigned short)blocks)
 		     : "memory");
 }
 
@@ -106,6 +121,12 @@ DEVICE uint64_t used_again()
 DEVICE void store_box(const evotune_tensor_map *to, unsigned from, int x, int y)
 {
 	asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(to), "r"(from), "r"(x), "r"(y)
+		     : "memory");
+}
+
+DEVICE void store_box(const evotune_tensor_map *to, unsigned from, int x, int y, int z)
+{
+	asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(to), "r"(from), "r"(x), "r"(y), "r"(z)
 		     : "memory");
 }
 

@@ -50,6 +50,21 @@ CANDIDATE(infinite)
 {
 	EACH o[i] = i == 7 ? 1.0f / 0.0f : a * x[i] + y[i];
 }
+CANDIDATE(even)
+{
+	EACH if (i % 2 == 0)
+		o[i] = a * x[i] + y[i];
+}
+CANDIDATE(even_wrong)
+{
+	EACH if (i % 2 == 0)
+		o[i] = a * x[i] + y[i] + (i == 1000);
+}
+CANDIDATE(even_most)
+{
+	EACH if (i % 2 == 0 && i != 1000)
+		o[i] = a * x[i] + y[i];
+}
 CANDIDATE(moody) { EACH o[i] = (a * x[i] + y[i]) * (1 + (clock64() >> 4 & 1) * 1e-6f); }
 CANDIDATE(greedy)
 {
@@ -188,3 +203,17 @@ extern "C" __global__ void gemm(int64_t m, int64_t n, int64_t k, const __half *a
 		s += __half2float(a[i * k + l]) * __half2float(b[l * n + j]);
 	c[i * n + j] = __float2half(s);
 }
+
+// A copy of bytes, whatever they stand for.
+#define BYTES(name) \
+	extern "C" __global__ void name(int64_t rows, int64_t columns, const unsigned char *x, unsigned char *o)
+#define EACH_BYTE for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * columns; i += (int64_t)gridDim.x * blockDim.x)
+
+BYTES(bytes) { EACH_BYTE o[i] = x[i]; }
+BYTES(bytes_partial)
+{
+	EACH_BYTE if (i % 97 != 5)
+		o[i] = x[i];
+}
+// The least that can be wrong: the lowest bit of one element.
+BYTES(bytes_wrong) { EACH_BYTE o[i] = x[i] ^ (i == 1000); }

@@ -1,0 +1,574 @@
+//go:build cuda
+
+package main
+
+/*
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LT_STATUS int
+#define LT_HANDLE void *
+#define LT_DESC void *
+#define LT_LAYOUT void *
+#define LT_PREFERENCE void *
+#define LT_HEURISTIC void
+#define LT_ALGORITHM void
+#define LT_STREAM CUstream
+#define LT_COMPUTE int
+#define LT_TYPE int
+#define LT_DESC_ATTRIBUTE int
+#define LT_LAYOUT_ATTRIBUTE int
+#define LT_PREFERENCE_ATTRIBUTE int
+#define LT_CONFIG_ATTRIBUTE int
+#include "lt.h"
+
+struct lt {
+	void *library, *handle;
+#define FIELD(field, symbol, result, parameters) result (*field) parameters;
+	LT_FUNCTIONS(FIELD)
+};
+
+static const char *lt_open(struct lt *l, const char *name)
+{
+	memset(l, 0, sizeof *l);
+	l->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!l->library)
+		return dlerror();
+#define FIND(field, symbol, result, parameters) \
+	if (!(*(void **)&l->field = dlsym(l->library, #symbol))) \
+		return "it has no " #symbol;
+	LT_FUNCTIONS(FIND)
+	return NULL;
+}
+
+static int lt_create(struct lt *l) { return l->create(&l->handle); }
+static size_t lt_version(struct lt *l) { return l->version(); }
+
+// An lt_product is a product's descriptors.
+struct lt_product {
+	void *desc, *a, *b, *c, *preference;
+	int bias;  // the attribute that points to the bias, or -1
+	float one, beta;
+};
+
+static int lt_desc(struct lt *l, struct lt_product *p, int compute, int scale) { return l->desc_create(&p->desc, compute, scale); }
+static int lt_desc_set(struct lt *l, struct lt_product *p, int attribute, const void *value, size_t bytes)
+{
+	return l->desc_set(p->desc, attribute, value, bytes);
+}
+
+static int lt_layout(struct lt *l, void **at, int type, uint64_t rows, uint64_t cols, int64_t ld) { return l->layout_create(at, type, rows, cols, ld); }
+static int lt_layout_set(struct lt *l, void *layout, int attribute, const void *value, size_t bytes)
+{
+	return l->layout_set(layout, attribute, value, bytes);
+}
+
+static int lt_preference(struct lt *l, struct lt_product *p) { return l->preference_create(&p->preference); }
+static int lt_preference_set(struct lt *l, struct lt_product *p, int attribute, const void *value, size_t bytes)
+{
+	return l->preference_set(p->preference, attribute, value, bytes);
+}
+
+static int lt_heuristic(struct lt *l, struct lt_product *p, int most, void *results, int *found)
+{
+	return l->heuristic(l->handle, p->desc, p->a, p->b, p->c, p->c, p->preference, most, results, found);
+}
+
+static int lt_config(struct lt *l, const void *algorithm, int attribute, void *value, size_t bytes)
+{
+	size_t written;
+	return l->config(algorithm, attribute, value, bytes, &written);
+}
+
+static int lt_matmul(struct lt *l, struct lt_product *p, const void *algorithm, uint64_t a, uint64_t b, uint64_t bias, uint64_t c, uint64_t d,
+                     uint64_t workspace, size_t bytes, CUstream s)
+{
+	if (p->bias >= 0) {
+		int r = l->desc_set(p->desc, p->bias, &bias, sizeof bias);
+		if (r)
+			return r;
+	}
+	return l->matmul(l->handle, p->desc, &p->one, (void *)a, p->a, (void *)b, p->b, &p->beta, (void *)c, p->c, (void *)d, p->c,
+	                 algorithm, (void *)workspace, bytes, s);
+}
+
+static void lt_close_product(struct lt *l, struct lt_product *p)
+{
+	if (p->desc)
+		l->desc_destroy(p->desc);
+	if (p->a)
+		l->layout_destroy(p->a);
+	if (p->b)
+		l->layout_destroy(p->b);
+	if (p->c)
+		l->layout_destroy(p->c);
+	if (p->preference)
+		l->preference_destroy(p->preference);
+}
+
+static void lt_close(struct lt *l)
+{
+	if (l->handle)
+		l->destroy(l->handle);
+	// The library stays, as that of cuBLAS does.
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+)
+
+// lt is a routine of cublasLt: a matmul, by the fastest of the library's algorithms
+// at every shape that is timed, and by the first that it proposes at others.
+type lt struct {
+	matmul
+	of        *problem
+	c         *C.struct_lt
+	workspace cu.DevicePtr
+	products  map[[4]int64]*ltProduct // by dimensions
+}
+
+// ltWorkspace is twice what the vendor recommends for its newest devices, for more
+// algorithms to choose from. It is fixed, so that products run within a graph.
+const ltWorkspace = 64 << 20
+
+// ltAlgorithms is how many algorithms are asked for, ltBudget how long the search for
+// the fastest may take at a shape.
+const (
+	ltAlgorithms = 64
+	ltBudget     = 2 * time.Second
+)
+
+// An ltProduct is a product at one shape, ready to be run by an algorithm.
+type ltProduct struct {
+	c     *C.struct_lt_product
+	found []heuristic // what the library proposes, the one that it holds for the fastest first
+	now   heuristic   // that is run
+	tried int         // how many of found cannot be run, as far as that is known
+	// chosen says that now was chosen: nothing else is run then.
+	chosen bool
+}
+
+// An ltChoice is the algorithm that was found to be the fastest.
+type ltChoice struct {
+	algorithm heuristic
+	said      string
+}
+
+// loadMatmul opens cublasLt and prepares a routine of it.
+func (p *problem) loadMatmul(name string) (library, string, error) {
+	m, err := parseMatmul(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := m.checkBuffers(p.buffers, p.scalars); err != nil {
+		return nil, "", err
+	}
+	l := newLT(m, p)
+	if err = l.open(); err != nil {
+		l.free()
+		return nil, "", err
+	}
+	if err = blasResult("cublasLtCreate", C.lt_create(l.c)); err == nil {
+		l.workspace, err = alloc(ltWorkspace)
+	}
+	if err != nil {
+		l.free()
+		return nil, "", fmt.Errorf("routine %s: %w", name, err)
+	}
+	return l, l.version(), nil
+}
+
+func newLT(m matmul, p *problem) *lt {
+	c := (*C.struct_lt)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_lt{}))))
+	return &lt{matmul: m, of: p, c: c, products: map[[4]int64]*ltProduct{}}
+}
+
+// open tries the library that TUNE_CUDA_CUBLASLT names, or that beside the cuBLAS that
+// is named, or those of the usual names.
+func (l *lt) open() error {
+	names := []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"}
+	if own := os.Getenv("TUNE_CUDA_CUBLASLT"); own != "" {
+		names = []string{own}
+	} else if own := os.Getenv("TUNE_CUDA_CUBLAS"); own != "" {
+		names = []string{besideCUBLAS(own)}
+	}
+	return openLibrary("cublasLt", "TUNE_CUDA_CUBLASLT", names, func(name *C.char) *C.char { return C.lt_open(l.c, name) })
+}
+
+func (l *lt) version() string { return blasVersion(int(C.lt_version(l.c))) }
+
+func (l *lt) free() {
+	for _, p := range l.products {
+		l.freeProduct(p)
+	}
+	C.lt_close(l.c)
+	C.free(unsafe.Pointer(l.c))
+	release(l.workspace)
+}
+
+func (l *lt) freeProduct(p *ltProduct) {
+	C.lt_close_product(l.c, p.c)
+	C.free(unsafe.Pointer(p.c))
+}
+
+// at is where an operand is among the buffers, or -1.
+func (l *lt) at(operand string) int { return slices.Index(l.operands(), operand) }
+
+func dimsKey(dims []int64) (k [4]int64) {
+	copy(k[:], dims)
+	return k
+}
+
+// check holds a shape against what the routine takes, and prepares its product.
+func (l *lt) check(s wire.Shape) error {
+	made, err := l.product(s, l.of.buffers)
+	if err != nil {
+		return err
+	}
+	key := dimsKey(s.Dims)
+	if l.products[key] != nil {
+		return nil
+	}
+	p, err := l.describe(made)
+	if err == nil {
+		err = l.ask(p)
+	}
+	if err != nil {
+		if p != nil {
+			l.freeProduct(p)
+		}
+		// Not a fault of a candidate's: no driver call has failed.
+		return fmt.Errorf("routine %s at shape %s, dimensions %v: %s", l.routine, s.Name, s.Dims, err.Error())
+	}
+	l.products[key] = p
+	return nil
+}
+
+// ltSetter sets attributes until one is refused.
+type ltSetter struct{ err error }
+
+func setAttribute[T any](s *ltSetter, what string, value T, do func(unsafe.Pointer, C.size_t) C.int) {
+	if s.err == nil {
+		s.err = blasResult(what, do(unsafe.Pointer(&value), C.size_t(unsafe.Sizeof(value))))
+	}
+}
+
+// descriptor sets an attribute of a product's description.
+func (l *lt) descriptor(p *ltProduct, attribute C.int) func(unsafe.Pointer, C.size_t) C.int {
+	return func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_desc_set(l.c, p.c, attribute, v, n) }
+}
+
+// describe makes a product's descriptors.
+func (l *lt) describe(made product) (*ltProduct, error) {
+	p := &ltProduct{c: (*C.struct_lt_product)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_lt_product{}))))}
+	p.c.one, p.c.bias = 1, -1
+	if l.residual {
+		p.c.beta = 1
+	}
+	s := &ltSetter{err: blasResult("cublasLtMatmulDescCreate", C.lt_desc(l.c, p.c, C.int(l.compute()), C.int(ltTypes["f32"])))}
+	describe := func(what string, attribute C.int, value int32) {
+		setAttribute(s, "cublasLtMatmulDescSetAttribute("+what+")", value, l.descriptor(p, attribute))
+	}
+	describe("transposed A", ltDescTransA, transposed(made.transA))
+	describe("transposed B", ltDescTransB, transposed(made.transB))
+	describe("epilogue", ltDescEpilogue, int32(l.epilogue()))
+	if l.bias {
+		p.c.bias = ltDescBias
+		if dtype := l.of.buffers[l.at("bias")].DType; fp8(l.of.buffers[0].DType) { // else it is that of C
+			describe("type of the bias", ltDescBiasType, int32(ltTypes[dtype]))
+		}
+		// The heuristic wants to know how the bias is aligned: like all memory here.
+		setAttribute(s, "cublasLtMatmulDescSetAttribute(bias)", uint64(l.workspace), l.descriptor(p, ltDescBias))
+		if made.biasStride > 0 {
+			setAttribute(s, "cublasLtMatmulDescSetAttribute(stride of the bias)", made.biasStride, l.descriptor(p, ltDescBiasStride))
+		}
+	}
+	if l.fast {
+		setAttribute(s, "cublasLtMatmulDescSetAttribute(fast sums)", int8(1), l.descriptor(p, ltDescFast))
+	}
+	for _, x := range []struct {
+		to      *unsafe.Pointer
+		of      layout
+		operand string
+	}{{&p.c.a, made.a, "B"}, {&p.c.b, made.b, "A"}, {&p.c.c, made.c, "C"}} {
+		dtype := C.int(ltTypes[l.of.buffers[l.at(x.operand)].DType])
+		if s.err == nil {
+			s.err = blasResult("cublasLtMatrixLayoutCreate", C.lt_layout(l.c, x.to, dtype, C.uint64_t(x.of.rows), C.uint64_t(x.of.cols), C.int64_t(x.of.ld)))
+		}
+		if made.batch > 1 {
+			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(batch)", int32(made.batch), func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_layout_set(l.c, *x.to, ltLayoutBatch, v, n) })
+			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(stride)", x.of.stride, func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_layout_set(l.c, *x.to, ltLayoutStride, v, n) })
+		}
+	}
+	if s.err == nil {
+		s.err = blasResult("cublasLtMatmulPreferenceCreate", C.lt_preference(l.c, p.c))
+	}
+	prefer := func(attribute C.int) func(unsafe.Pointer, C.size_t) C.int {
+		return func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_preference_set(l.c, p.c, attribute, v, n) }
+	}
+	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(workspace)", uint64(ltWorkspace), prefer(ltPreferWorkspace))
+	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(reduction)", uint32(ltReduceComputeType), prefer(ltPreferReduction))
+	return p, s.err
+}
+
+func transposed(t bool) int32 {
+	if t {
+		return ltT
+	}
+	return ltN
+}
+
+// ask has the library propose algorithms.
+func (l *lt) ask(p *ltProduct) error {
+	list := make([]heuristic, ltAlgorithms)
+	var n C.int
+	err := blasResult("cublasLtMatmulAlgoGetHeuristic", C.lt_heuristic(l.c, p.c, ltAlgorithms, unsafe.Pointer(&list[0]), &n))
+	for _, h := range list[:n] {
+		if h.state == ltSuccess && h.workspace <= ltWorkspace {
+			p.found = append(p.found, h)
+		}
+	}
+	if err == nil && len(p.found) == 0 {
+		err = errors.New("none was proposed")
+	}
+	if err != nil {
+		var types []string
+		for _, b := range l.of.buffers {
+			types = append(types, b.DType)
+		}
+		return fmt.Errorf("cublasLt %s has no algorithm for it with %s on this device (%w): take other types, or a baseline with a genome", l.version(), strings.Join(types, ", "), err)
+	}
+	p.now = p.found[0]
+	return nil
+}
+
+func (l *lt) enqueue(dims []int64, arrays []cu.DevicePtr) error {
+	p := l.products[dimsKey(dims)]
+	err := l.run(p, &p.now, arrays)
+	for err != nil && !p.chosen && p.tried+1 < len(p.found) && !lost() {
+		p.tried++
+		p.now = p.found[p.tried]
+		err = l.run(p, &p.now, arrays)
+	}
+	return err
+}
+
+// run puts a product by an algorithm into the stream.
+func (l *lt) run(p *ltProduct, by *heuristic, arrays []cu.DevicePtr) error {
+	out := arrays[len(arrays)-1]
+	bias, residual := cu.DevicePtr(0), out
+	if l.bias {
+		bias = arrays[l.at("bias")]
+	}
+	if l.residual {
+		residual = arrays[l.at("residual")]
+	}
+	return blasResult("cublasLtMatmul", C.lt_matmul(l.c, p.c, unsafe.Pointer(&by.algorithm), C.uint64_t(arrays[1]), C.uint64_t(arrays[0]), C.uint64_t(bias),
+		C.uint64_t(residual), C.uint64_t(out), C.uint64_t(l.workspace), ltWorkspace, streamHandle(l.of.stream)))
+}
+
+// choose finds the fastest algorithm at the shape of a race, before anybody is timed
+// in it. The worker remembers what was chosen.
+func (l *lt) choose(q *race) (string, error) {
+	s := q.r.Shape
+	if err := l.check(s); err != nil {
+		return "", err
+	}
+	p := l.products[dimsKey(s.Dims)]
+	key := fmt.Sprint(l.routine, l.version(), l.of.buffers, s.Dims, s.Elements, q.r.Cold)
+	chosen, known := l.of.chosen[key]
+	if !known {
+		var err error
+		if chosen, err = l.search(q, p); err != nil {
+			return "", err
+		}
+		if l.of.chosen == nil {
+			l.of.chosen = map[string]ltChoice{}
+		}
+		l.of.chosen[key] = chosen
+	}
+	p.now, p.chosen = chosen.algorithm, true
+	return chosen.said, nil
+}
+
+// An ltWay is an algorithm in the search.
+type ltWay struct {
+	heuristic
+	graph       graph // launches once on each set
+	tried, able bool
+}
+
+// ltBatch is how long a reading of the search lasts at least, in nanoseconds.
+const ltBatch = 300e3
+
+// search times what the library proposes as a race times contenders: by graphs of
+// launches on sets of buffers, whose contents are made anew before each pass.
+func (l *lt) search(q *race, p *ltProduct) (ltChoice, error) {
+	begin := time.Now()
+	var ways []*ltWay
+	defer func() {
+		for _, w := range ways {
+			w.graph.free()
+		}
+	}()
+	launch := 0.0
+	for _, h := range p.found {
+		w := &ltWay{heuristic: h}
+		if len(ways) == 0 { // the others are held against it, so it must be one that can be run
+			var err error
+			if launch, err = l.try(q, p, w); err != nil {
+				return ltChoice{}, err
+			}
+		}
+		if w.able || len(ways) > 0 {
+			ways = append(ways, w)
+		}
+	}
+	if len(ways) == 0 {
+		return ltChoice{}, fmt.Errorf("routine %s at shape %s: none of the %d algorithms that cublasLt %s proposes can be run", l.routine, q.r.Shape.Name, len(p.found), l.version())
+	}
+	used := planUsed(launch, len(q.sets))
+	passes := planPasses(launch*float64(used), ltBatch)
+	r, err := contest{
+		ways:   len(ways),
+		spent:  func() time.Duration { return time.Since(begin) },
+		budget: ltBudget,
+		reading: func(i int) (float64, bool, error) {
+			w := ways[i]
+			if !w.tried {
+				if _, err := l.try(q, p, w); err != nil {
+					return 0, false, err
+				}
+			}
+			if w.able && w.graph.exec == nil {
+				if err := l.capture(q, p, w, used); err != nil {
+					return 0, false, err
+				}
+			}
+			if !w.able {
+				return 0, false, nil
+			}
+			took, err := w.graph.run(q.stream, q.events, secrets(q.dice, passes), q.fresh)
+			return took.event / float64(used*passes), true, err
+		},
+		right: func(i int) (bool, error) { return l.agree(q, p, ways[0], ways[i]) },
+	}.run()
+	if err != nil {
+		return ltChoice{}, err
+	}
+	best := ways[r.best]
+	return ltChoice{best.heuristic, saidOf(l.version(), r, len(ways), q.r.Cold, l.name(best.heuristic))}, nil
+}
+
+// try launches by an algorithm for the first time, outside of graphs, and gives the
+// nanoseconds that a launch takes by the wall clock.
+func (l *lt) try(q *race, p *ltProduct, w *ltWay) (float64, error) {
+	w.tried = true
+	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
+		return 0, err
+	}
+	var took float64
+	for range 2 { // the first may load code
+		begin := time.Now()
+		if err := l.run(p, &w.heuristic, q.sets[0].arrays); err != nil {
+			if lost() {
+				return 0, err
+			}
+			return 0, nil
+		}
+		if err := q.sync(); err != nil {
+			return 0, err
+		}
+		if took = float64(time.Since(begin).Nanoseconds()); took > longLaunch {
+			break
+		}
+	}
+	w.able = true
+	return took, nil
+}
+
+// capture makes an algorithm's graph and takes it to the device.
+func (l *lt) capture(q *race, p *ltProduct, w *ltWay, used int) (err error) {
+	w.graph, err = capture(q.stream, func() error {
+		for _, s := range q.sets[:used] {
+			if err := l.run(p, &w.heuristic, s.arrays); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = w.graph.run(q.stream, q.events, secrets(q.dice, 1), q.fresh)
+	}
+	if err != nil && !lost() {
+		w.able, err = false, nil
+	}
+	return err
+}
+
+// agree says whether an algorithm gives what the first gives, within the tolerance
+// of the problem.
+func (l *lt) agree(q *race, p *ltProduct, first, w *ltWay) (bool, error) {
+	s := secrets(q.dice, 1)
+	if _, err := q.fresh.alone(q.stream, q.events, s); err != nil {
+		return false, err
+	}
+	q.contents = [2]uint64{s[0], s[1]}
+	if err := q.harness.begin(); err != nil {
+		return false, err
+	}
+	if err := q.renew(0); err != nil {
+		return false, err
+	}
+	if err := l.run(p, &w.heuristic, q.sets[0].arrays); err != nil {
+		return false, err
+	}
+	if err := l.run(p, &first.heuristic, q.spare.arrays); err != nil {
+		return false, err
+	}
+	found := make([]*finding[verdict], len(q.buffers))
+	for i, b := range q.buffers {
+		if b.output() {
+			var err error
+			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
+			if found[i], err = q.harness.compare(q.sets[0].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
+				return false, err
+			}
+		}
+	}
+	if err := q.harness.fetch(); err != nil {
+		return false, err
+	}
+	return !wrong(q.outputs(found, nil, q.r.Shape)), nil
+}
+
+// name says which algorithm it is, by the library's own numbers.
+func (l *lt) name(h heuristic) string {
+	var words []string
+	for _, a := range []struct {
+		what      string
+		attribute C.int
+		bytes     C.size_t
+	}{{"algorithm", ltConfigID, 4}, {"tile", ltConfigTile, 4}, {"stages", ltConfigStages, 4}, {"cluster", ltConfigCluster, 2}, {"split", ltConfigSplit, 4}} {
+		var v uint32 // little-endian, so that two bytes of it will do
+		if C.lt_config(l.c, unsafe.Pointer(&h.algorithm), a.attribute, unsafe.Pointer(&v), a.bytes) == ltSuccess {
+			words = append(words, fmt.Sprintf("%s %d", a.what, v))
+		}
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/longtest"
+)
+
+// fakeGPU builds the worker, a driver that has no device and a library that it runs,
+// and gives what runs the worker with them.
+func fakeGPU(t *testing.T) *exec.Cmd {
+	t.Helper()
+	longtest.Skip(t, "the worker is compiled for it")
+	dir := t.TempDir()
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+		return string(out)
+	}
+	for _, tool := range []string{"gcc", "nm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("NOT RUN: %v", err)
+		}
+	}
+	if err := exec.Command("gcc", "-I/usr/local/cuda/include", "-fsyntax-only", "testdata/gpu.c").Run(); err != nil {
+		t.Skip("NOT RUN: there is no cuda.h: see scripts/setup-cuda-debian.sh")
+	}
+	worker := filepath.Join(dir, "tune-cuda")
+	run("go", "build", "-tags", "cuda", "-o", worker, ".")
+	source, err := os.ReadFile("testdata/gpu.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := ""
+	for _, m := range regexp.MustCompile(`(?m) U (cu[A-Z]\w*)`).FindAllStringSubmatch(run("nm", "-D", worker), -1) {
+		if !strings.Contains(string(source), "CUresult "+m[1]+"(") {
+			rest += fmt.Sprintf("int %s() { return 0; }\n", m[1])
+		}
+	}
+	missing := filepath.Join(dir, "rest.c")
+	if err := os.WriteFile(missing, []byte(rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	driver := filepath.Join(dir, "libcuda.so.1")
+	run("gcc", "-shared", "-fPIC", "-I/usr/local/cuda/include", "-Wl,-soname,libcuda.so.1", "-o", driver, "testdata/gpu.c", missing)
+	library := filepath.Join(dir, "libcublasLt.so.12")
+	run("gcc", "-shared", "-fPIC", "-o", library, "testdata/cublaslt.c", driver)
+	cmd := exec.Command(worker)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "TUNE_CUDA_CUBLASLT="+library)
+	return cmd
+}
+
+// TestWorkerChooses: the worker finds the fastest algorithm that is right, once for each
+// shape and cache, before anything is captured or timed, and times that.
+func TestWorkerChooses(t *testing.T) {
+	cmd := fakeGPU(t)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the worker ended with %v and said %q", err, said.String())
+		}
+		// Each search launches an algorithm twice outside of graphs.
+		if n := strings.Count(said.String(), "the slow one ran\n"); n != 2*3 {
+			t.Errorf("the slow algorithm ran %d times in three searches", n)
+		}
+	}()
+	answers := bufio.NewReader(out)
+	h := filepath.Join(t.TempDir(), "harness.cubin")
+	if err := os.WriteFile(h, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	buffers := []wire.Buffer{
+		{Name: "A", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "B", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "v", DType: "f16", Role: "in", Distribution: "normal", B: 1},
+		{Name: "C", DType: "f16", Role: "out", Tolerance: 1e-3},
+	}
+	ask[wire.HelloAnswer](t, in, answers, wire.Hello, wire.HelloRequest{Version: wire.Version})
+	ask[wire.OpenAnswer](t, in, answers, wire.Open, wire.OpenRequest{Harness: h, Buffers: buffers})
+	l := ask[wire.LoadAnswer](t, in, answers, wire.Load, wire.LoadRequest{Name: "base", Routine: "cublasLt:matmul_nt_bias"})
+	if l.Version != "12.9.1" || l.Fault != nil {
+		t.Fatalf("%+v", l)
+	}
+	shape := wire.Shape{Name: "small", Dims: []int64{64, 32, 16}, Elements: []int64{1024, 512, 32, 2048}}
+	other := wire.Shape{Name: "other", Dims: []int64{32, 64, 16}, Elements: []int64{512, 1024, 64, 2048}}
+	// Before anything is chosen the first proposal that can be run is.
+	if a := ask[wire.LaunchAnswer](t, in, answers, wire.Launch, wire.LaunchRequest{Binary: "base", Shape: shape}); a.Fault != nil {
+		t.Errorf("a launch: %+v", a.Fault)
+	}
+	const want = "cublasLt 12.9.1, best of 6 algorithms (of 7 proposed), without 1 that gave other results: algorithm 6, tile 1, cluster 8, split 2, " +
+		"8.9 us with a %s cache; the first that the library proposes takes 10 us"
+	for i, c := range []struct {
+		shape  wire.Shape
+		cold   bool
+		rounds int
+	}{{shape, false, 2}, {shape, false, 2}, {shape, true, 3}, {other, true, 1}, {shape, true, 1}, {shape, false, 1}} {
+		a := ask[wire.TimeAnswer](t, in, answers, wire.Time, wire.TimeRequest{
+			Contenders: []wire.Contender{{Binary: "base"}}, Shape: c.shape, Cold: c.cold, BatchNS: 1e5, Rounds: c.rounds, Last: true, Latencies: 1,
+		})
+		x := a.Contenders[0]
+		cache := map[bool]string{false: "warm", true: "cold"}[c.cold]
+		if x.Said != fmt.Sprintf(want, cache) {
+			t.Errorf("race %d: %q", i, x.Said)
+		}
+		if x.Fault != nil || len(x.SamplesNS) != c.rounds+1 || len(x.LatencyNS) != 1 || len(x.After) != 1 || x.After[0].Error != 0 {
+			t.Errorf("race %d: %+v", i, x)
+		}
+		for _, ns := range x.SamplesNS {
+			if math.Abs(ns-8900) > 1 {
+				t.Errorf("race %d: a launch takes %g ns", i, ns)
+			}
+		}
+		if a.ChoosingNS <= 0 || a.ChoosingNS > a.ElapsedNS {
+			t.Errorf("race %d: choosing took %d ns of %d", i, a.ChoosingNS, a.ElapsedNS)
+		}
+	}
+}
+
+// ask has the worker carry out a request.
+func ask[A any](t *testing.T, in io.Writer, out *bufio.Reader, kind wire.Kind, request any) A {
+	t.Helper()
+	if err := wire.Write(in, kind, request); err != nil {
+		t.Fatal(err)
+	}
+	got, body, err := wire.Read(out)
+	if err != nil || got != kind {
+		t.Fatalf("%s was answered by %s: %s, %v", kind, got, body, err)
+	}
+	a, err := wire.Decode[A](body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

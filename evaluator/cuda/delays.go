@@ -1,0 +1,162 @@
+package cuda
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A site says where delays go around an instruction at which threads of a kernel, and
+// the copies that they have begun, wait for one another.
+type site struct {
+	// stem is how its mnemonic begins, up to a dot or its end.
+	stem          string
+	before, after bool
+}
+
+// sites has the more special before the general. Nothing is put between wgmma.fence
+// and wgmma.commit_group, where ptxas would no longer keep the products in one queue.
+var sites = []site{
+	{"mbarrier.pending_count", false, false},
+	{"mbarrier", true, true},
+	{"cp.async.ca", false, false}, // what waits for them tells
+	{"cp.async.cg", false, false},
+	{"cp.async", true, true},
+	{"cp.reduce.async", true, true},
+	{"st.async", true, true},
+	{"red.async", true, true},
+	{"wgmma.fence.sync", true, false},
+	{"wgmma.commit_group", false, true},
+	{"wgmma.wait_group", true, true},
+	{"barrier", true, true},
+	{"bar", true, true},
+	{"setmaxnreg", true, true},
+	{"fence.proxy", true, true},
+	{"fence.mbarrier_init", true, true},
+	{"fence.sc", true, true},
+	{"fence.acq_rel", true, true},
+	{"fence.acquire", true, true},
+	{"fence.release", true, true},
+	{"membar", true, true},
+	{"griddepcontrol", true, true},
+	{"elect", false, true}, // roles are chosen
+	{"atom", true, true},   // locks and semaphores
+	{"red", true, true},
+	{"ld.acquire", true, true},
+	{"ld.relaxed", true, true},
+	{"st.release", true, true},
+	{"st.relaxed", true, true},
+	{"mapa", false, true}, // another block's shared memory
+}
+
+// siteOf finds the site of a mnemonic; kind is what it is counted as.
+func siteOf(mnemonic string) (s site, kind string) {
+	for _, s := range sites {
+		if rest, ok := strings.CutPrefix(mnemonic, s.stem); ok && (rest == "" || rest[0] == '.') {
+			kind, _, _ = strings.Cut(mnemonic, ".")
+			return s, kind
+		}
+	}
+	return site{}, ""
+}
+
+// delayed is PTX with delays in it.
+type delayed struct {
+	text string
+	// delays is how many there are; kinds counts the instructions around which they
+	// are.
+	delays int
+	kinds  map[string]int
+}
+
+// String tells of the delays for people.
+func (d delayed) String() string {
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(d.kinds)) {
+		list = append(list, fmt.Sprintf("%s %d", kind, d.kinds[kind]))
+	}
+	return fmt.Sprintf("delays at %d places (%s)", d.delays, strings.Join(list, ", "))
+}
+
+// delay inserts random delays into PTX: where a kernel begins and ends, and before and
+// after the instructions of sites. They compute nothing that the kernel uses, so that a
+// correct kernel gives what it gave.
+func delay(ptx string) (delayed, error) {
+	statements, err := ptxStatements(ptx)
+	if err != nil {
+		return delayed{}, err
+	}
+	d := delayed{kinds: map[string]int{}}
+	var out strings.Builder
+	copied := 0
+	// fresh says that there is a delay with no instruction after it. Two in a row are
+	// as good as one.
+	fresh := false
+	put := func(at int) {
+		if fresh {
+			return
+		}
+		out.WriteString(ptx[copied:at])
+		copied = at
+		d.delays++
+		out.WriteString(delayBlock(d.delays))
+		fresh = true
+	}
+	function, queue := 0, false
+	for _, s := range statements {
+		p, kind := siteOf(s.mnemonic)
+		if s.function != function {
+			function, fresh, queue = s.function, false, false
+			if s.entry {
+				put(s.start)
+			}
+		}
+		if strings.HasPrefix(s.mnemonic, "wgmma.commit_group.sync") {
+			queue = false
+		}
+		ends := s.entry && (s.mnemonic == "ret" || s.mnemonic == "exit")
+		if (p.before || ends) && !queue {
+			put(s.start)
+		}
+		if kind != "" && (p.before || p.after) {
+			d.kinds[kind]++
+		}
+		fresh = false
+		if strings.HasPrefix(s.mnemonic, "wgmma.fence.sync") {
+			queue = true
+		}
+		if p.after && !queue {
+			put(s.end)
+		}
+	}
+	out.WriteString(ptx[copied:])
+	d.text = out.String()
+	return d, nil
+}
+
+// delayBlock is one delay: none in seven cases of eight, otherwise 0.1 to 16 us, of which
+// nanosleep makes up to twice as much. The clock makes every launch another schedule.
+// All threads of a warp that are here together wait alike: what follows may want a
+// converged warp, so the length depends on nothing of the thread's own.
+func delayBlock(number int) string {
+	return fmt.Sprintf(`
+{ // a delay
+.reg .pred evotune_wait;
+.reg .b32 evotune_a, evotune_b;
+mov.u32 evotune_a, %%clock;
+mov.u32 evotune_b, %%warpid;
+mad.lo.u32 evotune_a, evotune_b, 0x9e3779b1, evotune_a;
+xor.b32 evotune_a, evotune_a, 0x%08x;
+mul.lo.u32 evotune_a, evotune_a, 0x85ebca6b;
+shr.u32 evotune_b, evotune_a, 15;
+xor.b32 evotune_a, evotune_a, evotune_b;
+mul.lo.u32 evotune_a, evotune_a, 0xc2b2ae35;
+shr.u32 evotune_b, evotune_a, 29;
+setp.eq.u32 evotune_wait, evotune_b, 0;
+bfe.u32 evotune_a, evotune_a, 24, 3;
+shl.b32 evotune_a, 128, evotune_a;
+@evotune_wait nanosleep.u32 evotune_a;
+}
+`, uint32(number)*0x27d4eb2f)
+}

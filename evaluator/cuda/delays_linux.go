@@ -1,0 +1,422 @@
+package cuda
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // for the planted fault
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+)
+
+const (
+	// delayedLaunches is how many schedules it looks at, at every shape.
+	delayedLaunches = 20
+	// asynchronous is the first capability with instructions that racecheck does not
+	// follow.
+	asynchronous = 90
+	// rightExchange is the error up to which the planted kernels are right.
+	rightExchange = 1e-6
+)
+
+// delaySource has a kernel without a fault and one with a fault that only delays show.
+//
+//go:embed delays.cu
+var delaySource string
+
+// Instructions that work beside the threads that begin them: copies of the tensor memory
+// accelerator, of which racecheck knows nothing or reports races that are none, and what
+// threads wait with for such work, or for other blocks.
+var (
+	copyInstructions = []string{"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"}
+	waitInstructions = []string{"SYNCS", "ARRIVES", "STAS", "REDAS", "UCGABAR_ARV", "UCGABAR_WAIT"}
+	// The same in PTX, for where nothing disassembles.
+	copyPTX = []string{"cp.async.bulk", "cp.reduce.async.bulk"}
+	waitPTX = []string{"mbarrier", "cp.async.mbarrier", "st.async", "red.async", "barrier.cluster"}
+)
+
+// unfollowed says which instructions a candidate has that racecheck does not follow.
+type unfollowed struct{ copies, waits bool }
+
+// unfollowed looks for them, once for a candidate.
+func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) {
+	if h.gpus[0].device.Capability < asynchronous || c.routine != "" {
+		return unfollowed{}, nil
+	}
+	c.unfollowedMu.Lock()
+	defer c.unfollowedMu.Unlock()
+	if c.unfollowed != nil {
+		return *c.unfollowed, nil
+	}
+	counts, _, why, err := h.instructions(ctx, c, false)
+	if err != nil {
+		return unfollowed{}, err
+	}
+	u := counts.unfollowed()
+	if why != "" {
+		if u, err = h.unfollowedPTX(ctx, c); err != nil {
+			return unfollowed{}, err
+		}
+	}
+	c.unfollowed = &u
+	return u, nil
+}
+
+func (d disassembly) unfollowed() unfollowed {
+	return unfollowed{d.has(copyInstructions), d.has(waitInstructions)}
+}
+
+// knows keeps what inspection has found.
+func (c *candidate) knows(u unfollowed) {
+	c.unfollowedMu.Lock()
+	defer c.unfollowedMu.Unlock()
+	c.unfollowed = &u
+}
+
+// unfollowedPTX looks for the same in PTX, where nothing disassembles.
+func (h *lab) unfollowedPTX(ctx context.Context, c *candidate) (unfollowed, error) {
+	text, err := h.ptx(ctx, h.delayedUnit(c))
+	var no *labs.Refusal
+	if errors.As(err, &no) {
+		return unfollowed{waits: true}, nil // they are not known
+	} else if err != nil {
+		return unfollowed{}, err
+	}
+	statements, err := ptxStatements(text)
+	if err != nil {
+		return unfollowed{waits: true}, nil //nolint:nilerr // delays are tried, and say what is wrong
+	}
+	counts := disassembly{Mnemonics: evaluator.Instructions{}}
+	for _, s := range statements {
+		counts.Mnemonics[s.mnemonic]++
+	}
+	return unfollowed{counts.has(copyPTX), counts.has(waitPTX)}, nil
+}
+
+// has says whether one of some instructions occurs.
+func (d disassembly) has(stems []string) bool {
+	for name := range d.Mnemonics {
+		for _, stem := range stems {
+			if rest, ok := strings.CutPrefix(name, stem); ok && (rest == "" || rest[0] == '.') {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// delayedUnit is what the flavour with delays is compiled from: the candidate's unit
+// without information on lines, which would have to be taken apart and put together.
+func (h *lab) delayedUnit(c *candidate) unit {
+	u := h.unit(c.src, h.Plan.Debug)
+	u.arch, u.plain = c.arch, true
+	return u
+}
+
+// ptx compiles a unit to PTX, on a core of its own.
+func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
+	if err := h.acquireCore(ctx); err != nil {
+		return "", err
+	}
+	defer h.compiling.Release(1)
+	return h.compiler.ptx(ctx, u)
+}
+
+// A delayedBuild is a unit with delays. Delays says what they are around, for people.
+type delayedBuild struct {
+	compiled
+	Delays string `json:"delays"`
+}
+
+// buildDelayed compiles a unit with delays, or takes it from the cache. The error is a
+// *[labs.Refusal] where an assembler does not take the text.
+func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler) (b delayedBuild, err error) {
+	key := cache.Key("delayed 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity())
+	if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
+		b.Cubin = cubin
+		return b, nil
+	}
+	text, err := h.ptx(ctx, u)
+	if err != nil {
+		return b, err
+	}
+	d, err := delay(text)
+	if err != nil {
+		return b, &labs.Refusal{Summary: err.Error(), Log: text}
+	}
+	if err := h.acquireCore(ctx); err != nil {
+		return b, err
+	}
+	defer h.compiling.Release(1)
+	if b.compiled, err = by.assemble(ctx, d.text, u); err != nil {
+		return b, err
+	}
+	b.Delays = d.String()
+	h.Keep("cubins", key, b.Cubin, b)
+	return b, nil
+}
+
+// proveDelays tries each assembler on a kernel without a fault, which must stay right, and
+// on one with a fault, which must show.
+func (h *lab) proveDelays(ctx context.Context) {
+	const lost = "races around copies of the tensor memory accelerator and barriers in shared memory are found only where they change an answer"
+	tool := evaluator.Tool{Name: schedules}
+	defer func() { h.Found(tool) }()
+	d := h.gpus[0].device
+	switch {
+	case len(h.options.Sanitizers) > 0 && !slices.Contains(h.options.Sanitizers, schedules):
+		tool.Missing = "switched off by the options"
+		return
+	case d.Capability < asynchronous:
+		tool.Version = "not needed: the device has no instructions that racecheck does not follow"
+		return
+	}
+	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
+	if err != nil {
+		tool.Missing = plain.Line(err.Error())
+		return
+	}
+	var failures []error
+	for _, by := range h.assemblers(ctx) {
+		if err = h.tryDelays(ctx, by, unit{source: delaySource, arch: arch, plain: true}); err == nil {
+			h.delayer = by
+			tool.Version = fmt.Sprintf("%s, assembled by %s", h.compiler.version(), by.name())
+			return
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", by.name(), err))
+	}
+	err = errors.Join(failures...)
+	tool.Missing = fmt.Sprintf("it does not work here (%s): %s", plain.Line(strings.ReplaceAll(err.Error(), "\n", "; ")), lost)
+	h.Log.Warn("candidates cannot be run with delays", "error", err)
+}
+
+func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
+	key := cache.Key("schedules 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
+		HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
+	if _, ok := h.Cache.Get("sanitizers", key, nil); ok {
+		return nil
+	}
+	built, err := h.buildDelayed(ctx, u, by)
+	if err != nil {
+		return logOf(err)
+	}
+	path := filepath.Join(h.Scratch, "planted-"+schedules+".cubin")
+	if err := os.WriteFile(path, built.Cubin, 0o600); err != nil {
+		return err
+	}
+	open, shape := h.trialProblem()
+	var expected []float64
+	for i := range shape.Elements[1] {
+		expected = append(expected, float64(shape.Elements[1]-1-i))
+	}
+	shape.Outputs = filepath.Join(h.Scratch, "planted-"+schedules)
+	if err := os.WriteFile(shape.Outputs, wire.AppendDoubles(nil, expected), 0o600); err != nil {
+		return err
+	}
+	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, nil, open)
+	if err != nil {
+		return err
+	}
+	defer w.kill()
+	for _, entry := range []string{"clean", schedules} {
+		var loaded wire.LoadAnswer
+		if err := w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: entry, Cubin: path, Entry: entry}, &loaded); err != nil {
+			return err
+		}
+		if loaded.Fault != nil {
+			return errors.New(faultText(loaded.Fault))
+		}
+		r := wire.ParityRequest{
+			Binary: entry, Shape: shape, Seed: 1, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(),
+			Geometry: wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}},
+		}
+		var a wire.ParityAnswer
+		if err := w.call(ctx, h.options.Timeout, wire.Parity, r, &a); err != nil {
+			return err
+		}
+		if a.Fault != nil {
+			return fmt.Errorf("the planted kernel %s: %s", entry, faultText(a.Fault))
+		}
+		if len(a.Outputs) != 1 {
+			return fmt.Errorf("the planted kernel %s: the worker compared %d outputs of 1", entry, len(a.Outputs))
+		}
+		o := a.Outputs[0]
+		right := a.Different == 0 && o.NotFinite == 0 && o.Unwritten == 0 && float64(o.Error) <= rightExchange
+		switch {
+		case entry == "clean" && !right:
+			return fmt.Errorf("a kernel without a fault is wrong with delays: error %.3g, %d elements differ between launches", float64(o.Error), a.Different)
+		case entry == schedules && right:
+			return errors.New("delays do not show the fault that was planted for them")
+		}
+	}
+	h.Keep("sanitizers", key, nil, nil)
+	return nil
+}
+
+// launchDelayed runs a candidate with delays, as often as there are schedules to look at.
+func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Findings, err error) {
+	seen, err := h.unfollowed(ctx, c)
+	if err != nil {
+		return f, err
+	}
+	if !seen.copies && !seen.waits {
+		return evaluator.Findings{NotRun: "not needed: racecheck follows all of its instructions"}, nil
+	}
+	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer)
+	var no *labs.Refusal
+	if errors.As(err, &no) {
+		return evaluator.Findings{NotRun: "its code with delays cannot be made: " + no.Summary}, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	shapes := h.delayedShapes(c)
+	v, err := h.delayedCandidate(c, built)
+	if err != nil {
+		return f, err
+	}
+	if why, err := h.tooLarge(c, v, shapes); err != nil || why != "" {
+		return evaluator.Findings{NotRun: why}, err
+	}
+	g, free := h.place()
+	defer free()
+	err = g.parity.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
+		f, err = h.delayedLaunches(ctx, w, v, shapes)
+		return err
+	})
+	if err != nil {
+		return evaluator.Findings{}, blame(err, c)
+	}
+	var names []string
+	for _, d := range shapes {
+		names = append(names, d.shape.Name)
+	}
+	f.Ran = fmt.Sprintf("%d launches at each of the shapes %s, with random %s", delayedLaunches, strings.Join(names, ", "), built.Delays)
+	for line := range strings.Lines(built.Log) {
+		if strings.Contains(line, "Potential Performance Loss") {
+			f.Ran += "; in this build: " + plain.Line(line)
+		}
+	}
+	return f, nil
+}
+
+// delayedCandidate is a candidate with delays, for a worker.
+func (h *lab) delayedCandidate(c *candidate, built delayedBuild) (*candidate, error) {
+	v := &candidate{
+		name: c.name + "-delayed", src: c.src, out: built.compiled, hash: cache.Key(schedules, c.hash), arch: c.arch,
+		geometry: c.geometry, unsupported: c.unsupported, heap: c.heap,
+	}
+	v.path = filepath.Join(h.Scratch, fmt.Sprintf("%s-%d.cubin", v.name, h.serial.Add(1)))
+	if err := os.WriteFile(v.path, built.Cubin, 0o600); err != nil {
+		return nil, err
+	}
+	runtime.AddCleanup(v, remove, v.path)
+	return v, nil
+}
+
+// delayedShapes are the sanitize shape, and the largest verify shape that the candidate
+// can compute: a small one may end before a pipeline has come round to its first stage.
+func (h *lab) delayedShapes(c *candidate) []*shapeData {
+	size := func(d *shapeData) (sum int64) {
+		for _, n := range d.wire.Elements {
+			sum += n
+		}
+		return sum
+	}
+	list := []*shapeData{h.problem.Sanitize}
+	var large *shapeData
+	for _, d := range h.problem.Verify {
+		if c.unsupported[d] == "" && (large == nil || size(d) > size(large)) {
+			large = d
+		}
+	}
+	if large != nil && size(large) > size(h.problem.Sanitize) {
+		list = append(list, large)
+	}
+	return list
+}
+
+// tooLarge says that a block with delays does not fit where one without did, or that
+// blocks that wait for one another no longer fit all at once. Neither is a fault of the
+// candidate.
+func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (string, error) {
+	if _, ok := h.delayer.(driver); ok {
+		return "", nil // what comes of it is not known
+	}
+	dev := h.gpus[0].device
+	share := func(of *candidate, entry string, g wire.Geometry) (float64, int64, error) {
+		var r resources
+		if err := r.readCubin(of.out.Cubin, entry); err != nil {
+			return 0, 0, err
+		}
+		share, _ := occupancy(g.Block[0]*g.Block[1]*g.Block[2], r.registers, r.shared+g.Shared, int64(dev.ThreadsSM), int64(dev.RegistersSM), dev.SharedOptin+1<<10)
+		return share, r.registers, nil
+	}
+	for _, d := range shapes {
+		first := c.geometry[d]
+		for _, g := range append([]wire.Geometry{first}, first.Then...) {
+			entry := cmp.Or(g.Entry, c.src.Entry)
+			before, _, err := share(c, entry, g)
+			if err != nil {
+				return "", err
+			}
+			after, registers, err := share(v, entry, g)
+			if err != nil {
+				return "", err
+			}
+			if before > 0 && after == 0 || g.Cooperative && after < before {
+				return fmt.Sprintf("with delays %s takes %d registers for each thread, and fewer blocks fit", entry, registers), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// delayedLaunches has a worker compare the launches at each shape. The lab's limit bounds
+// them, and not the judge's: it knows how long the baseline takes without delays.
+func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shapes []*shapeData) (f evaluator.Findings, err error) {
+	loaded, err := h.load(ctx, w, c)
+	if err != nil {
+		return f, err
+	}
+	if loaded.Fault != nil {
+		f.NotRun = "its code with delays cannot be loaded: " + faultText(loaded.Fault)
+		return f, nil
+	}
+	w.had(c)
+	defer h.unload(w, c)
+	seed := h.problem.seedOf(0)
+	f.Observed = map[string]evaluator.Observation{}
+	for _, d := range shapes {
+		shape := d.wire
+		if shape.Outputs, err = h.expect(ctx, w, shape, seed, nil); err != nil {
+			return f, err
+		}
+		if silent, err := h.prepareShape(ctx, w, shape, seed); err != nil || silent != "" {
+			return evaluator.Findings{NotRun: silent}, err
+		}
+		r := wire.ParityRequest{
+			Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(),
+		}
+		var a wire.ParityAnswer
+		if err := w.call(ctx, h.options.Timeout, wire.Parity, r, &a); err != nil {
+			return f, err
+		}
+		if a.Fault != nil {
+			w.dead = w.dead || a.Fault.Fatal
+			return f, w.faulted(a.Fault)
+		}
+		f.Observed[d.shape.Name] = observation(a)
+	}
+	return f, nil
+}

@@ -1,0 +1,400 @@
+package cuda
+
+import (
+	"math/rand"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/kernels"
+)
+
+// A hopperCompiler knows sm_90a, and is of a toolkit.
+type hopperCompiler struct {
+	compiler
+	kit *toolkit
+}
+
+// hopperCompilers gives the first nvcc and the first NVRTC here that know sm_90a: the ones
+// that evotune finds may be older than others beside them.
+func hopperCompilers(t *testing.T) map[string]hopperCompiler {
+	t.Helper()
+	bins := []string{""}
+	for _, pattern := range []string{"/usr/local/cuda*/bin", "/opt/cuda*/bin"} {
+		more, _ := filepath.Glob(pattern)
+		bins = append(bins, more...)
+	}
+	path, known := os.Getenv("PATH"), map[string]hopperCompiler{}
+	for _, bin := range bins {
+		if len(known) == 2 {
+			break
+		}
+		if bin != "" {
+			t.Setenv("PATH", bin+":"+path)
+		}
+		_, kit, found := compilers(t)
+		for name, c := range found {
+			if _, ok := known[name]; ok {
+				continue
+			}
+			if _, err := c.compile(t.Context(), unit{source: "__global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n", arch: "sm_90a"}); err == nil {
+				known[name] = hopperCompiler{c, kit}
+			}
+		}
+	}
+	if len(known) == 0 {
+		t.Skip("no compiler here knows sm_90a (scripts/setup-cuda-debian.sh installs one)")
+	}
+	return known
+}
+
+// hopperLab compiles, and takes a compiler's code apart, for a device that there need not
+// be.
+func hopperLab(t *testing.T, kit *toolkit, c compiler) *lab {
+	t.Helper()
+	base := &labs.Base{Scratch: t.TempDir()}
+	h := newLab(base, Options{CompileWorkers: 2})
+	var err error
+	if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
+		t.Fatal(err)
+	}
+	h.Launcher = process.NewLauncher()
+	t.Cleanup(h.Launcher.Close)
+	h.compiler, h.toolkit = c, kit
+	h.gpus = []*gpu{{device: wire.Device{Capability: 90, ThreadsSM: 2048, RegistersSM: 65536, SharedOptin: 227 << 10, DriverString: "none"}}}
+	h.disasm = kit.disassembler(func(path string) string { return path })
+	h.delayer = h.assemblers(t.Context())[0]
+	if _, ok := h.delayer.(driver); ok {
+		t.Fatalf("%s has no assembler", c.version())
+	}
+	return h
+}
+
+const hopperZoo = "../testdata/zoo-hopper"
+
+// hopperSource is a kernel of the zoo for Hopper, with the header that it gets.
+func hopperSource(t *testing.T, name string) kernels.Rendered {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(hopperZoo, "pipeline.cu.tmpl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	if err := template.Must(template.New("").Parse(string(text))).Execute(&s, map[string]any{"KERNEL": name, "SALT": 7}); err != nil {
+		t.Fatal(err)
+	}
+	return kernels.Rendered{
+		Source: s.String(), Entry: "product",
+		Header: "#include <cuda_fp16.h>\n#ifdef __CUDACC_RTC__\ntypedef long int64_t;\ntypedef unsigned long uint64_t;\n#else\n#include <stdint.h>\n#endif\n" +
+			"struct __align__(64) evotune_tensor_map { unsigned char bytes[128]; };\n",
+	}
+}
+
+// hopperCases are the verdicts of the zoo for Hopper: the kernel, and for one that the
+// compiler must be refused for, what it says.
+func hopperCases(t *testing.T) (names []string, refused map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(hopperZoo, "verdicts.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Case []struct{ Kernel, Verdict, Check string }
+	}
+	if err := toml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	names, refused = []string{"honest"}, map[string]string{}
+	for _, c := range file.Case {
+		names = append(names, c.Kernel)
+		if c.Verdict == string(evaluator.Compile) {
+			refused[c.Kernel] = c.Check
+		}
+	}
+	return names, refused
+}
+
+// TestHopperZooCompiles: what ptxas cannot do as asked is in the log of each compiler, and in
+// no other; all kernels have the instructions by which racecheck's limits are known, and
+// with delays in them they assemble, and are still what they were.
+func TestHopperZooCompiles(t *testing.T) {
+	names, refused := hopperCases(t)
+	if len(refused) < 3 || len(names) < 8 {
+		t.Fatalf("cases %q, of which the compiler refuses %q", names, refused)
+	}
+	for compilerName, c := range hopperCompilers(t) {
+		t.Run(compilerName, func(t *testing.T) {
+			h := hopperLab(t, c.kit, c.compiler)
+			for _, name := range names {
+				whole := longtest.All(t) || name == "honest-cluster"
+				if !whole && refused[name] == "" {
+					continue
+				}
+				src := hopperSource(t, name)
+				u := h.unit(src, false)
+				u.arch = "sm_90a"
+				out, err := h.build(t.Context(), u)
+				if err != nil {
+					t.Errorf("%s: %v", name, logOf(err))
+					continue
+				}
+				// The judge looks for its texts in every line, in lower case.
+				if text := refused[name]; text != "" && !strings.Contains(strings.ToLower(out.Log), text) {
+					t.Errorf("%s: %q is not in the log:\n%s", name, text, out.Log)
+				}
+				if loss := strings.Contains(out.Log, "Potential Performance Loss"); loss != (refused[name] != "") {
+					t.Errorf("%s: a loss is told: %v\n%s", name, loss, out.Log)
+				}
+				cand := &candidate{name: name, src: src, out: out, arch: u.arch, hash: cache.Key(name), path: filepath.Join(h.Scratch, name+".cubin")}
+				if err := os.WriteFile(cand.path, out.Cubin, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if whole {
+					checkDelays(t, h, cand, []string{"UTMALDG", "SYNCS", "HGMMA"})
+				}
+			}
+		})
+	}
+}
+
+// checkDelays builds a candidate with delays, and looks at its instructions.
+func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
+	t.Helper()
+	built, err := h.buildDelayed(t.Context(), h.delayedUnit(c), h.delayer)
+	if err != nil {
+		t.Errorf("%s with delays: %v", c.name, logOf(err))
+		return
+	}
+	if h.disasm == nil {
+		t.Logf("%s: %s; the code was not looked at", c.name, built.Delays)
+		return
+	}
+	plain, how, why, err := h.instructions(t.Context(), c, false)
+	if err != nil || why != "" {
+		t.Errorf("%s: %s %v", c.name, why, err)
+		return
+	}
+	v, err := h.delayedCandidate(c, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, _, why, err := h.instructions(t.Context(), v, false)
+	runtime.KeepAlive(v) // and its file
+	if err != nil || why != "" {
+		t.Errorf("%s with delays: %s %v", c.name, why, err)
+		return
+	}
+	for _, stem := range want {
+		if plain.family(stem) == 0 {
+			t.Errorf("%s has no %s by %s: %s", c.name, stem, how, plain.code().Top(60))
+		}
+	}
+	// What definitions require is found by opcodes too, without a disassembler each time.
+	code, err := readOpcodes(c.out.Cubin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts, ok := h.disasm.names.count(code); !ok {
+		t.Errorf("%s has an opcode with several names", c.name)
+	} else {
+		for _, stem := range want {
+			if counts.family(stem) != plain.family(stem) {
+				t.Errorf("%s: %d times %s by opcodes, %d in the listing", c.name, counts.family(stem), stem, plain.family(stem))
+			}
+		}
+	}
+	for _, pattern := range []string{"^HGMMA", "^UTMALDG"} {
+		if n, _ := plain.Mnemonics.Matching(regexp.MustCompile(pattern)); n == 0 || modifiersMatter(regexp.MustCompile(pattern)) {
+			t.Errorf("%s: %d instructions match %s", c.name, n, pattern)
+		}
+	}
+	// Delays are neither dropped nor put together.
+	if n := slow.family("NANOSLEEP"); n == 0 || plain.family("NANOSLEEP") != 0 {
+		t.Errorf("%s: %d delays in the code of %s, %d before", c.name, n, built.Delays, plain.family("NANOSLEEP"))
+	}
+	// The flavour is still a pipeline: products follow one another.
+	if strings.Contains(built.Log, "Potential Performance Loss") && !strings.Contains(c.out.Log, "Potential Performance Loss") {
+		t.Errorf("%s with delays: %s", c.name, built.Log)
+	}
+	seen, err := h.unfollowed(t.Context(), c)
+	if err != nil || !seen.copies || !seen.waits {
+		t.Errorf("%s: racecheck does not follow %+v, %v", c.name, seen, err)
+	}
+	text, err := h.unfollowedPTX(t.Context(), c)
+	if err != nil || !text.copies || !text.waits {
+		t.Errorf("%s: by its PTX racecheck does not follow %+v, %v", c.name, text, err)
+	}
+}
+
+// TestPlantedDelays: the kernels on which delays are tried compile for every device, with
+// delays in both.
+func TestPlantedDelays(t *testing.T) {
+	_, kit, found := compilers(t)
+	for name, c := range found {
+		h := hopperLab(t, kit, c)
+		for _, arch := range []string{"sm_80", "sm_90"} {
+			built, err := h.buildDelayed(t.Context(), unit{source: delaySource, arch: arch, plain: true}, h.delayer)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, arch, logOf(err))
+				continue
+			}
+			for _, entry := range []string{"clean", schedules} {
+				var r resources
+				if err := r.readCubin(built.Cubin, entry); err != nil {
+					t.Errorf("%s, %s: %v", name, arch, err)
+				}
+			}
+			if !strings.Contains(built.Delays, "mbarrier 6") || !strings.Contains(built.Delays, "bar 2") {
+				t.Errorf("%s, %s: %s", name, arch, built.Delays)
+			}
+		}
+	}
+}
+
+// TestDelaysInBuiltins: delays assemble in what definitions for Hopper render, and in other
+// kernels that have no need of them.
+func TestDelaysInBuiltins(t *testing.T) {
+	catalogue, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, samples := []string{"attention", "gemm"}, 1
+	if longtest.All(t) {
+		names, samples = catalogue.Names(), 10
+	}
+	limits := map[string]any{"device_cores": int64(132), "device_max_shared_bytes": int64(227 << 10), "device_capability": int64(90), "device_registers": int64(65536)}
+	for compilerName, c := range hopperCompilers(t) {
+		h := hopperLab(t, c.kit, c.compiler)
+		for _, kernel := range names {
+			d, err := catalogue.Get(kernel)
+			if err != nil {
+				continue // it asks for more than this version knows
+			}
+			d = d.On("cuda")
+			for _, im := range d.Implementations {
+				space, err := d.Space([]*kernels.Implementation{im}, d.Problem.ShapesFor(kernels.Tune)[:1], limits)
+				if err != nil {
+					t.Logf("%s, %s: %v", kernel, im.Name, err)
+					continue
+				}
+				rng := rand.New(rand.NewSource(3))
+				for range samples {
+					g := space.Random(rng)
+					src, err := im.Render(g)
+					if err != nil {
+						t.Errorf("%s, %s: %v", kernel, im.Name, err)
+						continue
+					}
+					u := h.unit(src, false)
+					u.arch, u.plain = "sm_90", true
+					if strings.HasSuffix(im.Target, "a") {
+						u.arch = im.Target
+					}
+					built, err := h.buildDelayed(t.Context(), u, h.delayer)
+					if err != nil {
+						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
+						continue
+					}
+					t.Logf("%s, %s, %s: %s", compilerName, kernel, im.Name, built.Delays)
+					if !strings.Contains(built.Log, "Potential Performance Loss") {
+						continue
+					}
+					if out, err := h.build(t.Context(), u); err != nil || !strings.Contains(out.Log, "Potential Performance Loss") {
+						t.Errorf("%s, %s, %s: with delays alone: %v %s", compilerName, kernel, g, err, built.Log)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPtxasFlags: what reaches ptxas of a definition's flags.
+func TestPtxasFlags(t *testing.T) {
+	options, registers := unit{flags: []string{"-O3", "-Xptxas", "-O2,--warn-on-spills", "--ptxas-options=-dlcm=cg", "-maxrregcount", "64", "-DN=3", "-use_fast_math"}}.ptxasFlags()
+	if want := []string{"-O2", "--warn-on-spills", "-dlcm=cg"}; !slices.Equal(options, want) || registers != "64" {
+		t.Errorf("%q and %q registers, want %q and 64", options, registers, want)
+	}
+}
+
+// TestDelaysThatDoNotFit: where delays take the registers that a block, or blocks that wait
+// for one another, need, the candidate is not launched with them.
+func TestDelaysThatDoNotFit(t *testing.T) {
+	_, kit, found := compilers(t)
+	for _, c := range found {
+		h := hopperLab(t, kit, c)
+		compile := func(source string, flags ...string) *candidate {
+			out, err := c.compile(t.Context(), unit{source: source, arch: "sm_90", flags: flags})
+			if err != nil {
+				t.Fatal(logOf(err))
+			}
+			return &candidate{src: kernels.Rendered{Entry: "spills"}, out: out}
+		}
+		source := strings.ReplaceAll(strings.ReplaceAll(spillingSource, "96", "192"), "95", "191")
+		small, large := compile(source, "--maxrregcount=32"), compile(source)
+		d := &shapeData{}
+		for _, k := range []struct {
+			name string
+			g    wire.Geometry
+			fits bool
+		}{
+			{"few threads", wire.Geometry{Block: [3]int64{128, 1, 1}}, true},
+			{"many threads", wire.Geometry{Block: [3]int64{1024, 1, 1}}, false},
+			{"all blocks at once", wire.Geometry{Block: [3]int64{128, 1, 1}, Cooperative: true}, false},
+			{"the second kernel", wire.Geometry{Block: [3]int64{128, 1, 1}, Then: []wire.Geometry{{Block: [3]int64{32, 32, 1}, Entry: "spills"}}}, false},
+		} {
+			small.geometry = map[*shapeData]wire.Geometry{d: k.g}
+			why, err := h.tooLarge(small, large, []*shapeData{d})
+			if err != nil || (why == "") != k.fits {
+				t.Errorf("%s, %s: %q, %v", c.version(), k.name, why, err)
+			}
+			if why, err := h.tooLarge(small, small, []*shapeData{d}); err != nil || why != "" {
+				t.Errorf("%s, %s, as large as before: %q, %v", c.version(), k.name, why, err)
+			}
+		}
+	}
+}
+
+// TestUnfollowed: racecheck is trusted with ordinary kernels, and barriers in shared memory
+// are seen, in machine code and in PTX.
+func TestUnfollowed(t *testing.T) {
+	_, kit, found := compilers(t)
+	for name, c := range found {
+		h := hopperLab(t, kit, c)
+		for source, want := range map[string]unfollowed{gemmSource: {}, delaySource: {waits: true}} {
+			cand := &candidate{name: "unfollowed", src: kernels.Rendered{Source: source}, arch: "sm_90", hash: cache.Key(source), path: filepath.Join(t.TempDir(), "k.cubin")}
+			var err error
+			if cand.out, err = c.compile(t.Context(), h.delayedUnit(cand)); err != nil {
+				t.Fatal(logOf(err))
+			}
+			if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := h.unfollowed(t.Context(), cand)
+			if err != nil || got != want {
+				t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+			}
+			if got, err = h.unfollowedPTX(t.Context(), cand); err != nil || got != want {
+				t.Errorf("%s, PTX: %+v, %v, want %+v", name, got, err, want)
+			}
+			h.gpus[0].device.Capability = 80
+			cand.unfollowed = nil
+			if got, err = h.unfollowed(t.Context(), cand); err != nil || got != (unfollowed{}) {
+				t.Errorf("%s, an older device: %+v, %v", name, got, err)
+			}
+			h.gpus[0].device.Capability = 90
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A ptxStatement is an instruction in the body of a function.
+type ptxStatement struct {
+	// start and end are where it lies in the text, from its predicate to behind its
+	// semicolon.
+	start, end int
+	// mnemonic is the operation with its modifiers: "mbarrier.try_wait.parity.b64".
+	mnemonic string
+	entry    bool // of a kernel, and not of another function
+	function int  // counts the bodies
+}
+
+// ptxStatements lists the instructions of a module in the order of its text. It knows
+// as much of PTX as it takes to say where one ends: comments, strings, braces, labels,
+// predicates and directives, of which some end with the line and others with a
+// semicolon.
+func ptxStatements(text string) ([]ptxStatement, error) {
+	p := &ptxScanner{text: text}
+	for {
+		p.blank()
+		if p.at == len(text) {
+			return p.found, nil
+		}
+		if err := p.outside(); err != nil {
+			line := 1 + strings.Count(text[:p.at], "\n")
+			return nil, fmt.Errorf("PTX, line %d: %w", line, err)
+		}
+	}
+}
+
+type ptxScanner struct {
+	text      string
+	at        int
+	functions int
+	found     []ptxStatement
+}
+
+// lineDirectives end with their line; all others end with a semicolon or a block.
+var lineDirectives = map[string]bool{".version": true, ".target": true, ".address_size": true, ".file": true, ".loc": true}
+
+// outside reads one directive of a module, with the body of a function.
+func (p *ptxScanner) outside() error {
+	if word := p.word(); lineDirectives[word] {
+		p.line()
+		return nil
+	}
+	// A directive may name its kind behind linking directives: .visible .entry f(...).
+	kind := ""
+	for p.at < len(p.text) {
+		p.blank()
+		switch word := p.word(); {
+		case word == ".entry" || word == ".func" || word == ".section":
+			kind = word
+			p.at += len(word)
+		case word != "":
+			p.at += len(word)
+		case p.at == len(p.text):
+		case p.text[p.at] == ';':
+			p.at++
+			return nil
+		case p.text[p.at] == '(' || p.text[p.at] == '"':
+			if err := p.skip(); err != nil {
+				return err
+			}
+		case p.text[p.at] == '{' && (kind == ".entry" || kind == ".func"):
+			p.functions++
+			return p.body(kind == ".entry")
+		case p.text[p.at] == '{':
+			if err := p.skip(); err != nil {
+				return err
+			}
+			if kind == ".section" {
+				return nil
+			}
+		default:
+			p.at++
+		}
+	}
+	return fmt.Errorf("a directive without an end")
+}
+
+// body reads a function's block, and the blocks in it.
+func (p *ptxScanner) body(entry bool) error {
+	depth := 0
+	for {
+		p.blank()
+		if p.at == len(p.text) {
+			return fmt.Errorf("a function without an end")
+		}
+		switch p.text[p.at] {
+		case '{':
+			depth++
+			p.at++
+			continue
+		case '}':
+			p.at++
+			if depth--; depth == 0 {
+				return nil
+			}
+			continue
+		case ';':
+			p.at++
+			continue
+		}
+		start := p.at
+		if p.text[p.at] == '@' { // a predicate: @p, @!%p1
+			p.at++
+			p.blank()
+			if p.at < len(p.text) && p.text[p.at] == '!' {
+				p.at++
+				p.blank()
+			}
+			p.at += len(p.word())
+			p.blank()
+		}
+		word := p.word()
+		if word == "" {
+			return fmt.Errorf("%q begins no statement", p.rest())
+		}
+		if lineDirectives[word] {
+			p.line()
+			continue
+		}
+		p.at += len(word)
+		if p.label() {
+			continue
+		}
+		if err := p.semicolon(); err != nil {
+			return err
+		}
+		if word[0] != '.' {
+			p.found = append(p.found, ptxStatement{start, p.at, word, entry, p.functions})
+		}
+	}
+}
+
+// label takes the colon behind a label. What follows it is a statement of its own.
+func (p *ptxScanner) label() bool {
+	mark := p.at
+	p.blank()
+	if p.at < len(p.text) && p.text[p.at] == ':' {
+		p.at++
+		return true
+	}
+	p.at = mark
+	return false
+}
+
+// semicolon goes behind the end of a statement, with the braces of its operands.
+func (p *ptxScanner) semicolon() error {
+	for {
+		p.blank()
+		switch {
+		case p.at == len(p.text) || p.text[p.at] == '}':
+			return fmt.Errorf("a statement without a semicolon before %q", p.rest())
+		case p.text[p.at] == ';':
+			p.at++
+			return nil
+		case strings.IndexByte("{([\"", p.text[p.at]) >= 0:
+			if err := p.skip(); err != nil {
+				return err
+			}
+		default:
+			p.at++
+		}
+	}
+}
+
+// skip goes behind a bracket's partner, or a string.
+func (p *ptxScanner) skip() error {
+	open := p.at
+	partner := map[byte]byte{'{': '}', '(': ')', '[': ']'}[p.text[p.at]]
+	if partner == 0 {
+		n := strings.IndexByte(p.text[p.at+1:], '"')
+		if n < 0 {
+			return fmt.Errorf("a string without an end")
+		}
+		p.at += n + 2
+		return nil
+	}
+	p.at++
+	for {
+		p.blank()
+		switch {
+		case p.at == len(p.text):
+			p.at = open
+			return fmt.Errorf("%q without its partner", p.text[open])
+		case p.text[p.at] == partner:
+			p.at++
+			return nil
+		case strings.IndexByte("{([\"", p.text[p.at]) >= 0:
+			if err := p.skip(); err != nil {
+				return err
+			}
+		default:
+			p.at++
+		}
+	}
+}
+
+// blank skips white space and comments.
+func (p *ptxScanner) blank() {
+	for p.at < len(p.text) {
+		switch rest := p.text[p.at:]; {
+		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
+			p.at++
+		case strings.HasPrefix(rest, "//"):
+			p.line()
+		case strings.HasPrefix(rest, "/*"):
+			n := strings.Index(rest[2:], "*/")
+			if n < 0 {
+				p.at = len(p.text)
+				return
+			}
+			p.at += n + 4
+		default:
+			return
+		}
+	}
+}
+
+// line goes to the end of a line.
+func (p *ptxScanner) line() {
+	if n := strings.IndexByte(p.text[p.at:], '\n'); n >= 0 {
+		p.at += n
+		return
+	}
+	p.at = len(p.text)
+}
+
+// word is the name or mnemonic here; "" if there is none. Two colons are a part of a
+// mnemonic (.shared::cta), one ends a label.
+func (p *ptxScanner) word() string {
+	i := p.at
+	for i < len(p.text) {
+		c := p.text[i]
+		switch {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._$%", c) >= 0:
+			i++
+		case c == ':' && strings.HasPrefix(p.text[i:], "::"):
+			i += 2
+		default:
+			return p.text[p.at:i]
+		}
+	}
+	return p.text[p.at:i]
+}
+
+// rest is the start of what follows, for messages.
+func (p *ptxScanner) rest() string {
+	line, _, _ := strings.Cut(p.text[p.at:], "\n")
+	return line[:min(len(line), 40)]
+}
