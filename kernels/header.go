@@ -83,7 +83,7 @@ func header(p *Problem, im *Implementation, entry string) string {
 		return deviceHeader(p, im, entry)
 	}
 	body := ""
-	for _, t := range []DType{F16, BF16} {
+	for _, t := range []DType{F16, BF16, E4M3, E5M2} {
 		if slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.DType == t }) {
 			body += Conversions(t)
 		}

@@ -58,8 +58,7 @@ func (t DType) Float() bool {
 // FP8 tells whether the type is a floating-point one of 8 bits, which only GPUs have.
 func (t DType) FP8() bool { return t == E4M3 || t == E5M2 }
 
-// C is the type's name in the generated header in C. That of the 8-bit floating-point
-// types, which that header does not have, is of the same form: see [Conversions].
+// C is the type's name in the generated header in C.
 func (t DType) C() string {
 	switch t {
 	case F64:
