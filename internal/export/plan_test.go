@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -297,5 +296,219 @@ func spreadWinner(t *testing.T, genes map[string]any) *Winner {
 	return nil
 }
 
-var _ = evaluator.Correct
-var _ = filepath.Join
+// laterDriver is the rest of standInDriver for spread: a driver of CUDA 12 that tells of attributes,
+// tensor maps and captures. FAKE_OLD takes that away; the stream 9 is being captured.
+const laterDriver = `
+static const char *entry_of[64];
+static int encoded, nodes;
+int cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+	static int n;
+	(void)m;
+	entry_of[n] = name;
+	*f = (CUfunction)(intptr_t)(0x100 + n++);
+	return strncmp(name, "evotune_kernel", 14);
+}
+static void tell(CUfunction f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream s, void **args)
+{
+	printf("launch %s at %u,%u,%u,%u,%u,%u,%u on %d with %lld %lld %p %p %p", entry_of[(intptr_t)f - 0x100], grid[0], grid[1], grid[2], block[0], block[1], block[2], shared,
+		(int)(intptr_t)s, (long long)*(int64_t *)args[0], (long long)*(int64_t *)args[1], *(void **)args[2], *(void **)args[3], *(void **)args[4]);
+	for (int i = 5; i < 7; i++)
+		printf(" map %d%s", *(int *)args[i], (uintptr_t)args[i] % 64 ? " astray" : "");
+	printf(" workspace %p", *(void **)args[7]);
+}
+int cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
+{
+	const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
+	tell(f, grid, block, shared, s, args);
+	puts("");
+	nodes++;
+	return !!extra;
+}
+#ifndef FAKE_OLD
+int cuLaunchKernelEx(const struct evo_config *c, CUfunction f, void **args, void **extra)
+{
+	tell(f, c->grid, c->block, c->shared, c->stream, args);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct evo_attribute *a = &c->attributes[i];
+		if (a->id == CU_LAUNCH_CLUSTER_DIMENSION)
+			printf(" cluster %u,%u,%u", a->value.cluster[0], a->value.cluster[1], a->value.cluster[2]);
+		else
+			printf(" attribute %d is %d", a->id, a->value.on);
+	}
+	puts("");
+	nodes++;
+	return extra || (getenv("FAKE_REFUSE") && !strcmp(entry_of[(intptr_t)f - 0x100], getenv("FAKE_REFUSE")));
+}
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *at, const uint64_t *dims, const uint64_t *strides,
+	const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)
+{
+	printf("encode %d: type %d rank %u at %p dims %llu,%llu strides %llu box %u,%u steps %u,%u modes %d,%d,%d,%d\n", ++encoded, type, rank, at,
+		(unsigned long long)dims[0], (unsigned long long)dims[1], (unsigned long long)strides[0], box[0], box[1], steps[0], steps[1], interleave, swizzle, promotion, fill);
+	memset(map, 0, 128);
+	*(int *)map = encoded;
+	return (uintptr_t)map % 64 != 0;
+}
+int cuStreamIsCapturing(CUstream s, int *status) { *status = (intptr_t)s == 9; return 0; }
+int cuStreamGetCaptureInfo_v2(CUstream s, int *status, uint64_t *id, CUgraph *g, const CUgraphNode **list, size_t *n)
+{
+	static CUgraphNode last;
+	last = (CUgraphNode)(intptr_t)nodes;
+	*status = (intptr_t)s == 9, *g = (CUgraph)0x77, *list = &last, *n = 1;
+	return id != NULL;
+}
+int cuGraphAddEmptyNode(CUgraphNode *to, CUgraph g, const CUgraphNode *list, size_t n)
+{
+	printf("join");
+	for (size_t i = 0; i < n; i++)
+		printf(" %d", (int)((intptr_t)list[i] - nodes));
+	puts("");
+	*to = (CUgraphNode)0x55;
+	return g != (CUgraph)0x77;
+}
+int cuStreamUpdateCaptureDependencies(CUstream s, CUgraphNode *list, size_t n, unsigned flags)
+{
+	printf("after %p on %d\n", (void *)list[0], (int)(intptr_t)s);
+	return n != 1 || flags != CU_SET_CAPTURE_DEPENDENCIES;
+}
+#endif
+`
+
+const spreadProgram = `#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "evotune.h"
+static void warn(const char *m, void *u) { (void)u; printf("warning %s\n", m); }
+static int call(int64_t rows, int64_t cols, uintptr_t x, intptr_t stream)
+{
+	return evotune_spread(rows, cols, (const evotune_e4m3 *)x, (evotune_e5m2 *)8192, (float *)12288, (void *)16384, 1 << 30, (evotune_stream)stream);
+}
+static void *thread(void *of) { return (void)of, printf("thread %d\n", call(256, 512, 4096, 7)), NULL; }
+int main(int argc, char **argv)
+{
+	struct evotune_choice c;
+	size_t bytes = 0;
+	pthread_t t;
+	if (argc > 1)
+		printf("wisdom %d\n", evotune_wisdom_load(argv[1], warn, NULL));
+	const int prepared = evotune_prepare();
+	printf("prepare %d %s\n", prepared, evotune_status_text(prepared));
+	int status = evotune_spread_choice(256, 512, &c);
+	printf("choice %d %d %s\n", status, c.rule, c.tuned_for);
+	status = evotune_spread_workspace(256, 512, &bytes);
+	printf("workspace %d %zu\n", status, bytes);
+	printf("first %d\n", call(256, 512, 4096, 7));
+	printf("again %d\n", call(256, 512, 4096, 7));
+	printf("elsewhere %d\n", call(256, 512, 20480, 7));
+	printf("captured %d\n", call(256, 512, 20480, 9));
+	printf("other shape %d\n", call(64, 208, 20480, 7));
+	printf("astray %d\n", call(256, 512, 4104, 7));
+	printf("no such rows %d\n", call(256, 500, 4096, 7));
+	printf("too many %d\n", call(INT64_C(1) << 33, 16, 4096, 7));
+	pthread_create(&t, NULL, thread, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+`
+
+// TestDriverOfPlans launches what launch.c launches through a driver that stands in for
+// NVIDIA's and tells what it is given.
+func TestDriverOfPlans(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: nothing was launched")
+	}
+	dir := t.TempDir()
+	nvcc := filepath.Join(dir, "nvcc")
+	if err := os.WriteFile(nvcc, []byte(strings.Replace(standInNVCC, "while", "if [ \"$1\" = --dryrun ]; then exit; fi\nwhile", 1)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := spreadWinner(t, map[string]any{"BOX": 32, "BLOCKS": 2, "EARLY": true, "TOGETHER": 1})
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, files)
+	other := "evotune-wisdom 1\nspread\tROWS=256,COLS=512\tabcd\tNVIDIA H200\t1\t-\t.\n"
+	writeFiles(t, dir, map[string][]byte{
+		"fake/libcuda.c": []byte(standInDriver + laterDriver), "program.c": []byte(spreadProgram), "more/wisdom.txt": []byte(other), "more/abcd.cubin": []byte("from a file\n\x00"),
+		"old/keep": nil,
+	})
+	strict := []string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"}
+	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fake/libcuda.so.1", "fake/libcuda.c")...)
+	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-DFAKE_OLD", "-Wno-unused-variable", "-o", "old/libcuda.so.1", "fake/libcuda.c")...)
+	run(t, dir, cc, slices.Concat(strict, []string{"-fsanitize=undefined", "-pthread", "-o", "program", "program.c"}, sourcesIn(files), []string{"-lm", "-ldl"})...)
+	on := func(driver, name, capability string, more ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), more...)
+		if len(more) > 0 && strings.Contains(more[0], "=") {
+			cmd.Args, cmd.Env = cmd.Args[:1], more
+		}
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Join(dir, driver), "FAKE_CAPABILITY="+capability, "FAKE_NAME="+name)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return strings.ReplaceAll(string(out), dir+"/", "")
+	}
+	wants := func(got string, list ...string) {
+		t.Helper()
+		for _, want := range list {
+			if !strings.Contains(got, want) {
+				t.Errorf("no\n%s\nin\n%s", want, got)
+			}
+		}
+	}
+	// The driver that stands in has 1024 of everything: cores, and threads in a warp.
+	steps := func(x, rows string, cols int, grids [3]int, map1, map2 int, stream int) string {
+		with := fmt.Sprintf("on %d with %s %d %s 0x2000 0x3000 map %d map %d workspace 0x4000", stream, rows, cols, x, map1, map2)
+		return fmt.Sprintf("launch evotune_kernel at %d,1,1,128,1,1,512 %[4]s cluster 2,1,1\nlaunch evotune_kernel_2 at %[2]d,1,1,1024,1,1,0 %[4]s attribute 6 is 1\nlaunch evotune_kernel_3 at %[3]d,1,1,64,1,1,0 %[4]s attribute 2 is 1\n", grids[0], grids[1], grids[2], with)
+	}
+	maps := func(n int, x string, rows, cols int) string {
+		return fmt.Sprintf("encode %d: type 0 rank 2 at %s dims %d,%d strides %[3]d box 32,8 steps 1,1 modes 0,0,2,0\nencode %[5]d: type 0 rank 2 at %[2]s dims %[3]d,%[6]d strides %[7]d box 32,2 steps 1,1 modes 0,1,0,0\n",
+			n, x, cols, rows, n+1, (rows+3)/4, 4*cols)
+	}
+	tuned := [3]int{1024, 256, 1024}
+
+	t.Run("its device", func(t *testing.T) {
+		got := on("fake", "NVIDIA H200", "90")
+		wants(got, "prepare 0 ok\nchoice 0 1 256x512\nworkspace 0 524288\n",
+			maps(1, "0x1000", 256, 512)+steps("0x1000", "256", 512, tuned, 1, 2, 7)+"first 0\n"+steps("0x1000", "256", 512, tuned, 1, 2, 7)+"again 0\n"+
+				maps(3, "0x5000", 256, 512)+steps("0x5000", "256", 512, tuned, 3, 4, 7)+"elsewhere 0\n"+
+				steps("0x5000", "256", 512, tuned, 3, 4, 9)+"join -2 -1 0\nafter 0x55 on 9\ncaptured 0\n"+
+				maps(5, "0x5000", 64, 208)+steps("0x5000", "64", 208, [3]int{112, 64, 1024}, 5, 6, 7)+"other shape 0\n",
+			"astray 1\nno such rows 3\ntoo many 3\n",
+			maps(7, "0x1000", 256, 512)+steps("0x1000", "256", 512, tuned, 7, 8, 7)+"thread 0\n")
+	})
+	t.Run("a kernel is refused", func(t *testing.T) {
+		got := on("fake", "NVIDIA H200", "90", "FAKE_REFUSE=evotune_kernel_2")
+		first, _, _ := strings.Cut(got, "first")
+		wants(got, "first 6\n")
+		if strings.Contains(first, "evotune_kernel_3") {
+			t.Errorf("it went on\n%s", got)
+		}
+	})
+	t.Run("another device", func(t *testing.T) {
+		for _, capability := range []string{"80", "100"} {
+			got := on("fake", "NVIDIA B200", capability)
+			wants(got, "prepare 0 ok\nchoice 0 0 \nworkspace 3 0\nfirst 3\n")
+			if strings.Contains(got, "launch") || strings.Contains(got, "load") {
+				t.Errorf("on %s\n%s", capability, got)
+			}
+		}
+	})
+	t.Run("an old driver", func(t *testing.T) {
+		got := on("old", "NVIDIA H200", "90")
+		wants(got, "prepare 8 the driver is too old for this kernel: clusters, cooperative and dependent launches and tensor maps need one of CUDA 12\n", "first 8\n")
+		if strings.Contains(got, "launch e") || strings.Contains(got, "load") {
+			t.Errorf("it launched\n%s", got)
+		}
+	})
+	t.Run("wisdom", func(t *testing.T) {
+		got := on("fake", "NVIDIA H200", "90", filepath.Join(dir, "more", "wisdom.txt"))
+		wants(got, "warning more/wisdom.txt:2: candidate abcd is not in this library, and the line does not say how to launch it; the line is skipped\nwisdom 0\n", "choice 0 1 256x512\n")
+		got = on("fake", "NVIDIA H200", "90", filepath.Join(dir, "wisdom.txt"))
+		wants(got, "wisdom 0\n", "choice 0 3 \n", "first 0\n")
+	})
+}
