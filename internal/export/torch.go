@@ -17,15 +17,21 @@ import (
 // a tensor, or a dimension as an int64_t. They are of the built-in kernels' own
 // definition, and here so that a definition is not another one for them.
 var torchCalls = map[string]string{
-	"attention": "attention({Q}, {K}, {V}, {CAUSAL} != 0)",
-	"conv2d":    "at::conv2d({X}.unsqueeze(0), {K}, {}, {1, 1}, {1, 1}).squeeze(0)",
-	"gemm":      "at::matmul({A}, {B})",
-	"layernorm": "at::layer_norm({X}, {{COLS}}, {G}, {B}, 1e-5)",
-	"reduce":    "{X}.sum(-1)",
-	"rmsnorm":   "rmsnorm({X}, {W})",
-	"sgemm":     "at::matmul({A}, {B})",
-	"softmax":   "at::softmax({X}, -1)",
-	"transpose": "{X}.transpose(0, 1).clone(at::MemoryFormat::Contiguous)",
+	"attention":      "attention({Q}, {K}, {V}, {CAUSAL} != 0)",
+	"conv2d":         "at::conv2d({X}.unsqueeze(0), {K}, {}, {1, 1}, {1, 1}).squeeze(0)",
+	"gemm":           "at::matmul({A}, {B})",
+	"gemm-batched":   "at::matmul({A}, {B})",
+	"gemm-bf16":      "at::matmul({A}, {B})",
+	"gemm-bias-gelu": `at::gelu(at::matmul({A}, {B}) + {bias}, "tanh")`,
+	"gemm-fp8":       "at::matmul({A}.to(at::kFloat), {B}.to(at::kFloat).transpose(0, 1)).to(at::kBFloat16)",
+	"gemm-residual":  "at::matmul({A}, {B}) + {R}",
+	"layernorm":      "at::layer_norm({X}, {{COLS}}, {G}, {B}, 1e-5)",
+	"linear":         "at::matmul({X}, {W}.transpose(0, 1))",
+	"reduce":         "{X}.sum(-1)",
+	"rmsnorm":        "rmsnorm({X}, {W})",
+	"sgemm":          "at::matmul({A}, {B})",
+	"softmax":        "at::softmax({X}, -1)",
+	"transpose":      "{X}.transpose(0, 1).clone(at::MemoryFormat::Contiguous)",
 }
 
 // torchTypes are PyTorch's names for the types of elements.

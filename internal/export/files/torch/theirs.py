@@ -25,11 +25,24 @@ def _rmsnorm(x, w):
     return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w
 
 
+def _fp8(a, b):
+    if a.dtype != torch.double:
+        a, b = a.float(), b.float()
+        return (a @ b.t()).to(torch.bfloat16)
+    return a @ b.t()
+
+
 EAGER = {
     "attention": _attention,
     "conv2d": lambda x, k: F.conv2d(x[None], k, padding=1)[0],
     "gemm": torch.matmul,
+    "gemm-batched": torch.matmul,
+    "gemm-bf16": torch.matmul,
+    "gemm-bias-gelu": lambda a, b, bias: F.gelu(a @ b + bias, approximate="tanh"),
+    "gemm-fp8": _fp8,
+    "gemm-residual": lambda a, b, r: a @ b + r,
     "layernorm": lambda x, g, b: F.layer_norm(x, (x.shape[-1],), g, b, 1e-5),
+    "linear": lambda x, w: x @ w.t(),
     "reduce": lambda x: x.sum(-1),
     "rmsnorm": _rmsnorm,
     "sgemm": lambda a, b, team: a @ b,
