@@ -412,9 +412,97 @@ int main(int argc, char **argv)
 }
 `
 
+// standInRuntime is CUDA's runtime as far as runtime.c needs it, on the driver that
+// stands in: what it launches is told by that.
+const standInRuntime = `
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "driver.h"
+void @SYMBOL@(void) {}
+void @SYMBOL@_2(void) {}
+void @SYMBOL@_3(void) {}
+void evotune_spread_baseline(void) {}
+void evotune_spread_baseline_2(void) {}
+void evotune_spread_baseline_3(void) {}
+static CUfunction function(const void *code)
+{
+	static CUfunction known[3];
+	void (*const list[])(void) = {@SYMBOL@, @SYMBOL@_2, @SYMBOL@_3};
+	static const char *const names[] = {"evotune_kernel", "evotune_kernel_2", "evotune_kernel_3"};
+	for (int i = 0; i < 3; i++) {
+		if (memcmp(&code, &list[i], sizeof code))
+			continue;
+		if (!known[i])
+			evo_driver()->cuModuleGetFunction(&known[i], NULL, names[i]);
+		return known[i];
+	}
+	abort();
+}
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int *d) { *d = 0; return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
+{
+	int c[2];
+	evo_driver()->cuDeviceGetName(p->name, sizeof p->name, d);
+	evo_driver()->cuDeviceGetAttribute(&c[0], CU_DEVICE_CAPABILITY_MAJOR, d);
+	evo_driver()->cuDeviceGetAttribute(&c[1], CU_DEVICE_CAPABILITY_MINOR, d);
+	p->major = c[0], p->minor = c[1];
+	return cudaSuccess;
+}
+/* The runtime's attributes have the driver's numbers. */
+cudaError_t cudaDeviceGetAttribute(int *v, enum cudaDeviceAttr a, int d) { return evo_driver()->cuDeviceGetAttribute(v, (int)a, d) ? cudaErrorUnknown : cudaSuccess; }
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *f) { (void)f; a->sharedSizeBytes = 1024; return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void *f, enum cudaFuncAttribute a, int v)
+{
+	(void)f;
+	return a != cudaFuncAttributeMaxDynamicSharedMemorySize || v != (226 << 10) ? cudaErrorUnknown : cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void *f, dim3 g, dim3 b, void **args, size_t shared, cudaStream_t s)
+{
+	return evo_driver()->cuLaunchKernel(function(f), g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared, s, args, NULL) ? cudaErrorUnknown : cudaSuccess;
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void **args)
+{
+	struct evo_attribute list[3];
+	struct evo_config e = {
+		.grid = {c->gridDim.x, c->gridDim.y, c->gridDim.z}, .block = {c->blockDim.x, c->blockDim.y, c->blockDim.z}, .shared = (unsigned)c->dynamicSmemBytes,
+		.stream = c->stream, .attributes = list, .count = c->numAttrs,
+	};
+	for (unsigned i = 0; i < c->numAttrs; i++) {
+		list[i].id = (int)c->attrs[i].id;
+		memcpy(&list[i].value, &c->attrs[i].val, sizeof list[i].value);
+	}
+	return evo_driver()->cuLaunchKernelEx(&e, function(f), args, NULL) ? cudaErrorUnknown : cudaSuccess;
+}
+`
+
+// runtimeHeaders is the folder of the headers of CUDA's runtime.
+func runtimeHeaders(t *testing.T) string {
+	t.Helper()
+	nvcc, err := findNVCC("", nil)
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, dir := range []string{filepath.Join(filepath.Dir(filepath.Dir(nvcc)), "include"), "/usr/include"} {
+		if _, err := os.Stat(filepath.Join(dir, "cuda_runtime_api.h")); err == nil {
+			return dir
+		}
+	}
+	t.Skipf("%s has no headers of CUDA's runtime beside it", nvcc)
+	return ""
+}
+
 // TestDriverOfPlans launches what launch.c launches through a driver that stands in for
-// NVIDIA's and tells what it is given.
+// NVIDIA's and tells what it is given: machine code by the driver, and sources by a runtime
+// that stands in on it.
 func TestDriverOfPlans(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) { driverOfPlans(t, true) })
+	t.Run("sources", func(t *testing.T) { driverOfPlans(t, false) })
+}
+
+func driverOfPlans(t *testing.T, embed bool) {
 	cc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("gcc is not installed: nothing was launched")
@@ -425,7 +513,7 @@ func TestDriverOfPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := spreadWinner(t, map[string]any{"BOX": 32, "BLOCKS": 2, "EARLY": true, "TOGETHER": 1})
-	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc})
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test", Embed: embed, NVCC: nvcc})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +526,13 @@ func TestDriverOfPlans(t *testing.T) {
 	strict := []string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"}
 	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fake/libcuda.so.1", "fake/libcuda.c")...)
 	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-DFAKE_OLD", "-Wno-unused-variable", "-o", "old/libcuda.so.1", "fake/libcuda.c")...)
-	run(t, dir, cc, slices.Concat(strict, []string{"-fsanitize=undefined", "-pthread", "-o", "program", "program.c"}, sourcesIn(files), []string{"-lm", "-ldl"})...)
+	sources := sourcesIn(files)
+	if !embed {
+		symbol := "evotune_spread_" + w.Evidence.Candidate
+		writeFiles(t, dir, map[string][]byte{"cudart.c": []byte(strings.ReplaceAll(standInRuntime, "@SYMBOL@", symbol))})
+		sources = append(sources, "cudart.c", "-isystem", runtimeHeaders(t), "-DEVOTUNE_HAVE_spread_"+w.Evidence.Candidate, "-DEVOTUNE_HAVE_spread_baseline")
+	}
+	run(t, dir, cc, slices.Concat(strict, []string{"-fsanitize=undefined", "-pthread", "-o", "program", "program.c"}, sources, []string{"-lm", "-ldl"})...)
 	on := func(driver, name, capability string, more ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), more...)
@@ -507,7 +601,11 @@ func TestDriverOfPlans(t *testing.T) {
 	})
 	t.Run("wisdom", func(t *testing.T) {
 		got := on("fake", "NVIDIA H200", "90", filepath.Join(dir, "more", "wisdom.txt"))
-		wants(got, "warning more/wisdom.txt:2: candidate abcd is not in this library, and the line does not say how to launch it; the line is skipped\nwisdom 0\n", "choice 0 1 256x512\n")
+		why := ", and the line does not say how to launch it"
+		if !embed {
+			why = ": and one that launches through CUDA's runtime loads none from files (export with --embed for that)"
+		}
+		wants(got, "warning more/wisdom.txt:2: candidate abcd is not in this library"+why+"; the line is skipped\nwisdom 0\n", "choice 0 1 256x512\n")
 		got = on("fake", "NVIDIA H200", "90", filepath.Join(dir, "wisdom.txt"))
 		wants(got, "wisdom 0\n", "choice 0 3 \n", "first 0\n")
 	})
