@@ -117,6 +117,9 @@ func (x *export) kernelCUDA(p *problem, v *variant, entry string) string {
 	for _, e := range entries[1:] { // as the file calls them
 		about = strings.ReplaceAll(about, "entry = "+strconv.Quote(e[0]), "entry = "+strconv.Quote(e[1]))
 	}
+	if v.Planned() { // kernels for Hopper share files, of which each uses a part
+		about += "#ifdef __NVCC__\n#pragma nv_diag_suppress 177 /* a function that is not used */\n#endif\n"
+	}
 	return about + apart(entries, v.Rendered.SelfContained())
 }
 

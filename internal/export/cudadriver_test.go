@@ -32,6 +32,7 @@ const standInDriver = `
 #define OK { return 0; }
 static CUcontext current;
 int cuInit(unsigned f) { return (void)f, !getenv("FAKE_NAME"); }
+int cuDriverGetVersion(int *v) { *v = getenv("FAKE_VERSION") ? atoi(getenv("FAKE_VERSION")) : 13000; return 0; }
 int cuDeviceGetName(char *t, int n, int d) { (void)d; snprintf(t, (size_t)n, "%s", getenv("FAKE_NAME")); return 0; }
 int cuDeviceGetAttribute(int *v, int what, int d)
 {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -583,6 +585,13 @@ func driverOfPlans(t *testing.T, embed bool) {
 			t.Errorf("it went on\n%s", got)
 		}
 	})
+	t.Run("a graph of an older driver", func(t *testing.T) {
+		got := on("fake", "NVIDIA H200", "90", "FAKE_VERSION=12020")
+		wants(got, "elsewhere 0\n"+strings.Replace(steps("0x5000", "256", 512, tuned, 3, 4, 9), " attribute 6 is 1", "", 1)+"captured 0\n", steps("0x1000", "256", 512, tuned, 1, 2, 7)+"first 0\n")
+		if strings.Contains(got, "join") {
+			t.Errorf("it joined\n%s", got)
+		}
+	})
 	t.Run("another device", func(t *testing.T) {
 		for _, capability := range []string{"80", "100"} {
 			got := on("fake", "NVIDIA B200", capability)
@@ -609,4 +618,44 @@ func driverOfPlans(t *testing.T, embed bool) {
 		got = on("fake", "NVIDIA H200", "90", filepath.Join(dir, "wisdom.txt"))
 		wants(got, "wisdom 0\n", "choice 0 3 \n", "first 0\n")
 	})
+}
+
+// An exported kernel can be judged by its file: that says how it is launched, with the
+// kernels' names there.
+func TestPlanInFile(t *testing.T) {
+	w := spreadWinner(t, map[string]any{"BLOCKS": 2, "EARLY": true})
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, files)
+	symbol := "evotune_spread_" + w.Evidence.Candidate
+	im, err := spread(t).FromFile("cuda", kernels.File{Path: filepath.Join(dir, "src", "kernels", strings.TrimPrefix(symbol, "evotune_")+".cu")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range im.Problem().Shapes {
+		want, err := w.Rendered.Implementation.Geometry(w.Rendered.Genome, s, hopper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Then[0].Entry, want.Then[1].Entry = symbol+"_2", symbol+"_3"
+		g, err := spread(t).Space([]*kernels.Implementation{im}, []kernels.Shape{s}, hopper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := im.Geometry(g.Random(rand.New(rand.NewSource(1))), s, hopper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); im.Entry != symbol || diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", im.Entry, s.Name, diff)
+		}
+	}
+	for _, name := range []string{symbol, symbol + "_2", symbol + "_3"} {
+		if !strings.Contains(string(files["src/kernels.c"]), "void "+name+"(void);") || !strings.Contains(string(files["src/kernels/"+strings.TrimPrefix(symbol, "evotune_")+".cu"]), " "+name+"\n") {
+			t.Errorf("the library lacks %s", name)
+		}
+	}
 }

@@ -59,6 +59,7 @@ _Static_assert(sizeof(struct evo_attribute) == 72 && sizeof(struct evo_config) =
 /* Each function with its symbol. */
 #define EVO_DRIVER(F) \
 	F(cuInit, "cuInit", (unsigned)) \
+	F(cuDriverGetVersion, "cuDriverGetVersion", (int *)) \
 	F(cuDeviceGetName, "cuDeviceGetName", (char *, int, int)) \
 	F(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int *, int, int)) \
 	F(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, int)) \

@@ -131,17 +131,19 @@ static int encode(struct kept *k, const struct evo_map *m, int device, const voi
 }
 
 /* In a graph that is captured, what comes next waits for the node before it alone, and a dependent
- * kernel may end before the one before it. So a node is put behind all kernels of the call. */
+ * kernel may end before the one before it. So a node is put behind all kernels of the call. Graphs of
+ * older drivers know of no dependent kernels: they are not dependent there. */
+#define EDGES_SINCE 12030
 struct capture {
 	int active, count;
 	CUgraph graph;
 	CUgraphNode nodes[EVO_MAX_STEPS];
 };
 
-static int begin(struct capture *c, const struct evo_launch *l, const struct evo_plan *plan, CUstream stream)
+static int begin(struct capture *c, const struct evo_launch *l, struct evo_plan *plan, CUstream stream)
 {
 	const struct evo_driver *d = evo_driver();
-	int dependent = 0, status;
+	int dependent = 0, status, version;
 	memset(c, 0, sizeof *c);
 	for (int i = 0; i < l->steps; i++)
 		dependent |= plan->steps[i].dependent;
@@ -149,9 +151,11 @@ static int begin(struct capture *c, const struct evo_launch *l, const struct evo
 		return EVOTUNE_OK;
 	if (!d->cuStreamIsCapturing)
 		return EVOTUNE_DRIVER;
-	if (d->cuStreamIsCapturing(stream, &status))
+	if (d->cuStreamIsCapturing(stream, &status) || d->cuDriverGetVersion(&version))
 		return EVOTUNE_DEVICE;
-	c->active = status == CU_CAPTURE_ACTIVE;
+	c->active = status == CU_CAPTURE_ACTIVE && version >= EDGES_SINCE;
+	for (int i = 0; status == CU_CAPTURE_ACTIVE && !c->active && i < l->steps; i++)
+		plan->steps[i].dependent = 0;
 	return c->active && (!d->cuStreamGetCaptureInfo || !d->cuStreamUpdateCaptureDependencies || !d->cuGraphAddEmptyNode) ? EVOTUNE_DRIVER : EVOTUNE_OK;
 }
 
