@@ -235,7 +235,7 @@ func (v *variant) Planned() bool { return v.plan != nil }
 func (v *variant) Further() []string {
 	var list []string
 	if v.plan != nil {
-		for i := range v.plan.further {
+		for i := range v.further {
 			list = append(list, v.Symbol+"_"+strconv.Itoa(i+2))
 		}
 	}
@@ -247,7 +247,7 @@ func (v *variant) Further() []string {
 func (v *variant) entries(first string) [][2]string {
 	list := [][2]string{{v.Rendered.Entry, first}}
 	if v.plan != nil {
-		for i, entry := range v.plan.further {
+		for i, entry := range v.further {
 			list = append(list, [2]string{entry, first + "_" + strconv.Itoa(i+2)})
 		}
 	}
@@ -260,6 +260,11 @@ func (p *problem) KernelArgCount() int { return len(kernels.Params(p.Problem)) +
 
 // Planned says that some variant is launched by launch.c.
 func (x *export) Planned() bool { return x.some((*variant).Planned) }
+
+// Later says that some variant needs what older drivers lack.
+func (x *export) Later() bool {
+	return x.some(func(v *variant) bool { return v.plan != nil && v.Later })
+}
 
 // Exact says that some variant runs on one compute capability alone.
 func (x *export) Exact() bool { return x.some(func(v *variant) bool { return v.Exact }) }
