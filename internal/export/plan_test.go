@@ -659,3 +659,109 @@ func TestPlanInFile(t *testing.T) {
 		}
 	}
 }
+
+// hostLibrary is a library and a device on the processor, for the check of spread. FAULT
+// says what the library does wrong.
+const hostLibrary = `
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device.h"
+#include "evotune.h"
+static int calls;
+static int is(const char *fault) { return getenv("FAULT") && !strcmp(getenv("FAULT"), fault); }
+void evotune_reference_spread(void) {}
+int device_found(void) { return 1; }
+void *device_room(size_t bytes) { return malloc(bytes ? bytes : 1); }
+void device_free(void *p) { free(p); }
+void device_fill(void *p, int byte, size_t bytes) { memset(p, byte, bytes); }
+void device_put(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void device_get(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void device_wait(void) {}
+void device_launch(const void *image, void (*function)(void), const int64_t *geometry, void **args)
+{
+	const int64_t rows = *(int64_t *)args[0], cols = *(int64_t *)args[1];
+	const double *x = *(double **)args[2];
+	double *y = *(double **)args[3], *sums = *(double **)args[4];
+	if (image || function != evotune_reference_spread || geometry[0] != rows)
+		abort();
+	for (int64_t i = 0; i < rows; i++) {
+		double sum = 0;
+		for (int64_t j = 0; j < cols; j++) {
+			y[i * cols + j] = 2 * x[i * cols + j];
+			sum += x[i * cols + j];
+		}
+		if (is("all unwritten") ? i == 0 : i % 4 != 3)
+			sums[i] = sum;
+	}
+}
+int evotune_prepare(void) { return EVOTUNE_OK; }
+const char *evotune_status_text(int status) { return status ? "refused" : "ok"; }
+const char *evotune_rule_text(int rule) { return rule ? "some rule" : "none"; }
+int evotune_spread_workspace(int64_t ROWS, int64_t COLS, size_t *bytes) { return (void)ROWS, (void)COLS, *bytes = 0, EVOTUNE_OK; }
+int evotune_spread_choice(int64_t ROWS, int64_t COLS, struct evotune_choice *c)
+{
+	(void)ROWS, (void)COLS;
+	*c = (struct evotune_choice){.candidate = "", .tuned_for = ""};
+	return EVOTUNE_OK;
+}
+int evotune_spread(int64_t rows, int64_t cols, const evotune_e4m3 *x, evotune_e5m2 *y, float *sums, void *workspace, size_t bytes, evotune_stream stream)
+{
+	(void)workspace, (void)bytes, (void)stream;
+	double square = 0;
+	for (int64_t i = 0; i < rows; i++) {
+		double sum = 0;
+		for (int64_t j = 0; j < cols; j++) {
+			const float v = evotune_e4m3_to_float(x[i * cols + j]);
+			y[i * cols + j] = evotune_e5m2_from_float(2 * v);
+			sum += v;
+		}
+		square += sum * sum;
+		sums[i] = i % 4 == 3 ? (calls % 2 ? 42 : NAN) : (float)sum;
+	}
+	const double rms = sqrt(square / (double)rows);
+	if (is("another sum"))
+		sums[5] += (float)(3e-5 * rms);
+	if (is("another sum the second time") && calls % 2)
+		sums[5] += (float)(5e-6 * rms); /* within the tolerance */
+	if (is("a little"))
+		sums[5] += (float)(5e-6 * rms);
+	if (is("NaN"))
+		sums[5] = NAN;
+	if (is("another element"))
+		y[77] = evotune_e5m2_from_float(30);
+	calls++;
+	return is("refused") ? EVOTUNE_DEVICE : EVOTUNE_OK;
+}
+`
+
+// TestCheckOfOutputs runs the check of a library on the processor: outputs have their own
+// tolerance, repeat as nearly as the definition says, and are compared where the reference
+// writes them.
+func TestCheckOfOutputs(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: the check was not run")
+	}
+	w := spreadWinner(t, map[string]any{"BLOCKS": 2})
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, files)
+	helpers := "#include <stdint.h>\n" + kernels.Conversions(kernels.E4M3) + kernels.Conversions(kernels.E5M2)
+	writeFiles(t, dir, map[string][]byte{"host.c": []byte(helpers + hostLibrary)})
+	run(t, dir, cc, "-std=c11", "-O1", "-fsanitize=undefined", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Itest", "-o", "check", "test/check.c", "host.c", "-lm")
+	for fault, wrong := range map[string]bool{
+		"": false, "a little": false, "another sum": true, "another sum the second time": true, "NaN": true, "another element": true, "all unwritten": true, "refused": true,
+	} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "check"))
+		cmd.Env = []string{"FAULT=" + fault}
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != wrong || strings.Contains(string(out), "Sanitizer") || wrong && !strings.Contains(string(out), "3 FAILED") || !wrong && strings.Count("\n"+string(out), "\nok ") != 3 {
+			t.Errorf("with %q: %v\n%s", fault, err, out)
+		}
+	}
+}
