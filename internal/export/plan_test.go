@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,11 +29,42 @@ func spread(t *testing.T) *kernels.Definition {
 	return d
 }
 
+// astray is spread with a map that is right at some shapes only, and a grid that is no
+// multiple of the cluster on some devices.
+func astray(t *testing.T) *kernels.Definition {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, name := range []string{"kernel.toml", "reference.c", "reference.cu", "spread.cu.tmpl"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "spread", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["spread/"+name] = &fstest.MapFile{Data: text}
+	}
+	toml := string(files["spread/kernel.toml"].Data)
+	for _, change := range [][2]string{
+		{`dims = ["COLS", "ROWS"]`, `dims = ["COLS", "ROWS + (COLS % 32 == 0 ? 0 : 1)"]`},
+		{"BLOCKS*int(max(1, min(int(device_cores/BLOCKS), ceil(ROWS/8)*ceil(COLS/BOX))))", "device_cores + 1"},
+		{`strides = ["4*COLS"]`, `strides = ["(COLS - 8)*4"]`},
+	} {
+		if strings.Count(toml, change[0]) != 1 {
+			t.Fatalf("%q is not once in the definition", change[0])
+		}
+		toml = strings.Replace(toml, change[0], change[1], 1)
+	}
+	files["spread/kernel.toml"].Data = []byte(toml)
+	d, err := kernels.Load(files, "spread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // planned are the implementations that launch.c launches: of spread and the built-in ones.
 func planned(t *testing.T) map[*kernels.Implementation]*kernels.Definition {
 	t.Helper()
 	list := map[*kernels.Implementation]*kernels.Definition{}
-	for _, d := range append(cudaKernels(t), spread(t)) {
+	for _, d := range append(cudaKernels(t), spread(t), astray(t)) {
 		for _, im := range d.Implementations {
 			if im.Launch.Cluster != nil || im.TensorMaps != nil {
 				list[im] = d
@@ -130,7 +162,7 @@ func TestPlansInC(t *testing.T) {
 	program.WriteString(planProgram)
 	all := planned(t)
 	ims := slices.SortedFunc(maps.Keys(all), func(a, b *kernels.Implementation) int {
-		return strings.Compare(a.Definition().Name+a.Name, b.Definition().Name+b.Name)
+		return strings.Compare(a.Definition().Name+a.Name+a.Definition().Hash, b.Definition().Name+b.Name+b.Definition().Hash)
 	})
 	var files map[string][]byte
 	said := map[string]int{}
