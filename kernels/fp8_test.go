@@ -147,4 +147,8 @@ func TestFP8OnCPU(t *testing.T) {
 		!strings.Contains(err.Error(), "e5m2 holds the integers from -8 to 8") {
 		t.Errorf("integers that the type does not hold: %v", err)
 	}
+	if _, err := biting(t, "dtype = \"e4m3\"\nrole = \"in\"\ndata = \"uniform(33,35)\"\n"); err == nil ||
+		!strings.Contains(err.Error(), "data uniform(33,35) of buffer X: e4m3 has no number there: widen it") {
+		t.Errorf("data between two numbers of the type: %v", err)
+	}
 }
