@@ -116,7 +116,8 @@ func TestFP8Contents(t *testing.T) {
 		lo, width := rapid.Float64Range(-500, 400).Draw(t, "lo"), rapid.Float64Range(1, 500).Draw(t, "width")
 		d := Domain{lo, lo + width}.within(dtype)
 		values := fp8Values(dtype)
-		if d.Lo < lo || d.Hi > lo+width || !slices.Contains(values, math.Abs(d.Lo)) || !slices.Contains(values, math.Abs(d.Hi)) {
+		empty := !(d.Lo <= d.Hi) // the type has no normal number there, as the loop sees
+		if !empty && (d.Lo < lo || d.Hi > lo+width || !slices.Contains(values, math.Abs(d.Lo)) || !slices.Contains(values, math.Abs(d.Hi))) {
 			t.Fatalf("%s: [%v, %v] becomes %v", dtype, lo, lo+width, d)
 		}
 		// None that is normal is left out.
