@@ -1,8 +1,15 @@
 package kernels
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,5 +158,105 @@ func TestFP8OnCPU(t *testing.T) {
 	if _, err := biting(t, "dtype = \"e4m3\"\nrole = \"in\"\ndata = \"uniform(33,35)\"\n"); err == nil ||
 		!strings.Contains(err.Error(), "data uniform(33,35) of buffer X: e4m3 has no number there: widen it") {
 		t.Errorf("data between two numbers of the type: %v", err)
+	}
+}
+
+// The conversions in C of the 8-bit types: of every number to single precision, and of
+// many numbers of single precision to the nearest.
+func TestFP8Conversions(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: no conversion was run")
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var inputs []float32
+	for range 4000 {
+		inputs = append(inputs, math.Float32frombits(rng.Uint32()), float32(rng.NormFloat64()), float32(math.Ldexp(rng.NormFloat64(), rng.IntN(30)-20)))
+	}
+	inputs = append(inputs, 0, float32(math.Inf(1)), float32(math.NaN()))
+	for _, dtype := range []DType{E4M3, E5M2} {
+		values := fp8Values(dtype)
+		for i := range values[1:] { // halfway between neighbors, and beside that
+			mid := float32(values[i]+values[i+1]) / 2
+			inputs = append(inputs, mid, math.Nextafter32(mid, 0), math.Nextafter32(mid, 1e9), float32(values[i]), -mid)
+		}
+	}
+	for _, dtype := range []DType{E4M3, E5M2} {
+		values := fp8Values(dtype)
+		program := "#include <stdint.h>\n#include <stdio.h>\n" + Conversions(dtype) + strings.ReplaceAll(`int main(void)
+{
+	float x;
+	for (int i = 0; i < 256; i++) {
+		const float x = evotune_TYPE_to_float((evotune_TYPE)i);
+		uint32_t bits;
+		__builtin_memcpy(&bits, &x, 4);
+		printf("%x\n", (unsigned)bits);
+	}
+	while (fread(&x, 4, 1, stdin) == 1)
+		printf("%x\n", (unsigned)evotune_TYPE_from_float(x));
+	return 0;
+}
+`, "TYPE", string(dtype))
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "p.c"), []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), cc, "-std=c11", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "p"), filepath.Join(dir, "p.c")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		var stdin bytes.Buffer
+		if err := binary.Write(&stdin, binary.NativeEndian, inputs); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "p"))
+		cmd.Stdin = &stdin
+		text, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Fields(string(text))
+		if len(lines) != 256+len(inputs) {
+			t.Fatalf("%d lines, want %d", len(lines), 256+len(inputs))
+		}
+		for i, line := range lines {
+			bits, err := strconv.ParseUint(line, 16, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i < 256 {
+				got, size := float64(math.Float32frombits(uint32(bits))), i&0x7f
+				want := math.NaN()
+				switch {
+				case size < len(values):
+					want = values[size]
+				case dtype == E5M2 && size == 0x7c:
+					want = math.Inf(1)
+				}
+				if i >= 128 {
+					want = -want
+				}
+				if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != (i >= 128) && !math.IsNaN(want) {
+					t.Errorf("%s %02x is %v in C, want %v", dtype, i, got, want)
+				}
+				continue
+			}
+			x := float64(inputs[i-256])
+			last := values[len(values)-1]
+			if math.IsNaN(x) {
+				if bits&0x7f != 0x7f {
+					t.Errorf("%s of NaN is %02x", dtype, bits)
+				}
+				continue
+			}
+			want := dtype.Round(math.Max(-last, math.Min(last, x)))
+			at := slices.Index(values, math.Abs(want))
+			if math.Signbit(x) {
+				at += 128
+			}
+			if uint64(at) != bits {
+				t.Errorf("%s of %v is %02x in C, want %02x", dtype, x, bits, at)
+			}
+		}
 	}
 }

@@ -33,14 +33,19 @@ func ReferenceHeader(p *Problem) string {
 }
 
 // Conversions is the part of a header that turns elements of a type into float and
-// back: functions in C for F16 and BF16, with the type's own name; "" for types that
-// C has.
+// back: functions in C for F16, BF16, E4M3 and E5M2, with the type's own name; "" for
+// types that C has.
 func Conversions(t DType) string {
 	switch t {
 	case F16:
 		return halfHelpers
 	case BF16:
 		return brainHelpers
+	case E4M3:
+		return fmt.Sprintf(byteHelpers, t, "4 of exponent, 3 of fraction, no infinity", 3, 120, "size == 0x7fu", "0x3c800000u", "0x43e00000u", "0x7eu", "512.0f")
+	case E5M2:
+		infinite := strings.Replace(byteHelpers, "0x7fc00000u;", "size == 0x7cu ? 0x7f800000u : 0x7fc00000u;", 1)
+		return fmt.Sprintf(infinite, t, "5 of exponent, 2 of fraction", 2, 112, "size >= 0x7cu", "0x38800000u", "0x47600000u", "0x7bu", "65536.0f")
 	}
 	return ""
 }
@@ -78,7 +83,7 @@ func header(p *Problem, im *Implementation, entry string) string {
 		return deviceHeader(p, im, entry)
 	}
 	body := ""
-	for _, t := range []DType{F16, BF16} {
+	for _, t := range []DType{F16, BF16, E4M3, E5M2} {
 		if slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.DType == t }) {
 			body += Conversions(t)
 		}
@@ -209,5 +214,46 @@ static inline __attribute__((unused)) evotune_bf16 evotune_bf16_from_float(float
 	if ((bits & 0x7fffffffu) > 0x7f800000u)
 		return (evotune_bf16)(bits >> 16 | 0x40u);
 	return (evotune_bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+`
+
+// byteHelpers are those of a type of 8 bits: its name, what it is, the bits of its
+// fraction, what the exponent of single precision has more, a test for what is no finite
+// number, the bits of its smallest normal and its largest number in single precision, that
+// number, and a one over its smallest number. What is beyond the largest number becomes
+// that, as in CUDA's own conversions.
+const byteHelpers = `typedef uint8_t evotune_%[1]s; /* the bits of an 8-bit number of OCP: %[2]s */
+static inline __attribute__((unused)) float evotune_%[1]s_to_float(evotune_%[1]s h)
+{
+	const uint32_t size = h & 0x7fu, exponent = size >> %[3]d, fraction = size & ((1u << %[3]d) - 1);
+	uint32_t bits;
+	float f = (float)fraction / %[9]s; /* zero or subnormal: exact */
+	__builtin_memcpy(&bits, &f, sizeof bits);
+	if (%[5]s)
+		bits = 0x7fc00000u;
+	else if (exponent)
+		bits = (exponent + %[4]du) << 23 | fraction << (23 - %[3]d);
+	bits |= (uint32_t)(h & 0x80u) << 24;
+	__builtin_memcpy(&f, &bits, sizeof f);
+	return f;
+}
+static inline __attribute__((unused)) evotune_%[1]s evotune_%[1]s_from_float(float f)
+{
+	uint32_t bits;
+	__builtin_memcpy(&bits, &f, sizeof bits);
+	const uint32_t sign = (bits >> 24) & 0x80u, size = bits & 0x7fffffffu;
+	if (size > 0x7f800000u)
+		return (evotune_%[1]s)(sign | 0x7fu);
+	if (size >= %[7]s)
+		return (evotune_%[1]s)(sign | %[8]s);
+	if (size < %[6]s) { /* subnormal, in units of the smallest number */
+		const float units = (bits >> 31 ? -f : f) * %[9]s;
+		uint32_t whole = (uint32_t)units;
+		const float rest = units - (float)whole;
+		whole += rest > 0.5f || (rest == 0.5f && (whole & 1u));
+		return (evotune_%[1]s)(sign | whole);
+	}
+	const uint32_t rounded = size - (%[4]du << 23) + (1u << (22 - %[3]d)) - 1 + ((size >> (23 - %[3]d)) & 1u);
+	return (evotune_%[1]s)(sign | rounded >> (23 - %[3]d));
 }
 `

@@ -58,8 +58,7 @@ func (t DType) Float() bool {
 // FP8 tells whether the type is a floating-point one of 8 bits, which only GPUs have.
 func (t DType) FP8() bool { return t == E4M3 || t == E5M2 }
 
-// C is the type's name in the generated header in C; for the 8-bit floating-point
-// types, which that header does not have, it is that of their bits.
+// C is the type's name in the generated header in C.
 func (t DType) C() string {
 	switch t {
 	case F64:
@@ -70,6 +69,10 @@ func (t DType) C() string {
 		return "evotune_f16"
 	case BF16:
 		return "evotune_bf16"
+	case E4M3:
+		return "evotune_e4m3"
+	case E5M2:
+		return "evotune_e5m2"
 	case I64:
 		return "int64_t"
 	case I32:

@@ -17,6 +17,9 @@ import (
 type translator struct {
 	dims      []string
 	constants map[string]any
+	// limits are what is known of the device only where the library runs, and whether an
+	// expression named it.
+	limits map[string]bool
 	// absent are genes that do not exist here, with a value of their type.
 	absent map[string]any
 	// saturating makes sums and products of integers stop at the largest, by the
@@ -79,6 +82,9 @@ func (t *translator) compile(src string) (*genome.Expr, error) {
 	for _, d := range t.dims {
 		env[d] = 0
 	}
+	for l := range t.limits {
+		env[l] = 0
+	}
 	return genome.CompileExpr(src, env)
 }
 
@@ -98,9 +104,13 @@ func (t *translator) write(src string) (genome.Written, error) {
 	return w, nil
 }
 
-// Name writes a dimension.
+// Name writes a dimension, or a limit of the device.
 func (t *translator) Name(name string) string {
 	if slices.Contains(t.dims, name) {
+		return name
+	}
+	if _, ok := t.limits[name]; ok {
+		t.limits[name] = true
 		return name
 	}
 	return ""

@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do if [ "$1" = -o ]; then out=$2; fi; shift; done
 sed -n '1s/^.. //p' kernel.cu > "$out"
 `
 
-// A driver without a GPU, which tells what is launched. FAKE_NAME and FAKE_CAPABILITY are the
+// Most of a driver without a GPU, which tells what is loaded. FAKE_NAME and FAKE_CAPABILITY are the
 // device's.
 const standInDriver = `
 #include <stdint.h>
@@ -32,6 +32,7 @@ const standInDriver = `
 #define OK { return 0; }
 static CUcontext current;
 int cuInit(unsigned f) { return (void)f, !getenv("FAKE_NAME"); }
+int cuDriverGetVersion(int *v) { *v = getenv("FAKE_VERSION") ? atoi(getenv("FAKE_VERSION")) : 13000; return 0; }
 int cuDeviceGetName(char *t, int n, int d) { (void)d; snprintf(t, (size_t)n, "%s", getenv("FAKE_NAME")); return 0; }
 int cuDeviceGetAttribute(int *v, int what, int d)
 {
@@ -57,21 +58,25 @@ int cuModuleLoadData(CUmodule *m, const void *image)
 	*m = (CUmodule)(uintptr_t)image;
 	return 0;
 }
-int cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name) { *f = (CUfunction)m; return strcmp(name, "evotune_kernel"); }
 int cuFuncGetAttribute(int *v, int what, CUfunction f) { (void)what, (void)f; *v = 1024; return 0; }
 int cuFuncSetAttribute(CUfunction f, int what, int v) { (void)f; return what != CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES || v != (226 << 10); }
-int cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
-{
-	printf("launch %.*s at %u,%u,%u,%u,%u,%u,%u on %d with %lld %lld %p %p\n", (int)strcspn((char *)f, "\n"), (char *)f, gx, gy, gz, bx, by, bz, shared, (int)(intptr_t)s,
-		(long long)*(int64_t *)args[0], (long long)*(int64_t *)args[1], *(void **)args[2], *(void **)args[3]);
-	return !!extra;
-}
 int cuMemAlloc_v2(CUdeviceptr *p, size_t n) { (void)p, (void)n; return 1; }
 int cuMemFree_v2(CUdeviceptr p) { (void)p; return 1; }
 int cuMemcpyHtoD_v2(CUdeviceptr p, const void *q, size_t n) { (void)p, (void)q, (void)n; return 1; }
 int cuMemcpyDtoH_v2(void *q, CUdeviceptr p, size_t n) { (void)p, (void)q, (void)n; return 1; }
 int cuMemsetD8_v2(CUdeviceptr p, unsigned char v, size_t n) { (void)p, (void)v, (void)n; return 1; }
 int cuCtxSynchronize(void) OK
+`
+
+// plainLaunch is the rest of it, for kernels with two dimensions and two arrays.
+const plainLaunch = `
+int cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name) { *f = (CUfunction)m; return strcmp(name, "evotune_kernel"); }
+int cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s, void **args, void **extra)
+{
+	printf("launch %.*s at %u,%u,%u,%u,%u,%u,%u on %d with %lld %lld %p %p\n", (int)strcspn((char *)f, "\n"), (char *)f, gx, gy, gz, bx, by, bz, shared, (int)(intptr_t)s,
+		(long long)*(int64_t *)args[0], (long long)*(int64_t *)args[1], *(void **)args[2], *(void **)args[3]);
+	return !!extra;
+}
 `
 
 const driverProgram = `
@@ -140,7 +145,7 @@ func TestDriver(t *testing.T) {
 	other := fmt.Sprintf("evotune-wisdom 1\nsoftmax\tROWS=3,COLS=8\tabcd\t*\t1\t5,1,1,64,1,1,16,0\t.\nsoftmax\tROWS=4,COLS=8\tabcd\t*\t1\t-\t.\n"+
 		"softmax\tROWS=4,COLS=8\tabce\t*\t1\t1,1,1,1,1,1,0,0\t.\nsoftmax\tROWS=%s,COLS=%s\tabcd\tNVIDIA B200\t1\t5,1,1,64,1,1,16,0\t.\n", rows, cols)
 	writeFiles(t, dir, map[string][]byte{
-		"fake/libcuda.c": []byte(standInDriver), "program.c": []byte(strings.NewReplacer("@ROWS@", rows, "@COLS@", cols).Replace(driverProgram)),
+		"fake/libcuda.c": []byte(standInDriver + plainLaunch), "program.c": []byte(strings.NewReplacer("@ROWS@", rows, "@COLS@", cols).Replace(driverProgram)),
 		"more/wisdom.txt": []byte(other), "more/abcd.cubin": []byte("from a file\n\x00"),
 	})
 	strict := []string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"}

@@ -153,6 +153,16 @@ func (x *export) has(t kernels.DType) bool {
 	})
 }
 
+// Has says whether arrays of a type are in the interface.
+func (x *export) Has(dtype string) bool { return x.has(kernels.DType(dtype)) }
+
+// Loose says that some output need not be written in full, or need not be the same twice.
+func (x *export) Loose() bool {
+	return slices.ContainsFunc(x.Kernels, func(p *problem) bool {
+		return slices.ContainsFunc(p.Problem.Buffers, func(b kernels.Buffer) bool { return b.Unwritten || b.Repeat > 0 })
+	})
+}
+
 // Half and Brain say whether arrays of these types are in the interface.
 func (x *export) Half() bool { return x.has(kernels.F16) }
 

@@ -416,7 +416,7 @@ func TestLibrary(t *testing.T) {
 			printf("%d %d %d\n", evotune_softmax(huge, huge, x, y), evotune_softmax_sizes(huge, huge, n), evotune_softmax_reference(INT64_MAX, INT64_MAX, x, y));
 			printf("%s|%s\n", evotune_status_text(EVOTUNE_INVALID), evotune_status_text(99));
 			printf("%.4f %.4f\n", y[0], y[3]);`)
-		want := "1 1 0 0 0\n15 15 1\n1 1 1\nan argument is not valid: a null pointer, a negative size, one beyond any memory, or a flag that is neither 0 nor 1|no status of evotune\n0.0321 0.6439\n"
+		want := "1 1 0 0 0\n15 15 1\n1 1 1\nan argument is not valid: a null pointer, on GPUs one that is no multiple of 16, a negative size, one beyond any memory, or a flag that is neither 0 nor 1|no status of evotune\n0.0321 0.6439\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}

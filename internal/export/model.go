@@ -47,6 +47,7 @@ type variant struct {
 	order    []string
 	limits   map[string]any // of the device that it is launched on
 	gpu                     // in libraries for GPUs
+	*plan                   // nil where Geometry says how it is launched
 }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
@@ -126,12 +127,6 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 // translatable says which expression of the problem cannot be written in C.
 func (p *problem) translatable() error {
 	for _, b := range p.Buffers() {
-		if b.DType.FP8() {
-			return fmt.Errorf("buffer %s is %s, a type that exported libraries do not have yet", b.Name, b.DType)
-		}
-		if b.Unwritten {
-			return fmt.Errorf("buffer %s has elements that need not be written, which the check of an exported library does not know yet", b.Name)
-		}
 		if _, err := b.AxesC(); err != nil {
 			return err
 		}
@@ -151,11 +146,14 @@ func (p *problem) translatable() error {
 func (p *problem) variant(r kernels.Rendered, limits map[string]any) (*variant, error) {
 	v := &variant{Rendered: r, Flags: r.Flags, order: p.Dims, limits: limits}
 	if r.Implementation.Launch != nil {
-		if err := launchable(r.Implementation); err != nil {
+		var err error
+		if v.plan, err = p.newPlan(r, limits); err != nil {
 			return nil, err
 		}
-		if _, err := v.Geometry(); err != nil {
-			return nil, err
+		if v.plan == nil {
+			if _, err := v.Geometry(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if r.Genome.IsZero() {
@@ -358,22 +356,16 @@ func (b buffer) axes(t *translator) ([]string, error) {
 
 // Widen makes an element a double; Narrow the reverse.
 func (b buffer) Widen(x string) string {
-	switch b.DType {
-	case kernels.F16:
-		return "(double)evotune_f16_to_float(" + x + ")"
-	case kernels.BF16:
-		return "(double)evotune_bf16_to_float(" + x + ")"
+	if kernels.Conversions(b.DType) != "" {
+		return "(double)" + b.CType() + "_to_float(" + x + ")"
 	}
 	return "(double)" + x
 }
 
 // Narrow makes a double an element.
 func (b buffer) Narrow(x string) string {
-	switch b.DType {
-	case kernels.F16:
-		return "evotune_f16_from_float((float)" + x + ")"
-	case kernels.BF16:
-		return "evotune_bf16_from_float((float)" + x + ")"
+	if kernels.Conversions(b.DType) != "" {
+		return b.CType() + "_from_float((float)" + x + ")"
 	}
 	return "(" + b.CType() + ")" + x
 }
@@ -388,6 +380,9 @@ func (b buffer) Tolerance() string {
 	limit, _ := b.of.ToleranceOf(b.Buffer)
 	return number(limit)
 }
+
+// RepeatText is how far two launches of it may lie apart.
+func (b buffer) RepeatText() string { return number(b.Repeat) }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

@@ -17,15 +17,21 @@ import (
 // a tensor, or a dimension as an int64_t. They are of the built-in kernels' own
 // definition, and here so that a definition is not another one for them.
 var torchCalls = map[string]string{
-	"attention": "attention({Q}, {K}, {V}, {CAUSAL} != 0)",
-	"conv2d":    "at::conv2d({X}.unsqueeze(0), {K}, {}, {1, 1}, {1, 1}).squeeze(0)",
-	"gemm":      "at::matmul({A}, {B})",
-	"layernorm": "at::layer_norm({X}, {{COLS}}, {G}, {B}, 1e-5)",
-	"reduce":    "{X}.sum(-1)",
-	"rmsnorm":   "rmsnorm({X}, {W})",
-	"sgemm":     "at::matmul({A}, {B})",
-	"softmax":   "at::softmax({X}, -1)",
-	"transpose": "{X}.transpose(0, 1).clone(at::MemoryFormat::Contiguous)",
+	"attention":      "attention({Q}, {K}, {V}, {CAUSAL} != 0)",
+	"conv2d":         "at::conv2d({X}.unsqueeze(0), {K}, {}, {1, 1}, {1, 1}).squeeze(0)",
+	"gemm":           "at::matmul({A}, {B})",
+	"gemm-batched":   "at::matmul({A}, {B})",
+	"gemm-bf16":      "at::matmul({A}, {B})",
+	"gemm-bias-gelu": `at::gelu(at::matmul({A}, {B}) + {bias}, "tanh")`,
+	"gemm-fp8":       "at::matmul({A}.to(at::kFloat), {B}.to(at::kFloat).transpose(0, 1)).to(at::kBFloat16)",
+	"gemm-residual":  "at::matmul({A}, {B}) + {R}",
+	"layernorm":      "at::layer_norm({X}, {{COLS}}, {G}, {B}, 1e-5)",
+	"linear":         "at::matmul({X}, {W}.transpose(0, 1))",
+	"reduce":         "{X}.sum(-1)",
+	"rmsnorm":        "rmsnorm({X}, {W})",
+	"sgemm":          "at::matmul({A}, {B})",
+	"softmax":        "at::softmax({X}, -1)",
+	"transpose":      "{X}.transpose(0, 1).clone(at::MemoryFormat::Contiguous)",
 }
 
 // torchTypes are PyTorch's names for the types of elements.
@@ -33,6 +39,7 @@ var torchTypes = map[kernels.DType][2]string{
 	kernels.F64: {"at::kDouble", "float64"}, kernels.F32: {"at::kFloat", "float32"}, kernels.F16: {"at::kHalf", "float16"},
 	kernels.BF16: {"at::kBFloat16", "bfloat16"}, kernels.I64: {"at::kLong", "int64"}, kernels.I32: {"at::kInt", "int32"},
 	kernels.I8: {"at::kChar", "int8"}, kernels.U8: {"at::kByte", "uint8"},
+	kernels.E4M3: {"at::kFloat8_e4m3fn", "float8_e4m3fn"}, kernels.E5M2: {"at::kFloat8_e5m2", "float8_e5m2"}, // since PyTorch 2.1
 }
 
 // A torchOp is a problem as an operator.

@@ -20,6 +20,15 @@ func TestTorchSchemas(t *testing.T) {
 		"attention": "attention(Tensor q, Tensor k, Tensor v, bool causal) -> Tensor, leading B",
 		"conv2d":    "conv2d(Tensor x, Tensor k) -> Tensor",
 		"gemm":      "gemm(Tensor a, Tensor b) -> Tensor, leading M",
+
+		"gemm-batched":   "gemm_batched(Tensor a, Tensor b) -> Tensor, leading L",
+		"gemm-bf16":      "gemm_bf16(Tensor a, Tensor b) -> Tensor, leading M",
+		"gemm-bias-gelu": "gemm_bias_gelu(Tensor a, Tensor b, Tensor bias) -> Tensor, leading M",
+		"gemm-fp8":       "gemm_fp8(Tensor a, Tensor b) -> Tensor, leading M",
+		"gemm-gated":     `none: the axis "2*N" of B is no dimension`,
+		"gemm-residual":  "gemm_residual(Tensor a, Tensor b, Tensor r) -> Tensor, leading M",
+		"linear":         "linear(Tensor x, Tensor w) -> Tensor, leading M",
+
 		"layernorm": "layernorm(Tensor x, Tensor g, Tensor b) -> Tensor, leading ROWS",
 		"reduce":    "reduce(Tensor x) -> Tensor, leading ROWS",
 		"rmsnorm":   "rmsnorm(Tensor x, Tensor w) -> Tensor, leading ROWS",
@@ -35,7 +44,7 @@ func TestTorchSchemas(t *testing.T) {
 		}
 		op, err := newTorchOp(newProblem(d, &d.Problem))
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			got[name] = "none: " + err.Error()
 			continue
 		}
 		got[name] = op.Schema()

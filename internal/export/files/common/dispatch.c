@@ -386,7 +386,7 @@ const char *evotune_status_text(int status)
 	case EVOTUNE_OK:
 		return "ok";
 	case EVOTUNE_INVALID:
-		return "an argument is not valid: a null pointer, a negative size, one beyond any memory, or a flag that is neither 0 nor 1";
+		return "an argument is not valid: a null pointer, on GPUs one that is no multiple of 16, a negative size, one beyond any memory, or a flag that is neither 0 nor 1";
 	case EVOTUNE_NO_MEMORY:
 		return "out of memory";
 	case EVOTUNE_UNSUPPORTED:
@@ -399,6 +399,8 @@ const char *evotune_status_text(int status)
 		return "the device, or its driver, refused";
 	case EVOTUNE_WORKSPACE:
 		return "the workspace is too small, or missing";
+	case EVOTUNE_DRIVER:
+		return "the driver is too old for this kernel: clusters, cooperative and dependent launches and tensor maps need one of CUDA 12";
 	}
 	return "no status of evotune";
 }

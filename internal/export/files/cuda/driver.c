@@ -39,13 +39,24 @@ int evo_look(int device, struct evo_device *facts)
 			return EVOTUNE_DEVICE;
 		facts->most[i] = most;
 	}
+	static const int limits[EVO_LIMITS] = {
+		[EVO_CORES] = CU_DEVICE_MULTIPROCESSOR_COUNT, [EVO_L2_BYTES] = CU_DEVICE_L2_CACHE_SIZE, [EVO_WARP] = CU_DEVICE_WARP_SIZE,
+		[EVO_MAX_THREADS] = CU_DEVICE_MAX_THREADS_PER_BLOCK, [EVO_MAX_SHARED_BYTES] = CU_DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+		[EVO_REGISTERS] = CU_DEVICE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+	};
+	for (int i = 0; i < EVO_LIMITS; i++) {
+		most = facts->capability;
+		if (i != EVO_CAPABILITY && d->cuDeviceGetAttribute(&most, limits[i], device))
+			return EVOTUNE_DEVICE;
+		facts->limits[i] = most;
+	}
 	return EVOTUNE_OK;
 }
 
 /* A kernel in a context. One is never changed or freed: a launch may be reading it. */
 struct ready {
 	CUcontext context;
-	CUfunction function;
+	CUfunction functions[]; /* of each step */
 };
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
@@ -53,18 +64,28 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static int load(const struct evo_driver *d, const struct evo_variant *v, int device, CUcontext context)
 {
 	const struct evo_launch *l = v->launch;
-	struct ready *r = malloc(sizeof *r);
+	const int steps = l->steps ? l->steps : 1;
+	struct ready *r = malloc(sizeof *r + (size_t)steps * sizeof *r->functions);
 	CUmodule module;
-	int bytes;
+	int bytes, status = EVOTUNE_OK;
 	const int64_t most = evo_facts(device)->most[EVO_SHARED];
 	if (!r)
 		return EVOTUNE_NO_MEMORY;
 	r->context = context;
-	if (d->cuModuleLoadData(&module, l->image) || d->cuModuleGetFunction(&r->function, module, ENTRY) ||
-		d->cuFuncGetAttribute(&bytes, CU_FUNCTION_SHARED_SIZE_BYTES, r->function) ||
-		(bytes < most && d->cuFuncSetAttribute(r->function, CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most - bytes))) {
+	if (l->way)
+		status = l->way->able(l);
+	if (!status && d->cuModuleLoadData(&module, l->image))
+		status = EVOTUNE_DEVICE;
+	for (int i = 0; i < steps && !status; i++) {
+		CUfunction *f = &r->functions[i];
+		if (d->cuModuleGetFunction(f, module, l->entries ? l->entries[i] : ENTRY) ||
+			d->cuFuncGetAttribute(&bytes, CU_FUNCTION_SHARED_SIZE_BYTES, *f) ||
+			(bytes < most && d->cuFuncSetAttribute(*f, CU_FUNCTION_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most - bytes)))
+			status = EVOTUNE_DEVICE;
+	}
+	if (status) {
 		free(r);
-		return EVOTUNE_DEVICE;
+		return status;
 	}
 	atomic_store_explicit(&l->loaded->on[device], r, memory_order_release);
 	return EVOTUNE_OK;
@@ -99,12 +120,40 @@ int evo_load(const struct evo_variant *v, int device)
 int evo_launch(const struct evo_variant *v, int device, const int64_t *g, void **args, evotune_stream stream)
 {
 	const struct evo_driver *d = evo_driver();
+	const struct evo_launch *l = v->launch;
 	const struct ready *r;
+	if (l->way)
+		return l->way->run(v, device, args, stream);
 	const int status = ready(d, v, device, &r);
 	if (status)
 		return status;
-	return d->cuLaunchKernel(r->function, (unsigned)g[0], (unsigned)g[1], (unsigned)g[2], (unsigned)g[3], (unsigned)g[4], (unsigned)g[5],
+	return d->cuLaunchKernel(r->functions[0], (unsigned)g[0], (unsigned)g[1], (unsigned)g[2], (unsigned)g[3], (unsigned)g[4], (unsigned)g[5],
 		(unsigned)g[EVO_SHARED], stream, args, NULL) ? EVOTUNE_DEVICE : EVOTUNE_OK;
+}
+
+int evo_start(const struct evo_variant *v, int device, int step, const struct evo_step *s, void **args, evotune_stream stream)
+{
+	const struct evo_driver *d = evo_driver();
+	const struct ready *r;
+	const int64_t *g = s->geometry, *c = s->cluster;
+	const int status = ready(d, v, device, &r);
+	struct evo_attribute list[3] = {0};
+	struct evo_config config = {
+		.grid = {(unsigned)g[0], (unsigned)g[1], (unsigned)g[2]}, .block = {(unsigned)g[3], (unsigned)g[4], (unsigned)g[5]},
+		.shared = (unsigned)g[EVO_SHARED], .stream = stream, .attributes = list,
+	};
+	if (status)
+		return status;
+	if (c[0] * c[1] * c[2] > 1)
+		list[config.count++] = (struct evo_attribute){.id = CU_LAUNCH_CLUSTER_DIMENSION, .value.cluster = {(unsigned)c[0], (unsigned)c[1], (unsigned)c[2]}};
+	if (s->cooperative)
+		list[config.count++] = (struct evo_attribute){.id = CU_LAUNCH_COOPERATIVE, .value.on = 1};
+	if (s->dependent)
+		list[config.count++] = (struct evo_attribute){.id = CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION, .value.on = 1};
+	if (config.count)
+		return d->cuLaunchKernelEx(&config, r->functions[step], args, NULL) ? EVOTUNE_DEVICE : EVOTUNE_OK;
+	return d->cuLaunchKernel(r->functions[step], config.grid[0], config.grid[1], config.grid[2], config.block[0], config.block[1], config.block[2],
+		config.shared, stream, args, NULL) ? EVOTUNE_DEVICE : EVOTUNE_OK;
 }
 
 /* The whole of a file; NULL when it cannot be read. */

@@ -57,6 +57,8 @@ int evo_fits(const struct evo_variant *v, int device, const int64_t *dims)
 	int64_t geometry[EVO_GEOMETRY];
 	if (v->supports && !v->supports(dims))
 		return 0;
+	if (l->way)
+		return l->way->geometry(l, &devices[device], dims, geometry);
 	if (!l->geometry)
 		return 1;
 	l->geometry(dims, geometry);
@@ -69,6 +71,8 @@ int evo_geometry(const struct evo_pick *pick, const int64_t *dims, int64_t *geom
 	if (!pick->variant)
 		return EVOTUNE_UNSUPPORTED;
 	l = pick->variant->launch;
+	if (l->way)
+		return l->way->geometry(l, &devices[pick->device], dims, geometry) ? EVOTUNE_OK : EVOTUNE_UNSUPPORTED;
 	if (l->geometry)
 		l->geometry(dims, geometry);
 	else

@@ -17,12 +17,67 @@
 #define evo_load evotune_private_load
 #define evo_look evotune_private_look
 #define evo_number evotune_private_number
+#define evo_planned evotune_private_planned
+#define evo_start evotune_private_start
 
 /* Devices that are told apart; those beyond are refused. */
 #define EVO_MAX_DEVICES 64
 
 /* Places in a launch geometry. */
 enum { EVO_GRID, EVO_BLOCK = 3, EVO_SHARED = 6, EVO_WORKSPACE = 7, EVO_GEOMETRY = 8 };
+
+/* What definitions may ask of a device: places in its limits. */
+enum {
+	EVO_CORES,
+	EVO_L2_BYTES,
+	EVO_CAPABILITY,
+	EVO_WARP,
+	EVO_MAX_THREADS,
+	EVO_MAX_SHARED_BYTES,
+	EVO_REGISTERS,
+	EVO_LIMITS
+};
+
+/* The most kernels in sequence, tensor maps of a kernel, and axes of a tensor map. */
+enum { EVO_MAX_STEPS = 16, EVO_MAX_MAPS = 16, EVO_MAX_AXES = 5 };
+
+/* One kernel of a launch. */
+struct evo_step {
+	int64_t geometry[EVO_GEOMETRY]; /* the workspace is that of the first */
+	int64_t cluster[3];             /* 1, 1, 1: none */
+	int cooperative;
+	int dependent; /* it may begin before the one before it has ended */
+};
+
+/* A tensor map. It has no gaps, so that two are compared as they lie in memory. */
+struct evo_map {
+	int64_t bytes;                                                            /* of the buffer */
+	int64_t dims[EVO_MAX_AXES], strides[EVO_MAX_AXES - 1], box[EVO_MAX_AXES]; /* elements, the innermost axis first */
+	int64_t swizzle, promotion;                                               /* bytes */
+	int buffer, type, element, axes;                                          /* the place among the buffers; as the driver has it; bytes */
+	int packed, nan;                                                          /* strides are those of a packed array; what is read outside */
+};
+
+/* How kernels are launched at a shape. */
+struct evo_plan {
+	struct evo_step steps[EVO_MAX_STEPS];
+	struct evo_map maps[EVO_MAX_MAPS];
+};
+
+struct evo_launch;
+struct evo_device;
+
+/* How kernels are launched that need more than a grid over the dimensions: by launch.c, which
+ * only libraries have that need it. */
+struct evo_way {
+	/* The geometry of the first kernel. Returns whether a device of these facts can launch all. */
+	int (*geometry)(const struct evo_launch *l, const struct evo_device *d, const int64_t *dims, int64_t *geometry);
+	/* Whether the driver has what it takes. Returns a status. */
+	int (*able)(const struct evo_launch *l);
+	/* Launches, see evo_launch. */
+	int (*run)(const struct evo_variant *v, int device, void **args, evotune_stream stream);
+};
+extern const struct evo_way evo_planned;
 
 /* What became of a kernel on each device, for those who launch. */
 struct evo_loaded {
@@ -36,12 +91,22 @@ struct evo_launch {
 	void (*geometry)(const int64_t *dims, int64_t *geometry); /* NULL: only a wisdom file says */
 	const void *image; /* a cubin or a fat binary; NULL where evo_variant.code is the kernel */
 	struct evo_loaded *loaded;
+
+	/* The rest is only of kernels that launch.c launches. */
+	const struct evo_way *way;
+	void (*plan)(const int64_t *dims, const int64_t *limits, struct evo_plan *plan); /* instead of geometry */
+	int dims, args;                                                                  /* how many, the workspace included */
+	int steps, maps;
+	int later;                   /* it needs a driver of CUDA 12 */
+	const char *const *entries;  /* of each step, where image is the code */
+	const evo_function *codes;   /* the same, where evo_variant.code is */
 };
 
 struct evo_device {
 	char name[128];
 	int capability;     /* ten times the compute capability */
 	int64_t most[7];    /* of each part of a geometry */
+	int64_t limits[EVO_LIMITS];
 };
 
 /* The device that is current, its facts known. Returns a status. */
@@ -60,6 +125,8 @@ int evo_launch(const struct evo_variant *v, int device, const int64_t *geometry,
 int evo_number(int *device);
 /* Its facts. Returns a status. */
 int evo_look(int device, struct evo_device *facts);
+/* Launches one step of a variant. Returns a status. */
+int evo_start(const struct evo_variant *v, int device, int step, const struct evo_step *s, void **args, evotune_stream stream);
 /* Makes a variant ready on the current device; launches do it when they must. Returns a status. */
 int evo_load(const struct evo_variant *v, int device);
 

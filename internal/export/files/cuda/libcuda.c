@@ -22,6 +22,11 @@ static void seek(void)
 	memcpy(&driver.name, &symbol, sizeof symbol);
 	EVO_DRIVER(EVO_FIND)
 #undef EVO_FIND
+#define EVO_FIND(name, text, params) \
+	symbol = dlsym(library, text); \
+	memcpy(&driver.name, &symbol, sizeof symbol);
+	EVO_DRIVER_LATER(EVO_FIND)
+#undef EVO_FIND
 	found = driver.cuInit(0) == 0;
 }
 

@@ -158,7 +158,7 @@ def main():
         ways = {"ours": getattr(torch.ops.evotune, name), "torch": theirs.EAGER[op["kernel"]], **others(op)}
         for shape, (dims, campaign) in tuned(manifest, op["kernel"]).items():
             sets = inputs(op, dims, ways["ours"])
-            wrong = theirs.error(ways["ours"](*sets[0]), theirs.double(op, sets[0]))
+            wrong = theirs.error(ways["ours"](*sets[0]), theirs.double(op, sets[0]), op.get("unwritten", False))
             usable = {way: attempt(check, f, sets) for way, f in ways.items()}
             # Graphs first: after load without a pause the clocks are lower.
             graph = race({way: usable[way] or attempt(graphed, f, sets) for way, f in ways.items()}, ahead=True)
