@@ -692,6 +692,8 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		return Outcome{}, err
 	case f.NotRun != "":
 		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: f.NotRun}}}, nil
+	case f.NotNeeded != "":
+		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: Passed, Detail: "not needed: " + f.NotNeeded}}}, nil
 	case f.Found != "":
 		reason := f.Found
 		if own != nil {

@@ -286,6 +286,8 @@ func (c Instructions) Total() (n int) {
 type Findings struct {
 	// NotRun says why the tool could not be run on this artifact.
 	NotRun string
+	// NotNeeded says why there is nothing that the tool could find: it passes.
+	NotNeeded string
 	// Ran says what was launched, where that was not one launch at the sanitize
 	// shape of a build of its own.
 	Ran string

@@ -150,6 +150,18 @@ const (
 	floorDoubt = 1.5
 )
 
+// Schedules is the check that covers what racecheck cannot follow.
+const Schedules = "schedules"
+
+// CoveredBy names the check that looks, where it passes, at what another one of the same
+// result did not run for; "" when there is none.
+func CoveredBy(check string) string {
+	if check == "racecheck" {
+		return Schedules
+	}
+	return ""
+}
+
 // Unseen says whether a check names what no sanitizer can see, whatever tools are
 // installed.
 func Unseen(check string) bool {

@@ -347,7 +347,9 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 	case t.Domain != nil:
 		l.interval(&b, t.Domain)
 	case b.Role != Out:
-		b.Domain = b.Data.Domain().within(b.DType)
+		if b.Domain = b.Data.Domain().within(b.DType); !(b.Domain.Lo <= b.Domain.Hi) {
+			l.d.fail(t.Data.at, "data %s of buffer %s: %s has no number there: widen it", b.Data, b.Name, b.DType)
+		}
 	}
 	return b
 }

@@ -125,6 +125,9 @@ func TestFurtherMake(t *testing.T) {
 			b.Data.Distribution = Integers
 		}
 		b.Domain = Domain{lo - float64(rapid.IntRange(0, 20).Draw(t, "below")), lo + width + float64(rapid.IntRange(0, 20).Draw(t, "above"))}.within(dtype)
+		if !(b.Domain.Lo <= b.Domain.Hi) {
+			t.Skip("the type has no number there")
+		}
 		b.Denormals = dtype.Float() && b.Domain.Lo < 0 && b.Domain.Hi > 0
 		p := &Problem{Buffers: []Buffer{b}}
 		n, row := int64(rapid.IntRange(1, 200).Draw(t, "n")), int64(rapid.IntRange(1, 50).Draw(t, "row"))
@@ -156,7 +159,8 @@ func TestFurtherMake(t *testing.T) {
 			case "denormal":
 				wrong = math.Max(-least, most) > dtype.normal()
 			case "tiny":
-				wrong = math.Max(-least, most) > math.Max(math.Abs(lo), math.Abs(lo+width))*dtype.small()
+				largest := math.Max(math.Abs(lo), math.Abs(lo+width)) * dtype.small()
+				wrong = math.Max(-least, most) > dtype.Round(largest) // few types hold all ends
 			}
 			if wrong {
 				t.Fatalf("%s is %v in %s", c.Name, x, b.Domain)

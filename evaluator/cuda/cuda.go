@@ -97,7 +97,7 @@ const (
 )
 
 // schedules is the check that runs candidates with random delays.
-const schedules = "schedules"
+const schedules = evaluator.Schedules
 
 func sanitizers() []string { return []string{memcheck, racecheck, synccheck, initcheck} }
 

@@ -270,7 +270,7 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 		return f, err
 	}
 	if !seen.copies && !seen.waits {
-		return evaluator.Findings{NotRun: "not needed: racecheck follows all of its instructions"}, nil
+		return evaluator.Findings{NotNeeded: "racecheck follows all of its instructions"}, nil
 	}
 	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer)
 	var no *labs.Refusal

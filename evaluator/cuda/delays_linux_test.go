@@ -23,7 +23,7 @@ func TestSchedules(t *testing.T) {
 		says      string // in the evidence of schedules
 		racecheck string // why it was not run
 	}{
-		{"nothing", evaluator.Correct, "", evaluator.NotRun, "not needed: racecheck follows all of its instructions", ""},
+		{"nothing", evaluator.Correct, "", evaluator.Passed, "not needed: racecheck follows all of its instructions", ""},
 		{"schedules=right", evaluator.Correct, "", evaluator.Passed, "no fault in 20 launches at each of the shapes small, odd, with random delays at 3 places (cp 2)", copies},
 		{"schedules=waits", evaluator.Correct, "", evaluator.Passed, "places (mbarrier 1)", ""},
 		{"schedules=different", evaluator.Sanitizer, "schedules: shape odd: not the same answer twice: 2 elements differ", evaluator.Failed, "with random delays", copies},
@@ -51,6 +51,17 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("racecheck: %+v", e)
 			}
 		})
+	}
+}
+
+// TestNothingShared: racecheck is not asked about a kernel without shared memory.
+func TestNothingShared(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t))
+	for do, want := range map[string]string{"racecheck=alone": "not needed: no kernel of it has shared memory", "nothing": "no fault in "} {
+		r := evaluate(t, ev, fakeGenome(t, do, 3))
+		if e, _ := findEvidence(r, racecheck); r.Verdict != evaluator.Correct || e.Outcome != evaluator.Passed || !strings.HasPrefix(e.Detail, want) {
+			t.Errorf("%s: %s %q, racecheck: %+v", do, r.Verdict, r.Reason, e)
+		}
 	}
 }
 

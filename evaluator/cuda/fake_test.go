@@ -54,11 +54,15 @@ func (fakeCompiler) compile(_ context.Context, u unit) (compiled, error) {
 	case strings.Contains(u.source, "do: compile=stack"):
 		stack = 24
 	}
+	smem := ", 1024 bytes smem"
+	if strings.Contains(u.source, "do: racecheck=alone") {
+		smem = ""
+	}
 	var entries []string
 	for _, m := range globalEntry.FindAllStringSubmatch(u.source, -1) {
 		entries = append(entries, m[1])
 		log += fmt.Sprintf("ptxas info    : Compiling entry function '%s' for '%s'\nptxas info    : Function properties for %s\n"+
-			"    %d bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers, used 1 barriers, 1024 bytes smem\n", m[1], u.arch, m[1], stack)
+			"    %d bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Used 32 registers, used 1 barriers%s\n", m[1], u.arch, m[1], stack, smem)
 	}
 	if len(entries) == 0 {
 		entries = []string{"harness"}

@@ -236,6 +236,9 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		return h.launchDelayed(ctx, c)
 	}
 	if tool == racecheck {
+		if shares, err := c.shares(h.problem.Sanitize); err != nil || !shares {
+			return evaluator.Findings{NotNeeded: "no kernel of it has shared memory"}, err
+		}
 		// It would not see races around them, and report some that are none.
 		switch seen, err := h.unfollowed(ctx, c); {
 		case err != nil:
@@ -256,6 +259,20 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		return err
 	})
 	return f, blame(err, c)
+}
+
+// shares says whether a kernel that is launched at a shape has shared memory.
+func (c *candidate) shares(d *shapeData) (bool, error) {
+	for _, k := range c.geometry[d].Kernels() {
+		if k.Shared > 0 {
+			return true, nil
+		}
+	}
+	if c.routine != "" {
+		return true, nil // nobody knows
+	}
+	most, _, err := readKernels(c.out.Log, c.out.Cubin, c.kernels())
+	return most.shared > 0, err
 }
 
 // sanitizedLaunch launches a candidate once under a tool. A fault ends the
@@ -288,7 +305,7 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 			return
 		}
 	})
-	fault, err := h.loadAndLaunch(watched, w, c)
+	fault, spent, err := h.loadAndLaunch(watched, w, c)
 	close(ended)
 	watcher.Wait()
 	seen := errors.Is(context.Cause(watched), errFaultSeen) && ctx.Err() == nil
@@ -316,6 +333,8 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 	}
 	if fault == nil && len(found) == 0 {
 		h.unload(w, c)
+		h.Log.Debug("a launch under a tool", "tool", s.name, "load", spent[0], "data", spent[1], "launch", spent[2],
+			"all", time.Since(begin))
 		return evaluator.Findings{Elapsed: time.Since(begin)}, nil
 	}
 	if fault != nil && len(found) == 0 {
@@ -344,23 +363,28 @@ func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evalu
 	return f, w.faulted(fault)
 }
 
-func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (*wire.Fault, error) {
+// loadAndLaunch says how long it took to load, to make data, and to launch.
+func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (_ *wire.Fault, spent [3]time.Duration, err error) {
+	begin := time.Now()
 	loaded, err := h.load(ctx, w, c)
 	if err != nil || loaded.Fault != nil {
-		return loaded.Fault, err
+		return loaded.Fault, spent, err
 	}
+	spent[0] = time.Since(begin)
 	w.had(c)
 	d := h.problem.Sanitize
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
 	r := wire.LaunchRequest{Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed}
 	if err := w.call(ctx, h.options.Timeout, wire.Launch, r, &a); err != nil {
-		return nil, err
+		return nil, spent, err
 	}
 	if a.Fault != nil && a.Fault.Fatal {
 		w.dead = true
 	}
-	return a.Fault, nil
+	spent[2] = time.Duration(a.ElapsedNS)
+	spent[1] = time.Since(begin) - spent[0] - spent[2]
+	return a.Fault, spent, nil
 }
 
 // lateFaults is what a tool reported after the last candidate's mark.

@@ -131,6 +131,11 @@ func TestExportRefuses(t *testing.T) {
 	alone := func(x *Winner) { // a program of one thread has no races to look for
 		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: evaluator.Reach, Outcome: evaluator.NotRun, Detail: "line 3"})
 	}
+	covered := func(by evaluator.Evidence) func(x *Winner) {
+		return func(x *Winner) {
+			x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "racecheck", Outcome: evaluator.NotRun, Detail: "copies"}, by)
+		}
+	}
 	wrong := func(x *Winner) { x.Evidence.Summary.Verdict = string(evaluator.Parity) }
 	for _, c := range []struct {
 		name   string
@@ -144,6 +149,8 @@ func TestExportRefuses(t *testing.T) {
 		{"no finals", lost, Finals, C, "candidate c0ffee of softmax is not proven: it won no finals"},
 		{"no finals, enough", lost, Sanitized, C, ""},
 		{"a tool missing", missing, Finals, C, "candidate c0ffee of softmax is not proven: memcheck: not run: valgrind was not found"},
+		{"racecheck covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "no fault in 20 launches"}), Finals, C, ""},
+		{"racecheck not covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "not needed: none"}), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies"},
 		{"a tool missing, enough", missing, Parity, C, ""},
 		{"wrong", wrong, Parity, C, `candidate c0ffee of softmax is not proven: its verdict is "parity"`},
 		{"another backend", func(*Winner) {}, Finals, CUDA, "candidate c0ffee of softmax is for the cpu backend, not for a library in cuda"},

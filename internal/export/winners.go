@@ -72,7 +72,10 @@ func (w *Winner) Lacks(level Level) []string {
 			if v.Check == "tsan" && w.Rendered.Threads <= 1 || evaluator.Unseen(v.Check) {
 				continue
 			}
-			if v.Outcome != evaluator.Passed {
+			covered := slices.ContainsFunc(e.Sanitizers, func(by evaluator.Evidence) bool {
+				return by.Check == evaluator.CoveredBy(v.Check) && by.Outcome == evaluator.Passed && !strings.HasPrefix(by.Detail, "not needed")
+			})
+			if v.Outcome != evaluator.Passed && (!covered || v.Outcome != evaluator.NotRun) {
 				missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", v.Check, v.Outcome, words.FirstLine(v.Detail)), ": "))
 			}
 		}
