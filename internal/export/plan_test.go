@@ -797,3 +797,64 @@ func TestCheckOfOutputs(t *testing.T) {
 		}
 	}
 }
+
+// A kernel for one compute capability alone serves there; elsewhere another one does.
+func TestExactElsewhere(t *testing.T) {
+	cc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: nothing was chosen")
+	}
+	dir := t.TempDir()
+	nvcc := filepath.Join(dir, "nvcc")
+	if err := os.WriteFile(nvcc, []byte(strings.Replace(standInNVCC, "while", "if [ \"$1\" = --dryrun ]; then exit; fi\nwhile", 1)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewSource(3))
+	var winners []*Winner
+	candidates := map[bool]string{}
+	for _, d := range cudaKernels(t) {
+		for _, im := range d.Implementations {
+			if d.Name != "gemm" || im.Name == "wmma" {
+				continue
+			}
+			w := cudaWinner(t, d, im, d.Problem.ShapesFor(kernels.Tune)[0], rng)
+			exact := im.Target == "sm_90a"
+			if exact { // the faster one
+				timings := w.Evidence.Finals.Entries[0].Timings
+				timings[0].MedianNS /= 2
+			}
+			candidates[exact] = w.Evidence.Candidate
+			winners = append(winners, w)
+		}
+	}
+	if len(winners) != 2 || len(candidates) != 2 {
+		t.Fatalf("gemm has %d implementations, %v", len(winners), candidates)
+	}
+	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, files)
+	shape := newShape(winners[0].Rendered.Implementation.Problem().ShapesFor(kernels.Tune)[0], winners[0].Rendered.Implementation.Problem().Dims)
+	writeFiles(t, dir, map[string][]byte{"fake/libcuda.c": []byte(standInDriver + laterDriver), "program.c": []byte(`#include <stdio.h>
+#include "evotune.h"
+int main(void)
+{
+	struct evotune_choice c;
+	const int status = evotune_gemm_choice(` + shape.Dims() + `, &c);
+	printf("%d %s", status, c.candidate);
+	return 0;
+}
+`)})
+	strict := []string{"-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"}
+	run(t, dir, cc, append(strict, "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", "fake/libcuda.so.1", "fake/libcuda.c")...)
+	run(t, dir, cc, slices.Concat(strict, []string{"-pthread", "-o", "program", "program.c"}, sourcesIn(files), []string{"-lm", "-ldl"})...)
+	for capability, exact := range map[string]bool{"80": false, "89": false, "90": true, "100": false} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "program"))
+		cmd.Env = []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "fake"), "FAKE_CAPABILITY=" + capability, "FAKE_NAME=NVIDIA H200"}
+		out, err := cmd.Output()
+		if want := "0 " + candidates[exact]; err != nil || string(out) != want {
+			t.Errorf("on a device of %s: %q, want %q (%v)", capability, out, want, err)
+		}
+	}
+}
