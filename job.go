@@ -43,7 +43,7 @@ type (
 	//     built-in kernels of the same name, and of those of Machine.Definitions.
 	//   - Table is the file of a recorded space, for the backend Replay.
 	//   - Implementations are the names of those that are searched. Empty means all that
-	//     the kernel has for the backend.
+	//     the kernel has for the backend, but for those whose target the device cannot run.
 	//   - Hash is that of the definition or the table, which a campaign records. A job
 	//     that has one is refused when the kernel is not the same. Empty means any.
 	//   - Limits are what the device tells of itself for constraints, as in

@@ -87,6 +87,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 			return nil, err
 		}
 	}
+	t.leaveOut()
 	if t.Job.Window == 0 && t.Job.Backend == CUDA {
 		t.Job.Window = DefaultGPUWindow
 	}
@@ -210,6 +211,23 @@ func (t *Target) choose() error {
 		}
 	}
 	return nil
+}
+
+// leaveOut takes out of the search what nobody asked for by name and the device cannot
+// run. Where nothing else is there, opening says why.
+func (t *Target) leaveOut() {
+	device, known := t.Job.Limits["device_capability"]
+	if len(t.Job.Implementations) > 0 || !known || t.Job.Backend != CUDA {
+		return
+	}
+	able := slices.DeleteFunc(slices.Clone(t.chosen), func(im *kernels.Implementation) bool { return !im.RunsOn(device) })
+	if len(able) == 0 || len(able) == len(t.chosen) {
+		return
+	}
+	t.chosen = able
+	for _, im := range able {
+		t.Job.Implementations = append(t.Job.Implementations, im.Name)
+	}
 }
 
 // shapes looks the tuned shapes up.

@@ -103,3 +103,30 @@ func TestTargetJob(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavesOut: what nobody asked for, and the device cannot run, is not searched.
+func TestLeavesOut(t *testing.T) {
+	m := &Machine{}
+	for _, c := range []struct {
+		kernel string
+		device int64
+		ask    []string
+		want   []string // as recorded
+		chosen int
+	}{
+		{"gemm", 80, nil, []string{"mma", "wmma"}, 2},
+		{"gemm", 90, nil, nil, 3},
+		{"gemm", 100, nil, []string{"mma", "wmma"}, 2},
+		{"gemm", 80, []string{"hopper"}, []string{"hopper"}, 1}, // opening says why not
+		{"gemm-bf16", 80, nil, nil, 1},
+		{"softmax", 80, nil, nil, 1},
+	} {
+		target, err := m.Target(Job{Kernel: c.kernel, Backend: CUDA, Implementations: c.ask, Limits: map[string]int64{"device_capability": c.device}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(target.Job.Implementations, c.want) || len(target.chosen) != c.chosen {
+			t.Errorf("%s on %d: %q and %d are searched", c.kernel, c.device, target.Job.Implementations, len(target.chosen))
+		}
+	}
+}

@@ -389,6 +389,19 @@ func (l *loader) launch(t *launchTable, im *Implementation, names map[string]any
 // major plus the minor number.
 const hopper = 90
 
+// RunsOn says whether code for the implementation's target runs on a GPU of a compute
+// capability, ten times the major plus the minor number. It is true of other backends.
+func (im *Implementation) RunsOn(device int64) bool {
+	least := int64(capability(im.Target))
+	if im.Backend != "cuda" || least == 0 {
+		return true
+	}
+	if exact := strings.TrimRight(im.Target, "af") != im.Target; exact {
+		return device == least
+	}
+	return device >= least
+}
+
 // capability is that of a target for CUDA; 0 where it has none.
 func capability(target string) int {
 	n, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af"))

@@ -158,6 +158,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := h.findCompiler(ctx); err != nil {
 		return nil, err
 	}
+	if err := h.compilesFor(ctx, plan.Implementations); err != nil {
+		return nil, err
+	}
 	if err := h.buildHarness(ctx, devices[0]); err != nil {
 		return nil, err
 	}
@@ -394,6 +397,27 @@ func (h *lab) unit(src kernels.Rendered, debug bool) unit {
 // signature does not compile, then the template's text with its own lines.
 func candidateSource(src kernels.Rendered) string {
 	return "#include \"" + kernels.HeaderFile + "\"\n#line 1 \"" + sourceFile + "\"\n" + src.Source
+}
+
+// compilesFor tries the compiler on targets of exactly one architecture: it does not tell
+// whether it knows their instructions.
+func (h *lab) compilesFor(ctx context.Context, list []*kernels.Implementation) error {
+	tried := map[string]bool{}
+	for _, im := range list {
+		if strings.TrimRight(im.Target, "af") == im.Target || tried[im.Target] {
+			continue
+		}
+		tried[im.Target] = true
+		_, err := h.build(ctx, unit{source: "extern \"C\" __global__ void trial() {}\n", arch: im.Target})
+		var no *labs.Refusal
+		if errors.As(err, &no) {
+			return fmt.Errorf("implementation %s: %s does not compile for %s: use a newer CUDA toolkit, or choose others by --implementation: %s",
+				im.Name, h.compiler.version(), im.Target, plain.Line(no.Summary))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // geometries computes the launch at every shape that the candidate can compute,

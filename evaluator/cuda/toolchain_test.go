@@ -560,3 +560,33 @@ func TestBuiltinKernels(t *testing.T) {
 		})
 	}
 }
+
+// An oldCompiler knows no target of one architecture alone.
+type oldCompiler struct{ fakeCompiler }
+
+func (c oldCompiler) compile(ctx context.Context, u unit) (compiled, error) {
+	if u.arch == "sm_90a" {
+		return compiled{}, &labs.Refusal{Summary: "nvcc fatal   : Value 'sm_90a' is not defined for option 'gpu-architecture'"}
+	}
+	return c.fakeCompiler.compile(ctx, u)
+}
+
+// TestCompilerWithoutTarget: what a compiler cannot make is said once, before candidates
+// are refused for it.
+func TestCompilerWithoutTarget(t *testing.T) {
+	h := newLab(&labs.Base{Scratch: t.TempDir()}, Options{CompileWorkers: 1})
+	var err error
+	if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
+		t.Fatal(err)
+	}
+	list := []*kernels.Implementation{{Name: "old", Backend: "cuda", Target: "sm_80"}, {Name: "new", Backend: "cuda", Target: "sm_90a"}}
+	h.compiler = oldCompiler{}
+	want := "implementation new: the compiler of the tests does not compile for sm_90a: use a newer CUDA toolkit, or choose others by --implementation: nvcc fatal : Value 'sm_90a' is not defined"
+	if err := h.compilesFor(t.Context(), list); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	h.compiler = fakeCompiler{}
+	if err := h.compilesFor(t.Context(), list); err != nil {
+		t.Error(err)
+	}
+}
