@@ -335,6 +335,9 @@ func (l *loader) bound(t *boundTable, params map[string]any) Bound {
 
 // launches reads the kernels of a candidate, in the order in which they run.
 func (l *loader) launches(list []*launchTable, im *Implementation, names map[string]any) *Launch {
+	if len(list) > MaxKernels {
+		l.d.fail(list[MaxKernels].Table.key, "a candidate has at most %d kernels: remove this one", MaxKernels)
+	}
 	first := l.launch(list[0], im, names)
 	if n := list[0].Dependent; n != nil {
 		l.d.fail(n.key, "dependent is for a kernel that follows another of the candidate, and this is the first: remove it")

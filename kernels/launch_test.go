@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -131,6 +132,15 @@ func TestOneLaunch(t *testing.T) {
 	}
 }
 
+// sixteen gives one tensor map more than that.
+func sixteen() string {
+	var b strings.Builder
+	for i := range kernels.MaxMaps + 1 {
+		fmt.Fprintf(&b, "[[implementation.tensor_map]]\nname = \"map%d\"\nbuffer = \"A\"\ndims = [\"4\", \"4\"]\nbox = [\"4\", \"4\"]\n", i)
+	}
+	return b.String()
+}
+
 func TestWrongLaunches(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"entry = \"combine\"\n", "", "kernel.toml:168:3: [implementation.launch] lacks entry"},
@@ -146,6 +156,8 @@ func TestWrongLaunches(t *testing.T) {
 		{`cooperative = "SYNC == 'grid'"`, `cooperative = true`, "cooperative is a boolean, expected a string"},
 		{`dependent = "SPLIT > 1"`, `dependent = ""`, "the expression is empty"},
 		{"[[implementation.launch]]\nentry", "[implementation.launch]\nentry", "the table launch is already there"},
+		{"[implementation.baseline]", strings.Repeat("[[implementation.launch]]\nentry = \"more\"\ngrid = [\"1\"]\nblock = [\"1\"]\n", 15) + "[implementation.baseline]", "a candidate has at most 16 kernels: remove this one"},
+		{"[implementation.baseline]", sixteen() + "[implementation.baseline]", "a candidate has at most 16 tensor maps: remove this one"},
 		{"entry = \"combine\"", "entries = 1", "[implementation.launch] has no key \"entries\""},
 	} {
 		_, _, err := sequenced(t, c.old, c.new)

@@ -33,6 +33,8 @@ const (
 	maxValues     = 4096     // of one parameter
 	maxList       = 1024     // shapes, buffers, parameters, constraints, ...
 	maxDim        = 1 << 40
+	// MaxKernels and MaxMaps bound the kernels and the tensor maps of a candidate.
+	MaxKernels, MaxMaps = 16, 16
 )
 
 // LoadDir reads the kernel in a folder of the file system. The error is an

@@ -28,8 +28,10 @@ var (
 // names.
 func (l *loader) tensorMaps(list []*tensorMapTable, im *Implementation, names map[string]any) {
 	taken := map[string]*node{}
-	for _, t := range list {
+	for i, t := range list {
 		switch {
+		case i == MaxMaps:
+			l.d.fail(t.Table.key, "a candidate has at most %d tensor maps: remove this one", MaxMaps)
 		case im.Backend != "cuda":
 			l.d.fail(t.Table.key, "the %s backend has no tensor maps: remove this one", im.Backend)
 		case capability(im.Target) < hopper:
