@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Makes docs/evidence/h200/table.json: every kernel for Hopper at its shapes, beside what it is
+measured against. It runs on a machine with the GPU, from the root of the repository, with the
+programs that scripts/gpu-records.sh build has put into bin/, and needs no Go there:
+
+    scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE]
+
+Every row is a campaign, whose finals give both times: medians of fresh processes, by turns. A
+store that has earlier winners is searched from them. What has no winner is in the table with the
+reason, and no time. DIR/table.json keeps the rows that this run does not make again.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TUNE = ROOT / "bin" / "tune"
+
+
+def kernels():
+    """The kernels with an implementation for sm_90a, and their tuned shapes."""
+    for folder in sorted((ROOT / "kernels" / "templates").iterdir()):
+        file = folder / "kernel.toml"
+        if not file.exists() or "hopper" not in file.read_text():
+            continue
+        d = json.loads(run("kernels", "show", folder.name, "--json").stdout)
+        yield d["name"], [s["name"] for s in d["problem"]["shapes"] if s["use"] == "tune"], d["problem"]
+
+
+def run(*args):
+    p = subprocess.run([TUNE, *args], capture_output=True, text=True, check=False)
+    if p.returncode not in (0, 1):
+        print(f"tune {' '.join(args)}: status {p.returncode}: {p.stderr.strip()[-300:]}", file=sys.stderr)
+    return p
+
+
+def row(kernel, shape, problem, args):
+    out = {"operator": kernel, "shape": shape, "dtype": problem["buffers"][0]["dtype"], "evotune_us": None, "others": {}, "from": "finals"}
+    p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
+    (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
+    best = run("best", kernel, "--shape", shape, "--store", args.store, "--format", "json")
+    list_ = json.loads(best.stdout) if best.stdout.strip().startswith("[") else []
+    if not list_ or list_[0]["measured"] != "finals":
+        out["missing"] = (p.stderr or p.stdout).strip().splitlines()[-1:] or ["no winner"]
+        return out
+    b = list_[0]
+    out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
+    baseline = json.loads(run("show", b["candidate"], "--store", args.store, "--json").stdout)
+    name = "cublaslt" if "cublasLt" in json.dumps(baseline.get("description", baseline)) else "baseline"
+    out["others"][name] = round(b["baseline_ns"] / 1e3, 3)
+    out["speedup"] = round(b["speedup"], 4)
+    out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
+    return out
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("dir", type=pathlib.Path)
+    p.add_argument("--time", default="20s", help="of every campaign")
+    p.add_argument("--only", default="", help="kernels, or kernel:shape, with commas between")
+    p.add_argument("--store", default="", help="default DIR/table.db")
+    p.add_argument("more", nargs="*", help="further flags of tune run, after --")
+    args = p.parse_args()
+    args.dir.mkdir(parents=True, exist_ok=True)
+    args.store = args.store or str(args.dir / "table.db")
+    file = args.dir / "table.json"
+    rows = {(r["operator"], r["shape"]): r for r in json.loads(file.read_text())} if file.exists() else {}
+    only = set(filter(None, args.only.split(",")))
+    for kernel, shapes, problem in kernels():
+        for shape in shapes:
+            if only and kernel not in only and f"{kernel}:{shape}" not in only:
+                continue
+            r = rows[kernel, shape] = row(kernel, shape, problem, args)
+            file.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")
+            other = next(iter(r["others"].items()), ("", None))
+            print(f"{kernel:16} {shape:18} {r['evotune_us']} us, {other[0]} {other[1]} us, {r.get('speedup', '')} {r.get('missing', '')}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
