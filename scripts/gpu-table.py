@@ -26,7 +26,9 @@ def kernels():
         if not file.exists() or "hopper" not in file.read_text():
             continue
         d = json.loads(run("kernels", "show", folder.name, "--json").stdout)
-        yield d["name"], [s["name"] for s in d["problem"]["shapes"] if s["use"] == "tune"], d["problem"]
+        library = [im["baseline"].get("library", "") for im in d["implementations"] if im.get("baseline")]
+        against = "cublaslt" if any("cublasLt" in x for x in library) else "baseline"
+        yield d["name"], [s["name"] for s in d["problem"]["shapes"] if s["use"] == "tune"], d["problem"]["buffers"][0]["dtype"], against
 
 
 def run(*args):
@@ -36,8 +38,8 @@ def run(*args):
     return p
 
 
-def row(kernel, shape, problem, args):
-    out = {"operator": kernel, "shape": shape, "dtype": problem["buffers"][0]["dtype"], "evotune_us": None, "others": {}, "from": "finals"}
+def row(kernel, shape, dtype, against, args):
+    out = {"operator": kernel, "shape": shape, "dtype": dtype, "evotune_us": None, "others": {}, "from": "finals"}
     p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
     (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
     best = run("best", kernel, "--shape", shape, "--store", args.store, "--format", "json")
@@ -47,9 +49,7 @@ def row(kernel, shape, problem, args):
         return out
     b = list_[0]
     out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
-    baseline = json.loads(run("show", b["candidate"], "--store", args.store, "--json").stdout)
-    name = "cublaslt" if "cublasLt" in json.dumps(baseline.get("description", baseline)) else "baseline"
-    out["others"][name] = round(b["baseline_ns"] / 1e3, 3)
+    out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
     out["speedup"] = round(b["speedup"], 4)
     out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     return out
@@ -68,11 +68,11 @@ def main():
     file = args.dir / "table.json"
     rows = {(r["operator"], r["shape"]): r for r in json.loads(file.read_text())} if file.exists() else {}
     only = set(filter(None, args.only.split(",")))
-    for kernel, shapes, problem in kernels():
+    for kernel, shapes, dtype, against in kernels():
         for shape in shapes:
             if only and kernel not in only and f"{kernel}:{shape}" not in only:
                 continue
-            r = rows[kernel, shape] = row(kernel, shape, problem, args)
+            r = rows[kernel, shape] = row(kernel, shape, dtype, against, args)
             file.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")
             other = next(iter(r["others"].items()), ("", None))
             print(f"{kernel:16} {shape:18} {r['evotune_us']} us, {other[0]} {other[1]} us, {r.get('speedup', '')} {r.get('missing', '')}", flush=True)
