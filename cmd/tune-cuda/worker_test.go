@@ -117,8 +117,8 @@ func TestWorkerChooses(t *testing.T) {
 	if a := ask[wire.LaunchAnswer](t, in, answers, wire.Launch, wire.LaunchRequest{Binary: "base", Shape: shape}); a.Fault != nil {
 		t.Errorf("a launch: %+v", a.Fault)
 	}
-	const want = "cublasLt 12.9.1, best of 6 algorithms (of 7 proposed), without 1 that gave other results: algorithm 6, tile 1, cluster 8, split 2, " +
-		"8.9 us with a %s cache; the first that the library proposes takes 10 us"
+	const want = "cublasLt 12.9.1, best of 6 algorithms (of 10 proposed), without 1 that gave other results: algorithm 7, tile 1, cluster 8, split 2, " +
+		"8.9 us with a %s cache; the first of them that can be run takes 10 us"
 	for i, c := range []struct {
 		shape  wire.Shape
 		cold   bool
