@@ -251,6 +251,54 @@ dependent = "true"
 	return fakeFrom(t, text, "y[i] = 2 * x[i]", "const double *x", "extern \"C\" __global__ void combine(int64_t N, const float *x, float *y) {}\n")
 }
 
+// What every genome needs of the driver is said before anything is compiled; what only some
+// need is not.
+func TestDriverOfADefinition(t *testing.T) {
+	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_DRIVER=12020"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = ": update it to one of CUDA 12.3 or later"
+	h, err := b.Open(t.Context(), planOf(sequenceKernel(t)))
+	if err == nil || !strings.HasSuffix(err.Error(), " has dependent launches, and the driver is of CUDA 12.2"+want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("an old driver: %v", err)
+	}
+	if err == nil {
+		_ = h.Close()
+	}
+	im := func(change func(*kernels.Implementation)) *kernels.Implementation {
+		im := &kernels.Implementation{Name: "im", Launch: &kernels.Launch{Cluster: []string{"CLUSTER"}, Cooperative: "SPLIT > 1", Then: []*kernels.Launch{{Dependent: "SPLIT > 1"}}}}
+		change(im)
+		return im
+	}
+	for _, c := range []struct {
+		since  int
+		change func(*kernels.Implementation)
+	}{
+		{0, func(*kernels.Implementation) {}},
+		{0, func(im *kernels.Implementation) { im.Launch = nil }},
+		{0, func(im *kernels.Implementation) { im.Launch.Cluster = []string{"1", "1"} }},
+		{11080, func(im *kernels.Implementation) { im.Launch.Cluster = []string{"1", "2"} }},
+		{11080, func(im *kernels.Implementation) { im.Launch.Then[0].Cooperative = "true" }},
+		{12000, func(im *kernels.Implementation) { im.TensorMaps = make([]kernels.TensorMap, 1) }},
+		{12030, func(im *kernels.Implementation) { im.Launch.Then[0].Dependent = "true" }},
+	} {
+		list := []*kernels.Implementation{im(c.change)}
+		if err := checkDriver(list, c.since); err != nil {
+			t.Errorf("%d is refused: %v", c.since, err)
+		}
+		if c.since == 0 {
+			continue
+		}
+		if err := checkDriver(list, c.since-10); err == nil {
+			t.Errorf("%d is not refused", c.since-10)
+		}
+		if err := checkDriver(append(list, im(func(*kernels.Implementation) {})), c.since-10); err != nil {
+			t.Errorf("another implementation could do without: %v", err)
+		}
+	}
+}
+
 // What a definition says of launches reaches the worker.
 func TestSequenceOfADefinition(t *testing.T) {
 	o := fakeOptions(t)
