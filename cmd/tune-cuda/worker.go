@@ -569,5 +569,6 @@ func worst(a, b wire.Output) wire.Output {
 		w = b
 	}
 	w.NotFinite, w.Unwritten = max(a.NotFinite, b.NotFinite), max(a.Unwritten, b.Unwritten)
+	w.Skipped, w.Surplus = max(a.Skipped, b.Skipped), max(a.Surplus, b.Surplus)
 	return w
 }

@@ -575,6 +575,9 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "skips" {
 			o.Skipped++
 		}
+		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "writes" {
+			o.Surplus = 3
+		}
 	}
 	if y.Repeat > 0 && r.Repeat > 1 {
 		a.Apart = wire.Number(y.Repeat / 4)
@@ -700,6 +703,9 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		}
 		if n > 0 || r.Last {
 			t.After = []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: f.race.Shape.Elements[1]}}
+			if os.Getenv("EVOTUNE_FAKE_BASELINE") == "writes later" && r.Reference {
+				t.After[0].Skipped, t.After[0].Surplus = 8, 3
+			}
 		}
 		ns, wall := 10_000.0, 10_100.0
 		switch {
