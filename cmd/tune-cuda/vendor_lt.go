@@ -132,8 +132,8 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// lt is a routine of cublasLt: a matmul, by the fastest of the library's algorithms
-// at every shape that is timed, and by the first that it proposes at others.
+// lt is a routine of cublasLt: a matmul, by the fastest of the algorithms that the library
+// proposes at every shape that is timed, and by the first that can be run at others.
 type lt struct {
 	matmul
 	of        *problem
