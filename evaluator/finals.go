@@ -283,6 +283,9 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 				continue
 			}
 			t.add(series, got)
+			if err := j.compared(t); err != nil {
+				return err
+			}
 			if o := j.judgeAfter(t); o.Verdict != "" {
 				alive[i].lose(o)
 			}

@@ -139,11 +139,24 @@ func (j *judge) proveControls(ctx context.Context) error {
 	return nil
 }
 
-// unwritten names an output of which the reference leaves more than half unwritten.
+// unwritten names an output of which the reference, or the baseline in its place, leaves
+// more than half unwritten.
 func unwritten(outputs []Output) string {
 	for _, o := range outputs {
 		if o.Skipped > o.Elements/2 {
 			return fmt.Sprintf("%d of %d elements of output %s are not compared, and at most half may be: change the shape or the data", o.Skipped, o.Elements, o.Name)
+		}
+	}
+	return ""
+}
+
+// Surplus says that a baseline writes what the reference leaves unwritten; "" where it does
+// not. Timed launches are compared with the baseline: what it leaves is passed over there,
+// and what it writes would count for them, and for the scale of the error, too.
+func Surplus(outputs []Output) string {
+	for _, o := range outputs {
+		if o.Surplus > 0 {
+			return fmt.Sprintf("it writes %d of the %d elements of output %s that the reference leaves NaN, and timed launches are compared with it: let the baseline leave them as they were, or the reference answer there", o.Surplus, o.Skipped, o.Name)
 		}
 	}
 	return ""
@@ -517,6 +530,9 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 					j.silent[*check] = why
 				}
 				continue
+			}
+			if why := Surplus(o.Outputs); baseline && r.Further == "" && why != "" {
+				return fmt.Errorf("%w: kernel %s, %s, %s: %s", ErrBaseline, j.plan.Definition.Name, j.lab.Describe().Baseline, *check, why)
 			}
 			p.took[shape.Name] = max(p.took[shape.Name], o.Elapsed)
 			if p.errors[shape.Name] == nil {

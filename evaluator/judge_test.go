@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -645,15 +646,78 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
+// The baseline must leave what the reference leaves: timed launches are compared with it.
+// A candidate, and the baseline on contents that nobody is timed with, may write there.
+func TestSurplus(t *testing.T) {
+	writes := func(only func(CompareRequest) bool) func(CompareRequest) (Observation, error) {
+		return func(r CompareRequest) (Observation, error) {
+			o := Output{Name: "y", Error: 1e-7, Elements: 71, Skipped: 35}
+			if only(r) {
+				o.Surplus = 3
+			}
+			return Observation{Outputs: []Output{o}}, nil
+		}
+	}
+	l := newLab()
+	l.baseline[""].compare = writes(func(r CompareRequest) bool { return r.Further != "" })
+	l.actors["1"].compare = writes(func(CompareRequest) bool { return true })
+	if r := judged(t, l, labPlan()); r.Verdict != Correct {
+		t.Errorf("a candidate that writes what it need not: %s: %s", r.Verdict, r.Reason)
+	}
+	l = newLab()
+	l.baseline[""].compare = writes(func(r CompareRequest) bool { return r.Shape.Name == "odd" && r.Contents == 2 })
+	const want = "kernel scripted, the scripted baseline, parity odd seed 3: it writes 3 of the 35 elements of output y that the reference leaves NaN"
+	if _, err := newJudge(t.Context(), l, labPlan()); !errors.Is(err, ErrBaseline) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a baseline that writes them: %v", err)
+	}
+}
+
+// At most half of an output is passed over in timed launches, too, whose contents are
+// others than parity's: alone, though other rounds were worse otherwise, and in the finals.
+func TestUnwrittenWhileTimed(t *testing.T) {
+	for _, c := range []struct {
+		skipped int64
+		want    string
+	}{{50, ""}, {51, "kernel scripted, while it is timed at shape main: 51 of 100 elements of output y are not compared"}} {
+		l := newLab()
+		l.actors["1"].after = func(r SampleRequest) Observation {
+			o, more := right, right
+			o.Error *= 2
+			more.Skipped = c.skipped
+			if r.Last {
+				o = more
+			}
+			return Observation{Outputs: []Output{o}, Threads: 1}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			j, err := newJudge(t.Context(), l, labPlan())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newOrdeal(j, labPlan()).Evaluate(t.Context(), labGenome(t, labPlan(), 1), 0)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case c.want == "" && r.Verdict != Correct, c.want != "" && (r.Verdict != Infrastructure || !strings.Contains(r.Reason, c.want)):
+				t.Errorf("%d of 100: %s: %s", c.skipped, r.Verdict, r.Reason)
+			}
+			_, err = newOrdeal(j, labPlan()).Finals(t.Context(), []genome.Genome{labGenome(t, labPlan(), 1)})
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnwritten) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%d of 100 in the finals: %v", c.skipped, err)
+			}
+		})
+	}
+}
+
 // How far apart launches were, where they may be, is in the evidence.
 func TestRepeats(t *testing.T) {
 	l := newLab()
 	l.actors["1"].compare = func(CompareRequest) (Observation, error) {
-		return Observation{Outputs: []Output{{Name: "y", Error: 1e-7, Elements: 70}}, Repeats: "reproducible to 3.1e-07 of the RMS, as declared"}, nil
+		return Observation{Outputs: []Output{{Name: "y", Error: 1e-7, Elements: 70}}, Repeats: "reproducible to 3.1e-07 of the RMS from the first launch, as declared"}, nil
 	}
 	s, _ := judged(t, l, labPlan()).Step(StageParity)
 	i := slices.IndexFunc(s.Evidence, func(e Evidence) bool { return e.Check == "parity odd seed 2" })
-	if s.Outcome != Passed || i < 0 || s.Evidence[i].Detail != "reproducible to 3.1e-07 of the RMS, as declared" {
+	if s.Outcome != Passed || i < 0 || s.Evidence[i].Detail != "reproducible to 3.1e-07 of the RMS from the first launch, as declared" {
 		t.Errorf("%s: %+v", s.Outcome, s.Evidence)
 	}
 }
@@ -937,6 +1001,8 @@ func TestMachineFails(t *testing.T) {
 
 func TestMergeObservations(t *testing.T) {
 	bad := []Output{{Name: "y", Error: math.NaN(), NotFinite: 1}, {Name: "y", Unwritten: 1}, {Name: "y", Error: 0.5}}
+	part := right
+	part.Skipped = 7
 	for _, b := range bad {
 		for _, first := range []bool{true, false} {
 			var o Observation
@@ -944,11 +1010,11 @@ func TestMergeObservations(t *testing.T) {
 				if x {
 					o.merge(Observation{Outputs: []Output{b}, Guard: "g", Threads: 3})
 				} else {
-					o.merge(Observation{Outputs: []Output{right}, InputChanged: "i", Different: "d", Threads: 1})
+					o.merge(Observation{Outputs: []Output{part}, InputChanged: "i", Different: "d", Threads: 1})
 				}
 			}
 			got := o.Outputs[0]
-			if len(o.Outputs) != 1 || got.NotFinite != b.NotFinite || got.Unwritten != b.Unwritten || b.Error == 0.5 && got.Error != 0.5 {
+			if len(o.Outputs) != 1 || got.NotFinite != b.NotFinite || got.Unwritten != b.Unwritten || b.Error == 0.5 && got.Error != 0.5 || got.Skipped != 7 {
 				t.Errorf("%+v is forgotten: %+v", b, o.Outputs)
 			}
 			if o.Guard != "g" || o.InputChanged != "i" || o.Different != "d" || o.Threads != 3 {

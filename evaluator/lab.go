@@ -185,8 +185,8 @@ type Output struct {
 	// is finite; Unwritten those that are wrong and still hold the poison.
 	NotFinite, Unwritten int64
 	// Elements is how many there are. All are compared but Skipped, which the reference
-	// leaves unwritten where the definition allows that.
-	Elements, Skipped int64
+	// leaves unwritten where the definition allows that; Surplus of these were written.
+	Elements, Skipped, Surplus int64
 }
 
 // An Observation is what was seen after launches.
@@ -205,8 +205,8 @@ type Observation struct {
 	// Different says how a second launch's answer differs from the first's by more than
 	// the definition allows, which as a rule is nothing.
 	Different string
-	// Repeats says how far apart the answers were where the definition allows some
-	// distance; "" where it does not.
+	// Repeats says how far from the first answer others were where the definition allows
+	// some distance; "" where it does not.
 	Repeats string
 	// Threads is how many threads were running when the launches were over.
 	Threads int

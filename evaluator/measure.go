@@ -76,7 +76,10 @@ func (o *Observation) merge(p Observation) {
 		case i < 0:
 			o.Outputs = append(o.Outputs, out)
 		case out.badness() > o.Outputs[i].badness():
+			out.Skipped = max(out.Skipped, o.Outputs[i].Skipped)
 			o.Outputs[i] = out
+		default:
+			o.Outputs[i].Skipped = max(out.Skipped, o.Outputs[i].Skipped)
 		}
 	}
 	for _, field := range []struct{ to, from *string }{
@@ -623,6 +626,15 @@ func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, las
 		return got.Series[0].Fault
 	}
 	t.add(got.Series[0], got)
+	return j.compared(t)
+}
+
+// compared is an error where at least half of an output must be compared and less was, as
+// in parity: it is the definition's fault, whatever the contents are.
+func (j *judge) compared(t *tally) error {
+	if why := unwritten(t.after.Outputs); why != "" {
+		return fmt.Errorf("%w: kernel %s, while it is timed at shape %s: %s", ErrUnwritten, j.plan.Definition.Name, t.shape.Name, why)
+	}
 	return nil
 }
 

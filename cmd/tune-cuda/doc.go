@@ -45,7 +45,7 @@
 // needs is kept until it ends.
 //
 // A vendor's routine is a binary as well. One of cublasLt, which is opened like cuBLAS
-// (TUNE_CUDA_CUBLASLT names a file of its own), looks for the fastest of the library's
+// (TUNE_CUDA_CUBLASLT names a file of its own), looks for the fastest of its proposed
 // algorithms before the first race at a shape, and the worker remembers it.
 //
 // A driver error while a candidate runs is that candidate's [wire.Fault]; when

@@ -313,8 +313,16 @@ func (e *driverError) Error() string {
 
 // refused is a launch, or a tensor map, that is not even tried: what the driver would say
 // of it, and why.
-func refused(call string, why error) error {
-	e := newDriverError(call, int(C.CUDA_ERROR_INVALID_VALUE))
+func refused(call string, why error) error { return untried(call, C.CUDA_ERROR_INVALID_VALUE, why) }
+
+// unsupported is one for which the driver is too old. It is the candidate's fault as well:
+// others may do without.
+func unsupported(call string, why error) error {
+	return untried(call, C.CUDA_ERROR_NOT_SUPPORTED, why)
+}
+
+func untried(call string, code int, why error) error {
+	e := newDriverError(call, code)
 	e.why = why.Error()
 	return e
 }

@@ -197,7 +197,7 @@ func (q *race) look(r *runner, last bool) error {
 	case !last:
 		sets = sets[:planLooks(base.launch, r.launch*float64(r.used*r.passes), r.used)]
 	}
-	for some := range slices.Chunk(sets, max(1, 7*8/len(q.buffers))) { // the report holds no more
+	for some := range slices.Chunk(sets, max(1, comparisons/len(q.buffers))) {
 		// The baseline is held against the reference itself where that was asked for.
 		if err := q.compare(r, some, r.used, r == base && q.exact); err != nil || r.wrong {
 			return err
@@ -312,7 +312,8 @@ func (q *race) beside(k int) ([]*finding[verdict], error) {
 	for i, b := range q.buffers {
 		if b.output() {
 			var err error
-			// What the baseline leaves as it was, the reference leaves, too.
+			// What the baseline leaves NaN is what the reference leaves: evotune holds it
+			// to that before anybody is timed beside it.
 			want := wanted{at: q.spare.arrays[i], dtype: b.dtype, masked: b.UnwrittenNaN}
 			if found[i], err = q.harness.compare(q.sets[k].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
 				return nil, err

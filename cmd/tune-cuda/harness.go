@@ -215,11 +215,19 @@ func (h *harness) differ(a, b cu.DevicePtr, n, size int64, f *finding[uint64], i
 }
 
 // apart is differ for a buffer of which not all is compared, or not to the bit: elements
-// that differ by more than a limit, and the bits of the largest difference.
+// that differ by more than a limit, below zero in any bit, and the bits of the largest
+// difference.
 func (h *harness) apart(a, b cu.DevicePtr, dtype int, n int64, want wanted, limit float64, f *finding[uint64], count, largest int) error {
 	return h.run("apart", blocksFor(n), uint64(a), uint64(b), uint64(dtype), uint64(n), uint64(want.at), want.key, uint64(btoi(want.masked)),
 		math.Float64bits(limit), uint64(f.at)+8*uint64(count), uint64(f.at)+8*uint64(largest))
 }
+
+// compareBlocks is the most blocks of a comparison, and comparisons how many find room in
+// the report, beside a little else.
+const (
+	compareBlocks = 256
+	comparisons   = reportBytes/(compareBlocks*int(unsafe.Sizeof(verdict{}))) - 1
+)
 
 // A verdict is as in the harness.
 type verdict struct {
@@ -227,6 +235,7 @@ type verdict struct {
 	worst                    int64
 	notFinite                uint64
 	unwritten, skipped       uint64
+	surplus                  uint64
 }
 
 // A wanted is what an output is compared with: elements of a type, or doubles
@@ -239,7 +248,7 @@ type wanted struct {
 }
 
 func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*finding[verdict], error) {
-	blocks := min(blocksFor(n), 256)
+	blocks := min(blocksFor(n), compareBlocks)
 	f, err := find[verdict](h, blocks)
 	if err != nil {
 		return nil, err

@@ -517,6 +517,7 @@ func judge(b buffer, elements int64, rms, slack float64, parts []verdict) wire.O
 		o.NotFinite += int64(v.notFinite)
 		o.Unwritten += int64(v.unwritten)
 		o.Skipped += int64(v.skipped)
+		o.Surplus += int64(v.surplus)
 		if v.worst >= 0 && (top.worst < 0 || v.diff > top.diff || v.diff == top.diff && v.worst < top.worst) {
 			top = v
 		}

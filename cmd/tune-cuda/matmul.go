@@ -302,8 +302,9 @@ func besideCUBLAS(file string) string {
 	return filepath.Join(filepath.Dir(file), strings.Replace(filepath.Base(file), "libcublas.", "libcublasLt.", 1))
 }
 
-// saidOf tells of a search among so many algorithms, and of the one that was found.
-func saidOf(version string, r standing, proposed int, cold bool, algorithm string) string {
+// saidOf tells of a search among so many algorithms, of which as many at the front cannot
+// be run, and of the one that was found.
+func saidOf(version string, r standing, proposed, passed int, cold bool, algorithm string) string {
 	text := fmt.Sprintf("cublasLt %s, best of %d algorithms", version, r.tried)
 	if r.tried < proposed {
 		text += fmt.Sprintf(" (of %d proposed)", proposed)
@@ -315,5 +316,9 @@ func saidOf(version string, r standing, proposed int, cold bool, algorithm strin
 	if cold {
 		cache = "cold"
 	}
-	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; the first that the library proposes takes %.4g us", text, algorithm, r.ns/1e3, cache, r.first/1e3)
+	first := "the first that the library proposes"
+	if passed > 0 {
+		first = "the first of them that can be run"
+	}
+	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; %s takes %.4g us", text, algorithm, r.ns/1e3, cache, first, r.first/1e3)
 }

@@ -124,7 +124,7 @@ func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
 }
 
 // launches runs the candidate as often as asked and counts what later launches
-// gave differently. Outputs are poisoned before the last launch, which is the
+// gave differently from the first. Outputs are poisoned before the last launch, which is the
 // one that is compared, and hold ordinary numbers before the others: a candidate
 // that works only where it sees poison gives two answers.
 func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *finding[uint64]) error {
@@ -148,7 +148,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 				err = p.harness.copyTo(w.first[i], w.arrays[i], w.blocks[i].bytes)
 			case b.Repeat > 0 || b.UnwrittenNaN:
 				want := wanted{at: n.want[i], key: n.key, masked: b.UnwrittenNaN}
-				err = p.harness.apart(w.first[i], w.arrays[i], b.dtype, w.blocks[i].bytes/b.size(), want, b.Repeat*n.rms[i], differ, 0, 1+i)
+				err = p.harness.apart(w.first[i], w.arrays[i], b.dtype, w.blocks[i].bytes/b.size(), want, apartLimit(b, n.rms[i]), differ, 0, 1+i)
 			default:
 				err = p.harness.differ(w.first[i], w.arrays[i], w.blocks[i].bytes/b.size(), b.size(), differ, 0)
 			}
@@ -163,7 +163,7 @@ func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *fin
 // A look is what the device is asked after a candidate's launches.
 type look struct {
 	instance *instance
-	// differ counts elements that a later launch gave otherwise; then, for each buffer that
+	// differ counts elements that later launches gave otherwise than the first; then, for each buffer that
 	// need not repeat to the bit, the bits of the largest difference.
 	differ  *finding[uint64]
 	changed *finding[uint64] // hashes of the inputs

@@ -204,6 +204,36 @@ func dimensions(g wire.Geometry) (d [6]uint32, shared uint32, ok bool) {
 	return d, uint32(g.Shared), true
 }
 
+// edgesSince is the driver from which the edges of a graph can be programmatic: see
+// launch_all.
+const edgesSince = 12030
+
+// tooOld says what a driver of a CUDA version, as 12040, has not of what a call needs, by
+// the name of what it is asked for; nil where it has all.
+func tooOld(list []launch, maps int, driver int, has func(name string) bool) (call string, why error) {
+	old := func(what, since string) error {
+		return fmt.Errorf("the driver is of CUDA %d.%d and knows no %s: update it to one of CUDA %s or later", driver/1000, driver%1000/10, what, since)
+	}
+	switch { // the newest first: who needs several things is told of what has all
+	case slices.ContainsFunc(list, func(l launch) bool { return l.dependent }) && driver < edgesSince:
+		return "cuLaunchKernelEx", old("graphs of dependent launches, by which these are timed", "12.3")
+	case maps > 0 && !has("cuTensorMapEncodeTiled"):
+		return "cuTensorMapEncodeTiled", old("tensor maps", "12.0")
+	case slices.ContainsFunc(list, launch.attributes) && !has("cuLaunchKernelEx"):
+		return "cuLaunchKernelEx", old("clusters, cooperative and dependent launches", "11.8")
+	}
+	return "", nil
+}
+
+// apartLimit is how far an element of another launch may be from that of the first, for a
+// reference with this root mean square; below zero it must have the same bits.
+func apartLimit(b buffer, rms float64) float64 {
+	if b.Repeat == 0 {
+		return -1
+	}
+	return b.Repeat * rms
+}
+
 // The codes of cuTensorMapEncodeTiled. Types that it does not have are read as bits.
 var (
 	mapTypes = map[string]int{

@@ -522,3 +522,40 @@ func TestTypes(t *testing.T) {
 		}
 	}
 }
+
+// What a driver lacks is told by what it is asked for, whatever else it has.
+func TestTooOld(t *testing.T) {
+	all := map[string]bool{"cuLaunchKernelEx": true, "cuTensorMapEncodeTiled": true}
+	plain, dependent := launch{}, launch{dependent: true}
+	for _, c := range []struct {
+		list      []launch
+		maps      int
+		driver    int
+		has       map[string]bool
+		call, why string
+	}{
+		{[]launch{plain, plain}, 0, 11020, nil, "", ""},
+		{[]launch{plain, {cooperative: true}}, 0, 11070, nil, "cuLaunchKernelEx", "the driver is of CUDA 11.7 and knows no clusters, cooperative and dependent launches: update it to one of CUDA 11.8 or later"},
+		{[]launch{{cluster: [3]uint32{2, 1, 1}}, {cooperative: true}}, 0, 11080, all, "", ""},
+		{[]launch{plain, dependent}, 1, 11040, nil, "cuLaunchKernelEx", "the driver is of CUDA 11.4 and knows no graphs of dependent launches, by which these are timed: update it to one of CUDA 12.3 or later"},
+		{[]launch{{cooperative: true}}, 1, 11040, nil, "cuTensorMapEncodeTiled", "the driver is of CUDA 11.4 and knows no tensor maps: update it to one of CUDA 12.0 or later"},
+		{[]launch{plain, dependent}, 1, 12020, all, "cuLaunchKernelEx", "the driver is of CUDA 12.2 and knows no graphs of dependent launches, by which these are timed: update it to one of CUDA 12.3 or later"},
+		{[]launch{plain, dependent}, 1, 12030, all, "", ""},
+		{[]launch{plain}, 1, 11080, map[string]bool{"cuLaunchKernelEx": true}, "cuTensorMapEncodeTiled", "the driver is of CUDA 11.8 and knows no tensor maps: update it to one of CUDA 12.0 or later"},
+	} {
+		call, err := tooOld(c.list, c.maps, c.driver, func(name string) bool { return c.has[name] })
+		if call != c.call || (err == nil) != (c.why == "") || err != nil && err.Error() != c.why {
+			t.Errorf("%+v with %d maps on %d: %q, %v", c.list, c.maps, c.driver, call, err)
+		}
+	}
+}
+
+// Where the reference is zero everywhere, what need not be the same bits must be the same
+// number: zeros of both signs are.
+func TestApartLimit(t *testing.T) {
+	for _, c := range []struct{ repeat, rms, want float64 }{{0, 2, -1}, {0, 0, -1}, {1e-3, 2, 2e-3}, {1e-3, 0, 0}} {
+		if got := apartLimit(buffer{Buffer: wire.Buffer{Repeat: c.repeat}}, c.rms); got != c.want {
+			t.Errorf("%+v: %g", c, got)
+		}
+	}
+}

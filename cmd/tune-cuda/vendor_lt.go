@@ -132,8 +132,8 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
-// lt is a routine of cublasLt: a matmul, by the fastest of the library's algorithms
-// at every shape that is timed, and by the first that it proposes at others.
+// lt is a routine of cublasLt: a matmul, by the fastest of the algorithms that the library
+// proposes at every shape that is timed, and by the first that can be run at others.
 type lt struct {
 	matmul
 	of        *problem
@@ -426,12 +426,16 @@ func (l *lt) search(q *race, p *ltProduct) (ltChoice, error) {
 			w.graph.free()
 		}
 	}()
-	launch := 0.0
+	launch, used := 0.0, 0
 	for _, h := range p.found {
 		w := &ltWay{heuristic: h}
-		if len(ways) == 0 { // the others are held against it, so it must be one that can be run
+		if len(ways) == 0 { // the others are held against it, so it must be one that can be run, in graphs too
 			var err error
 			if launch, err = l.try(q, p, w); err != nil {
+				return ltChoice{}, err
+			}
+			used = planUsed(launch, len(q.sets))
+			if err := l.capture(q, p, w, used); err != nil {
 				return ltChoice{}, err
 			}
 		}
@@ -442,7 +446,6 @@ func (l *lt) search(q *race, p *ltProduct) (ltChoice, error) {
 	if len(ways) == 0 {
 		return ltChoice{}, fmt.Errorf("routine %s at shape %s: none of the %d algorithms that cublasLt %s proposes can be run", l.routine, q.r.Shape.Name, len(p.found), l.version())
 	}
-	used := planUsed(launch, len(q.sets))
 	passes := planPasses(launch*float64(used), ltBatch)
 	r, err := contest{
 		ways:   len(ways),
@@ -455,24 +458,25 @@ func (l *lt) search(q *race, p *ltProduct) (ltChoice, error) {
 					return 0, false, err
 				}
 			}
-			if w.able && w.graph.exec == nil {
-				if err := l.capture(q, p, w, used); err != nil {
-					return 0, false, err
-				}
-			}
-			if !w.able {
-				return 0, false, nil
+			if err := l.capture(q, p, w, used); err != nil || !w.able {
+				return 0, false, err
 			}
 			took, err := w.graph.run(q.stream, q.events, secrets(q.dice, passes), q.fresh)
-			return took.event / float64(used*passes), true, err
+			if err != nil {
+				return 0, false, w.failed(err)
+			}
+			return took.event / float64(used*passes), true, nil
 		},
-		right: func(i int) (bool, error) { return l.agree(q, p, ways[0], ways[i]) },
+		right: func(i int) (right, able bool, err error) {
+			right, err = l.agree(q, p, ways[0], ways[i])
+			return right, ways[i].able, err
+		},
 	}.run()
 	if err != nil {
-		return ltChoice{}, err
+		return ltChoice{}, fmt.Errorf("routine %s at shape %s: the fastest of cublasLt's algorithms was not found: %w", l.routine, q.r.Shape.Name, err)
 	}
 	best := ways[r.best]
-	return ltChoice{best.heuristic, saidOf(l.version(), r, len(ways), q.r.Cold, l.name(best.heuristic))}, nil
+	return ltChoice{best.heuristic, saidOf(l.version(), r, len(p.found), len(p.found)-len(ways), q.r.Cold, l.name(best.heuristic))}, nil
 }
 
 // try launches by an algorithm for the first time, outside of graphs, and gives the
@@ -485,14 +489,12 @@ func (l *lt) try(q *race, p *ltProduct, w *ltWay) (float64, error) {
 	var took float64
 	for range 2 { // the first may load code
 		begin := time.Now()
-		if err := l.run(p, &w.heuristic, q.sets[0].arrays); err != nil {
-			if lost() {
-				return 0, err
-			}
-			return 0, nil
+		err := l.run(p, &w.heuristic, q.sets[0].arrays)
+		if err == nil {
+			err = q.sync()
 		}
-		if err := q.sync(); err != nil {
-			return 0, err
+		if err != nil {
+			return 0, w.failed(err)
 		}
 		if took = float64(time.Since(begin).Nanoseconds()); took > longLaunch {
 			break
@@ -502,8 +504,24 @@ func (l *lt) try(q *race, p *ltProduct, w *ltWay) (float64, error) {
 	return took, nil
 }
 
-// capture makes an algorithm's graph and takes it to the device.
+// failed drops an algorithm for an error of its own. One that the device does not survive
+// is everybody's.
+func (w *ltWay) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	w.able = false
+	if lost() {
+		return err
+	}
+	return nil
+}
+
+// capture makes the graph of an algorithm that can be run, and takes it to the device.
 func (l *lt) capture(q *race, p *ltProduct, w *ltWay, used int) (err error) {
+	if !w.able || w.graph.exec != nil {
+		return nil
+	}
 	w.graph, err = capture(q.stream, func() error {
 		for _, s := range q.sets[:used] {
 			if err := l.run(p, &w.heuristic, s.arrays); err != nil {
@@ -515,14 +533,15 @@ func (l *lt) capture(q *race, p *ltProduct, w *ltWay, used int) (err error) {
 	if err == nil {
 		_, err = w.graph.run(q.stream, q.events, secrets(q.dice, 1), q.fresh)
 	}
-	if err != nil && !lost() {
-		w.able, err = false, nil
+	if err != nil {
+		w.graph.free()
+		w.graph = graph{}
 	}
-	return err
+	return w.failed(err)
 }
 
 // agree says whether an algorithm gives what the first gives, within the tolerance
-// of the problem.
+// of the problem. One that fails at it is dropped.
 func (l *lt) agree(q *race, p *ltProduct, first, w *ltWay) (bool, error) {
 	s := secrets(q.dice, 1)
 	if _, err := q.fresh.alone(q.stream, q.events, s); err != nil {
@@ -536,7 +555,7 @@ func (l *lt) agree(q *race, p *ltProduct, first, w *ltWay) (bool, error) {
 		return false, err
 	}
 	if err := l.run(p, &w.heuristic, q.sets[0].arrays); err != nil {
-		return false, err
+		return false, w.failed(err)
 	}
 	if err := l.run(p, &first.heuristic, q.spare.arrays); err != nil {
 		return false, err
@@ -552,7 +571,7 @@ func (l *lt) agree(q *race, p *ltProduct, first, w *ltWay) (bool, error) {
 		}
 	}
 	if err := q.harness.fetch(); err != nil {
-		return false, err
+		return false, w.failed(err)
 	}
 	return !wrong(q.outputs(found, nil, q.r.Shape)), nil
 }

@@ -461,10 +461,6 @@ type call struct {
 	overlaps bool
 }
 
-// edgesSince is the driver from which the edges of a graph can be programmatic: see
-// launch_all.
-const edgesSince = 12030
-
 // newCall prepares a launch. The error may be a candidate's fault.
 func (p *problem) newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays []cu.DevicePtr, work cu.DevicePtr) (*call, error) {
 	c := &call{binary: b, dims: s.Dims, arrays: arrays}
@@ -478,15 +474,8 @@ func (p *problem) newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []ui
 	if err := checkMaps(g.Maps, s, p.buffers); err != nil {
 		return nil, refused("cuTensorMapEncodeTiled", err)
 	}
-	// A driver that is too old is not the candidate's fault.
-	if slices.ContainsFunc(list, launch.attributes) && !driverHas("cuLaunchKernelEx") {
-		return nil, errors.New("the driver knows neither clusters nor cooperative and dependent launches (cuLaunchKernelEx): it must be of CUDA 11.8 or later")
-	}
-	if slices.ContainsFunc(list, func(l launch) bool { return l.dependent }) && p.info.CUDADriver < edgesSince {
-		return nil, fmt.Errorf("the driver is of CUDA %d.%d, and dependent launches are timed with one of 12.3 or later: older graphs do not know them", p.info.CUDADriver/1000, p.info.CUDADriver%1000/10)
-	}
-	if len(g.Maps) > 0 && !driverHas("cuTensorMapEncodeTiled") {
-		return nil, errors.New("the driver knows no tensor maps (cuTensorMapEncodeTiled): it must be of CUDA 12.0 or later")
+	if call, err := tooOld(list, len(g.Maps), p.info.CUDADriver, driverHas); err != nil {
+		return nil, unsupported(call, err)
 	}
 	var functions []cu.Function
 	for _, l := range list {
@@ -580,5 +569,6 @@ func worst(a, b wire.Output) wire.Output {
 		w = b
 	}
 	w.NotFinite, w.Unwritten = max(a.NotFinite, b.NotFinite), max(a.Unwritten, b.Unwritten)
+	w.Skipped, w.Surplus = max(a.Skipped, b.Skipped), max(a.Surplus, b.Surplus)
 	return w
 }

@@ -66,10 +66,9 @@ func fakeGPU(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// TestWorkerChooses: the worker finds the fastest algorithm that is right, once for each
-// shape and cache, before anything is captured or timed, and times that.
-func TestWorkerChooses(t *testing.T) {
-	cmd := fakeGPU(t)
+// start runs a worker until the test ends, and then has a look at what it wrote.
+func start(t *testing.T, cmd *exec.Cmd, look func(said string)) (io.Writer, *bufio.Reader) {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -83,18 +82,27 @@ func TestWorkerChooses(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = in.Close()
-		time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the worker ended with %v and said %q", err, said.String())
 		}
+		look(said.String())
+	})
+	return in, bufio.NewReader(out)
+}
+
+// TestWorkerChooses: the worker finds the fastest algorithm that is right, once for each
+// shape and cache, before anything is captured or timed, and times that.
+func TestWorkerChooses(t *testing.T) {
+	in, answers := start(t, fakeGPU(t), func(said string) {
 		// Each search launches an algorithm twice outside of graphs.
-		if n := strings.Count(said.String(), "the slow one ran\n"); n != 2*3 {
+		if n := strings.Count(said, "the slow one ran\n"); n != 2*3 {
 			t.Errorf("the slow algorithm ran %d times in three searches", n)
 		}
-	}()
-	answers := bufio.NewReader(out)
+	})
 	h := filepath.Join(t.TempDir(), "harness.cubin")
 	if err := os.WriteFile(h, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
@@ -117,8 +125,8 @@ func TestWorkerChooses(t *testing.T) {
 	if a := ask[wire.LaunchAnswer](t, in, answers, wire.Launch, wire.LaunchRequest{Binary: "base", Shape: shape}); a.Fault != nil {
 		t.Errorf("a launch: %+v", a.Fault)
 	}
-	const want = "cublasLt 12.9.1, best of 6 algorithms (of 7 proposed), without 1 that gave other results: algorithm 6, tile 1, cluster 8, split 2, " +
-		"8.9 us with a %s cache; the first that the library proposes takes 10 us"
+	const want = "cublasLt 12.9.1, best of 6 algorithms (of 10 proposed), without 1 that gave other results: algorithm 7, tile 1, cluster 8, split 2, " +
+		"8.9 us with a %s cache; the first of them that can be run takes 10 us"
 	for i, c := range []struct {
 		shape  wire.Shape
 		cold   bool
@@ -142,6 +150,59 @@ func TestWorkerChooses(t *testing.T) {
 		}
 		if a.ChoosingNS <= 0 || a.ChoosingNS > a.ElapsedNS {
 			t.Errorf("race %d: choosing took %d ns of %d", i, a.ChoosingNS, a.ElapsedNS)
+		}
+	}
+}
+
+// TestOldDriver: what the driver is too old for is the fault of the candidate that needs
+// it, and others go on.
+func TestOldDriver(t *testing.T) {
+	cmd := fakeGPU(t) // whose driver has only what all have
+	cmd.Env = append(cmd.Env, "GPU_DRIVER=11040")
+	in, answers := start(t, cmd, func(string) {})
+	h := filepath.Join(t.TempDir(), "none.cubin")
+	if err := os.WriteFile(h, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask[wire.HelloAnswer](t, in, answers, wire.Hello, wire.HelloRequest{Version: wire.Version})
+	ask[wire.OpenAnswer](t, in, answers, wire.Open, wire.OpenRequest{Harness: h, Buffers: []wire.Buffer{
+		{Name: "x", DType: "f32", Role: "in", Distribution: "normal", B: 1}, {Name: "y", DType: "f32", Role: "out", Tolerance: 1e-3},
+	}})
+	plain := wire.Geometry{Grid: [3]int64{4, 1, 1}, Block: [3]int64{64, 1, 1}}
+	clusters, dependent, maps := plain, plain, plain
+	clusters.Cluster = [3]int64{2, 1, 1}
+	next := plain
+	next.Dependent = true
+	dependent.Then = []wire.Geometry{next}
+	maps.Maps = []wire.TensorMap{{DType: "f32", Dims: []int64{64}, Box: []int64{64}}}
+	shape := wire.Shape{Name: "s", Elements: []int64{64, 64}}
+	for _, name := range []string{"base", "other"} {
+		ask[wire.LoadAnswer](t, in, answers, wire.Load, wire.LoadRequest{Name: name, Cubin: h, Entry: "k"})
+	}
+	for _, c := range []struct {
+		wire.Geometry
+		call, why string
+	}{
+		{plain, "", ""},
+		{clusters, "cuLaunchKernelEx", "the driver is of CUDA 11.4 and knows no clusters, cooperative and dependent launches: update it to one of CUDA 11.8 or later"},
+		{dependent, "cuLaunchKernelEx", "the driver is of CUDA 11.4 and knows no graphs of dependent launches, by which these are timed: update it to one of CUDA 12.3 or later"},
+		{maps, "cuTensorMapEncodeTiled", "the driver is of CUDA 11.4 and knows no tensor maps: update it to one of CUDA 12.0 or later"},
+		{plain, "", ""},
+	} {
+		launched := ask[wire.LaunchAnswer](t, in, answers, wire.Launch, wire.LaunchRequest{Binary: "other", Geometry: c.Geometry, Shape: shape}).Fault
+		timed := ask[wire.TimeAnswer](t, in, answers, wire.Time, wire.TimeRequest{
+			Contenders: []wire.Contender{{Binary: "base", Geometry: plain}, {Binary: "other", Geometry: c.Geometry}}, Shape: shape, BatchNS: 1e5, Rounds: 1,
+		}).Contenders
+		for _, f := range []*wire.Fault{launched, timed[1].Fault} {
+			switch {
+			case c.call == "" && f != nil:
+				t.Errorf("%v: %+v", c.Geometry, f)
+			case c.call != "" && (f == nil || f.Call != c.call || f.Code != 801 || f.Why != c.why || f.Fatal):
+				t.Errorf("%v: %+v", c.Geometry, f)
+			}
+		}
+		if timed[0].Fault != nil {
+			t.Errorf("%v: the other one is blamed: %+v", c.Geometry, timed[0].Fault)
 		}
 	}
 }

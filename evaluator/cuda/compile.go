@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/kernels"
 )
 
 // A unit is what a compiler is given: the source, the files that it may
@@ -200,4 +201,40 @@ func architecture(target string, capability int, known []int) (string, error) {
 		return "", fmt.Errorf("the compiler knows no architecture for a device of capability %d.%d and the target %s: use a newer CUDA toolkit", capability/10, capability%10, target)
 	}
 	return "sm_" + strconv.Itoa(best), nil
+}
+
+// checkDriver refuses a driver that is too old for every genome of every implementation.
+// What only some genomes need is for the worker to refuse, with them.
+func checkDriver(list []*kernels.Implementation, driver int) error {
+	for _, im := range list {
+		if since, _ := driverNeeded(im); since <= driver {
+			return nil
+		}
+	}
+	since, what := driverNeeded(list[0])
+	return fmt.Errorf("implementation %s has %s, and the driver is of CUDA %d.%d: update it to one of CUDA %d.%d or later", list[0].Name, what, driver/1000, driver%1000/10, since/1000, since%1000/10)
+}
+
+// driverNeeded gives the oldest driver, as 12040, that can launch any genome of an
+// implementation, and what it is needed for; 0 for any driver.
+func driverNeeded(im *kernels.Implementation) (since int, what string) {
+	l := im.Launch
+	if l == nil {
+		return 0, ""
+	}
+	all := append([]*kernels.Launch{l}, l.Then...)
+	has := func(do func(*kernels.Launch) bool) bool { return slices.ContainsFunc(all, do) }
+	switch {
+	case has(func(l *kernels.Launch) bool { return l.Dependent == "true" }):
+		return 12030, "dependent launches"
+	case len(im.TensorMaps) > 0:
+		return 12000, "tensor maps"
+	case has(func(l *kernels.Launch) bool { return l.Cooperative == "true" }):
+		return 11080, "cooperative launches"
+	case has(func(l *kernels.Launch) bool {
+		return slices.ContainsFunc(l.Cluster, func(axis string) bool { n, err := strconv.Atoi(axis); return err == nil && n > 1 })
+	}):
+		return 11080, "clusters"
+	}
+	return 0, ""
 }

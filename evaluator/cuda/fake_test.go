@@ -390,9 +390,13 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" || twice != "" && twice == f.tool && !first1("hello-1") && !first1("hello-2") {
 			return wire.Failure{Error: "no device", Fatal: true}, true
 		}
+		driver := 13000
+		if old := os.Getenv("EVOTUNE_FAKE_DRIVER"); old != "" {
+			driver, _ = strconv.Atoi(old)
+		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
 			Name: "Fake GPU", UUID: "GPU-fake", Capability: 90, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
-			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: 13000, DriverString: "580.0",
+			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: driver, DriverString: "580.0",
 		}}, false
 	case wire.Open:
 		f.binaries, f.race = map[string]string{}, nil
@@ -571,6 +575,9 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "skips" {
 			o.Skipped++
 		}
+		if os.Getenv("EVOTUNE_FAKE_BASELINE") == "writes" {
+			o.Surplus = 3
+		}
 	}
 	if y.Repeat > 0 && r.Repeat > 1 {
 		a.Apart = wire.Number(y.Repeat / 4)
@@ -696,6 +703,9 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 		}
 		if n > 0 || r.Last {
 			t.After = []wire.Output{{Name: "y", Error: 1e-7, Limit: 1e-5, Elements: f.race.Shape.Elements[1]}}
+			if os.Getenv("EVOTUNE_FAKE_BASELINE") == "writes later" && r.Reference {
+				t.After[0].Skipped, t.After[0].Surplus = 8, 3
+			}
 		}
 		ns, wall := 10_000.0, 10_100.0
 		switch {

@@ -360,7 +360,7 @@ static __device__ double wanted_at(const void *want, int type, u64 key, i64 i)
 }
 
 // apart counts elements in which two launches differ by more than a limit or, with a limit
-// of zero, in any bit, and leaves the bits of the largest difference, which are in the order
+// below zero, in any bit, and leaves the bits of the largest difference, which are in the order
 // of the differences. With masked set, elements of which the reference, behind its veil, is
 // NaN are passed over.
 EXPORT evotune_apart(const void *a, const void *b, int t, i64 n, const void *want, u64 key, int masked, double limit, u64 *count, u64 *largest)
@@ -373,7 +373,7 @@ EXPORT evotune_apart(const void *a, const void *b, int t, i64 n, const void *wan
 		double d = fabs(get(a, t, i) - get(b, t, i));
 		if (isnan(d))
 			d = __longlong_as_double(0x7ff0000000000000ll);
-		more += limit > 0 ? d > limit : 1;
+		more += limit < 0 || d > limit;
 		most = max(most, (u64)__double_as_longlong(d));
 	}
 	if (most > 0)
@@ -389,6 +389,7 @@ struct verdict {
 	double squares;         // of what is wanted, added up
 	i64 worst;              // -1 for a block without elements
 	u64 not_finite, unwritten, skipped;
+	u64 surplus; // of the skipped, those that hold a number all the same
 };
 
 static __device__ bool worse(const verdict &a, const verdict &b)
@@ -405,12 +406,13 @@ static __device__ bool worse(const verdict &a, const verdict &b)
 EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, int masked, i64 n, u64 poison, verdict *parts)
 {
 	__shared__ verdict part[THREADS];
-	verdict v = {0, 0, 0, 0, -1, 0, 0, 0};
+	verdict v = {0, 0, 0, 0, -1, 0, 0, 0, 0};
 	int size = size_of(t);
 	for (i64 i = first_index(); i < n; i += stride()) {
-		verdict e = {0, get(got, t, i), wanted_at(want, wanted, key, i), 0, i, 0, 0, 0};
+		verdict e = {0, get(got, t, i), wanted_at(want, wanted, key, i), 0, i, 0, 0, 0, 0};
 		if (masked && isnan(e.want)) {
 			v.skipped++;
+			v.surplus += !isnan(e.got);
 			continue;
 		}
 		e.diff = fabs(e.got - e.want);
@@ -437,6 +439,7 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 			w.not_finite = a.not_finite + b.not_finite;
 			w.unwritten = a.unwritten + b.unwritten;
 			w.skipped = a.skipped + b.skipped;
+			w.surplus = a.surplus + b.surplus;
 			part[threadIdx.x] = w;
 		}
 		__syncthreads();

@@ -11,8 +11,8 @@ import (
 )
 
 // The harness's comparisons, on a device made of threads: what is passed over where the
-// reference leaves elements as they were, what was not written, and how far apart two
-// launches are.
+// reference leaves elements as they were, what was written there all the same, what was not
+// written, and how far apart two launches are.
 func TestComparisonsOfTheHarness(t *testing.T) {
 	cc, err := exec.LookPath("g++")
 	if err != nil {
@@ -39,15 +39,19 @@ func TestComparisonsOfTheHarness(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const want = `masked: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500
-not masked: diff inf at 1 (7, nan) squares nan not finite 0 unwritten 0 skipped 0
-wrong: diff 1.5 at 10 (3.5, 2) squares 2004 not finite 0 unwritten 0 skipped 500
-unwritten: diff inf at 20 (nan, 2) squares 2004 not finite 1 unwritten 1 skipped 500
-another output: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500
-another output, not masked: diff inf at 1 (7, nan) squares nan not finite 1 unwritten 1 skipped 0
-e4m3: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500
-e4m3 unwritten: diff inf at 30 (nan, 2) squares 2004 not finite 1 unwritten 1 skipped 500
+	const want = `masked: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+not masked: diff inf at 1 (7, nan) squares nan not finite 0 unwritten 0 skipped 0 surplus 0
+wrong: diff 1.5 at 10 (3.5, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+unwritten: diff inf at 20 (nan, 2) squares 2004 not finite 1 unwritten 1 skipped 500 surplus 499
+as the reference leaves it: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 0
+another output: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 499
+another output, not masked: diff inf at 1 (7, nan) squares nan not finite 1 unwritten 1 skipped 0 surplus 0
+e4m3: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+e4m3 unwritten: diff inf at 30 (nan, 2) squares 2004 not finite 1 unwritten 1 skipped 500 surplus 499
 the same: 0 by up to 0
+signs of zero, bits: 1 by up to 0
+signs of zero: 0 by up to 0
+beside zero: 1 by up to 1e-30
 bits: 3 by up to 3
 bits, masked: 2 by up to 0.25
 near: 0 by up to 0.25

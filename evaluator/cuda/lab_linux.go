@@ -155,6 +155,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 			return nil, fmt.Errorf("implementation %s: %w", im.Name, err)
 		}
 	}
+	if err := checkDriver(plan.Implementations, devices[0].CUDADriver); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", plan.Definition.Name, err)
+	}
 	if err := h.findCompiler(ctx); err != nil {
 		return nil, err
 	}

@@ -251,6 +251,54 @@ dependent = "true"
 	return fakeFrom(t, text, "y[i] = 2 * x[i]", "const double *x", "extern \"C\" __global__ void combine(int64_t N, const float *x, float *y) {}\n")
 }
 
+// What every genome needs of the driver is said before anything is compiled; what only some
+// need is not.
+func TestDriverOfADefinition(t *testing.T) {
+	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_DRIVER=12020"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = ": update it to one of CUDA 12.3 or later"
+	h, err := b.Open(t.Context(), planOf(sequenceKernel(t)))
+	if err == nil || !strings.HasSuffix(err.Error(), " has dependent launches, and the driver is of CUDA 12.2"+want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("an old driver: %v", err)
+	}
+	if err == nil {
+		_ = h.Close()
+	}
+	im := func(change func(*kernels.Implementation)) *kernels.Implementation {
+		im := &kernels.Implementation{Name: "im", Launch: &kernels.Launch{Cluster: []string{"CLUSTER"}, Cooperative: "SPLIT > 1", Then: []*kernels.Launch{{Dependent: "SPLIT > 1"}}}}
+		change(im)
+		return im
+	}
+	for _, c := range []struct {
+		since  int
+		change func(*kernels.Implementation)
+	}{
+		{0, func(*kernels.Implementation) {}},
+		{0, func(im *kernels.Implementation) { im.Launch = nil }},
+		{0, func(im *kernels.Implementation) { im.Launch.Cluster = []string{"1", "1"} }},
+		{11080, func(im *kernels.Implementation) { im.Launch.Cluster = []string{"1", "2"} }},
+		{11080, func(im *kernels.Implementation) { im.Launch.Then[0].Cooperative = "true" }},
+		{12000, func(im *kernels.Implementation) { im.TensorMaps = make([]kernels.TensorMap, 1) }},
+		{12030, func(im *kernels.Implementation) { im.Launch.Then[0].Dependent = "true" }},
+	} {
+		list := []*kernels.Implementation{im(c.change)}
+		if err := checkDriver(list, c.since); err != nil {
+			t.Errorf("%d is refused: %v", c.since, err)
+		}
+		if c.since == 0 {
+			continue
+		}
+		if err := checkDriver(list, c.since-10); err == nil {
+			t.Errorf("%d is not refused", c.since-10)
+		}
+		if err := checkDriver(append(list, im(func(*kernels.Implementation) {})), c.since-10); err != nil {
+			t.Errorf("another implementation could do without: %v", err)
+		}
+	}
+}
+
 // What a definition says of launches reaches the worker.
 func TestSequenceOfADefinition(t *testing.T) {
 	o := fakeOptions(t)
@@ -297,7 +345,7 @@ func TestOutputsOfADefinition(t *testing.T) {
 					t.Errorf("launched once: %+v", e)
 				}
 			case e.Outcome == evaluator.Passed:
-				if twice++; e.Detail != "reproducible to 1e-07 of the RMS, as declared" {
+				if twice++; e.Detail != "reproducible to 1e-07 of the RMS from the first launch, as declared" {
 					t.Errorf("launched twice: %+v", e)
 				}
 			}
@@ -306,7 +354,7 @@ func TestOutputsOfADefinition(t *testing.T) {
 	if r.Verdict != evaluator.Correct || once == 0 || twice == 0 {
 		t.Errorf("%s at %s: %s; %d comparisons of one launch, %d of two", r.Verdict, r.Stage, r.Reason, once, twice)
 	}
-	if r = evaluate(t, ev, fakeGenome(t, "parity=different", 3)); !strings.Contains(r.Reason, "not the same answer twice: 2 elements differ between launches on the same inputs; where they need not be the same they are apart by up to 1e-07 of the RMS") {
+	if r = evaluate(t, ev, fakeGenome(t, "parity=different", 3)); !strings.Contains(r.Reason, "not the same answer twice: 2 elements differ between launches on the same inputs; where they need not be the same they are up to 1e-07 of the RMS from the first") {
 		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
 	bare := *d
@@ -314,17 +362,31 @@ func TestOutputsOfADefinition(t *testing.T) {
 	if _, err := newProblem(planOf(&bare)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), "output y may stay unwritten in part") {
 		t.Errorf("without a reference on the device: %v", err)
 	}
-	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_BASELINE=skips"))
-	if err != nil {
-		t.Fatal(err)
+	for does, want := range map[string]error{"skips": evaluator.ErrUnwritten, "writes": evaluator.ErrBaseline} {
+		b, err := New(fakeOptions(t, "EVOTUNE_FAKE_BASELINE="+does))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := b.open(t.Context(), planOf(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := evaluator.NewOrdeal(t.Context(), h, planOf(d)); !errors.Is(err, want) {
+			t.Errorf("the baseline %s what it should not: %v", does, err)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	h, err = b.open(t.Context(), planOf(d))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close() //nolint:errcheck // nothing is kept
-	if _, err := evaluator.NewOrdeal(t.Context(), h, planOf(d)); !errors.Is(err, evaluator.ErrUnwritten) {
-		t.Errorf("most of an output is passed over: %v", err)
+}
+
+// What the baseline leaves is looked at again on contents of a race, which are others than
+// parity's.
+func TestBaselineWritesWhileTimed(t *testing.T) {
+	_, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_BASELINE=writes later"))
+	const want = "the baseline at shape tuned: it writes 3 of the 8 elements of output y that the reference leaves NaN"
+	if r := evaluate(t, ev, fakeGenome(t, "nothing", 3)); r.Verdict != evaluator.Infrastructure || !strings.Contains(r.Reason, want) {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
 }
 

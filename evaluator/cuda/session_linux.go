@@ -250,7 +250,7 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	}
 	o := observation(a)
 	if launches > 1 && slices.ContainsFunc(s.h.problem.open.Buffers, func(b wire.Buffer) bool { return b.Repeat > 0 }) {
-		o.Repeats = fmt.Sprintf("reproducible to %.2g of the RMS, as declared", float64(a.Apart))
+		o.Repeats = fmt.Sprintf("reproducible to %.2g of the RMS from the first launch, as declared", float64(a.Apart))
 	}
 	return o, nil
 }
@@ -264,7 +264,7 @@ func observation(a wire.ParityAnswer) evaluator.Observation {
 	if a.Different > 0 {
 		o.Different = fmt.Sprintf("%d elements differ between launches on the same inputs", a.Different)
 		if a.Apart > 0 {
-			o.Different += fmt.Sprintf("; where they need not be the same they are apart by up to %.2g of the RMS", float64(a.Apart))
+			o.Different += fmt.Sprintf("; where they need not be the same they are up to %.2g of the RMS from the first", float64(a.Apart))
 		}
 	}
 	return o
@@ -287,7 +287,7 @@ func outputs(list []wire.Output) []evaluator.Output {
 	for _, o := range list {
 		all = append(all, evaluator.Output{
 			Name: o.Name, Error: float64(o.Error), Worst: o.Worst, Got: float64(o.Got), Want: float64(o.Want),
-			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements, Skipped: o.Skipped,
+			NotFinite: o.NotFinite, Unwritten: o.Unwritten, Elements: o.Elements, Skipped: o.Skipped, Surplus: o.Surplus,
 		})
 	}
 	return all
@@ -492,6 +492,9 @@ func spoiled(t wire.Timed) string {
 		if o.NotFinite > 0 || o.Unwritten > 0 || !(float64(o.Error) <= o.Limit) {
 			return fmt.Sprintf("output %s is wrong: error %.3g, allowed is %.3g", o.Name, float64(o.Error), o.Limit)
 		}
+	}
+	if why := evaluator.Surplus(outputs(t.After)); why != "" {
+		return why
 	}
 	switch {
 	case t.InputChanged+t.Guard+t.Early != "":

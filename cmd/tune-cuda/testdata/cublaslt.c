@@ -1,4 +1,4 @@
-// A cublasLt for the GPU beside, which proposes nine algorithms.
+// A cublasLt for the GPU beside, which proposes eleven algorithms.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,11 @@ static const struct {
 	int state;  // of the proposal
 	int status; // of a launch
 	int gives;
+	int captured; // status of a launch in a graph
+	int tires;    // of launches outside of graphs, one fails: that many
 } algorithms[] = {
 	{.us = 7, .status = 15}, // proposed first, and cannot be run
+	{.us = 7.5, .gives = 1, .captured = 15}, // nor can this one, in graphs
 	{.us = 10, .gives = 1},
 	{.us = 9.5, .gives = 1},
 	{.us = 8, .gives = 2}, // fastest, and wrong
@@ -22,8 +25,9 @@ static const struct {
 	{.us = 8.9, .gives = 1},
 	{.us = 6, .status = 13}, // cannot be run
 	{.us = 8.95, .gives = 1},
+	{.us = 8.5, .gives = 1, .tires = 3}, // cannot be run when it is compared
 };
-enum { SLOW = 4 }; // runs in searches alone
+enum { SLOW = 5 }; // runs in searches alone
 enum { N = sizeof algorithms / sizeof *algorithms };
 
 struct heuristic {
@@ -76,6 +80,10 @@ int cublasLtMatmul(void *handle, void *desc, const float *alpha, const uint16_t 
 	int i = algorithm[0];
 	if (algorithms[i].status)
 		return algorithms[i].status;
+	if (gpu_capturing() && algorithms[i].captured)
+		return algorithms[i].captured;
+	if (!gpu_capturing() && algorithms[i].tires && ran[i] % algorithms[i].tires == algorithms[i].tires - 1)
+		return ran[i]++, 13;
 	if (*alpha != 1 || *beta != 0 || c != d || !workspace || !bytes || !bias || bias % 256) {
 		fprintf(stderr, "wrong arguments of cublasLtMatmul\n");
 		exit(1);
@@ -85,7 +93,7 @@ int cublasLtMatmul(void *handle, void *desc, const float *alpha, const uint16_t 
 		exit(1);
 	}
 	if (!gpu_capturing()) {
-		ran[i] = 1;
+		ran[i]++;
 		if (i == SLOW)
 			fprintf(stderr, "the slow one ran\n");
 	}

@@ -14,7 +14,7 @@ static int capturing;
 void gpu_launch(double us) { *(capturing ? &graph_us : &clock_us) += us; }
 int gpu_capturing(void) { return capturing; }
 
-CUresult cuDriverGetVersion(int *v) { return *v = 13000, CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int *v) { return *v = getenv("GPU_DRIVER") ? atoi(getenv("GPU_DRIVER")) : 13000, CUDA_SUCCESS; }
 CUresult cuDeviceGetCount(int *n) { return *n = 1, CUDA_SUCCESS; }
 CUresult cuDeviceGet(CUdevice *d, int i) { return *d = i, CUDA_SUCCESS; }
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice d) { return snprintf(name, bytes, "Fake GPU %d", d), CUDA_SUCCESS; }

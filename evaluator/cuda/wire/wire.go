@@ -18,7 +18,8 @@ import (
 // once, and compares some of every reading. Version 5 draws them from a pool that
 // evotune names, and takes what is expected from files where no reference is on the device.
 // Version 6 has clusters, cooperative and dependent launches, tensor maps, several kernels in
-// a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit.
+// a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
+// and tells what a vendor's routine runs and how long it looked for that.
 const Version = 6
 
 // A Kind names what a message asks for. The answer to a request has the kind
@@ -130,8 +131,8 @@ type Buffer struct {
 	B            float64 `json:"b,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference).
 	Tolerance float64 `json:"tolerance,omitempty"`
-	// Repeat is by how much launches on the same inputs may differ, relative to
-	// RMS(reference); 0 asks for the same bits.
+	// Repeat is by how much launches on the same inputs may differ from the first,
+	// relative to RMS(reference); 0 asks for the same bits.
 	Repeat float64 `json:"repeat,omitempty"`
 	// UnwrittenNaN leaves out of the comparison what the reference leaves NaN.
 	UnwrittenNaN bool `json:"unwritten_nan,omitempty"`
@@ -275,11 +276,11 @@ type ParityAnswer struct {
 	// where: the offset in bytes from the start of the buffer.
 	Guard       string `json:"guard,omitempty"`
 	GuardOffset int64  `json:"guard_offset,omitempty"`
-	// Different counts elements that another launch gave other bits or, of buffers with
-	// Repeat, values further apart than that.
+	// Different counts elements that later launches gave other bits than the first or, of
+	// buffers with Repeat, values further from it than that.
 	Different int64 `json:"different,omitempty"`
-	// Apart is how far apart launches were at most, relative to RMS(reference), in the
-	// buffers with Repeat.
+	// Apart is how far from the first launch others were at most, relative to
+	// RMS(reference), in the buffers with Repeat.
 	Apart     Number `json:"apart,omitempty"`
 	ElapsedNS int64  `json:"elapsed_ns"`
 }
@@ -305,9 +306,10 @@ type Output struct {
 	Unwritten int64 `json:"unwritten,omitempty"`
 	// Elements is the number of elements: all but Skipped were compared.
 	Elements int64 `json:"elements"`
-	// Skipped counts elements that the reference leaves NaN in a buffer with
-	// UnwrittenNaN.
+	// Skipped counts elements that the reference, or the baseline in its place, leaves NaN
+	// in a buffer with UnwrittenNaN; Surplus those of them that were written all the same.
 	Skipped int64 `json:"skipped,omitempty"`
+	Surplus int64 `json:"surplus,omitempty"`
 }
 
 // ControlRequest asks how wrong a wrong answer is: "zeros", "constant", "half" (the

@@ -65,10 +65,10 @@ static void compare(const char *name, const void *got, int type, const void *wan
 	for (const verdict &p : parts) {
 		if (worse(p, v))
 			v.diff = p.diff, v.got = p.got, v.want = p.want, v.worst = p.worst;
-		v.squares += p.squares, v.not_finite += p.not_finite, v.unwritten += p.unwritten, v.skipped += p.skipped;
+		v.squares += p.squares, v.not_finite += p.not_finite, v.unwritten += p.unwritten, v.skipped += p.skipped, v.surplus += p.surplus;
 	}
-	printf("%s: diff %g at %lld (%g, %g) squares %g not finite %llu unwritten %llu skipped %llu\n", name, v.diff, v.worst, fabs(v.got), v.want, v.squares,
-	       v.not_finite, v.unwritten, v.skipped);
+	printf("%s: diff %g at %lld (%g, %g) squares %g not finite %llu unwritten %llu skipped %llu surplus %llu\n", name, v.diff, v.worst, fabs(v.got), v.want, v.squares,
+	       v.not_finite, v.unwritten, v.skipped, v.surplus);
 }
 
 static void differences(const char *name, const float *a, const float *b, const double *want, int masked, double limit)
@@ -106,6 +106,7 @@ int main()
 	compare("unwritten", got, F32, hidden, F64, KEY, 1, f32);
 	for (int i = 1; i < N; i += 2)
 		memcpy(&other[i], &unwritten, 4);
+	compare("as the reference leaves it", other, F32, hidden, F64, KEY, 1, f32);
 	got[20] = 2, got[10] = 2;
 	compare("another output", got, F32, other, F32, 0, 1, f32);
 	compare("another output, not masked", got, F32, other, F32, 0, 0, f32);
@@ -114,10 +115,16 @@ int main()
 	compare("e4m3 unwritten", eights, E4M3, hidden, F64, KEY, 1, 0x7f7f7f7f7f7f7f7full);
 
 	memcpy(other, got, sizeof got);
-	differences("the same", got, other, hidden, 0, 0);
+	differences("the same", got, other, hidden, 0, -1);
+	other[0] = 0.f, got[0] = -0.f;
+	differences("signs of zero, bits", got, other, hidden, 1, -1);
+	differences("signs of zero", got, other, hidden, 1, 0);
+	other[0] = 1e-30f;
+	differences("beside zero", got, other, hidden, 1, 0);
+	got[0] = 2, other[0] = 2;
 	other[4] += 0.25f, other[6] += 1e-6f, other[5] += 3;
-	differences("bits", got, other, hidden, 0, 0);
-	differences("bits, masked", got, other, hidden, 1, 0);
+	differences("bits", got, other, hidden, 0, -1);
+	differences("bits, masked", got, other, hidden, 1, -1);
 	differences("near", got, other, hidden, 1, 0.25);
 	differences("not near", got, other, hidden, 1, 0.2);
 	differences("near, not masked", got, other, hidden, 0, 0.25);
