@@ -203,6 +203,9 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 			t.Errorf("%s has no %s by %s: %s", c.name, stem, how, plain.code().Top(60))
 		}
 	}
+	if list := plain.hidden(built.Mnemonics); len(list) > 0 {
+		t.Errorf("%s: its PTX does not show %s", c.name, list)
+	}
 	// What definitions require is found by opcodes too, without a disassembler each time.
 	code, err := readOpcodes(c.out.Cubin)
 	if err != nil {
@@ -310,6 +313,11 @@ func TestDelaysInBuiltins(t *testing.T) {
 						continue
 					}
 					t.Logf("%s, %s, %s: %s", compilerName, kernel, im.Name, built.Delays)
+					if out, err := h.build(t.Context(), u); err != nil {
+						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
+					} else {
+						checkShown(t, h, kernel, out, built)
+					}
 					if !strings.Contains(built.Log, "Potential Performance Loss") {
 						continue
 					}
@@ -319,6 +327,19 @@ func TestDelaysInBuiltins(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// checkShown: what machine code has, its PTX shows.
+func checkShown(t *testing.T, h *lab, name string, out compiled, built delayedBuild) {
+	t.Helper()
+	c := &candidate{name: name, out: out, hash: cache.Key(string(out.Cubin)), path: filepath.Join(t.TempDir(), "k.cubin")}
+	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	counts, _, why, err := h.instructions(t.Context(), c, false)
+	if list := counts.hidden(built.Mnemonics); err != nil || why != "" || len(list) > 0 {
+		t.Errorf("%s: its PTX does not show %s: %s %v", name, list, why, err)
 	}
 }
 
