@@ -729,6 +729,9 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 			return found(tool, "shape "+shape+": "+reason, "in "+ran), nil
 		}
 		outputs = append(outputs, o.Outputs...)
+		if o.Repeats != "" {
+			e.Detail += "; shape " + shape + ": " + o.Repeats
+		}
 	}
 	if len(outputs) > 0 {
 		worst := j.tolerance.worst(outputs)

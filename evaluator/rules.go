@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -154,9 +155,10 @@ const (
 const Schedules = "schedules"
 
 // CoveredBy names the check that looks, where it passes, at what another one of the same
-// result did not run for; "" when there is none.
-func CoveredBy(check string) string {
-	if check == "racecheck" {
+// result did not run for, as that one says itself; "" when there is none. A tool that is
+// not here is covered by none.
+func CoveredBy(e Evidence) string {
+	if e.Check == "racecheck" && e.Outcome == NotRun && strings.HasSuffix(e.Detail, "; see "+Schedules) {
 		return Schedules
 	}
 	return ""

@@ -279,6 +279,8 @@ func attributes(info []byte) iter.Seq[attribute] {
 // ("HMMA.16816.F32") unless they were counted by opcodes.
 type disassembly struct {
 	Mnemonics evaluator.Instructions `json:"mnemonics"`
+	// Unnamed are instructions of which the disassembler shows the encoding alone.
+	Unnamed int `json:"unnamed,omitempty"`
 }
 
 // instructionLine is one of cuobjdump -sass or nvdisasm: an address, perhaps a
@@ -293,6 +295,11 @@ func countInstructions(text string) disassembly {
 			d.Mnemonics[m[1]]++
 		}
 	}
+	_, encoded := readNames(text)
+	for _, n := range encoded {
+		d.Unnamed += n
+	}
+	d.Unnamed = max(d.Unnamed-d.Mnemonics.Total(), 0)
 	return d
 }
 

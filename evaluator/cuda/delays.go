@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,8 +16,9 @@ type site struct {
 	before, after bool
 }
 
-// sites has the more special before the general. Nothing is put between wgmma.fence
-// and wgmma.commit_group, where ptxas would no longer keep the products in one queue.
+// sites has the more special before the general. Nothing is put around the products
+// between wgmma.fence and wgmma.commit_group, where ptxas would no longer keep them in one
+// queue.
 var sites = []site{
 	{"mbarrier.pending_count", false, false},
 	{"mbarrier", true, true},
@@ -65,29 +67,54 @@ func siteOf(mnemonic string) (s site, kind string) {
 type delayed struct {
 	text string
 	// delays is how many there are; kinds counts the instructions around which they
-	// are.
-	delays int
-	kinds  map[string]int
+	// are, of sites in all.
+	delays, sites int
+	kinds         map[string]int
+	// mnemonics are those of the whole module.
+	mnemonics map[string]bool
 }
 
 // String tells of the delays for people.
 func (d delayed) String() string {
 	var list []string
+	around := 0
 	for _, kind := range slices.Sorted(maps.Keys(d.kinds)) {
 		list = append(list, fmt.Sprintf("%s %d", kind, d.kinds[kind]))
+		around += d.kinds[kind]
 	}
-	return fmt.Sprintf("delays at %d places (%s)", d.delays, strings.Join(list, ", "))
+	if d.sites == 0 {
+		list = append(list, "where its kernels begin and end")
+	}
+	s := fmt.Sprintf("delays at %d places (%s)", d.delays, strings.Join(list, ", "))
+	if around < d.sites {
+		s += fmt.Sprintf(", around %d instructions of %d", around, d.sites)
+	}
+	return s
 }
 
+// errNoDelay is of PTX in which no delay is where one should be.
+var errNoDelay = errors.New("there is no delay around any of its barriers, copies and atomics")
+
 // delay inserts random delays into PTX: where a kernel begins and ends, and before and
-// after the instructions of sites. They compute nothing that the kernel uses, so that a
-// correct kernel gives what it gave.
-func delay(ptx string) (delayed, error) {
+// after the instructions of sites, or of those that choose takes of so many. They compute
+// nothing that the kernel uses, so that a correct kernel gives what it gave.
+func delay(ptx string, choose func(sites int) []bool) (delayed, error) {
 	statements, err := ptxStatements(ptx)
 	if err != nil {
 		return delayed{}, err
 	}
-	d := delayed{kinds: map[string]int{}}
+	d := delayed{kinds: map[string]int{}, mnemonics: map[string]bool{}}
+	queued := queuedFences(statements)
+	for i, s := range statements {
+		d.mnemonics[s.mnemonic] = true
+		if p, _ := siteOf(s.mnemonic); (p.before || p.after) && !queued[i] {
+			d.sites++
+		}
+	}
+	var chosen []bool
+	if choose != nil {
+		chosen = choose(d.sites)
+	}
 	var out strings.Builder
 	copied := 0
 	// fresh says that there is a delay with no instruction after it. Two in a row are
@@ -103,36 +130,85 @@ func delay(ptx string) (delayed, error) {
 		out.WriteString(delayBlock(d.delays))
 		fresh = true
 	}
-	function, queue := 0, false
-	for _, s := range statements {
+	function, site := 0, 0
+	for i, s := range statements {
 		p, kind := siteOf(s.mnemonic)
 		if s.function != function {
-			function, fresh, queue = s.function, false, false
+			function, fresh = s.function, false
 			if s.entry {
 				put(s.start)
 			}
 		}
-		if strings.HasPrefix(s.mnemonic, "wgmma.commit_group.sync") {
-			queue = false
+		taken := (p.before || p.after) && !queued[i]
+		if taken {
+			taken = chosen == nil || chosen[site]
+			site++
 		}
 		ends := s.entry && (s.mnemonic == "ret" || s.mnemonic == "exit")
-		if (p.before || ends) && !queue {
+		if taken && p.before || ends {
 			put(s.start)
 		}
-		if kind != "" && (p.before || p.after) {
+		if taken {
 			d.kinds[kind]++
 		}
 		fresh = false
-		if strings.HasPrefix(s.mnemonic, "wgmma.fence.sync") {
-			queue = true
-		}
-		if p.after && !queue {
+		if taken && p.after {
 			put(s.end)
 		}
 	}
 	out.WriteString(ptx[copied:])
 	d.text = out.String()
+	if d.sites > 0 && len(d.kinds) == 0 {
+		return delayed{}, errNoDelay
+	}
 	return d, nil
+}
+
+const (
+	wgmmaFence  = "wgmma.fence.sync"
+	wgmmaCommit = "wgmma.commit_group.sync"
+)
+
+// queuedFences finds each wgmma.fence between products of one group: there is one before it
+// and a commit after it, with nothing between that threads could wait at or jump to. All
+// others get delays, whatever fence stands before them.
+func queuedFences(statements []ptxStatement) []bool {
+	queued := make([]bool, len(statements))
+	fence := false
+	for i, s := range statements {
+		p, _ := siteOf(s.mnemonic)
+		if i > 0 && s.function != statements[i-1].function || s.label {
+			fence = false
+		}
+		if strings.HasPrefix(s.mnemonic, wgmmaFence) {
+			queued[i], fence = fence, true
+		} else if p.before || p.after || jumps(s.mnemonic) {
+			fence = false
+		}
+	}
+	commit := false
+	for i, s := range slices.Backward(statements) {
+		p, _ := siteOf(s.mnemonic)
+		if i+1 < len(statements) && s.function != statements[i+1].function {
+			commit = false
+		}
+		switch {
+		case strings.HasPrefix(s.mnemonic, wgmmaFence):
+			queued[i] = queued[i] && commit
+		case strings.HasPrefix(s.mnemonic, wgmmaCommit):
+			commit = true
+		case p.before || p.after || jumps(s.mnemonic):
+			commit = false
+		}
+		commit = commit && !s.label
+	}
+	return queued
+}
+
+// jumps says whether control may leave the order of the text at an instruction.
+func jumps(mnemonic string) bool {
+	stem, _, _ := strings.Cut(mnemonic, ".")
+	return slices.Contains([]string{"bra", "brx", "call", "ret", "exit", "trap"}, stem)
 }
 
 // delayBlock is one delay: none in seven cases of eight, otherwise 0.1 to 16 us, of which

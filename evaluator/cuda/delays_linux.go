@@ -6,6 +6,8 @@ import (
 	_ "embed" // for the planted fault
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,11 +41,39 @@ var delaySource string
 // threads wait with for such work, or for other blocks.
 var (
 	copyInstructions = []string{"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"}
-	waitInstructions = []string{"SYNCS", "ARRIVES", "STAS", "REDAS", "UCGABAR_ARV", "UCGABAR_WAIT"}
+	waitInstructions = []string{"SYNCS", "ARRIVES", "STAS", "REDAS", "UCGABAR_ARV", "UCGABAR_WAIT", "HGMMA", "QGMMA", "IGMMA", "BGMMA", "WARPGROUP"}
 	// The same in PTX, for where nothing disassembles.
 	copyPTX = []string{"cp.async.bulk", "cp.reduce.async.bulk"}
-	waitPTX = []string{"mbarrier", "cp.async.mbarrier", "st.async", "red.async", "barrier.cluster"}
+	waitPTX = []string{"mbarrier", "cp.async.mbarrier", "st.async", "red.async", "barrier.cluster", "wgmma"}
+	// shownBy says what in PTX each of them comes of.
+	shownBy = map[string][]string{
+		"UTMALDG": {"cp.async.bulk.tensor"}, "UTMASTG": {"cp.async.bulk.tensor"}, "UTMAREDG": {"cp.reduce.async.bulk.tensor"},
+		"UBLKCP": {"cp.async.bulk"}, "UBLKRED": {"cp.reduce.async.bulk"},
+		"SYNCS": {"mbarrier", "cp.async.mbarrier"}, "ARRIVES": {"cp.async.mbarrier"}, "STAS": {"st.async"}, "REDAS": {"red.async"},
+		"UCGABAR_ARV": {"barrier.cluster"}, "UCGABAR_WAIT": {"barrier.cluster"},
+		"HGMMA": {"wgmma"}, "QGMMA": {"wgmma"}, "IGMMA": {"wgmma"}, "BGMMA": {"wgmma"}, "WARPGROUP": {"wgmma"},
+	}
 )
+
+// hidden lists the instructions of a machine code that nothing of some PTX shows.
+func (d disassembly) hidden(mnemonics []string) (list []string) {
+	for code, from := range shownBy {
+		shown := slices.ContainsFunc(mnemonics, func(m string) bool {
+			return slices.ContainsFunc(from, func(stem string) bool { return begins(m, stem) })
+		})
+		if !shown && d.has([]string{code}) {
+			list = append(list, code)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// begins says whether a mnemonic begins with a stem, up to a dot or its end.
+func begins(mnemonic, stem string) bool {
+	rest, ok := strings.CutPrefix(mnemonic, stem)
+	return ok && (rest == "" || rest[0] == '.')
+}
 
 // unfollowed says which instructions a candidate has that racecheck does not follow.
 type unfollowed struct{ copies, waits bool }
@@ -73,7 +103,8 @@ func (h *lab) unfollowed(ctx context.Context, c *candidate) (unfollowed, error) 
 }
 
 func (d disassembly) unfollowed() unfollowed {
-	return unfollowed{d.has(copyInstructions), d.has(waitInstructions)}
+	// What the disassembler knows no name of, racecheck may not know either.
+	return unfollowed{d.has(copyInstructions), d.has(waitInstructions) || d.Unnamed > 0}
 }
 
 // knows keeps what inspection has found.
@@ -107,7 +138,7 @@ func (h *lab) unfollowedPTX(ctx context.Context, c *candidate) (unfollowed, erro
 func (d disassembly) has(stems []string) bool {
 	for name := range d.Mnemonics {
 		for _, stem := range stems {
-			if rest, ok := strings.CutPrefix(name, stem); ok && (rest == "" || rest[0] == '.') {
+			if begins(name, stem) {
 				return true
 			}
 		}
@@ -132,37 +163,92 @@ func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
 	return h.compiler.ptx(ctx, u)
 }
 
-// A delayedBuild is a unit with delays. Delays says what they are around, for people.
+// A delayedBuild is a unit with delays. Delays says what they are around, for people;
+// Mnemonics are those of its PTX.
 type delayedBuild struct {
 	compiled
-	Delays string `json:"delays"`
+	Delays    string   `json:"delays"`
+	Mnemonics []string `json:"mnemonics"`
+}
+
+// A ptxFault is what is wrong with a text that the compiler accepts and that cannot have
+// delays: whoever wrote it so would go unseen.
+type ptxFault struct{ reason, log string }
+
+func (e *ptxFault) Error() string { return e.reason }
+
+// room is what makes delays take less of the device.
+type room struct {
+	share     int   // delays are at one of so many sites, drawn for each build; 0 is at all
+	registers int64 // for each thread; 0 sets no bound
+}
+
+// draw chooses sites by chance. A kernel cannot know which.
+func (r room) draw(sites int) []bool {
+	chosen := make([]bool, sites)
+	for i, at := range rand.Perm(sites) {
+		chosen[at] = i < (sites+r.share-1)/r.share
+	}
+	return chosen
+}
+
+// String is what is told of it.
+func (r room) String() string {
+	if r.registers == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", assembled with --maxrregcount=%d", r.registers)
 }
 
 // buildDelayed compiles a unit with delays, or takes it from the cache. The error is a
-// *[labs.Refusal] where an assembler does not take the text.
-func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler) (b delayedBuild, err error) {
-	key := cache.Key("delayed 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity())
-	if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
-		b.Cubin = cubin
-		return b, nil
+// *ptxFault where the text is to blame, and a *[labs.Refusal] where an assembler does not
+// take it for another reason.
+func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
+	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), fmt.Sprint(r.registers))
+	if r.share == 0 {
+		if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
+			b.Cubin = cubin
+			return b, nil
+		}
 	}
 	text, err := h.ptx(ctx, u)
 	if err != nil {
 		return b, err
 	}
-	d, err := delay(text)
-	if err != nil {
-		return b, &labs.Refusal{Summary: err.Error(), Log: text}
+	var choose func(int) []bool
+	if r.share > 0 {
+		choose = r.draw
+	}
+	d, err := delay(text, choose)
+	switch {
+	case errors.Is(err, errNoDelay):
+		return b, &labs.Refusal{Summary: err.Error()}
+	case err != nil:
+		return b, &ptxFault{reason: "its PTX cannot be read: " + err.Error()}
 	}
 	if err := h.acquireCore(ctx); err != nil {
 		return b, err
 	}
 	defer h.compiling.Release(1)
-	if b.compiled, err = by.assemble(ctx, d.text, u); err != nil {
+	if r.registers > 0 {
+		u.flags = slices.DeleteFunc(rtcFlags(u.flags), func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "maxrregcount") })
+		u.flags = append(u.flags, fmt.Sprintf("-maxrregcount=%d", r.registers))
+	}
+	b.compiled, err = by.assemble(ctx, d.text, u)
+	var no *labs.Refusal
+	if errors.As(err, &no) && !no.Crash && strings.Contains(no.Summary, assemblyFile) {
+		// It names a line, which is the text's fault if without delays it is taken.
+		if _, plain := by.assemble(ctx, text, u); plain == nil {
+			return b, &ptxFault{"its PTX can be assembled, and with delays it cannot: " + no.Summary, no.Log}
+		}
+	}
+	if err != nil {
 		return b, err
 	}
-	b.Delays = d.String()
-	h.Keep("cubins", key, b.Cubin, b)
+	b.Delays, b.Mnemonics = d.String()+r.String(), slices.Sorted(maps.Keys(d.mnemonics))
+	if r.share == 0 {
+		h.Keep("cubins", key, b.Cubin, b)
+	}
 	return b, nil
 }
 
@@ -170,15 +256,14 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler) (b delayed
 // on one with a fault, which must show.
 func (h *lab) proveDelays(ctx context.Context) {
 	const lost = "races around copies of the tensor memory accelerator and barriers in shared memory are found only where they change an answer"
+	d := h.gpus[0].device
+	if d.Capability < asynchronous {
+		return // it has no instructions that racecheck does not follow, and so no such check
+	}
 	tool := evaluator.Tool{Name: schedules}
 	defer func() { h.Found(tool) }()
-	d := h.gpus[0].device
-	switch {
-	case len(h.options.Sanitizers) > 0 && !slices.Contains(h.options.Sanitizers, schedules):
+	if len(h.options.Sanitizers) > 0 && !slices.Contains(h.options.Sanitizers, schedules) {
 		tool.Missing = "switched off by the options"
-		return
-	case d.Capability < asynchronous:
-		tool.Version = "not needed: the device has no instructions that racecheck does not follow"
 		return
 	}
 	arch, err := architecture("sm_80", d.Capability, h.compiler.architectures())
@@ -201,12 +286,12 @@ func (h *lab) proveDelays(ctx context.Context) {
 }
 
 func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
-	key := cache.Key("schedules 1", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
+	key := cache.Key("schedules 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
 		HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
 	if _, ok := h.Cache.Get("sanitizers", key, nil); ok {
 		return nil
 	}
-	built, err := h.buildDelayed(ctx, u, by)
+	built, err := h.buildDelayed(ctx, u, by, room{})
 	if err != nil {
 		return logOf(err)
 	}
@@ -264,38 +349,81 @@ func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
 }
 
 // launchDelayed runs a candidate with delays, as often as there are schedules to look at.
+// Where they leave no room for its blocks, it tries with fewer registers, and then with
+// fewer delays.
 func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Findings, err error) {
+	if c.routine != "" {
+		return evaluator.Findings{NotRun: "a routine of a library has no PTX"}, nil
+	}
 	seen, err := h.unfollowed(ctx, c)
 	if err != nil {
 		return f, err
 	}
 	if !seen.copies && !seen.waits {
-		return evaluator.Findings{NotNeeded: "racecheck follows all of its instructions"}, nil
-	}
-	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer)
-	var no *labs.Refusal
-	if errors.As(err, &no) {
-		return evaluator.Findings{NotRun: "its code with delays cannot be made: " + no.Summary}, nil
-	}
-	if err != nil {
-		return f, err
+		const all = "racecheck follows all of its instructions"
+		if !slices.ContainsFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == racecheck }) {
+			return evaluator.Findings{NotRun: all + ", and does not run here"}, nil
+		}
+		return evaluator.Findings{NotNeeded: all}, nil
 	}
 	shapes := h.delayedShapes(c)
+	var registers int64
+	for i, share := range []int{0, 0, 2, 4} {
+		if i == 1 && registers == 0 {
+			continue // it would be the same once more
+		}
+		var short *shortage
+		if f, short, err = h.tryDelayed(ctx, c, room{share, registers}, shapes); short == nil || err != nil {
+			return f, err
+		}
+		registers = short.registers
+		f.NotRun = short.why + "; fewer registers and fewer delays do not help"
+	}
+	return f, nil
+}
+
+// A shortage says why a candidate with delays does not fit the device, and with how many
+// registers for each thread it would; 0 where that is not known.
+type shortage struct {
+	why       string
+	registers int64
+}
+
+// tryDelayed builds a candidate with delays and runs it, unless they leave too little room.
+func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
+	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer, r)
+	var no *labs.Refusal
+	var bad *ptxFault
+	switch {
+	case errors.As(err, &bad):
+		return evaluator.Findings{By: schedules, Found: bad.reason, Log: bad.log}, nil, nil
+	case errors.As(err, &no):
+		return evaluator.Findings{NotRun: "its code with delays cannot be made: " + no.Summary}, nil, nil
+	case err != nil:
+		return f, nil, err
+	}
+	counts, _, unread, err := h.instructions(ctx, c, false)
+	if err != nil {
+		return f, nil, err
+	}
+	if list := counts.hidden(built.Mnemonics); unread == "" && len(list) > 0 {
+		return evaluator.Findings{NotRun: fmt.Sprintf("its PTX does not show what %s in its machine code comes of", strings.Join(list, ", "))}, nil, nil
+	}
 	v, err := h.delayedCandidate(c, built)
 	if err != nil {
-		return f, err
+		return f, nil, err
 	}
-	if why, err := h.tooLarge(c, v, shapes); err != nil || why != "" {
-		return evaluator.Findings{NotRun: why}, err
+	if short, err = h.tooLarge(c, v, shapes); err != nil || short != nil {
+		return f, short, err
 	}
 	g, free := h.place()
 	defer free()
 	err = g.parity.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
-		f, err = h.delayedLaunches(ctx, w, v, shapes)
+		f, short, err = h.delayedLaunches(ctx, w, v, shapes)
 		return err
 	})
 	if err != nil {
-		return evaluator.Findings{}, blame(err, c)
+		return evaluator.Findings{}, nil, blame(err, c)
 	}
 	var names []string
 	for _, d := range shapes {
@@ -307,7 +435,7 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 			f.Ran += "; in this build: " + plain.Line(line)
 		}
 	}
-	return f, nil
+	return f, short, nil
 }
 
 // delayedCandidate is a candidate with delays, for a worker.
@@ -349,9 +477,9 @@ func (h *lab) delayedShapes(c *candidate) []*shapeData {
 // tooLarge says that a block with delays does not fit where one without did, or that
 // blocks that wait for one another no longer fit all at once. Neither is a fault of the
 // candidate.
-func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (string, error) {
+func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (short *shortage, err error) {
 	if _, ok := h.delayer.(driver); ok {
-		return "", nil // what comes of it is not known
+		return nil, nil // it says so when it is to launch
 	}
 	dev := h.gpus[0].device
 	share := func(of *candidate, entry string, g wire.Geometry) (float64, int64, error) {
@@ -363,35 +491,38 @@ func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (string, error) {
 		return share, r.registers, nil
 	}
 	for _, d := range shapes {
-		first := c.geometry[d]
-		for _, g := range append([]wire.Geometry{first}, first.Then...) {
+		for _, g := range c.geometry[d].Kernels() {
 			entry := cmp.Or(g.Entry, c.src.Entry)
-			before, _, err := share(c, entry, g)
+			before, took, err := share(c, entry, g)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			after, registers, err := share(v, entry, g)
+			after, takes, err := share(v, entry, g)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			if before > 0 && after == 0 || g.Cooperative && after < before {
-				return fmt.Sprintf("with delays %s takes %d registers for each thread, and fewer blocks fit", entry, registers), nil
+			if (before > 0 && after == 0 || g.Cooperative && after < before) && (short == nil || took < short.registers) {
+				short = &shortage{fmt.Sprintf("with delays %s takes %d registers for each thread, and fewer blocks fit", entry, takes), took}
 			}
 		}
 	}
-	return "", nil
+	return short, nil
 }
+
+// noRoom are the driver's words where what parity has launched no longer fits. Delays took
+// the room.
+var noRoom = []string{"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "CUDA_ERROR_INVALID_CLUSTER_SIZE"}
 
 // delayedLaunches has a worker compare the launches at each shape. The lab's limit bounds
 // them, and not the judge's: it knows how long the baseline takes without delays.
-func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shapes []*shapeData) (f evaluator.Findings, err error) {
+func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
 	loaded, err := h.load(ctx, w, c)
 	if err != nil {
-		return f, err
+		return f, nil, err
 	}
 	if loaded.Fault != nil {
 		f.NotRun = "its code with delays cannot be loaded: " + faultText(loaded.Fault)
-		return f, nil
+		return f, nil, nil
 	}
 	w.had(c)
 	defer h.unload(w, c)
@@ -400,23 +531,26 @@ func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shap
 	for _, d := range shapes {
 		shape := d.wire
 		if shape.Outputs, err = h.expect(ctx, w, shape, seed, nil); err != nil {
-			return f, err
+			return f, nil, err
 		}
 		if silent, err := h.prepareShape(ctx, w, shape, seed); err != nil || silent != "" {
-			return evaluator.Findings{NotRun: silent}, err
+			return evaluator.Findings{NotRun: silent}, nil, err
 		}
 		r := wire.ParityRequest{
 			Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(),
 		}
 		var a wire.ParityAnswer
 		if err := w.call(ctx, h.options.Timeout, wire.Parity, r, &a); err != nil {
-			return f, err
+			return f, nil, err
+		}
+		if a.Fault != nil && !a.Fault.Fatal && slices.Contains(noRoom, a.Fault.Name) {
+			return evaluator.Findings{}, &shortage{why: "with delays it does not fit: " + faultText(a.Fault)}, nil
 		}
 		if a.Fault != nil {
 			w.dead = w.dead || a.Fault.Fatal
-			return f, w.faulted(a.Fault)
+			return f, nil, w.faulted(a.Fault)
 		}
-		f.Observed[d.shape.Name] = observation(a)
+		f.Observed[d.shape.Name] = h.observedTwice(a)
 	}
-	return f, nil
+	return f, nil, nil
 }

@@ -31,7 +31,18 @@ func TestSchedules(t *testing.T) {
 		{"schedules=wrong", evaluator.Sanitizer, "schedules: shape odd: output y: error 0.5", evaluator.Failed, "", copies},
 		{"schedules=fatal", evaluator.Sanitizer, "schedules: cuCtxSynchronize failed: illegal address", evaluator.Failed, "", copies},
 		{"schedules=hang", evaluator.Timeout, "schedules: no answer within", evaluator.Failed, "", copies},
-		{"schedules=broken", evaluator.Correct, "", evaluator.NotRun, "its code with delays cannot be made: PTX, line", ""},
+		{"schedules=broken", evaluator.Sanitizer, "schedules: its PTX cannot be read: line", evaluator.Failed, "without its partner", ""},
+		{"schedules=numbered", evaluator.Sanitizer, "schedules: its PTX cannot be read: line", evaluator.Failed, "lines must not be numbered", ""},
+		{
+			"schedules=unbearable", evaluator.Sanitizer, "schedules: its PTX can be assembled, and with delays it cannot: kernel.ptx(1): error", evaluator.Failed,
+			"the fake refuses", copies,
+		},
+		{
+			"schedules=tight", evaluator.Correct, "", evaluator.NotRun,
+			"with delays it does not fit: cuLaunchKernelEx failed: launch out of resources (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701); fewer registers and fewer delays do not help", copies,
+		},
+		{"schedules=cooperative", evaluator.Correct, "", evaluator.NotRun, "with delays it does not fit: cuLaunchKernelEx failed: cooperative launch too large", copies},
+		{"schedules=crowded", evaluator.Correct, "", evaluator.Passed, "places (mbarrier 2), around 2 instructions of 8", ""},
 		{"schedules=unassembled", evaluator.Correct, "", evaluator.NotRun, "its code with delays cannot be made: kernel.ptx(1): error", copies},
 		{"schedules=serialized", evaluator.Correct, "", evaluator.Passed, "in this build: ptxas info : (C7510) Potential Performance Loss", copies},
 	} {
@@ -88,5 +99,90 @@ func TestSchedulesThatDoNotWork(t *testing.T) {
 				t.Errorf("%s, schedules: %+v", r.Verdict, e)
 			}
 		})
+	}
+}
+
+// TestNeededOrNot: that racecheck follows a candidate's instructions counts where racecheck
+// runs.
+func TestNeededOrNot(t *testing.T) {
+	o := fakeOptions(t)
+	o.Sanitizers = []string{memcheck, schedules}
+	_, ev := openFake(t, o)
+	r := evaluate(t, ev, fakeGenome(t, "nothing", 3))
+	e, _ := findEvidence(r, schedules)
+	if want := "racecheck follows all of its instructions, and does not run here"; r.Verdict != evaluator.Correct || e.Outcome != evaluator.NotRun || e.Detail != want {
+		t.Errorf("%s, schedules: %+v, want %q", r.Verdict, e, want)
+	}
+}
+
+// TestSchedulesOfOlderDevices: where there are no such instructions, there is no such check
+// to tell of, whatever the options say.
+func TestSchedulesOfOlderDevices(t *testing.T) {
+	for _, tools := range [][]string{nil, {memcheck}} {
+		t.Run(strings.Join(tools, ""), func(t *testing.T) {
+			o := fakeOptions(t, "EVOTUNE_FAKE_CAPABILITY=86")
+			o.Sanitizers = tools
+			h, ev := openFake(t, o)
+			r := evaluate(t, ev, fakeGenome(t, "nothing", 3))
+			if e, ok := findEvidence(r, schedules); ok || r.Verdict != evaluator.Correct || h.delayer != nil {
+				t.Errorf("%s %s, schedules: %+v", r.Verdict, r.Reason, e)
+			}
+			for _, tool := range h.Describe().Tools {
+				if tool.Name == schedules {
+					t.Errorf("the description has %+v", tool)
+				}
+			}
+		})
+	}
+}
+
+// TestSchedulesSayHowNear: where launches may differ a little, the evidence says how much
+// they did with delays.
+func TestSchedulesSayHowNear(t *testing.T) {
+	const y = "name = \"y\"\ndtype = \"f32\"\nrole = \"out\"\nshape = [\"N\"]\n"
+	d := fakeFrom(t, strings.Replace(fakeKernel, y, y+"repeat = 4e-7\n", 1), "y[i] = 2 * x[i]", "const double *x")
+	_, ev := openFakePlan(t, fakeOptions(t), planOf(d))
+	r := evaluate(t, ev, fakeGenome(t, "schedules=right", 3))
+	e, _ := findEvidence(r, schedules)
+	if want := "; shape odd: reproducible to 1e-07 of the RMS, as declared; shape small: reproducible to 1e-07 of the RMS, as declared"; e.Outcome != evaluator.Passed || !strings.HasSuffix(e.Detail, want) {
+		t.Errorf("%s %s, schedules: %+v", r.Verdict, r.Reason, e)
+	}
+}
+
+// TestHiddenInstructions: machine code with what its PTX does not show was read otherwise by
+// ptxas. A disassembler that knows no name of an instruction leaves it to delays.
+func TestHiddenInstructions(t *testing.T) {
+	code := disassembly{Mnemonics: evaluator.Instructions{"SYNCS.ARRIVE.TRANS64": 2, "UTMALDG.2D": 1, "HGMMA": 4, "FFMA": 9}}
+	for _, c := range []struct {
+		ptx  []string
+		want string
+	}{
+		{nil, "HGMMA SYNCS UTMALDG"},
+		{[]string{"mbarrier.init.shared.b64", "cp.async.bulk.commit_group", "wgmma.fence.sync.aligned"}, "UTMALDG"},
+		{[]string{"mbarrier.init.shared.b64", "cp.async.bulk.tensor.2d.shared", "wgmma.mma_async.sync"}, ""},
+	} {
+		if got := strings.Join(code.hidden(c.ptx), " "); got != c.want {
+			t.Errorf("%q: hidden are %q, want %q", c.ptx, got, c.want)
+		}
+	}
+	for _, list := range [][]string{copyInstructions, waitInstructions} {
+		for _, name := range list {
+			if len(shownBy[name]) == 0 {
+				t.Errorf("it is not known what %s comes of", name)
+			}
+		}
+	}
+	const listing = "/*0000*/ MOV R1, c[0x0][0x28] ; /* 0x00000a0000017a02 */\n /* 0x000fe40000000f00 */\n /* 0x000000ff00007848 */\n /* 0x004fca0003fe0100 */\n"
+	d := countInstructions(listing)
+	if d.Unnamed != 1 || d.unfollowed() != (unfollowed{waits: true}) {
+		t.Errorf("a listing with an instruction without a name: %+v, %+v", d, d.unfollowed())
+	}
+	for _, name := range []string{"HGMMA", "QGMMA", "IGMMA", "BGMMA", "WARPGROUP"} {
+		if d := (disassembly{Mnemonics: evaluator.Instructions{name + ".64": 1}}); d.unfollowed() != (unfollowed{waits: true}) {
+			t.Errorf("%s: %+v", name, d.unfollowed())
+		}
+	}
+	if d := (disassembly{Mnemonics: evaluator.Instructions{"FFMA": 1}}); d.unfollowed() != (unfollowed{}) {
+		t.Errorf("FFMA: %+v", d.unfollowed())
 	}
 }

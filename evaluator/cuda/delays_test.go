@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -121,11 +122,43 @@ func TestPTXThatIsBroken(t *testing.T) {
 		{head + "{\n\tld.u32 %r1, [x;\n}\n", "line 4: '[' without its partner"},
 		{head + "{\n\t.pragma \"nounroll;\n}\n", "line 4: a string without an end"},
 		{head + "{\n\t= 3;\n}\n", "begins no statement"},
+		{head + "{\n\tmov.u32 %r1, {x; bar.sync 0;};\n}\n", "line 4: '{' without its partner before the semicolon"},
+		{head + "{\n\t.section .debug_x { .b8 1 } bar.sync 0;\n}\n", "line 4: \".section .debug_x"},
+		{head + "{\n\t.loc 1 5 0bar.sync 0;\n}\n", "line 4: \".loc 1 5 0bar.sync 0;\" goes on behind its operands"},
+		{head + "{\n\t.loc 0x1 5 0 bar.sync 0;\n}\n", "line 4: \".loc 0x1 5 0 bar.sync 0;\" has operands that are not known"},
+		{head + "{\n#line 5 \"x.ptx\"\n\tbar.sync 0;\n}\n", "line 4: \"#line 5 \\\"x.ptx\\\"\": lines must not be numbered"},
+		{head + "{\n# 5 \"x.ptx\"\n\tbar.sync 0;\n}\n", "line 4: \"# 5"},
+		{head + "{\n\tbar.sync\n# 5 \"x;\"\n 0;\n}\n", "line 5: \"# 5"},
+		{head + "{\n\tst.u32 [x\n#line 5\n], 0;\n}\n", "line 5: \"#line 5"},
+		{".version 8.4\n.visible\n#line 5\n.entry k() { }\n", "line 3: \"#line 5"},
 		{"/* never closed", ""},
 	} {
 		_, err := ptxStatements(c.text)
 		if got := fmt.Sprint(err); c.say == "" && err != nil || c.say != "" && !strings.Contains(got, c.say) {
 			t.Errorf("%q: %s, want %q", c.text, got, c.say)
+		}
+	}
+}
+
+// TestPTXBehindDirectives: nothing hides behind a directive that ends with its operands,
+// or between words that are written as one.
+func TestPTXBehindDirectives(t *testing.T) {
+	const body = "{\n\tmbarrier.init.shared.b64 [x], 1;\n}\n"
+	for _, text := range []string{
+		".entry k()\n{\n\t.loc 1 5 0  mbarrier.init.shared.b64 [x], 1;\n}\n",
+		".entry k()\n{\n\t.file 1 \"x.cu\" mbarrier.init.shared.b64 [x], 1;\n}\n",
+		".entry k()\n{\n\t.file 1 \"x.cu\", 12, 34 mbarrier.init.shared.b64 [x], 1;\n}\n",
+		".entry k()\n{\n\t.loc 1 5 0, function_name $L__info_string0+12, inlined_at 1 2 3 mbarrier.init.shared.b64 [x], 1;\n}\n",
+		".entry k()\n{\n\t.pragma \"a\\\"; mbarrier.init.shared.b64 [x], 1; .pragma \"b\";\n}\n",
+		".entry k()\n{\n\t.pragma \"a\nb\"; mbarrier.init.shared.b64 [x], 1;\n}\n",
+		".entry k()\n{\n\t/* /* */ mbarrier.init.shared.b64 [x], 1; // */\n}\n",
+		".file 1 \"x.cu\" .visible .entry k()\n" + body,
+		".visible.entry k()\n" + body,
+		".global .u32 x; .visible.entry k()\n" + body + ".section .debug_str { }\n",
+	} {
+		list, err := ptxStatements(text)
+		if err != nil || len(list) != 1 || list[0].mnemonic != "mbarrier.init.shared.b64" || !list[0].entry || text[list[0].start:list[0].end] != "mbarrier.init.shared.b64 [x], 1;" {
+			t.Errorf("%q: %+v, %v", text, list, err)
 		}
 	}
 }
@@ -137,7 +170,7 @@ func undelayed(text string) string { return oneDelay.ReplaceAllLiteralString(tex
 
 // TestDelays: what is around each delay.
 func TestDelays(t *testing.T) {
-	d, err := delay(trickyPTX)
+	d, err := delay(trickyPTX, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,16 +193,16 @@ func TestDelays(t *testing.T) {
 	want := strings.Fields(`
 		ld.param delay bar.sync delay st.param ret
 		delay mov.u32 bra delay mbarrier.try_wait delay bra bra
-		delay cp.async delay mbarrier.arrive delay wgmma.fence setp.ne wgmma.mma_async bar.sync wgmma.commit_group
+		delay cp.async delay mbarrier.arrive delay wgmma.fence setp.ne wgmma.mma_async delay bar.sync delay wgmma.commit_group
 		delay wgmma.wait_group delay st.param call.uni delay barrier.cluster delay barrier.cluster delay brx.idx
 		delay ret mbarrier.pending_count delay ret`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("delays (-want +got):\n%s", diff)
 	}
-	if want := "delays at 15 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3)"; d.String() != want {
+	if want := "delays at 17 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3)"; d.String() != want {
 		t.Errorf("%q, want %q", d.String(), want)
 	}
-	if d, err := delay(".version 8.4\n"); err != nil || d.delays != 0 {
+	if d, err := delay(".version 8.4\n", nil); err != nil || d.delays != 0 {
 		t.Errorf("a module without code: %d delays, %v", d.delays, err)
 	}
 	// No two delays are alike: with one seed two warps would go in step.
@@ -185,13 +218,79 @@ func TestDelays(t *testing.T) {
 	}
 }
 
+// TestDelaysBesideQueues: products of one group have no delays between them, and nothing
+// else goes without because of a wgmma.fence.
+func TestDelaysBesideQueues(t *testing.T) {
+	const fence, mma, commit, wait = "wgmma.fence.sync.aligned; ", "wgmma.mma_async.sync; ", "wgmma.commit_group.sync.aligned; ", "wgmma.wait_group.sync.aligned 0; "
+	for _, c := range []struct{ body, want, say string }{
+		{fence + mma + commit + wait, "D fence mma commit D wait D ret", "(wgmma 3)"},
+		{fence + mma + fence + mma + commit, "D fence mma fence mma commit D ret", "(wgmma 2)"},
+		// A stray one, before what a kernel waits at.
+		{fence + "mbarrier.init.b64 [x], 1; bar.sync 0;", "D fence D mbarrier D bar D ret", "(bar 1, mbarrier 1, wgmma 1)"},
+		{fence + "mov.u32 a, b; bar.sync 0; " + mma + commit, "D fence mov D bar D mma commit D ret", "(bar 1, wgmma 2)"},
+		{fence + mma + fence + "bar.sync 0; " + commit, "D fence mma D fence D bar D commit D ret", "(bar 1, wgmma 3)"},
+		{fence + mma + fence + mma + "ret; bar.sync 0; " + commit, "D fence mma D fence mma D ret D bar D commit D ret", "(bar 1, wgmma 3)"},
+		{fence + mma + "L: " + fence + mma + commit, "D fence mma D fence mma commit D ret", "(wgmma 3)"},
+		{fence + mma + fence + mma + "L: " + commit, "D fence mma D fence mma commit D ret", "(wgmma 3)"},
+		{fence + mma + "bra L; L: " + fence + mma + commit, "D fence mma bra D fence mma commit D ret", "(wgmma 3)"},
+		{fence + mma + wait, "D fence mma D wait D ret", "(wgmma 2)"},
+		{fence + mma + fence + mma, "D fence mma D fence mma D ret", "(wgmma 2)"},
+		{"mov.u32 a, b; ", "D mov D ret", "delays at 2 places (where its kernels begin and end)"},
+	} {
+		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.body, err)
+			continue
+		}
+		first, _, _ := strings.Cut(oneDelay.ReplaceAllLiteralString(d.text, " D; "), ".entry l")
+		list, err := ptxStatements(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range list {
+			name, _, _ := strings.Cut(strings.TrimPrefix(s.mnemonic, "wgmma."), ".")
+			name, _, _ = strings.Cut(name, "_")
+			got = append(got, name)
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s:\n%s, want\n%s", c.body, got, c.want)
+		}
+		// What is told is what got a delay.
+		if d, err := delay(".entry k() { "+c.body+"ret; }", nil); err != nil || !strings.Contains(d.String(), c.say) {
+			t.Errorf("%s: %s, %v, want %s", c.body, d, err, c.say)
+		}
+	}
+}
+
+// TestFewerDelays: sites can be left out, and are told; not all of them.
+func TestFewerDelays(t *testing.T) {
+	const text = ".entry k() { bar.sync 0; mov.u32 a, b; bar.sync 1; mov.u32 a, b; membar.gl; ret; }"
+	d, err := delay(text, func(sites int) []bool {
+		if sites != 3 {
+			t.Errorf("%d sites, want 3", sites)
+		}
+		return []bool{false, true, false}
+	})
+	if want := "delays at 4 places (bar 1), around 1 instructions of 3"; err != nil || d.String() != want {
+		t.Errorf("%q, %v, want %q", d, err, want)
+	}
+	const want = ".entry k() { Dbar.sync 0; mov.u32 a, b; Dbar.sync 1;D mov.u32 a, b; membar.gl; Dret; }"
+	if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if _, err := delay(text, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
+		t.Errorf("without a delay at any site: %v", err)
+	}
+}
+
 // FuzzDelay holds that a text is refused, or gets delays and nothing else.
 func FuzzDelay(f *testing.F) {
 	f.Add(trickyPTX)
 	f.Add(".entry k(){bar.sync 0;}")
 	f.Add(".func f();.entry k(){a:b::c;{;}@p ret;}//")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := delay(text)
+		d, err := delay(text, nil)
 		if err != nil || strings.Contains(text, "// a delay") {
 			return
 		}

@@ -82,6 +82,10 @@ func (fakeCompiler) ptx(_ context.Context, u unit) (string, error) {
 	case do == nil:
 	case do[1] == "schedules=waits":
 		what = "mbarrier.arrive.shared.b64 _, [%r1];\n"
+	case do[1] == "schedules=crowded":
+		what = strings.Repeat("mov.u32 %r1, 0;\nmbarrier.arrive.shared.b64 _, [%r1];\n", 8) + "mov.u32 %r1, 0;\n"
+	case do[1] == "schedules=numbered":
+		what = "#line 5 \"x.ptx\"\ncp.async.bulk.wait_group 0;\n"
 	case do[1] == "schedules=broken":
 		what = "ld.u32 %r1, [x;\n"
 	case strings.HasPrefix(do[1], "schedules="):
@@ -98,8 +102,8 @@ var ptxEntry = regexp.MustCompile(`\.visible \.entry (\w+)\(`)
 func (fakeCompiler) name() string { return "the assembler of the tests" }
 
 func (fakeCompiler) assemble(_ context.Context, ptx string, _ unit) (compiled, error) {
-	if strings.Contains(ptx, "do: schedules=unassembled") {
-		return compiled{}, &labs.Refusal{Summary: "kernel.ptx(1): error: the fake refuses"}
+	if strings.Contains(ptx, "do: schedules=unassembled") || strings.Contains(ptx, "do: schedules=unbearable") && strings.Contains(ptx, "nanosleep") {
+		return compiled{}, &labs.Refusal{Summary: "kernel.ptx(1): error: the fake refuses", Log: "kernel.ptx(1): error: the fake refuses\n"}
 	}
 	var entries []string
 	for _, m := range ptxEntry.FindAllStringSubmatch(ptx, -1) {
@@ -390,12 +394,14 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" || twice != "" && twice == f.tool && !first1("hello-1") && !first1("hello-2") {
 			return wire.Failure{Error: "no device", Fatal: true}, true
 		}
-		driver := 13000
-		if old := os.Getenv("EVOTUNE_FAKE_DRIVER"); old != "" {
-			driver, _ = strconv.Atoi(old)
+		driver, capability := 13000, 90
+		for name, to := range map[string]*int{"DRIVER": &driver, "CAPABILITY": &capability} {
+			if n, err := strconv.Atoi(os.Getenv("EVOTUNE_FAKE_" + name)); err == nil {
+				*to = n
+			}
 		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
-			Name: "Fake GPU", UUID: "GPU-fake", Capability: 90, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
+			Name: "Fake GPU", UUID: "GPU-fake", Capability: capability, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
 			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: driver, DriverString: "580.0",
 		}}, false
 	case wire.Open:
@@ -542,6 +548,14 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			do = "different"
 		}
 		f.end(do)
+		out := &wire.Fault{Call: "cuLaunchKernelEx", Code: 701, Name: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}
+		switch delays := strings.Count(f.source(r.Binary), "nanosleep"); {
+		case do == "tight", do == "crowded" && delays > 7:
+			return wire.ParityAnswer{Fault: out}, false
+		case do == "cooperative":
+			out.Code, out.Name = 720, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+			return wire.ParityAnswer{Fault: out}, false
+		}
 	}
 	if entry := f.entries[r.Binary]; entry == "clean" || entry == schedules {
 		a := wire.ParityAnswer{Outputs: []wire.Output{{Name: "out", Limit: 1}}}

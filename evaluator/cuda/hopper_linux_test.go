@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -173,7 +174,7 @@ func TestHopperZooCompiles(t *testing.T) {
 // checkDelays builds a candidate with delays, and looks at its instructions.
 func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 	t.Helper()
-	built, err := h.buildDelayed(t.Context(), h.delayedUnit(c), h.delayer)
+	built, err := h.buildDelayed(t.Context(), h.delayedUnit(c), h.delayer, room{})
 	if err != nil {
 		t.Errorf("%s with delays: %v", c.name, logOf(err))
 		return
@@ -201,6 +202,9 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 		if plain.family(stem) == 0 {
 			t.Errorf("%s has no %s by %s: %s", c.name, stem, how, plain.code().Top(60))
 		}
+	}
+	if list := plain.hidden(built.Mnemonics); len(list) > 0 {
+		t.Errorf("%s: its PTX does not show %s", c.name, list)
 	}
 	// What definitions require is found by opcodes too, without a disassembler each time.
 	code, err := readOpcodes(c.out.Cubin)
@@ -246,7 +250,7 @@ func TestPlantedDelays(t *testing.T) {
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
 		for _, arch := range []string{"sm_80", "sm_90"} {
-			built, err := h.buildDelayed(t.Context(), unit{source: delaySource, arch: arch, plain: true}, h.delayer)
+			built, err := h.buildDelayed(t.Context(), unit{source: delaySource, arch: arch, plain: true}, h.delayer, room{})
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, arch, logOf(err))
 				continue
@@ -303,12 +307,17 @@ func TestDelaysInBuiltins(t *testing.T) {
 					if strings.HasSuffix(im.Target, "a") {
 						u.arch = im.Target
 					}
-					built, err := h.buildDelayed(t.Context(), u, h.delayer)
+					built, err := h.buildDelayed(t.Context(), u, h.delayer, room{})
 					if err != nil {
 						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
 						continue
 					}
 					t.Logf("%s, %s, %s: %s", compilerName, kernel, im.Name, built.Delays)
+					if out, err := h.build(t.Context(), u); err != nil {
+						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
+					} else {
+						checkShown(t, h, kernel, out, built)
+					}
 					if !strings.Contains(built.Log, "Potential Performance Loss") {
 						continue
 					}
@@ -318,6 +327,19 @@ func TestDelaysInBuiltins(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// checkShown: what machine code has, its PTX shows.
+func checkShown(t *testing.T, h *lab, name string, out compiled, built delayedBuild) {
+	t.Helper()
+	c := &candidate{name: name, out: out, hash: cache.Key(string(out.Cubin)), path: filepath.Join(t.TempDir(), "k.cubin")}
+	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	counts, _, why, err := h.instructions(t.Context(), c, false)
+	if list := counts.hidden(built.Mnemonics); err != nil || why != "" || len(list) > 0 {
+		t.Errorf("%s: its PTX does not show %s: %s %v", name, list, why, err)
 	}
 }
 
@@ -356,12 +378,12 @@ func TestDelaysThatDoNotFit(t *testing.T) {
 			{"the second kernel", wire.Geometry{Block: [3]int64{128, 1, 1}, Then: []wire.Geometry{{Block: [3]int64{32, 32, 1}, Entry: "spills"}}}, false},
 		} {
 			small.geometry = map[*shapeData]wire.Geometry{d: k.g}
-			why, err := h.tooLarge(small, large, []*shapeData{d})
-			if err != nil || (why == "") != k.fits {
-				t.Errorf("%s, %s: %q, %v", c.version(), k.name, why, err)
+			short, err := h.tooLarge(small, large, []*shapeData{d})
+			if err != nil || (short == nil) != k.fits || short != nil && short.registers != 32 {
+				t.Errorf("%s, %s: %+v, %v", c.version(), k.name, short, err)
 			}
-			if why, err := h.tooLarge(small, small, []*shapeData{d}); err != nil || why != "" {
-				t.Errorf("%s, %s, as large as before: %q, %v", c.version(), k.name, why, err)
+			if short, err := h.tooLarge(small, small, []*shapeData{d}); err != nil || short != nil {
+				t.Errorf("%s, %s, as large as before: %+v, %v", c.version(), k.name, short, err)
 			}
 		}
 	}
@@ -382,9 +404,17 @@ func TestUnfollowed(t *testing.T) {
 			if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			text, why, err := h.disassemble(t.Context(), cand)
+			if err != nil || why != "" {
+				t.Fatal(why, err)
+			}
+			inCode := want
+			if countInstructions(text).Unnamed > 0 { // an old disassembler, which does not know all
+				inCode.waits = true
+			}
 			got, err := h.unfollowed(t.Context(), cand)
-			if err != nil || got != want {
-				t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+			if err != nil || got != inCode {
+				t.Errorf("%s: %+v, %v, want %+v", name, got, err, inCode)
 			}
 			if got, err = h.unfollowedPTX(t.Context(), cand); err != nil || got != want {
 				t.Errorf("%s, PTX: %+v, %v, want %+v", name, got, err, want)
@@ -395,6 +425,105 @@ func TestUnfollowed(t *testing.T) {
 				t.Errorf("%s, an older device: %+v, %v", name, got, err)
 			}
 			h.gpus[0].device.Capability = 90
+		}
+	}
+}
+
+// hiding is a kernel that exchanges numbers over a barrier in shared memory, with more
+// inline assembly at its start and before the barrier is set up.
+func hiding(start, before string) string {
+	return fmt.Sprintf(`extern "C" __global__ void k(long n, const float *in, float *out)
+{
+	__shared__ unsigned long long b;
+	__shared__ float x[128];
+	unsigned at = (unsigned)__cvta_generic_to_shared(&b);
+	asm volatile(%q ::: "memory");
+	if (threadIdx.x == 0)
+		asm volatile(%q "mbarrier.init.shared.b64 [%%0], 128;" ::"r"(at) : "memory");
+	__syncthreads();
+	x[threadIdx.x] = in[threadIdx.x];
+	asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%%0]; }" ::"r"(at) : "memory");
+	asm volatile("{ .reg .pred p;\n L: mbarrier.try_wait.parity.shared.b64 p, [%%0], 0;\n @!p bra L; }" ::"r"(at) : "memory");
+	out[threadIdx.x] = x[threadIdx.x ^ 127];
+}
+`, start, before)
+}
+
+// TestHidingFromDelays: what inline assembly may hold, and ptxas takes, changes nothing of
+// where delays are, or refuses the candidate.
+func TestHidingFromDelays(t *testing.T) {
+	for name, c := range hopperCompilers(t) {
+		h := hopperLab(t, c.kit, c.compiler)
+		launch := func(what, source, code string) (evaluator.Findings, delayedBuild, error) {
+			cand := &candidate{name: what, src: kernels.Rendered{Source: source, Entry: "k"}, arch: "sm_90a", hash: cache.Key(what, name), path: filepath.Join(t.TempDir(), "k.cubin")}
+			var err error
+			u := h.delayedUnit(cand)
+			u.source = code
+			if cand.out, err = c.compile(t.Context(), u); err != nil {
+				t.Fatalf("%s, %s: it does not compile: %v", name, what, logOf(err))
+			}
+			if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			built, err := h.buildDelayed(t.Context(), h.delayedUnit(cand), h.delayer, room{})
+			if err == nil && code == source {
+				return evaluator.Findings{}, built, nil
+			}
+			h.problem.Sanitize = &shapeData{}
+			f, err := h.launchDelayed(t.Context(), cand)
+			return f, built, err
+		}
+		const barriers = "(bar 1, mbarrier 3"
+		for what, source := range map[string]string{
+			"nothing":        hiding("", ""),
+			"a line":         hiding("", ".loc 1 5 0  "),
+			"a stray fence":  hiding("wgmma.fence.sync.aligned;", ""),
+			"other names":    hiding("{\n .reg .b32 evotune_a<3>;\n mov.u32 evotune_a1, 0;\n}", ""),
+			"a fence before": hiding("", "wgmma.fence.sync.aligned; "),
+		} {
+			_, built, err := launch(what, source, source)
+			if err != nil || !strings.Contains(built.Delays, barriers) {
+				t.Errorf("%s, %s: %s, %v", name, what, built.Delays, err)
+			}
+		}
+		for what, source := range map[string]string{
+			"#line":           hiding("", "#line 5 \"x.ptx\"\n\t"),
+			"# 5":             hiding("", "# 5 \"x.ptx\"\n\t"),
+			"#line by itself": hiding("#line 1 \"k\"\n", ""),
+		} {
+			f, _, err := launch(what, source, source+" ")
+			if err != nil || f.By != schedules || !strings.HasPrefix(f.Found, "its PTX cannot be read: line ") || !strings.Contains(f.Found, "lines must not be numbered") {
+				t.Errorf("%s, %s: %+v, %v", name, what, f, err)
+			}
+		}
+		// Machine code with barriers, and PTX without.
+		const plain = "extern \"C\" __global__ void k(long n, const float *in, float *out) { out[threadIdx.x] = in[threadIdx.x]; }\n"
+		f, _, err := launch("other code", plain, hiding("", ""))
+		if err != nil || f.NotRun != "its PTX does not show what SYNCS in its machine code comes of" {
+			t.Errorf("%s, other code: %+v, %v", name, f, err)
+		}
+	}
+}
+
+// TestDelaysInFewerRegisters: delays fit where the kernel does when the assembler may take
+// no more registers.
+func TestDelaysInFewerRegisters(t *testing.T) {
+	_, kit, found := compilers(t)
+	for _, c := range found {
+		h := hopperLab(t, kit, c)
+		u := unit{source: strings.ReplaceAll(strings.ReplaceAll(spillingSource, "96", "192"), "95", "191"), arch: "sm_90", plain: true, flags: []string{"-O3", "-maxrregcount", "168"}}
+		for _, r := range []room{{}, {registers: 40}, {share: 2, registers: 40}} {
+			built, err := h.buildDelayed(t.Context(), u, h.delayer, r)
+			if err != nil {
+				t.Fatal(logOf(err))
+			}
+			var took resources
+			if err := took.readCubin(built.Cubin, "spills"); err != nil {
+				t.Fatal(err)
+			}
+			if few := took.registers <= 40; few != (r.registers > 0) || strings.Contains(built.Delays, "--maxrregcount=40") != few {
+				t.Errorf("%s, %+v: %d registers, %s", c.version(), r, took.registers, built.Delays)
+			}
 		}
 	}
 }

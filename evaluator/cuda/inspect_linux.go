@@ -162,7 +162,7 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 		return counts, "", "neither cuobjdump nor nvdisasm is installed", nil
 	}
 	tool := h.disasm.name()
-	key := cache.Key("instructions 1", h.disasm.identity, c.hash)
+	key := cache.Key("instructions 2", h.disasm.identity, c.hash)
 	if _, ok := h.Cache.Get("instructions", key, &counts); ok {
 		return counts, "by " + tool, "", nil
 	}

@@ -258,7 +258,7 @@ func (h *lab) describe() {
 		parts = append(parts, s.name, s.version)
 	}
 	if h.delayer != nil {
-		parts = append(parts, schedules, h.delayer.identity())
+		parts = append(parts, schedules+" 2", h.delayer.identity())
 	}
 	h.Key = cache.Key(parts...)
 }

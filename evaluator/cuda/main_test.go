@@ -139,7 +139,7 @@ var does = []string{
 	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=guard", "time=input", "time=early", "time=fatal", "time=hang", "time=die", "time=faststart",
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 	"schedules=right", "schedules=wrong", "schedules=different", "schedules=large", "schedules=fatal", "schedules=hang", "schedules=waits", "schedules=broken",
-	"schedules=unassembled", "schedules=serialized", "racecheck=alone",
+	"schedules=unassembled", "schedules=unbearable", "schedules=numbered", "schedules=tight", "schedules=crowded", "schedules=cooperative", "schedules=serialized", "racecheck=alone",
 }
 
 func fakeDefinition(tb testing.TB) *kernels.Definition {

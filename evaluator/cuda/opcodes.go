@@ -134,6 +134,8 @@ func (t *nameTable) count(code machineCode) (d disassembly, ok bool) {
 	for op, n := range code.opcodes {
 		if name := t.names[code.arch][op]; name != unnamed {
 			d.Mnemonics[name] += n
+		} else {
+			d.Unnamed += n
 		}
 	}
 	return d, true

@@ -66,7 +66,7 @@ func TestNameTable(t *testing.T) {
 func TestUnnamedOpcodes(t *testing.T) {
 	var n nameTable
 	code := learn(t, &n, 0xc48, "", 0x986, "STG.E", 0x248, "", 0x248, "", 0x918, "NOP")
-	if d, ok := n.count(code); !ok || !maps.Equal(d.Mnemonics, map[string]int{"STG": 1, "NOP": 1}) {
+	if d, ok := n.count(code); !ok || d.Unnamed != 3 || !maps.Equal(d.Mnemonics, map[string]int{"STG": 1, "NOP": 1}) {
 		t.Errorf("%v %v", d, ok)
 	}
 	learn(t, &n, 0xc48, "VIMNMX", 0x947, "BRA")

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -13,13 +14,14 @@ type ptxStatement struct {
 	// mnemonic is the operation with its modifiers: "mbarrier.try_wait.parity.b64".
 	mnemonic string
 	entry    bool // of a kernel, and not of another function
+	label    bool // something may jump to it
 	function int  // counts the bodies
 }
 
 // ptxStatements lists the instructions of a module in the order of its text. It knows
 // as much of PTX as it takes to say where one ends: comments, strings, braces, labels,
-// predicates and directives, of which some end with the line and others with a
-// semicolon.
+// predicates and directives. What inline assembly can hide an instruction behind is
+// refused, or read as ptxas reads it.
 func ptxStatements(text string) ([]ptxStatement, error) {
 	p := &ptxScanner{text: text}
 	for {
@@ -29,7 +31,7 @@ func ptxStatements(text string) ([]ptxStatement, error) {
 		}
 		if err := p.outside(); err != nil {
 			line := 1 + strings.Count(text[:p.at], "\n")
-			return nil, fmt.Errorf("PTX, line %d: %w", line, err)
+			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}
 }
@@ -41,24 +43,55 @@ type ptxScanner struct {
 	found     []ptxStatement
 }
 
-// lineDirectives end with their line; all others end with a semicolon or a block.
-var lineDirectives = map[string]bool{".version": true, ".target": true, ".address_size": true, ".file": true, ".loc": true}
+// openDirectives end with their operands, behind which another statement may stand on the
+// same line; all others end with a semicolon or a block.
+var openDirectives = map[string]*regexp.Regexp{
+	".version":      regexp.MustCompile(`^\.version[ \t]+\d+\.\d+`),
+	".target":       regexp.MustCompile(`^\.target[ \t]+\w+(,[ \t]*\w+)*`),
+	".address_size": regexp.MustCompile(`^\.address_size[ \t]+\d+`),
+	".file":         regexp.MustCompile(`^\.file[ \t]+\d+[ \t]+"[^"\n]*"([ \t]*,[ \t]*\d+[ \t]*,[ \t]*\d+)?`),
+	".loc": regexp.MustCompile(`^\.loc[ \t]+\d+[ \t]+\d+[ \t]+\d+` +
+		`([ \t]*,[ \t]*function_name[ \t]+[\w$]+([ \t]*\+[ \t]*\d+)?([ \t]*,[ \t]*inlined_at[ \t]+\d+[ \t]+\d+[ \t]+\d+)?)?`),
+}
+
+// innerDirectives are those of function bodies that end with a semicolon.
+var innerDirectives = map[string]bool{
+	".reg": true, ".local": true, ".shared": true, ".param": true, ".global": true, ".const": true, ".extern": true, ".pragma": true,
+	".branchtargets": true, ".calltargets": true, ".callprototype": true,
+}
+
+// operands goes behind a directive that ends with its operands.
+func (p *ptxScanner) operands(word string) error {
+	n := len(openDirectives[word].FindString(p.text[p.at:]))
+	if n == 0 {
+		return fmt.Errorf("%q has operands that are not known", p.rest())
+	}
+	begin := p.at
+	p.at += n
+	if p.at < len(p.text) && strings.IndexByte(" \t\r\n/", p.text[p.at]) < 0 {
+		p.at = begin
+		return fmt.Errorf("%q goes on behind its operands", p.rest())
+	}
+	return nil
+}
 
 // outside reads one directive of a module, with the body of a function.
 func (p *ptxScanner) outside() error {
-	if word := p.word(); lineDirectives[word] {
-		p.line()
-		return nil
+	if word := p.word(); openDirectives[word] != nil {
+		return p.operands(word)
 	}
-	// A directive may name its kind behind linking directives: .visible .entry f(...).
+	// A directive may name its kind behind linking directives: .visible .entry f(...), or
+	// .visible.entry f(...).
 	kind := ""
 	for p.at < len(p.text) {
 		p.blank()
 		switch word := p.word(); {
-		case word == ".entry" || word == ".func" || word == ".section":
-			kind = word
-			p.at += len(word)
 		case word != "":
+			for part := range strings.SplitSeq(word, ".") {
+				if part = "." + part; part == ".entry" || part == ".func" || part == ".section" {
+					kind = part
+				}
+			}
 			p.at += len(word)
 		case p.at == len(p.text):
 		case p.text[p.at] == ';':
@@ -78,6 +111,8 @@ func (p *ptxScanner) outside() error {
 			if kind == ".section" {
 				return nil
 			}
+		case p.text[p.at] == '#':
+			return p.line()
 		default:
 			p.at++
 		}
@@ -87,7 +122,7 @@ func (p *ptxScanner) outside() error {
 
 // body reads a function's block, and the blocks in it.
 func (p *ptxScanner) body(entry bool) error {
-	depth := 0
+	depth, label := 0, false
 	for {
 		p.blank()
 		if p.at == len(p.text) {
@@ -107,6 +142,8 @@ func (p *ptxScanner) body(entry bool) error {
 		case ';':
 			p.at++
 			continue
+		case '#':
+			return p.line()
 		}
 		start := p.at
 		if p.text[p.at] == '@' { // a predicate: @p, @!%p1
@@ -123,19 +160,26 @@ func (p *ptxScanner) body(entry bool) error {
 		if word == "" {
 			return fmt.Errorf("%q begins no statement", p.rest())
 		}
-		if lineDirectives[word] {
-			p.line()
+		if word == ".loc" || word == ".file" {
+			if err := p.operands(word); err != nil {
+				return err
+			}
 			continue
+		}
+		if word[0] == '.' && !innerDirectives[word] {
+			return fmt.Errorf("%q is no directive of a function", p.rest())
 		}
 		p.at += len(word)
 		if p.label() {
+			label = true
 			continue
 		}
 		if err := p.semicolon(); err != nil {
 			return err
 		}
 		if word[0] != '.' {
-			p.found = append(p.found, ptxStatement{start, p.at, word, entry, p.functions})
+			p.found = append(p.found, ptxStatement{start, p.at, word, entry, label, p.functions})
+			label = false
 		}
 	}
 }
@@ -152,6 +196,11 @@ func (p *ptxScanner) label() bool {
 	return false
 }
 
+// line refuses what numbers lines as a preprocessor does.
+func (p *ptxScanner) line() error {
+	return fmt.Errorf("%q: lines must not be numbered in PTX, such as by inline assembly", p.rest())
+}
+
 // semicolon goes behind the end of a statement, with the braces of its operands.
 func (p *ptxScanner) semicolon() error {
 	for {
@@ -166,6 +215,8 @@ func (p *ptxScanner) semicolon() error {
 			if err := p.skip(); err != nil {
 				return err
 			}
+		case p.text[p.at] == '#':
+			return p.line()
 		default:
 			p.at++
 		}
@@ -198,6 +249,11 @@ func (p *ptxScanner) skip() error {
 			if err := p.skip(); err != nil {
 				return err
 			}
+		case p.text[p.at] == '#':
+			return p.line()
+		case p.text[p.at] == ';':
+			p.at = open
+			return fmt.Errorf("%q without its partner before the semicolon", p.text[p.at])
 		default:
 			p.at++
 		}
@@ -211,7 +267,11 @@ func (p *ptxScanner) blank() {
 		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
 			p.at++
 		case strings.HasPrefix(rest, "//"):
-			p.line()
+			n := strings.IndexByte(rest, '\n')
+			if n < 0 {
+				n = len(rest)
+			}
+			p.at += n
 		case strings.HasPrefix(rest, "/*"):
 			n := strings.Index(rest[2:], "*/")
 			if n < 0 {
@@ -223,15 +283,6 @@ func (p *ptxScanner) blank() {
 			return
 		}
 	}
-}
-
-// line goes to the end of a line.
-func (p *ptxScanner) line() {
-	if n := strings.IndexByte(p.text[p.at:], '\n'); n >= 0 {
-		p.at += n
-		return
-	}
-	p.at = len(p.text)
 }
 
 // word is the name or mnemonic here; "" if there is none. Two colons are a part of a

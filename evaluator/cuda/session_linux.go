@@ -248,11 +248,19 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 		s.w.dead = s.w.dead || a.Fault.Fatal
 		return evaluator.Observation{}, s.w.faulted(a.Fault)
 	}
+	if launches > 1 {
+		return s.h.observedTwice(a), nil
+	}
+	return observation(a), nil
+}
+
+// observedTwice is what a comparison of several launches saw.
+func (h *lab) observedTwice(a wire.ParityAnswer) evaluator.Observation {
 	o := observation(a)
-	if launches > 1 && slices.ContainsFunc(s.h.problem.open.Buffers, func(b wire.Buffer) bool { return b.Repeat > 0 }) {
+	if slices.ContainsFunc(h.problem.open.Buffers, func(b wire.Buffer) bool { return b.Repeat > 0 }) {
 		o.Repeats = fmt.Sprintf("reproducible to %.2g of the RMS from the first launch, as declared", float64(a.Apart))
 	}
-	return o, nil
+	return o
 }
 
 // observation is what a comparison saw.

@@ -131,9 +131,9 @@ func TestExportRefuses(t *testing.T) {
 	alone := func(x *Winner) { // a program of one thread has no races to look for
 		x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: evaluator.Reach, Outcome: evaluator.NotRun, Detail: "line 3"})
 	}
-	covered := func(by evaluator.Evidence) func(x *Winner) {
+	covered := func(by evaluator.Evidence, why string) func(x *Winner) {
 		return func(x *Winner) {
-			x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "racecheck", Outcome: evaluator.NotRun, Detail: "copies"}, by)
+			x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "racecheck", Outcome: evaluator.NotRun, Detail: why}, by)
 		}
 	}
 	wrong := func(x *Winner) { x.Evidence.Summary.Verdict = string(evaluator.Parity) }
@@ -149,8 +149,10 @@ func TestExportRefuses(t *testing.T) {
 		{"no finals", lost, Finals, C, "candidate c0ffee of softmax is not proven: it won no finals"},
 		{"no finals, enough", lost, Sanitized, C, ""},
 		{"a tool missing", missing, Finals, C, "candidate c0ffee of softmax is not proven: memcheck: not run: valgrind was not found"},
-		{"racecheck covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "no fault in 20 launches"}), Finals, C, ""},
-		{"racecheck not covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "not needed: none"}), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies"},
+		{"racecheck covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "no fault in 20 launches"}, "copies; see schedules"), Finals, C, ""},
+		{"racecheck missing", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "no fault in 20 launches"}, "it is not installed"), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: it is not installed"},
+		{"neither", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.NotRun, Detail: "it does not fit"}, "copies; see schedules"), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies; see schedules; schedules: not run: it does not fit"},
+		{"racecheck not covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "not needed: none"}, "copies; see schedules"), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies; see schedules"},
 		{"a tool missing, enough", missing, Parity, C, ""},
 		{"wrong", wrong, Parity, C, `candidate c0ffee of softmax is not proven: its verdict is "parity"`},
 		{"another backend", func(*Winner) {}, Finals, CUDA, "candidate c0ffee of softmax is for the cpu backend, not for a library in cuda"},

@@ -73,9 +73,9 @@ func (w *Winner) Lacks(level Level) []string {
 				continue
 			}
 			covered := slices.ContainsFunc(e.Sanitizers, func(by evaluator.Evidence) bool {
-				return by.Check == evaluator.CoveredBy(v.Check) && by.Outcome == evaluator.Passed && !strings.HasPrefix(by.Detail, "not needed")
+				return by.Check == evaluator.CoveredBy(v) && by.Outcome == evaluator.Passed && !strings.HasPrefix(by.Detail, "not needed")
 			})
-			if v.Outcome != evaluator.Passed && (!covered || v.Outcome != evaluator.NotRun) {
+			if v.Outcome != evaluator.Passed && !covered {
 				missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", v.Check, v.Outcome, words.FirstLine(v.Detail)), ": "))
 			}
 		}
