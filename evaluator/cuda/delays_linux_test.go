@@ -144,7 +144,7 @@ func TestSchedulesSayHowNear(t *testing.T) {
 	_, ev := openFakePlan(t, fakeOptions(t), planOf(d))
 	r := evaluate(t, ev, fakeGenome(t, "schedules=right", 3))
 	e, _ := findEvidence(r, schedules)
-	if want := "; shape odd: reproducible to 1e-07 of the RMS, as declared; shape small: reproducible to 1e-07 of the RMS, as declared"; e.Outcome != evaluator.Passed || !strings.HasSuffix(e.Detail, want) {
+	if want := "; shape odd: reproducible to 1e-07 of the RMS from the first launch, as declared; shape small: reproducible to 1e-07 of the RMS from the first launch, as declared"; e.Outcome != evaluator.Passed || !strings.HasSuffix(e.Detail, want) {
 		t.Errorf("%s %s, schedules: %+v", r.Verdict, r.Reason, e)
 	}
 }
