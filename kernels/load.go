@@ -33,8 +33,12 @@ const (
 	maxValues     = 4096     // of one parameter
 	maxList       = 1024     // shapes, buffers, parameters, constraints, ...
 	maxDim        = 1 << 40
-	// MaxKernels and MaxMaps bound the kernels and the tensor maps of a candidate.
-	MaxKernels, MaxMaps = 16, 16
+)
+
+// Bounds of a candidate, which are the GPU worker's as well.
+const (
+	MaxKernels = 16 // in sequence
+	MaxMaps    = 16 // tensor maps
 )
 
 // LoadDir reads the kernel in a folder of the file system. The error is an
