@@ -350,8 +350,8 @@ func TestFewReadingsTell(t *testing.T) {
 	if got := j.enough(tl, 31*time.Second, 0, 0); got == "" {
 		t.Errorf("after 31 s: %q", got)
 	}
-	// Where all waited within the timed region, none tells: the time that the plan allows
-	// passes before that is taken for the truth, however precise the ratio is.
+	// Where every reading waited within the timed region, none tells. However precise the
+	// ratio is, sampling then goes on for all the time that the plan allows.
 	tl = plain(j, 40, []float64{1}, 5e6)
 	for i := range tl.pairs {
 		r := &tl.pairs[i].candidate
@@ -365,8 +365,8 @@ func TestFewReadingsTell(t *testing.T) {
 			t.Errorf("none tells after %v: %q", spent, got)
 		}
 	}
-	// A claim of less than the processor time is wrong wherever the process waited, and
-	// whoever else waited before it was started.
+	// A claim of less than the processor time is wrong wherever the process waited, and also
+	// where evotune itself waited before it started the batch.
 	tl = plain(j, 40, []float64{1}, 5e6)
 	for i := range tl.pairs {
 		r := &tl.pairs[i].candidate
@@ -374,6 +374,18 @@ func TestFewReadingsTell(t *testing.T) {
 	}
 	if c := tl.count(); c.told != 40 || c.chance() > guilt {
 		t.Errorf("a clock that is too slow for the processor time: %d readings tell, chance %g", c.told, c.chance())
+	}
+	// Processor time that the baseline leaves unclaimed as well proves nothing.
+	tl = plain(j, 40, []float64{1}, 5e6)
+	for i := range tl.pairs {
+		for _, r := range []*Reading{&tl.pairs[i].candidate, &tl.pairs[i].baseline} {
+			r.WallNS, r.CPUNS = r.WallNS+200e3, r.CPUNS+200e3
+		}
+		r := &tl.pairs[i].candidate
+		r.WallNS, r.WaitedNS = r.WallNS+5e6, r.WaitedNS+5e6
+	}
+	if c := tl.count(); c.told != 0 {
+		t.Errorf("where the baseline leaves as much unclaimed, %d readings tell", c.told)
 	}
 	// And a clock that stays doubtful ends as unsettled.
 	tl = plain(j, 80, []float64{1}, 5e6)

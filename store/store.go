@@ -182,7 +182,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
 		return nil, fmt.Errorf("cannot be created: its directory is missing: %w", reason)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no store: %w", reason)
+		return nil, fmt.Errorf("there is no store: start a campaign, or name another: %w", reason)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("cannot be opened: change its permissions or choose another: %w", reason)
 	}
