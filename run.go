@@ -145,6 +145,9 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 			return Finished{}, err
 		}
 	}
+	if !t.resumed && len(t.Job.Start) == 0 && !cold(t.Job) {
+		cfg.Start = campaign.Named(p, cfg.Start, t.chosen)
+	}
 	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
@@ -156,20 +159,22 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	return campaign.Run(ctx, p, cfg, run)
 }
 
-// warmStart is how many genomes of the store a new campaign may begin with. That is
-// none where campaigns are repeated to compare searches, and for sweeps, which are
-// samples.
+// warmStart is how many genomes of the store a new campaign may begin with.
 func warmStart(j Job) int {
 	switch {
 	case j.Sweep || len(j.Start) > 0:
 		return 0
 	case j.WarmStart != 0:
 		return j.WarmStart
-	case j.Strategy == "random" || j.Backend == Replay:
+	case cold(j):
 		return 0
 	}
 	return DefaultWarmStart
 }
+
+// cold says that a campaign begins with no genome that is known to be good: campaigns
+// that are repeated to compare searches, and sweeps, which are samples.
+func cold(j Job) bool { return j.Sweep || j.Strategy == "random" || j.Backend == Replay }
 
 // workersFor is how many candidates are evaluated at once: those asked for, else
 // one per core, for GPUs as many as there are proposals in flight, since most of

@@ -54,6 +54,8 @@ type Implementation struct {
 	Include []string
 	// Blocking are compiler diagnostics that reject a candidate.
 	Blocking []*regexp.Regexp
+	// Starts are encodings of genomes that campaigns propose first, where they are valid.
+	Starts []string
 	// Launch is the launch geometry; nil for backends without one.
 	Launch *Launch
 	// TensorMaps are further arguments of the entry (GPU only).
@@ -108,6 +110,7 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Blocking    []*regexp.Regexp `json:"blocking,omitempty"`
 		Parameters  []gene           `json:"parameters"`
 		Constraints []constraint     `json:"constraints,omitempty"`
+		Starts      []string         `json:"start,omitempty"`
 		Baseline    *Baseline        `json:"baseline,omitempty"`
 		Launch      *Launch          `json:"launch,omitempty"`
 		TensorMaps  []TensorMap      `json:"tensor_maps,omitempty"`
@@ -115,7 +118,7 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Profile     []Bound          `json:"profile,omitempty"`
 	}{
 		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
-		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking,
+		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking, Starts: im.Starts,
 		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Binary: im.Binary, Profile: im.Profile,
 	}
 	for _, g := range im.Parameters {

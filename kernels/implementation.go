@@ -55,6 +55,9 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		im.Include = append(im.Include, f.str)
 	}
 	im.Blocking = l.patterns(t.Blocking)
+	for _, n := range t.Start {
+		l.start(n, im)
+	}
 	if b := t.Binary; b != nil {
 		l.binary(b, im, params)
 	}
@@ -77,6 +80,25 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		l.baseline(t.Baseline, im)
 	}
 	return im
+}
+
+// start reads a genome to start with. Whether it is valid depends on the shape and the
+// device; its names and values must be there.
+func (l *loader) start(n *node, im *Implementation) {
+	values, err := genome.Decode(n.str)
+	if err != nil {
+		l.d.fail(n.at, "start %q is not of the form \"TILE=32,UNROLL=4\", as campaigns print it: %v", n.str, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		i := slices.IndexFunc(im.Parameters, func(g genome.Gene) bool { return g.Name == name })
+		if i < 0 {
+			l.d.fail(n.at, "start %q: there is no parameter %s", n.str, name)
+		}
+		if v := values[name]; !slices.Contains(im.Parameters[i].Values, v) {
+			l.d.fail(n.at, "start %q: %s is no value of %s", n.str, v, name)
+		}
+	}
+	im.Starts = append(im.Starts, n.str)
 }
 
 // judgedOnCPU refuses what the judge of the CPU does not know of buffers.

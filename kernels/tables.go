@@ -101,6 +101,7 @@ type implementationTable struct {
 	Flags             []*node
 	Threads           *node
 	Include, Blocking []*node
+	Start             []*node
 	Parameter         []*parameterTable `need:"a table [[implementation.parameter]]"`
 	Constraint        []*constraintTable
 	Baseline          *baselineTable

@@ -439,7 +439,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		s.races[d]++
 	}
 	s.shape, s.batch = nil, r.Batch
-	rounds := time.Duration(r.Rounds + 1)
+	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
 	err = s.w.call(ctx, limit, wire.Time, q, &a)
 	var late *timeoutError
@@ -454,6 +454,8 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		return a, false, blame(err, s.all...)
 	}
 	s.gpu.measured.Add(a.GPUNS)
+	h.Log.Debug("a request for times", "shape", d.shape.Name, "contenders", len(a.Contenders), "begins", !q.Continue, "rounds", q.Rounds, "last", q.Last,
+		"device", time.Duration(a.GPUNS), "worker", time.Duration(a.ElapsedNS), "all", time.Since(begun))
 	if len(a.Contenders) != len(here)+1 {
 		return a, false, fmt.Errorf("the worker answered for %d of %d contenders", len(a.Contenders), len(here)+1)
 	}

@@ -99,6 +99,20 @@ func WarmStart(s *store.Store, p Problem, cfg record.Job, dims func(shape string
 	return out, nil
 }
 
+// Named gives the genomes that definitions name to start with, and that are valid here
+// and not in list, as far as they are searched. It returns list with them at its end.
+func Named(p Problem, list []record.Start, implementations []*kernels.Implementation) []record.Start {
+	for _, im := range implementations {
+		for _, encoding := range im.Starts {
+			g, ok := carryOver(p.Space, encoding, []string{im.Name}, p.Evaluator.Describe().Implementations)
+			if ok && !slices.ContainsFunc(list, func(s record.Start) bool { return s.Genome == g.String() }) {
+				list = append(list, record.Start{Genome: g.String()})
+			}
+		}
+	}
+	return list
+}
+
 // A neighbour is an earlier campaign.
 type neighbour struct {
 	store.Campaign

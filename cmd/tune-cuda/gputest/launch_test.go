@@ -307,7 +307,9 @@ func TestMasked(t *testing.T) {
 		sees  func(wire.ParityAnswer) bool
 	}{
 		{"even", func(a wire.ParityAnswer) bool { return clean(a) && right(a.Outputs[0]) && a.Outputs[0].Surplus == 0 }},
-		{"good", func(a wire.ParityAnswer) bool { return clean(a) && right(a.Outputs[0]) && a.Outputs[0].Surplus == odd/2 }},
+		{"good", func(a wire.ParityAnswer) bool {
+			return clean(a) && right(a.Outputs[0]) && a.Outputs[0].Surplus == odd/2
+		}},
 		{"even_wrong", func(a wire.ParityAnswer) bool {
 			o := a.Outputs[0]
 			return o.Error > 0.1 && o.Error < 10 && o.Worst == 1000 && o.Skipped == odd/2
