@@ -60,6 +60,9 @@ type Implementation struct {
 	Launch *Launch
 	// TensorMaps are further arguments of the entry (GPU only).
 	TensorMaps []TensorMap
+	// SanitizeDims are expressions over the dimensions, the parameters and the device's
+	// limits, by dimension: see SanitizeShape (GPU only).
+	SanitizeDims map[string]string
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
 	// Profile bounds what a profiler counts of a finalist (GPU only).
@@ -76,6 +79,7 @@ type Implementation struct {
 	whens      map[string]*expression
 	checks     []*expression
 	sparing    []bool // which constraints only spare the search
+	sanitize   map[string]*expression
 }
 
 // A unit is a parsed template and where it came from.
@@ -98,6 +102,9 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Expr string `json:"expr"`
 		Why  string `json:"why"`
 	}
+	type sanitize struct {
+		Dims map[string]string `json:"dims,omitempty"`
+	}
 	out := struct {
 		Name        string           `json:"name"`
 		Backend     string           `json:"backend"`
@@ -114,12 +121,14 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Baseline    *Baseline        `json:"baseline,omitempty"`
 		Launch      *Launch          `json:"launch,omitempty"`
 		TensorMaps  []TensorMap      `json:"tensor_maps,omitempty"`
+		Sanitize    sanitize         `json:"sanitize,omitzero"`
 		Binary      Binary           `json:"binary,omitzero"`
 		Profile     []Bound          `json:"profile,omitempty"`
 	}{
 		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking, Starts: im.Starts,
-		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Binary: im.Binary, Profile: im.Profile,
+		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims},
+		Binary: im.Binary, Profile: im.Profile,
 	}
 	for _, g := range im.Parameters {
 		out.Parameters = append(out.Parameters, gene(g))

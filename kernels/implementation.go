@@ -76,6 +76,9 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
 	}
 	l.tensorMaps(t.TensorMap, im, all)
+	if t.Sanitize != nil {
+		l.sanitize(t.Sanitize, im, all)
+	}
 	if t.Baseline != nil {
 		l.baseline(t.Baseline, im)
 	}

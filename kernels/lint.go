@@ -357,7 +357,49 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 			fail(err)
 		}
 	}
+	if im.sanitize != nil {
+		if err := l.sanitizeShape(im, g, once); err != nil {
+			fail(err)
+		}
+	}
 	return r, true
+}
+
+// sanitizeShape looks at the launch of a genome under the tools of a search, which is there
+// to be smaller than the usual one.
+func (l *linter) sanitizeShape(im *Implementation, g genome.Genome, once func(string) bool) error {
+	p, limits := im.Problem(), leastLimits(im.Target)
+	usual := p.ShapesFor(Sanitize)
+	s := usual[0]
+	if i := slices.IndexFunc(usual, func(s Shape) bool { return im.Supports(g, s, limits) == nil }); i >= 0 {
+		s = usual[i]
+	}
+	own, err := im.SanitizeShape(g, s, limits)
+	if err != nil || own.Name == s.Name {
+		return err
+	}
+	if _, err := im.Geometry(g, own, limits); err != nil {
+		return err
+	}
+	size := func(s Shape) (sum int64, err error) {
+		for _, b := range p.Buffers {
+			n, err := p.Elements(b, s)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	}
+	mine, err := size(own)
+	if err != nil {
+		return im.fail(im.in.Sanitize.Dims, "%v, for the genome %s", err, g)
+	}
+	if most, _ := size(s); mine > most && once("sanitize") { // that of s was evaluated when loading
+		l.at(im.in.Sanitize.Dims.at, "the candidate %s is sanitized at %s with %d elements, more than the %d of the shape %s, so that it takes longer than without: lower the dimensions",
+			g, own.Name, mine, most, s.Name)
+	}
+	return nil
 }
 
 // env gives the constants of a shape.

@@ -203,6 +203,7 @@ func TestManualIsComplete(t *testing.T) {
 		strings.Replace(base+cuda, "[implementation.launch]", "[implementation.launch]\nx = 1", 1),
 		base + cuda + "[[implementation.profile]]\nx = 1",
 		base + cuda + "[[implementation.tensor_map]]\nx = 1",
+		base + cuda + "[implementation.sanitize]\nx = 1",
 	} {
 		_, err := kernels.Load(folder(f), "k")
 		if err == nil {
@@ -215,7 +216,7 @@ func TestManualIsComplete(t *testing.T) {
 		for _, key := range strings.Split(keys, ", ") {
 			switch key {
 			case "problem", "reference", "shape", "buffer", "scalar", "tolerance", "control",
-				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "tensor_map", "binary", "profile":
+				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "tensor_map", "sanitize", "binary", "profile":
 				key = "." + key
 				if strings.Contains(string(text), "["+key[1:]+"]") {
 					continue

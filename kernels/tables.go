@@ -107,6 +107,7 @@ type implementationTable struct {
 	Baseline          *baselineTable
 	Launch            []*launchTable    `is:"tables"`
 	TensorMap         []*tensorMapTable `key:"tensor_map"`
+	Sanitize          *sanitizeTable
 	Binary            *binaryTable
 	Profile           []*boundTable
 }
@@ -156,6 +157,11 @@ type tensorMapTable struct {
 	Box                []*node `need:"[\"64\", \"128\"]"`
 	Swizzle, Promotion *node
 	Fill               *node `of:"fill"`
+}
+
+type sanitizeTable struct {
+	Table *node `what:"[implementation.sanitize]"`
+	Dims  *node `is:"table" need:"{ N = \"TILE + 8\" }"`
 }
 
 type binaryTable struct {

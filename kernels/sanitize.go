@@ -1,0 +1,87 @@
+package kernels
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// sanitize reads the dimensions at which tools launch a genome in a search. What the
+// expressions give is known here where they name no parameter and no limit.
+func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string]any) {
+	if im.Backend == "cpu" {
+		l.d.fail(t.Table.key, "sanitize means nothing to the cpu backend: remove it")
+	}
+	l.d.only(t.Dims, "dims of [implementation.sanitize]", im.Problem().Dims...)
+	if len(t.Dims.names) == 0 {
+		l.d.fail(t.Dims.at, "dims is empty: name a dimension, or remove [implementation.sanitize]")
+	}
+	im.SanitizeDims, im.sanitize = map[string]string{}, map[string]*expression{}
+	for _, dim := range t.Dims.names {
+		n := t.Dims.children[dim]
+		l.d.expect(dim, n, stringNode)
+		e := l.compile(n, names)
+		im.SanitizeDims[dim], im.sanitize[dim] = n.str, e
+		// Of what kind the result is does not depend on the values.
+		switch x, _ := e.prog.Any(names); x.(type) {
+		case bool, string:
+			l.d.fail(n.at, "%s: %q gives %v, expected an integer", dim, n.str, x)
+		}
+		free := !slices.ContainsFunc(e.prog.Names(), func(name string) bool { return !slices.Contains(im.Problem().Dims, name) })
+		for _, s := range im.Problem().ShapesFor(Sanitize) {
+			if !free {
+				break
+			}
+			if _, err := e.extent(s.env()); err != nil {
+				l.d.fail(n.at, "%s at shape %s: %v", dim, s.Name, err)
+			}
+		}
+	}
+}
+
+// extent evaluates the size of a dimension.
+func (e *expression) extent(env map[string]any) (int64, error) {
+	n, err := e.prog.Int(env)
+	if err == nil && (n < 1 || n > maxDim) {
+		err = fmt.Errorf("%q gives %d, expected 1 to %d", e.src, n, int64(maxDim))
+	}
+	return n, err
+}
+
+// SanitizeShape is the shape at which a search has a genome launched under tools that
+// watch memory and threads: s, the problem's own, with the dimensions that the
+// implementation declares for it. It is s itself where none are declared, and where the
+// implementation cannot compute what they give; see [Implementation.Supports]. A shape of
+// the genome's own is named by its dimensions, such as 72x72x136.
+func (im *Implementation) SanitizeShape(g genome.Genome, s Shape, limits map[string]any) (Shape, error) {
+	if im.sanitize == nil {
+		return s, nil
+	}
+	env := s.env()
+	known, err := withDefaults(limits)
+	if err != nil {
+		return s, err
+	}
+	maps.Copy(env, known)
+	maps.Copy(env, g.Map())
+	own := Shape{Use: s.Use, Dims: maps.Clone(s.Dims)}
+	var sizes []string
+	for _, dim := range im.Problem().Dims {
+		if e := im.sanitize[dim]; e != nil {
+			n, err := e.extent(env)
+			if err != nil {
+				return s, im.fail(e.at, "%s: %v, for the genome %s at shape %s", dim, err, g, s.Name)
+			}
+			own.Dims[dim] = n
+		}
+		sizes = append(sizes, fmt.Sprint(own.Dims[dim]))
+	}
+	own.Name = strings.Join(sizes, "x")
+	if maps.Equal(own.Dims, s.Dims) || im.Supports(g, own, limits) != nil {
+		return s, nil
+	}
+	return own, nil
+}
