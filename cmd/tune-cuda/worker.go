@@ -7,11 +7,9 @@ import (
 	crypto "crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -35,22 +33,11 @@ type problem struct {
 	binaries  map[string]*binary
 	race      *race // that a time request has begun, or nil
 
-	// kept are instances and sets, by their keys.
-	kept    map[string]*keep
-	held    int64 // bytes of all that is kept
-	budget  int64 // how much may be
+	shelf   // of instances and sets
 	request uint64
 	// dice draw what no candidate may foresee: contents of the inputs, and which
 	// launches are looked at. Nothing else decides about them.
 	dice *rand.Rand
-}
-
-// A keep is something in device memory that lasts longer than a request.
-type keep struct {
-	value any
-	bytes int64
-	used  uint64 // the request that used it last
-	free  func()
 }
 
 func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
@@ -64,7 +51,7 @@ func (w *worker) open(r wire.OpenRequest) (wire.OpenAnswer, error) {
 	}
 	p := &problem{
 		device: w.device, buffers: buffers, scalars: r.Scalars,
-		binaries: map[string]*binary{}, kept: map[string]*keep{}, dice: newDice(),
+		binaries: map[string]*binary{}, shelf: newShelf(), dice: newDice(),
 	}
 	if p.harness, err = w.device.loadHarness(r.Harness); err != nil {
 		return wire.OpenAnswer{}, err
@@ -123,10 +110,10 @@ func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(),
 		k.used = p.request
 		return k.value.(T), nil
 	}
-	p.evict(bytes)
+	p.evict(bytes, p.unused())
 	v, free, err := make()
 	var e *driverError
-	if errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY" && p.evict(math.MaxInt64/2) {
+	if errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY" && p.evict(math.MaxInt64/2, p.unused()) {
 		if free != nil {
 			free()
 		}
@@ -151,33 +138,6 @@ func (p *problem) unused() uint64 {
 		return p.race.began
 	}
 	return p.request
-}
-
-// evict makes room for so many bytes, as far as it can; it says whether it gave
-// anything up.
-func (p *problem) evict(bytes int64) bool {
-	any := false
-	for p.held+bytes > p.budget {
-		oldest, found := "", false
-		for _, key := range slices.Sorted(maps.Keys(p.kept)) {
-			if p.kept[key].used < p.unused() && (!found || p.kept[key].used < p.kept[oldest].used) {
-				oldest, found = key, true
-			}
-		}
-		if !found {
-			break
-		}
-		p.forget(oldest)
-		any = true
-	}
-	return any
-}
-
-func (p *problem) forget(key string) {
-	k := p.kept[key]
-	k.free()
-	p.held -= k.bytes
-	delete(p.kept, key)
 }
 
 // alloc takes device memory.
