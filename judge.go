@@ -40,9 +40,10 @@ type Judgment struct {
 	// Disturbed says what kept the machine from measuring; empty when nothing did.
 	Disturbed string `json:"-"`
 	// Implementation is the file as an implementation of the kernel, Sanitized the
-	// shape that the sanitizers ran at.
+	// shape that the sanitizers ran at, and SanitizedAlso those besides in the finals.
 	Implementation *kernels.Implementation `json:"-"`
 	Sanitized      string                  `json:"-"`
+	SanitizedAlso  []string                `json:"-"`
 }
 
 // Judge judges one finished kernel, in C (.c) or CUDA (.cu), without a search and
@@ -140,9 +141,15 @@ func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 	if err != nil {
 		return Judgment{}, err
 	}
+	first, also := t.sanitized(shapes)
 	j := Judgment{
 		File: t.file.path, Kernel: t.definition.Name, Entry: im.Entry, Flags: append([]string{}, src.Flags...), Threads: src.Threads,
-		Against: t.file.against, Description: p.Evaluator.Describe(), Implementation: im, Sanitized: t.sanitized(shapes).Name,
+		Against: t.file.against, Description: p.Evaluator.Describe(), Implementation: im, Sanitized: first.Name,
+	}
+	for _, s := range also {
+		if im.Supports(g, s, t.limits()) == nil {
+			j.SanitizedAlso = append(j.SanitizedAlso, s.Name)
+		}
 	}
 	if ready != nil {
 		ready()

@@ -330,8 +330,9 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	}
 	plan := evaluator.Plan{
 		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
-		Debug: t.debug, Pools: t.pools, Sanitize: t.sanitized(tune),
+		Debug: t.debug, Pools: t.pools,
 	}
+	plan.Sanitize, plan.SanitizeAlso = t.sanitized(tune)
 	isTuned := map[string]bool{}
 	for _, s := range tune {
 		isTuned[s.Name] = true
@@ -348,14 +349,14 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	return Problem{Space: space, Evaluator: ordeal}, nil
 }
 
-// sanitized is the shape for the sanitizers: the first that candidates for the
-// tuned shapes can compute.
-func (t *Target) sanitized(tune []kernels.Shape) kernels.Shape {
+// sanitized are the shapes for the sanitizers: the first that candidates for the tuned
+// shapes can compute, and the others, for the finals.
+func (t *Target) sanitized(tune []kernels.Shape) (s kernels.Shape, also []kernels.Shape) {
 	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
-	for _, s := range small {
-		if _, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.limits()); err == nil {
-			return s
-		}
-	}
-	return small[0]
+	first := slices.IndexFunc(small, func(s kernels.Shape) bool {
+		_, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.limits())
+		return err == nil
+	})
+	first = max(first, 0)
+	return small[first], slices.Delete(slices.Clone(small), first, first+1)
 }

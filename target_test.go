@@ -130,3 +130,26 @@ func TestLeavesOut(t *testing.T) {
 		}
 	}
 }
+
+// The first sanitize shape that candidates for the tuned shapes can compute is the search's,
+// and all others are for the finals.
+func TestSanitizedShapes(t *testing.T) {
+	for tuned, want := range map[string]string{"2x8x512x64": "small: small-128", "2x8x512x128": "small-128: small"} {
+		x, err := new(Machine).Target(Job{Kernel: "attention", Backend: CUDA, Shapes: []string{tuned}, Limits: map[string]int64{"device_capability": 90}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tune, err := x.shapes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, also := x.sanitized(tune)
+		got := first.Name + ":"
+		for _, s := range also {
+			got += " " + s.Name
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", tuned, got, want)
+		}
+	}
+}

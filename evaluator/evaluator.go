@@ -330,9 +330,13 @@ type Plan struct {
 	// must be able to run all of them.
 	Implementations []*kernels.Implementation
 	// Tune are the shapes that are benchmarked; Verify those that parity sees
-	// besides; Sanitize the small one that sanitizers run on.
+	// besides; Sanitize the small one that sanitizers run on, where an implementation does
+	// not declare another (see [kernels.Implementation.SanitizeShape]).
 	Tune, Verify []kernels.Shape
 	Sanitize     kernels.Shape
+	// SanitizeAlso are further small shapes. Sanitizers run on them, and on Sanitize where
+	// they did not, in the finals.
+	SanitizeAlso []kernels.Shape
 	// Seed makes the data. Parity derives its several seeds from it.
 	Seed uint64
 	// Samples bounds the pairs of samples per shape on a calm machine, and

@@ -67,7 +67,7 @@ func (l *simulator) Inspect(context.Context, evaluator.Artifact, []*regexp.Regex
 
 func (l *simulator) Sanitizers() []string { return nil }
 
-func (l *simulator) Launch(context.Context, evaluator.Artifact, string) (evaluator.Findings, error) {
+func (l *simulator) Launch(context.Context, evaluator.Artifact, string, kernels.Shape) (evaluator.Findings, error) {
 	return evaluator.Findings{NotRun: "the simulator has no sanitizer"}, nil
 }
 

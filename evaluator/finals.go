@@ -73,7 +73,45 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
 			c.entry.Timings, c.entry.HeldOut = nil, nil
 		}
 	}
+	if err := j.sanitizeFinalists(ctx, all); err != nil {
+		return nil, err
+	}
 	return entries, j.profile(ctx, all)
+}
+
+// sanitizeFinalists launches those that are still in under every tool at the sanitize
+// shapes that the search has left out, and removes those with a finding: what wins was
+// looked at as far as the definition asks for.
+func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
+	for _, c := range all {
+		shapes := j.unsearched(c.Artifact)
+		if c.out() || len(shapes) == 0 {
+			continue
+		}
+		out, err := j.launches(ctx, c.Artifact, shapes)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for i := range out.Evidence {
+			out.Evidence[i].Detail = "in finals: " + out.Evidence[i].Detail
+		}
+		c.entry.Evidence = append(c.entry.Evidence, out.Evidence...)
+		if out.Verdict != "" {
+			c.lose(out)
+			c.entry.Timings, c.entry.HeldOut = nil, nil
+			continue
+		}
+		ran := func(e Evidence) bool { return e.Outcome == Passed }
+		if slices.ContainsFunc(out.Evidence, ran) {
+			c.entry.Evidence = append(c.entry.Evidence, Evidence{
+				Check: SanitizeShapes, Outcome: Passed, Detail: fmt.Sprintf("%s in the search, %s in finals", j.searched(c.Artifact).Name, shapeNames(shapes)),
+			})
+		}
+	}
+	return nil
 }
 
 // settle judges the readings of a contender and makes its timings. The outcome

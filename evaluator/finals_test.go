@@ -465,3 +465,138 @@ func TestFinalsNotes(t *testing.T) {
 		t.Errorf("%q, want %q", said, want)
 	}
 }
+
+// alsoSanitized is the plan with further sanitize shapes.
+func alsoSanitized() Plan {
+	p := labPlan()
+	for _, n := range []int64{5, 6} {
+		p.SanitizeAlso = append(p.SanitizeAlso, kernels.Shape{Name: fmt.Sprintf("small-%d", n), Use: kernels.Sanitize, Dims: map[string]int64{"N": n}})
+	}
+	return p
+}
+
+// TestFinalsSanitize: finalists are launched under every tool at the sanitize shapes at which
+// the search did not, as far as they can compute them, and one with a finding does not win.
+func TestFinalsSanitize(t *testing.T) {
+	own := kernels.Shape{Name: "3", Use: kernels.Sanitize, Dims: map[string]int64{"N": 3}}
+	likeAlso := kernels.Shape{Name: "small", Dims: map[string]int64{"N": 5}} // a name proves nothing
+	found := func(tool string) (Findings, error) {
+		if tool == "racecheck" {
+			return Findings{By: tool, Found: "a race", Log: "in k"}, nil
+		}
+		return Findings{Elapsed: time.Second}, nil
+	}
+	hangs := func(string) (Findings, error) { return Findings{}, &Fault{Hang: true, Reason: "no answer"} }
+	for _, c := range []struct {
+		name     string
+		change   func(a *actor)
+		searched string // where the search launches it
+		finals   string // and the finals
+		verdict  Verdict
+		reason   string
+	}{
+		{"the usual shape", func(*actor) {}, "small", "small-5 small-6", Correct, ""},
+		{"its own", func(a *actor) { a.sanitize = own }, "3", "small small-5 small-6", Correct, ""},
+		{"its own, as small as another", func(a *actor) { a.sanitize = likeAlso }, "small", "small small-6", Correct, ""},
+		{"unsupported", func(a *actor) { a.sanitize, a.unsupported = own, map[string]string{"small": "no", "small-6": "no"} }, "3", "small-5", Correct, ""},
+		{"a finding", func(a *actor) {
+			a.sanitize, a.launchAt = own, map[string]func(string) (Findings, error){"small": found}
+		}, "3", "small small-5 small-6", Sanitizer, "finals: racecheck: at shape small: a race"},
+		{"a finding at a further shape", func(a *actor) { a.launchAt = map[string]func(string) (Findings, error){"small-6": found} }, "small", "small-5 small-6", Sanitizer, "finals: racecheck: at shape small-6: a race"},
+		{"no answer", func(a *actor) { a.launchAt = map[string]func(string) (Findings, error){"small-5": hangs} }, "small", "small-5", Timeout, "finals: memcheck: at shape small-5: no answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := contest(60e3, 80e3)
+			l.kind, l.tools = "cuda", []string{"memcheck", "racecheck", "schedules"}
+			c.change(l.actors["1"])
+			p := alsoSanitized()
+			f, _ := finals(t, l, p)
+			e := f.Entries[0]
+			winner := 0
+			if c.verdict != Correct {
+				winner = 1
+				if len(e.Timings)+len(e.HeldOut) > 0 || e.Fitness != 0 {
+					t.Errorf("it has times: %+v", e)
+				}
+			}
+			if e.Verdict != c.verdict || e.Reason != c.reason || f.Winner != winner || f.Entries[1].Verdict != Correct || f.VsBaseline == nil {
+				t.Errorf("%s: %q, winner %d, want %s: %q, %d", e.Verdict, e.Reason, f.Winner, c.verdict, c.reason, winner)
+			}
+			for _, s := range []string{"3", "small", "small-5", "small-6"} {
+				want := 0
+				if slices.Contains(strings.Fields(c.finals), s) {
+					want = 1
+				}
+				memcheck := l.calls("launch candidate 1 memcheck " + s)
+				if s == "small" { // as others begin
+					memcheck -= l.calls("launch candidate 1 memcheck small-")
+				}
+				if memcheck != want {
+					t.Errorf("memcheck at %s: %d launches, want %d: %q", s, memcheck, want, l.log)
+				}
+			}
+			if l.calls("launch candidate 1 schedules") > 0 {
+				t.Error("the finals launch with delays")
+			}
+			all := slices.IndexFunc(e.Evidence, func(e Evidence) bool { return e.Check == SanitizeShapes && e.Outcome == Passed })
+			if (all >= 0) != (c.verdict == Correct) || all >= 0 && e.Evidence[all].Detail != c.searched+" in the search, "+strings.ReplaceAll(c.finals, " ", ", ")+" in finals" {
+				t.Errorf("evidence %+v", e.Evidence)
+			}
+			row := slices.IndexFunc(e.Evidence, func(e Evidence) bool { return e.Check == "racecheck" && strings.Contains(e.Detail, "in finals: ") })
+			if row < 0 && c.verdict != Timeout || c.verdict == Sanitizer && !slices.ContainsFunc(e.Evidence, func(e Evidence) bool { return e.Outcome == Failed && strings.HasSuffix(e.Detail, "a race\nin k") }) {
+				t.Errorf("evidence %+v", e.Evidence)
+			}
+
+			// The search looks once, where it is told to, and says what it left.
+			l.log = nil
+			r := judged(t, l, p)
+			if n, at := l.calls("launch candidate 1 "), l.calls("launch candidate 1 memcheck "+c.searched); r.Verdict != Correct || n != 3 || at != 1 {
+				t.Errorf("%s: %s: %d launches in the search: %q", r.Verdict, r.Reason, n, l.log)
+			}
+			s, _ := r.Step(StageSanitize)
+			left := slices.IndexFunc(s.Evidence, func(e Evidence) bool { return e.Check == SanitizeShapes })
+			switch {
+			case l.actors["1"].sanitize.Name == "" && left >= 0:
+				t.Errorf("a launch at the usual shape leaves %+v", s.Evidence[left])
+			case l.actors["1"].sanitize.Name != "" && (left < 0 || s.Evidence[left].Outcome != NotRun || s.Evidence[left].Detail != "the search launches it at "+c.searched+" alone, and the finals at "+strings.ReplaceAll(c.finals, " ", ", ")):
+				t.Errorf("it does not say what it left: %+v", s.Evidence)
+			}
+
+			// A build for debugging meets no finals: what is found there is found now.
+			l.log = nil
+			p.Debug = true
+			if r := judged(t, l, p); r.Verdict != c.verdict || !strings.Contains("finals: "+r.Reason, c.reason) {
+				t.Errorf("debug: %s: %s", r.Verdict, r.Reason)
+			}
+		})
+	}
+}
+
+// TestSearchSanitizesItsOwnShape: a finding in the search at a shape of its own says where.
+func TestSearchSanitizesItsOwnShape(t *testing.T) {
+	l := newLab()
+	l.actors["1"].sanitize = kernels.Shape{Name: "3", Dims: map[string]int64{"N": 3}}
+	l.actors["1"].unsupported = map[string]string{"small": "no"}
+	l.actors["1"].launchAt = map[string]func(string) (Findings, error){"3": func(tool string) (Findings, error) {
+		return Findings{By: tool, Found: "a write"}, nil
+	}}
+	if r := judged(t, l, labPlan()); r.Verdict != Sanitizer || !strings.HasSuffix(r.Reason, ": at shape 3: a write") {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+}
+
+// TestFinalsSanitizeMachineFails: a tool that fails is no word about the finalist.
+func TestFinalsSanitizeMachineFails(t *testing.T) {
+	l := contest(60e3)
+	l.tools = []string{"asan"}
+	times := 0
+	l.actors["1"].launchAt = map[string]func(string) (Findings, error){"small-5": func(string) (Findings, error) {
+		if times++; times < 3 {
+			return Findings{}, errors.New("no memory")
+		}
+		return Findings{}, nil
+	}}
+	if f, _ := finals(t, l, alsoSanitized()); f.Winner != 0 || times != 3 {
+		t.Errorf("winner %d after %d tries: %+v", f.Winner, times, f.Entries)
+	}
+}

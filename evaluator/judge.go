@@ -226,7 +226,7 @@ func (j *judge) sanitizeBaseline(ctx context.Context, a Artifact) (Outcome, erro
 	if j.lab.Recall(key) {
 		return Outcome{}, nil
 	}
-	out, err := j.sanitize(ctx, a)
+	out, err := j.sanitize(ctx, a, j.plan.Sanitize)
 	if err == nil && out.Verdict == "" {
 		j.lab.Remember(key)
 	}
@@ -644,28 +644,60 @@ func finite(x float64) float64 {
 	return x
 }
 
-// Sanitize implements stages.
-func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) { return j.sanitize(ctx, a) }
-
-func (j *judge) sanitize(ctx context.Context, a Artifact) (Outcome, error) {
-	tools := j.lab.Sanitizers()
-	outcomes := make([]Outcome, len(tools))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, tool := range tools {
-		g.Go(func() (err error) {
-			outcomes[i], err = j.launch(gctx, a, tool)
-			return err
+// Sanitize implements stages. What is not optimized meets no finals, and so gets all at
+// once.
+func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
+	at, rest := j.searched(a), j.unsearched(a)
+	shapes := []kernels.Shape{at}
+	if j.plan.Debug {
+		shapes = append(shapes, rest...)
+	}
+	out, err := j.sanitize(ctx, a, shapes...)
+	more := slices.ContainsFunc(j.lab.Sanitizers(), func(tool string) bool { return tool != Schedules })
+	if err == nil && a.Sanitize.Name != "" && !j.plan.Debug && more && len(rest) > 0 {
+		out.Evidence = append(out.Evidence, Evidence{
+			Check: SanitizeShapes, Outcome: NotRun, Detail: fmt.Sprintf("the search launches it at %s alone, and the finals at %s", at.Name, shapeNames(rest)),
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return Outcome{}, err
+	return out, err
+}
+
+// searched is the shape at which the search launches an artifact under tools.
+func (j *judge) searched(a Artifact) kernels.Shape {
+	if a.Sanitize.Name != "" {
+		return a.Sanitize
 	}
-	var all Outcome
-	for _, o := range outcomes {
-		all.Evidence = append(all.Evidence, o.Evidence...)
-		if all.Verdict == "" {
-			all.Verdict, all.Reason = o.Verdict, o.Reason
+	return j.plan.Sanitize
+}
+
+// unsearched lists the sanitize shapes that an artifact can compute and the search does not
+// launch it at.
+func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
+	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.SanitizeAlso) {
+		if !alike(s, j.searched(a)) && a.Unsupported[s.Name] == "" {
+			rest = append(rest, s)
 		}
+	}
+	return rest
+}
+
+// alike tells shapes by their dimensions: one of a genome's own may have any name.
+func alike(a, b kernels.Shape) bool { return maps.Equal(a.Dims, b.Dims) }
+
+func shapeNames(list []kernels.Shape) string {
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// sanitize launches an artifact under every tool at some shapes, and says what is not
+// looked at.
+func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shape) (Outcome, error) {
+	all, err := j.launches(ctx, a, shapes)
+	if err != nil {
+		return all, err
 	}
 	for _, t := range j.lab.Describe().Tools {
 		if t.Missing != "" && slices.Contains(j.rules.sanitizers, t.Name) {
@@ -679,18 +711,58 @@ func (j *judge) sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 	return all, nil
 }
 
+// launches launches an artifact under every tool at some shapes. A tool that has found
+// something is done.
+func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape) (all Outcome, err error) {
+	tools := j.lab.Sanitizers()
+	outcomes := make([]Outcome, len(tools))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, tool := range tools {
+		g.Go(func() error {
+			for _, s := range shapes {
+				if tool == Schedules && !alike(s, j.searched(a)) {
+					continue
+				}
+				o, err := j.launch(gctx, a, tool, s)
+				if err != nil {
+					return err
+				}
+				o.Evidence = append(outcomes[i].Evidence, o.Evidence...)
+				if outcomes[i] = o; o.Verdict != "" {
+					break
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return all, err
+	}
+	for _, o := range outcomes {
+		all.Evidence = append(all.Evidence, o.Evidence...)
+		if all.Verdict == "" {
+			all.Verdict, all.Reason = o.Verdict, o.Reason
+		}
+	}
+	return all, nil
+}
+
 // launch judges one launch under one tool.
-func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, error) {
-	if why := a.Unsupported[j.plan.Sanitize.Name]; why != "" {
+func (j *judge) launch(ctx context.Context, a Artifact, tool string, s kernels.Shape) (Outcome, error) {
+	if why := a.Unsupported[s.Name]; why != "" && !alike(s, a.Sanitize) {
 		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: why}}}, nil
 	}
 	var f Findings
 	err := j.twice(ctx, func(time.Duration) (err error) {
-		f, err = j.lab.Launch(ctx, a, tool)
+		f, err = j.lab.Launch(ctx, a, tool, s)
 		return err
 	})
+	where := "" // part of the reason, but for the usual shape in the search
+	if tool != Schedules && (a.Sanitize.Name != "" || !alike(s, j.plan.Sanitize)) {
+		where = "at shape " + s.Name + ": "
+	}
 	found := func(check, reason, log string) Outcome {
-		out := failed(Sanitizer, check, reason)
+		out := failed(Sanitizer, check, where+reason)
 		if log = strings.TrimSpace(log); log != "" {
 			out.Evidence[0].Detail += "\n" + log
 		}
@@ -717,7 +789,7 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string) (Outcome, e
 		}
 		return found(f.By, reason, f.Log), nil
 	}
-	build, ran := "in this build, where memory that was not written holds junk, ", "one launch at shape "+j.plan.Sanitize.Name
+	build, ran := "in this build, where memory that was not written holds junk, ", "one launch at shape "+s.Name
 	if f.Ran != "" {
 		build, ran = "", f.Ran
 	}

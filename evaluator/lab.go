@@ -35,9 +35,10 @@ type Lab interface {
 	Inspect(ctx context.Context, a Artifact, patterns []*regexp.Regexp) (Inspection, error)
 	// Sanitizers lists the tools that Launch takes: those that were seen to work.
 	Sanitizers() []string
-	// Launch runs the artifact at the sanitize shape under a tool, and at others where
-	// the findings say so.
-	Launch(ctx context.Context, a Artifact, tool string) (Findings, error)
+	// Launch runs the artifact under a tool, at the shape that a search is to launch it at
+	// (see Artifact) or at another sanitize shape, and elsewhere where the findings say so:
+	// Schedules has shapes of its own, and is asked for once.
+	Launch(ctx context.Context, a Artifact, tool string, s kernels.Shape) (Findings, error)
 	// Open starts the processes that a purpose needs, with the artifacts loaded.
 	// A timing session has the device to itself until it is closed.
 	Open(ctx context.Context, p Purpose, artifacts ...Artifact) (Session, error)
@@ -129,6 +130,9 @@ type Artifact struct {
 	Threads int
 	// Unsupported says, by the name of a shape, why it cannot be run there.
 	Unsupported map[string]string
+	// Sanitize is the shape at which a search launches it under tools; the zero Shape
+	// is the plan's. One of its own is smaller, and no shape of the plan.
+	Sanitize kernels.Shape
 	// Handle belongs to the lab.
 	Handle any
 }
@@ -288,8 +292,8 @@ type Findings struct {
 	NotRun string
 	// NotNeeded says why there is nothing that the tool could find: it passes.
 	NotNeeded string
-	// Ran says what was launched, where that was not one launch at the sanitize
-	// shape of a build of its own.
+	// Ran says what was launched, where that was not one launch at the shape asked for,
+	// of a build of its own.
 	Ran string
 	// By names the check that found something, which may be one of several in
 	// the tool, and Found is its first finding in one line; "" when it found
@@ -365,6 +369,10 @@ type Peaks struct {
 // Reach is the check of what sanitizers have not seen: [NotRun] when only other shapes
 // than theirs reach some code.
 const Reach = "reach of the sanitizers"
+
+// SanitizeShapes is the check of where sanitizers ran: [NotRun] in a search that launches a
+// genome at a shape of its own, and passed in finals, at all of the definition's.
+const SanitizeShapes = "sanitize shapes"
 
 // A Profiler is a Lab that looks more closely at finalists.
 type Profiler interface {

@@ -103,6 +103,8 @@ type actor struct {
 	inspection  Inspection
 	compare     func(r CompareRequest) (Observation, error)
 	launch      func(tool string) (Findings, error)
+	launchAt    map[string]func(tool string) (Findings, error) // by shape, instead
+	sanitize    kernels.Shape                                  // its own
 	open        func(p Purpose) error
 	after       func(r SampleRequest) Observation
 	fault       func(p Purpose, r SampleRequest) error // *Fault or *Lost
@@ -262,7 +264,7 @@ func (l *scriptedLab) Describe() Description {
 }
 
 func (l *scriptedLab) artifact(name string, a *actor) Artifact {
-	return Artifact{Hash: name, Key: "key of " + name, Threads: a.threads, Unsupported: a.unsupported, Handle: a}
+	return Artifact{Hash: name, Key: "key of " + name, Threads: a.threads, Unsupported: a.unsupported, Sanitize: a.sanitize, Handle: a}
 }
 
 func (l *scriptedLab) Build(_ context.Context, src kernels.Rendered) (Artifact, BuildReport, error) {
@@ -301,9 +303,13 @@ func (l *scriptedLab) Inspect(_ context.Context, a Artifact, _ []*regexp.Regexp)
 
 func (l *scriptedLab) Sanitizers() []string { return l.tools }
 
-func (l *scriptedLab) Launch(_ context.Context, a Artifact, tool string) (Findings, error) {
-	l.note("launch %s %s", a.Hash, tool)
-	if f := a.Handle.(*actor).launch; f != nil {
+func (l *scriptedLab) Launch(_ context.Context, a Artifact, tool string, s kernels.Shape) (Findings, error) {
+	l.note("launch %s %s %s", a.Hash, tool, s.Name)
+	actor := a.Handle.(*actor)
+	if f := actor.launchAt[s.Name]; f != nil {
+		return f(tool)
+	}
+	if f := actor.launch; f != nil {
 		return f(tool)
 	}
 	return Findings{Outputs: []Output{right}}, nil

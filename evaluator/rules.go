@@ -158,10 +158,23 @@ const Schedules = "schedules"
 // result did not run for, as that one says itself; "" when there is none. A tool that is
 // not here is covered by none.
 func CoveredBy(e Evidence) string {
+	if e.Check == SanitizeShapes {
+		return e.Check // of the finals
+	}
 	if e.Check == "racecheck" && e.Outcome == NotRun && strings.HasSuffix(e.Detail, "; see "+Schedules) {
 		return Schedules
 	}
 	return ""
+}
+
+// OfSanitizers says whether a check of the finals is one of sanitizers.
+func OfSanitizers(check string) bool {
+	for _, r := range rulesByKind {
+		if slices.Contains(r.sanitizers, check) {
+			return true
+		}
+	}
+	return check == SanitizeShapes || check == "ubsan" || check == Reach
 }
 
 // Unseen says whether a check names what no sanitizer can see, whatever tools are

@@ -163,8 +163,12 @@ func (f judgment) print(w io.Writer) {
 	for _, c := range f.Implementation.Constraints {
 		row(w, "", "only for shapes where %s", c.Expr)
 	}
+	sanitized := f.Sanitized
+	if len(f.SanitizedAlso) > 0 {
+		sanitized += ", and in finals at " + strings.Join(f.SanitizedAlso, ", ")
+	}
 	row(w, "problem", "%s at %s; outputs are compared at %s as well, sanitizers run at %s", f.Kernel,
-		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.Sanitized}, d.Verified...), ", "), f.Sanitized)
+		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.Sanitized}, d.Verified...), ", "), sanitized)
 	row(w, "device", "%s, %s", d.Device.Name, d.Compiler)
 	row(w, "baseline", "%s", d.Baseline)
 	fmt.Fprintln(w)
@@ -231,7 +235,11 @@ const judgeLines = 12
 func (f judgment) printFinals(w io.Writer) {
 	e := f.Finals.Entries[0]
 	for _, ev := range e.Evidence {
-		if ev.Outcome != evaluator.Passed {
+		switch {
+		case ev.Outcome == evaluator.Failed && strings.Contains(ev.Detail, "\n"): // a tool's report
+			fmt.Fprintf(w, "  %-28s failed\n", ev.Check)
+			printReport(w, ev.Detail, judgeLines)
+		case ev.Outcome != evaluator.Passed:
 			fmt.Fprintf(w, "  %-28s %s\n", ev.Check, evidenceText(ev))
 		}
 	}

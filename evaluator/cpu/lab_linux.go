@@ -43,6 +43,7 @@ type lab struct {
 	objdump   string
 	jobs      *semaphore.Weighted
 	sandbox   bool
+	limits    map[string]any
 
 	// baselineSource is what candidates are compared with, at every shape;
 	// baseline is what the compiler made of it.
@@ -86,7 +87,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 		return nil, err
 	}
 	h := newLab(base, o)
-	h.problem, h.baselineSource = q, baseline
+	h.problem, h.baselineSource, h.limits = q, baseline, b.Limits()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -196,7 +197,12 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 		parts = append(parts, "debug")
 	}
 	a, report, err := h.build(ctx, built, cache.Key(append(parts, h.baselineSource.Hash)...))
-	a.Source = src
+	a.Source, a.Unsupported = src, map[string]string{}
+	for _, d := range h.problem.also {
+		if err := src.Implementation.Supports(src.Genome, d.shape, h.limits); err != nil {
+			a.Unsupported[d.shape.Name] = err.Error()
+		}
+	}
 	return a, report, err
 }
 
@@ -233,7 +239,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	for _, d := range h.problem.shapes() {
+	for _, d := range slices.Concat(h.problem.shapes(), h.problem.also) {
 		h.problem.makeInputs(d)
 		for v := range variants {
 			g.Go(func() error {
@@ -246,7 +252,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 				return err
 			})
 		}
-		if !slices.Contains(h.problem.Tune, d) {
+		if !slices.Contains(h.problem.Tune, d) && !slices.Contains(h.problem.also, d) {
 			g.Go(func() error { return h.makeFurther(gctx, d) })
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
 )
 
 // Sanitizers implements [evaluator.Lab].
@@ -25,11 +26,15 @@ func (h *lab) Sanitizers() []string {
 }
 
 // Launch implements [evaluator.Lab]: the artifact is compiled again for the
-// sanitizer and run at the sanitize shape, with buffers of its own that end
-// where they end; between guard pages it is run as it is, at every shape. The
-// outputs are compared with the reference as well.
-func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string) (found evaluator.Findings, err error) {
+// sanitizer and run at a sanitize shape, with buffers of its own that end
+// where they end; between guard pages it is run as it is, in the search at every shape.
+// The outputs are compared with the reference as well.
+func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool string, s kernels.Shape) (found evaluator.Findings, err error) {
 	c, err := labs.Handle[*candidate](artifact)
+	if err != nil {
+		return found, err
+	}
+	d, err := h.problem.at(s)
 	if err != nil {
 		return found, err
 	}
@@ -52,7 +57,12 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	if f.guards {
 		begin := time.Now()
 		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"
-		found.Outputs, err = h.guardedRuns(ctx, f, c)
+		shapes := h.problem.shapes()
+		if d != h.problem.Sanitize {
+			found.Ran = fmt.Sprintf("three launches of the timed object at shape %s, one with unaligned buffers", s.Name)
+			shapes = []*shapeData{d}
+		}
+		found.Outputs, err = h.guardedRuns(ctx, f, c, shapes)
 		found.Elapsed = time.Since(begin)
 		return found, err
 	}
@@ -79,13 +89,13 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	case err != nil:
 		return found, err
 	}
-	a, err := newArena(h.problem.Sanitize.layout.stride)
+	a, err := newArena(d.layout.stride)
 	if err != nil {
 		return found, err
 	}
 	defer a.close()
 	begin := time.Now()
-	found.Outputs, found.Log, err = h.sanitizedRuns(ctx, f, object.Object, a, c.src.Threads)
+	found.Outputs, found.Log, err = h.sanitizedRuns(ctx, f, object.Object, a, d, c.src.Threads)
 	found.Elapsed = time.Since(begin)
 	var own *evaluator.Fault
 	if errors.As(err, &own) {
@@ -105,8 +115,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 
 // sanitizedRuns launches on every contents and ends the process, whose exit
 // status is the sanitizer's last word.
-func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, threads int) (outputs []evaluator.Output, log string, err error) {
-	d := h.problem.Sanitize
+func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, d *shapeData, threads int) (outputs []evaluator.Output, log string, err error) {
 	p, err := h.start(ctx, f, object, a, nil, threads)
 	if err != nil {
 		return nil, "", err
@@ -130,12 +139,12 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 	return outputs, p.log.Text(), err
 }
 
-// guardedRuns launches at every shape between guard pages, with every [placing].
-func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate) (outputs []evaluator.Output, err error) {
+// guardedRuns launches at some shapes between guard pages, with every [placing].
+func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*shapeData) (outputs []evaluator.Output, err error) {
 	var shapes []*shapeData
 	var places []placing
 	var size span
-	for _, d := range h.problem.shapes() {
+	for _, d := range at {
 		for _, where := range []placing{atEnd, atBegin, unaligned} {
 			placed := *d
 			placed.layout = newGuardedLayout(d.layout.buffers, where)

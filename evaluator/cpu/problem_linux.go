@@ -39,6 +39,7 @@ type shapeData struct {
 // A problem is a plan's problem in the backend's own terms.
 type problem struct {
 	labs.Placed[*shapeData]
+	also    []*shapeData // on which sanitizers run in the finals alone
 	name    string
 	spec    *kernels.Problem
 	buffers []kernels.Buffer
@@ -65,8 +66,17 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.data = append(q.data, distribution{string(b.Data.Distribution), b.Data.A, b.Data.B})
 	}
 	var err error
-	q.Placed, err = labs.Place(plan, p, q.place)
-	return q, err
+	if q.Placed, err = labs.Place(plan, p, q.place); err != nil {
+		return q, err
+	}
+	for _, s := range plan.SanitizeAlso {
+		d, err := q.place(s)
+		if err != nil {
+			return q, err
+		}
+		q.also = append(q.also, d)
+	}
+	return q, nil
 }
 
 // place computes sizes and places at one shape.
@@ -101,7 +111,7 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	return d, nil
 }
 
-// shapes lists every shape once, the smallest first.
+// shapes lists every shape of the search once, the smallest first.
 func (q *problem) shapes() []*shapeData {
 	return slices.Concat([]*shapeData{q.Sanitize}, q.Verify, q.Tune)
 }
@@ -183,7 +193,7 @@ func glue(p *kernels.Problem, entry string, scalarType func(kernels.Scalar) stri
 
 // at finds the data of a shape.
 func (q *problem) at(s kernels.Shape) (*shapeData, error) {
-	for _, d := range q.shapes() {
+	for _, d := range slices.Concat(q.shapes(), q.also) {
 		if d.shape.Name == s.Name {
 			return d, nil
 		}

@@ -75,7 +75,9 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 			code = max(code, int(p.Vaddr+p.Memsz))
 		}
 	}
-	for _, d := range h.problem.shapes() {
+	watched := slices.Concat([]*shapeData{h.problem.Sanitize}, h.problem.also)
+	all := slices.Concat(watched, h.problem.Verify, h.problem.Tune)
+	for _, d := range all {
 		size = size.max(d.layout.stride)
 	}
 	size[writable] += code
@@ -90,8 +92,8 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 	}
 	defer p.kill()
 	seen, unseen := map[int]bool{}, map[int]bool{}
-	var shapes []string
-	for _, d := range h.problem.shapes() {
+	var shapes, sanitized []string
+	for _, d := range all {
 		if unsupported[d.shape.Name] != "" {
 			continue
 		}
@@ -110,12 +112,15 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 				return e, fmt.Errorf("at shape %s: %w", d.shape.Name, err)
 			}
 		}
-		more := false
+		more, sanitizes := false, slices.Contains(watched, d)
+		if sanitizes {
+			sanitized = append(sanitized, d.shape.Name)
+		}
 		for i, byte := range ran {
 			at := code - 1 - i
 			switch {
 			case byte == 0 || seen[at]:
-			case d == h.problem.Sanitize:
+			case sanitizes:
 				seen[at] = true
 			default:
 				more = more || !unseen[at]
@@ -129,7 +134,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 	if err := p.quit(h.options.Timeout); err != nil {
 		return e, err
 	}
-	small := h.problem.Sanitize.shape.Name
+	small := strings.Join(sanitized, ", ")
 	if len(seen) == 0 {
 		return e, errors.New("the build does not tell which of its blocks run")
 	}

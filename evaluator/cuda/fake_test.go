@@ -639,6 +639,12 @@ func (f *fake) launch(r wire.LaunchRequest) (any, bool) {
 	details := []string{found, "=========     at 0x2d0 in fake", "=========     by thread (0,0,0) in block (0,0,0)", "========= "}
 	launched(wire.Launch, r.Binary, r.Geometry)
 	do := f.do(r.Binary, f.tool)
+	if strings.HasPrefix(r.Binary, "candidate") {
+		first1(fmt.Sprintf("watched-%s-%s-%s-%v%v%v", f.tool, r.Binary, r.Shape.Name, r.Shape.Dims, r.Shape.Elements, r.Geometry.Grid))
+	}
+	if do == "at-"+r.Shape.Name {
+		do = "report"
+	}
 	planted := f.entries[r.Binary] == f.tool && os.Getenv("EVOTUNE_FAKE_BLIND") != f.tool
 	late := os.Getenv("EVOTUNE_FAKE_LATE") == f.tool
 	switch {

@@ -82,6 +82,9 @@ type candidate struct {
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
 	geometry    map[*shapeData]wire.Geometry
 	unsupported map[*shapeData]string
+	// own is the shape at which the search launches it under tools, where that is not
+	// the problem's; else nil.
+	own *shapeData
 	// heap says that it may leave memory in the context: its workers end with it.
 	heap bool
 	// lost says that a worker died with it without a word. Its next one is fresh:
@@ -332,6 +335,9 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 
 func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
 	a := evaluator.Artifact{Hash: c.hash, Key: key, Source: c.src, Unsupported: map[string]string{}, Handle: c}
+	if c.own != nil {
+		a.Sanitize = c.own.shape
+	}
 	for d, why := range c.unsupported {
 		a.Unsupported[d.shape.Name] = why
 	}
@@ -425,10 +431,16 @@ func (h *lab) compilesFor(ctx context.Context, list []*kernels.Implementation) e
 
 // geometries computes the launch at every shape that the candidate can compute,
 // and says why there is none at one that it must: a tuned one, if it is no
-// baseline.
+// baseline, and its own for tools. A baseline has none of its own: it stands for
+// every genome.
 func (h *lab) geometries(c *candidate, baseline bool) string {
 	im := c.src.Implementation
-	for _, d := range h.problem.shapes() {
+	if !baseline {
+		if err := h.ownShape(c); err != nil {
+			return err.Error()
+		}
+	}
+	for _, d := range h.problem.placed {
 		if err := im.Supports(c.src.Genome, d.shape, h.limits); err != nil && (baseline || !d.tuned) {
 			c.unsupported[d] = err.Error()
 			continue
@@ -442,7 +454,31 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 	return ""
 }
 
-// launchText names the launch at every shape.
+// ownShape computes the shape at which the search launches a candidate under tools, and the
+// launch there.
+func (h *lab) ownShape(c *candidate) error {
+	usual := h.problem.Sanitize.shape
+	s, err := c.src.Implementation.SanitizeShape(c.src.Genome, usual, h.limits)
+	if err != nil || maps.Equal(s.Dims, usual.Dims) {
+		return err
+	}
+	if c.own, err = h.problem.sized(s); err != nil {
+		return err
+	}
+	geo, err := c.src.Implementation.Geometry(c.src.Genome, s, h.limits)
+	if err == nil {
+		c.geometry[c.own] = geometry(geo, c.src.Entry)
+	}
+	return err
+}
+
+// searched is the shape at which the search launches a candidate under tools.
+func (h *lab) searched(c *candidate) *shapeData {
+	return cmp.Or(c.own, h.problem.Sanitize)
+}
+
+// launchText names the launch at every shape. Genomes whose launches under tools differ
+// share no evaluation.
 func (h *lab) launchText(c *candidate) string {
 	var s strings.Builder
 	for _, d := range h.problem.shapes() {
@@ -451,6 +487,9 @@ func (h *lab) launchText(c *candidate) string {
 			continue
 		}
 		fmt.Fprintf(&s, "%s: %v\n", d.shape.Name, c.geometry[d])
+	}
+	if c.own != nil {
+		fmt.Fprintf(&s, "under tools %v: %v\n", c.own.Dims, c.geometry[c.own])
 	}
 	return s.String()
 }

@@ -193,7 +193,7 @@ func TestSequenceReachesTheWorker(t *testing.T) {
 	if err := parity(); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := h.Launch(t.Context(), a, memcheck); err != nil || f.Found != "" {
+	if f, err := h.Launch(t.Context(), a, memcheck, h.Plan.Sanitize); err != nil || f.Found != "" {
 		t.Fatalf("%+v %v", f, err)
 	}
 	s, err := h.Open(t.Context(), evaluator.ForTiming, a)

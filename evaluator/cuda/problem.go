@@ -30,6 +30,7 @@ type problem struct {
 	seed uint64
 	labs.Placed[*shapeData]
 	placed []*shapeData // each once
+	also   int          // how many at their end are sanitized in the finals alone
 }
 
 func newProblem(plan evaluator.Plan) (*problem, error) {
@@ -60,11 +61,20 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.open.Scalars = append(q.open.Scalars, string(s.DType))
 	}
 	var err error
-	q.Placed, err = labs.Place(plan, spec, q.place)
+	if q.Placed, err = labs.Place(plan, spec, q.place); err != nil {
+		return q, err
+	}
 	for _, d := range q.Tune {
 		d.tuned = true
 	}
-	return q, err
+	searched := len(q.placed)
+	for _, s := range plan.SanitizeAlso {
+		if _, err := q.place(s); err != nil {
+			return q, err
+		}
+	}
+	q.also = len(q.placed) - searched
+	return q, nil
 }
 
 // find gives what was computed of a shape.
@@ -82,12 +92,10 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	if d, err := q.find(s); err == nil {
 		return d, nil // it serves two purposes
 	}
-	d := &shapeData{shape: s}
-	var err error
-	if d.Size, err = labs.SizeOf(q.name, q.spec, s); err != nil {
+	d, err := q.sized(s)
+	if err != nil {
 		return nil, err
 	}
-	d.wire = wire.Shape{Name: s.Name, Dims: d.Dims, Elements: d.Elements, Scalars: d.Scalars}
 	if q.spec.DeviceReference != nil {
 		reference, err := q.spec.ReferenceGeometry(s)
 		if err != nil {
@@ -96,6 +104,16 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 		d.wire.Reference = geometry(reference, "")
 	}
 	q.placed = append(q.placed, d)
+	return d, nil
+}
+
+// sized computes what a launch under a tool needs of a shape, which is no reference.
+func (q *problem) sized(s kernels.Shape) (d *shapeData, err error) {
+	d = &shapeData{shape: s}
+	if d.Size, err = labs.SizeOf(q.name, q.spec, s); err != nil {
+		return nil, err
+	}
+	d.wire = wire.Shape{Name: s.Name, Dims: d.Dims, Elements: d.Elements, Scalars: d.Scalars}
 	return d, nil
 }
 
@@ -122,8 +140,9 @@ func geometry(g kernels.Geometry, entry string) wire.Geometry {
 	return w
 }
 
-// shapes lists every shape once.
-func (q *problem) shapes() []*shapeData { return q.placed }
+// shapes lists every shape once that a candidate meets in the search, but for one of its
+// own: those that results depend on.
+func (q *problem) shapes() []*shapeData { return q.placed[:len(q.placed)-q.also] }
 
 // seedOf is the seed of the contents of the inputs.
 func (q *problem) seedOf(variant int) uint64 { return q.seed*1000003 + uint64(variant) + 1 }

@@ -5,6 +5,7 @@ import (
 	_ "embed" // for the planted faults
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/kernels"
 )
 
 // plantedSource holds one faulty kernel for each tool.
@@ -218,7 +220,7 @@ func (h *lab) Sanitizers() []string {
 
 // Launch implements [evaluator.Lab]. What the driver says of the launch is a
 // fault beside what the tool has found.
-func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (evaluator.Findings, error) {
+func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s kernels.Shape) (evaluator.Findings, error) {
 	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return evaluator.Findings{}, err
@@ -228,7 +230,15 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 	if err != nil {
 		return evaluator.Findings{}, err
 	}
-	if why := c.unsupported[h.problem.Sanitize]; why != "" {
+	d := h.searched(c)
+	if tool == schedules {
+		d = h.problem.Sanitize // the first of its own
+	} else if !maps.Equal(s.Dims, d.shape.Dims) {
+		if d, err = h.problem.find(s); err != nil {
+			return evaluator.Findings{}, err
+		}
+	}
+	if why := c.unsupported[d]; why != "" {
 		return evaluator.Findings{NotRun: why}, nil
 	}
 	defer h.stages.enter(evaluator.StageSanitize, c)()
@@ -236,7 +246,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 		return h.launchDelayed(ctx, c)
 	}
 	if tool == racecheck {
-		if shares, err := c.shares(h.problem.Sanitize); err != nil || !shares {
+		if shares, err := c.shares(d); err != nil || !shares {
 			return evaluator.Findings{NotNeeded: "no kernel of it has shared memory"}, err
 		}
 		// It would not see races around them, and report some that are none.
@@ -255,7 +265,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string) (ev
 	}
 	var f evaluator.Findings
 	err = p.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
-		f, err = h.sanitizedLaunch(ctx, w, p.tool, c)
+		f, err = h.sanitizedLaunch(ctx, w, p.tool, c, d)
 		return err
 	})
 	return f, blame(err, c)
@@ -275,9 +285,9 @@ func (c *candidate) shares(d *shapeData) (bool, error) {
 	return most.shared > 0, err
 }
 
-// sanitizedLaunch launches a candidate once under a tool. A fault ends the
+// sanitizedLaunch launches a candidate once under a tool, at a shape. A fault ends the
 // process: what follows in it could not be told apart.
-func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate) (evaluator.Findings, error) {
+func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate, d *shapeData) (evaluator.Findings, error) {
 	begin := time.Now()
 	w.faults.mark()
 	// The report is read while it is written: a faulty kernel can fill seconds
@@ -305,7 +315,7 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 			return
 		}
 	})
-	fault, spent, err := h.loadAndLaunch(watched, w, c)
+	fault, spent, err := h.loadAndLaunch(watched, w, c, d)
 	close(ended)
 	watcher.Wait()
 	seen := errors.Is(context.Cause(watched), errFaultSeen) && ctx.Err() == nil
@@ -364,7 +374,7 @@ func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evalu
 }
 
 // loadAndLaunch says how long it took to load, to make data, and to launch.
-func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (_ *wire.Fault, spent [3]time.Duration, err error) {
+func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *shapeData) (_ *wire.Fault, spent [3]time.Duration, err error) {
 	begin := time.Now()
 	loaded, err := h.load(ctx, w, c)
 	if err != nil || loaded.Fault != nil {
@@ -372,7 +382,6 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate) (_ *wi
 	}
 	spent[0] = time.Since(begin)
 	w.had(c)
-	d := h.problem.Sanitize
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
 	r := wire.LaunchRequest{Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed}

@@ -136,6 +136,8 @@ func TestExportRefuses(t *testing.T) {
 			x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, evaluator.Evidence{Check: "racecheck", Outcome: evaluator.NotRun, Detail: why}, by)
 		}
 	}
+	searched := evaluator.Evidence{Check: evaluator.SanitizeShapes, Outcome: evaluator.NotRun, Detail: "the finals at small"}
+	unseen := func(x *Winner) { x.Evidence.Sanitizers = append(x.Evidence.Sanitizers, searched) }
 	wrong := func(x *Winner) { x.Evidence.Summary.Verdict = string(evaluator.Parity) }
 	for _, c := range []struct {
 		name   string
@@ -154,6 +156,7 @@ func TestExportRefuses(t *testing.T) {
 		{"neither", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.NotRun, Detail: "it does not fit"}, "copies; see schedules"), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies; see schedules; schedules: not run: it does not fit"},
 		{"racecheck not covered", covered(evaluator.Evidence{Check: "schedules", Outcome: evaluator.Passed, Detail: "not needed: none"}, "copies; see schedules"), Finals, C, "candidate c0ffee of softmax is not proven: racecheck: not run: copies; see schedules"},
 		{"a tool missing, enough", missing, Parity, C, ""},
+		{"sanitized at a shape of its own alone", unseen, Sanitized, C, "candidate c0ffee of softmax is not proven: sanitize shapes: not run: the finals at small"},
 		{"wrong", wrong, Parity, C, `candidate c0ffee of softmax is not proven: its verdict is "parity"`},
 		{"another backend", func(*Winner) {}, Finals, CUDA, "candidate c0ffee of softmax is for the cpu backend, not for a library in cuda"},
 	} {

@@ -178,7 +178,10 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		}
 	}
 	for _, c := range e.Sanitizers {
-		s.Sanitizers[c.Check] = string(c.Outcome)
+		// In the search and in the finals: what failed, or was not run, in one of the two.
+		if had := s.Sanitizers[c.Check]; had == "" || had == string(evaluator.Passed) {
+			s.Sanitizers[c.Check] = string(c.Outcome)
+		}
 	}
 	if e.Finals != nil && e.Summary.Winner {
 		s.VsBaseline, s.VsRunnerUp = e.Finals.VsBaseline, e.Finals.VsRunnerUp

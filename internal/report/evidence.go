@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -212,15 +213,33 @@ func (e *Evidence) sort() {
 			}
 		}
 	}
-	// The finals profile what they measured.
+	// The finals profile what they measured, and launch it under sanitizers at more shapes.
 	if f := e.finalist(); f != nil {
 		for _, v := range f.Evidence {
-			if v.Check == evaluator.Reach {
-				e.Sanitizers = append(e.Sanitizers, v)
+			if evaluator.OfSanitizers(v.Check) {
+				e.sanitized(v)
 			} else {
 				e.Profile = append(e.Profile, v)
 			}
 		}
+	}
+}
+
+// sanitized adds what a tool has seen in the finals to what it has seen in the search. What
+// the search left for the finals is done with that.
+func (e *Evidence) sanitized(v evaluator.Evidence) {
+	i := slices.IndexFunc(e.Sanitizers, func(had evaluator.Evidence) bool { return had.Check == v.Check })
+	switch {
+	case i >= 0 && v.Check == evaluator.SanitizeShapes && v.Outcome == evaluator.Passed:
+		e.Sanitizers[i] = v
+	case i >= 0 && v.Outcome == evaluator.Passed && e.Sanitizers[i].Outcome == evaluator.Passed && v.Detail != "":
+		if had := &e.Sanitizers[i].Detail; *had != "" {
+			*had += "; " + v.Detail
+		} else {
+			*had = v.Detail
+		}
+	case i < 0 || v.Outcome != evaluator.Passed:
+		e.Sanitizers = append(e.Sanitizers, v)
 	}
 }
 
@@ -264,7 +283,8 @@ func (e *Evidence) notRun(c store.Candidate) {
 			e.NotRun = append(e.NotRun, fmt.Sprintf("%s: the stage looked at nothing", step.Stage))
 		}
 		for _, v := range step.Evidence {
-			if v.Outcome == evaluator.NotRun {
+			left := v.Check == evaluator.SanitizeShapes && !slices.Contains(e.Sanitizers, v)
+			if v.Outcome == evaluator.NotRun && !left {
 				e.NotRun = append(e.NotRun, colon(string(step.Stage)+": "+v.Check, v.Detail))
 			}
 		}

@@ -21,7 +21,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -957,5 +960,60 @@ func TestProfileBounds(t *testing.T) {
 	}
 	if part, err := report.FinalistOf(store.Candidate{ID: second}); part != nil || err != nil {
 		t.Errorf("the part in no finals is %+v, %v", part, err)
+	}
+}
+
+// TestSanitizersInFinals: what tools saw in the finals is told beside what they saw in the
+// search, and what the search left for the finals is missing where these did not pass.
+func TestSanitizersInFinals(t *testing.T) {
+	left := evaluator.Evidence{Check: evaluator.SanitizeShapes, Outcome: evaluator.NotRun, Detail: "the search launches it at 72x72x136 alone, and the finals at small"}
+	done := evaluator.Evidence{Check: evaluator.SanitizeShapes, Outcome: evaluator.Passed, Detail: "72x72x136 in the search, small in finals"}
+	memcheck := evaluator.Evidence{Check: "memcheck", Outcome: evaluator.Passed, Detail: "in finals: no fault in one launch at shape small"}
+	racecheck := evaluator.Evidence{Check: "racecheck", Outcome: evaluator.NotRun, Detail: "in finals: why"}
+	failed := evaluator.Evidence{Check: "memcheck", Outcome: evaluator.Failed, Detail: "in finals: a write"}
+	for _, c := range []struct {
+		name   string
+		finals []evaluator.Evidence
+		want   []evaluator.Evidence
+		notRun []string
+	}{
+		{"none", nil, []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
+		{"passed", []evaluator.Evidence{memcheck, racecheck, done}, []evaluator.Evidence{
+			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136; " + memcheck.Detail}, done, racecheck,
+		}, []string{"finals: racecheck: in finals: why"}},
+		{"failed", []evaluator.Evidence{failed}, []evaluator.Evidence{
+			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left, failed,
+		}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
+	} {
+		sub := subject(t, filled(t, "", "fault"), second, report.LeftOut("", "none"))
+		r, err := record.ReadResult(sub.Candidate.Told)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range r.Steps {
+			if s.Stage == evaluator.StageSanitize {
+				r.Steps[i].Evidence = []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left}
+			}
+		}
+		sub.Candidate.Told.Detail = encoded(t, r)
+		sub.Finals = nil
+		if c.finals != nil {
+			sub.Finals = &store.Finals{Finalists: []string{second}, Detail: encoded(t, map[string]any{"entries": []map[string]any{{
+				"genome": map[string]any{"THREADS": 128, "FAST": true}, "verdict": "correct", "evidence": c.finals,
+			}}})}
+		}
+		e, _ := evidence(t, sub)
+		if diff := cmp.Diff(c.want, e.Sanitizers); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", c.name, diff)
+		}
+		var notRun []string
+		for _, line := range e.NotRun {
+			if strings.HasPrefix(line, "sanitize: ") || strings.HasPrefix(line, "finals: ") && strings.Contains(line, "check") {
+				notRun = append(notRun, line)
+			}
+		}
+		if !slices.Equal(notRun, c.notRun) {
+			t.Errorf("%s: not run: %q, want %q", c.name, notRun, c.notRun)
+		}
 	}
 }

@@ -1,0 +1,218 @@
+//go:build linux
+
+package cuda
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
+)
+
+// sanitizedPlan is the plan of the fake kernel with a further sanitize shape, where the
+// search launches a genome under tools at dimensions of its own.
+func sanitizedPlan(tb testing.TB, dims string) evaluator.Plan {
+	tb.Helper()
+	text := strings.Replace(fakeKernel, "[problem.tolerance]", "[[problem.shape]]\nname = \"small-odd\"\ndims = { N = 33 }\nuse = \"sanitize\"\n\n[problem.tolerance]", 1)
+	text = strings.Replace(text, "or N != 37", "or N != 37 and N != 35", 1)
+	if dims != "" {
+		text = strings.Replace(text, "[implementation.baseline]", "[implementation.sanitize]\ndims = "+dims+"\n\n[implementation.baseline]", 1)
+	}
+	p := planOf(fakeFrom(tb, text, "y[i] = 2 * x[i]", "const double *x"))
+	p.SanitizeAlso = p.Definition.Problem.ShapesFor(kernels.Sanitize)[1:]
+	return p
+}
+
+// watched lists what candidates were launched at under a tool since it was asked last:
+// the shape's name, its sizes and elements, and the grid.
+func watched(tb testing.TB, dir, tool string) (list []string) {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "watched-"+tool+"-*"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range files {
+		_, name, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), "watched-"+tool+"-candidate-"), "-")
+		list = append(list, name)
+		if err := os.Remove(f); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Tools launch a candidate at its own shape in the search, with the geometry and the buffers
+// that it has there, and in the finals at the definition's. What is found there costs the
+// win.
+func TestSanitizeShapes(t *testing.T) {
+	const small, odd, own64, own128 = "small-[64][64 64][1 1 1]", "small-odd-[33][33 33][1 1 1]", "72-[72][72 72][2 1 1]", "136-[136][136 136][2 1 1]"
+	for _, c := range []struct {
+		dims   string
+		block  int
+		search string
+		finals []string
+	}{
+		{"", 64, small, []string{odd}},
+		{`{ N = "BLOCK + 8" }`, 64, own64, []string{small, odd}},
+		{`{ N = "BLOCK + 8" }`, 128, own128, []string{"small-[64][64 64][1 1 1]", "small-odd-[33][33 33][1 1 1]"}},
+		{`{ N = "BLOCK - 93" }`, 128, small, []string{odd}}, // 35, which blocks of 128 cannot
+		{`{ N = "64*N/BLOCK" }`, 64, small, []string{odd}},  // the same
+		{`{ N = "BLOCK/2 + 1" }`, 64, "33-[33][33 33][1 1 1]", []string{small}},
+	} {
+		t.Run(fmt.Sprint(c.dims, c.block), func(t *testing.T) {
+			o, plan := fakeOptions(t), sanitizedPlan(t, c.dims)
+			_, ev := openFakePlan(t, o, plan)
+			for _, tool := range sanitizers() {
+				if list := watched(t, stateOf(o), tool); len(list) > 0 {
+					t.Errorf("%s watched %q before the search", tool, list)
+				}
+			}
+			r := evaluate(t, ev, fakeBlock(t, "nothing", 3, c.block))
+			if r.Verdict != evaluator.Correct {
+				t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+			}
+			name, _, _ := strings.Cut(c.search, "-")
+			for _, tool := range sanitizers() {
+				if list := watched(t, stateOf(o), tool); !slices.Equal(list, []string{c.search}) {
+					t.Errorf("the search: %s watched %q, want %q", tool, list, c.search)
+				}
+				if e, _ := findEvidence(r, tool); e.Detail != "no fault in one launch at shape "+name {
+					t.Errorf("the search: %+v", e)
+				}
+			}
+			if _, left := findEvidence(r, evaluator.SanitizeShapes); left != (c.search != small) {
+				t.Errorf("says what it left: %v", left)
+			}
+			f, err := ev.Finals(t.Context(), []genome.Genome{fakeBlock(t, "nothing", 3, c.block)})
+			if err != nil || f.Winner != 0 {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			for _, tool := range sanitizers() {
+				if list := watched(t, stateOf(o), tool); !slices.Equal(list, c.finals) {
+					t.Errorf("the finals: %s watched %q, want %q", tool, list, c.finals)
+				}
+				n := 0
+				for _, e := range f.Entries[0].Evidence {
+					if e.Check == tool && e.Outcome == evaluator.Passed && strings.HasPrefix(e.Detail, "in finals: no fault in one launch at shape small") {
+						n++
+					}
+				}
+				if n != len(c.finals) {
+					t.Errorf("%s: %d rows of the finals: %+v", tool, n, f.Entries[0].Evidence)
+				}
+			}
+		})
+	}
+}
+
+// A finding at the genome's own shape refuses it in the search, and one at the
+// definition's shapes in the finals, where the next best wins.
+func TestFindingsAtShapes(t *testing.T) {
+	_, ev := openFakePlan(t, fakeOptions(t), sanitizedPlan(t, `{ N = "BLOCK + 8" }`))
+	for do, want := range map[string]string{
+		"memcheck=at-72": "memcheck: at shape 72: Invalid __global__ write", "racecheck=at-small": "", "memcheck=at-small-odd": "", "synccheck=at-136": "",
+	} {
+		verdict := evaluator.Correct
+		if want != "" {
+			verdict = evaluator.Sanitizer
+		}
+		if r := evaluate(t, ev, fakeGenome(t, do, 1)); r.Verdict != verdict || !strings.HasPrefix(r.Reason, want) {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+	if r := evaluate(t, ev, fakeBlock(t, "synccheck=at-136", 1, 128)); r.Verdict != evaluator.Sanitizer {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	for do, want := range map[string]string{
+		"racecheck=at-small":    "finals: racecheck: at shape small: Error: Race reported",
+		"memcheck=at-small-odd": "finals: memcheck: at shape small-odd: Invalid __global__ write",
+	} {
+		f, err := ev.Finals(t.Context(), []genome.Genome{fakeGenome(t, do, 1), fakeGenome(t, "slow", 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := f.Entries[0]; e.Verdict != evaluator.Sanitizer || !strings.HasPrefix(e.Reason, want) || f.Winner != 1 || f.Entries[1].Verdict != evaluator.Correct {
+			t.Errorf("%s: %s: %s; winner %d, the other %s: %s", do, e.Verdict, e.Reason, f.Winner, f.Entries[1].Verdict, f.Entries[1].Reason)
+		}
+	}
+}
+
+// A shape of its own is none for which anything else is prepared, or on which the identity
+// of other candidates depends.
+func TestOwnShape(t *testing.T) {
+	plan := sanitizedPlan(t, `{ N = "BLOCK + SALT + 8" }`)
+	h, _ := openFakePlan(t, fakeOptions(t), plan)
+	a, b := build(t, h, "nothing", 1), build(t, h, "nothing", 2)
+	if a.Sanitize.Name != "73" || b.Sanitize.Name != "74" || !maps.Equal(a.Sanitize.Dims, map[string]int64{"N": 73}) {
+		t.Errorf("%+v and %+v", a.Sanitize, b.Sanitize)
+	}
+	if len(a.Unsupported) > 0 {
+		t.Errorf("unsupported: %v", a.Unsupported)
+	}
+	names := func() (list []string) {
+		for _, d := range h.problem.shapes() {
+			list = append(list, d.shape.Name)
+		}
+		return list
+	}
+	if got := names(); slices.Contains(got, "73") || slices.Contains(got, "small-odd") {
+		t.Errorf("shapes of the search: %q", got)
+	}
+	baseline, _, err := h.Baseline(t.Context(), plan.Tune[0])
+	if err != nil || baseline.Sanitize.Name != "" {
+		t.Errorf("the baseline has a shape of its own: %+v, %v", baseline.Sanitize, err)
+	}
+	if _, err := h.Launch(t.Context(), a, memcheck, kernels.Shape{Name: "73", Dims: map[string]int64{"N": 75}}); err == nil {
+		t.Error("a shape that is nobody's is launched")
+	}
+}
+
+// Genomes that compile to one code and are launched at shapes of their own share no result;
+// what further shapes there are does not change what a code is called.
+func TestIdentityOfOwnShapes(t *testing.T) {
+	with, without := sanitizedPlan(t, `{ N = "BLOCK + (DO == 'nothing' ? 8 : 16)" }`), sanitizedPlan(t, "")
+	bare := without
+	bare.SanitizeAlso = nil
+	var hashes [3][2]string
+	for i, plan := range []evaluator.Plan{with, without, bare} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			h, _ := openFakePlan(t, fakeOptions(t), plan)
+			for k, do := range []string{"nothing", "slow"} {
+				src, err := plan.Implementations[0].Render(fakeGenome(t, do, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				src.Source = "extern \"C\" __global__ void fake(int64_t N, const float *x, float *y) {}\n" // one code
+				a, report, err := h.Build(t.Context(), src)
+				if err != nil || report.Refused+report.Geometry != "" {
+					t.Fatal(report, err)
+				}
+				hashes[i][k] = a.Hash
+			}
+		})
+	}
+	if hashes[0][0] == hashes[0][1] {
+		t.Error("two shapes for the tools, one identity")
+	}
+	if one := hashes[1][0]; one != hashes[1][1] || hashes[2] != hashes[1] {
+		t.Errorf("without shapes of their own they differ: %q", hashes)
+	}
+}
+
+// What a definition says of a shape that cannot be is the candidate's fault, with the
+// place.
+func TestWrongOwnShape(t *testing.T) {
+	_, ev := openFakePlan(t, fakeOptions(t), sanitizedPlan(t, `{ N = "BLOCK - 64" }`))
+	r := evaluate(t, ev, fakeGenome(t, "nothing", 1))
+	if r.Verdict != evaluator.Render || !strings.Contains(r.Reason, "fake/kernel.toml:") || !strings.Contains(r.Reason, `N: "BLOCK - 64" gives 0`) {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+}
