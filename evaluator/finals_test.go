@@ -575,13 +575,15 @@ func TestFinalsSanitize(t *testing.T) {
 // TestSearchSanitizesItsOwnShape: a finding in the search at a shape of its own says where.
 func TestSearchSanitizesItsOwnShape(t *testing.T) {
 	l := newLab()
-	l.actors["1"].sanitize = kernels.Shape{Name: "3", Dims: map[string]int64{"N": 3}}
-	l.actors["1"].unsupported = map[string]string{"small": "no"}
-	l.actors["1"].launchAt = map[string]func(string) (Findings, error){"3": func(tool string) (Findings, error) {
-		return Findings{By: tool, Found: "a write"}, nil
-	}}
-	if r := judged(t, l, labPlan()); r.Verdict != Sanitizer || !strings.HasSuffix(r.Reason, ": at shape 3: a write") {
-		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	for _, name := range []string{"3", "small"} { // which may also be that of one that it cannot compute
+		l.actors["1"].sanitize = kernels.Shape{Name: name, Dims: map[string]int64{"N": 3}}
+		l.actors["1"].unsupported = map[string]string{"small": "no"}
+		l.actors["1"].launchAt = map[string]func(string) (Findings, error){name: func(tool string) (Findings, error) {
+			return Findings{By: tool, Found: "a write"}, nil
+		}}
+		if r := judged(t, l, labPlan()); r.Verdict != Sanitizer || !strings.HasSuffix(r.Reason, ": at shape "+name+": a write") {
+			t.Errorf("%s: %s", r.Verdict, r.Reason)
+		}
 	}
 }
 

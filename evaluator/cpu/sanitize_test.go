@@ -53,6 +53,11 @@ func TestSanitizeAlso(t *testing.T) {
 	if e := f.Entries[0]; e.Verdict != evaluator.Sanitizer || !strings.HasPrefix(e.Reason, "finals: asan: at shape more: ") {
 		t.Errorf("%s: %s", e.Verdict, e.Reason)
 	}
+	for _, e := range f.Entries[0].Evidence {
+		if e.Check == guardsName && (e.Outcome != evaluator.Failed || !strings.Contains(e.Detail, "behind the buffers, at shape more") || strings.Contains(e.Detail, "odd")) {
+			t.Errorf("not at that shape alone: %+v", e)
+		}
+	}
 	e := f.Entries[1]
 	if f.Winner != 1 || e.Verdict != evaluator.Correct {
 		t.Fatalf("winner %d, %s: %s", f.Winner, e.Verdict, e.Reason)
