@@ -158,9 +158,6 @@ const Schedules = "schedules"
 // result did not run for, as that one says itself; "" when there is none. A tool that is
 // not here is covered by none.
 func CoveredBy(e Evidence) string {
-	if e.Check == SanitizeShapes {
-		return e.Check // of the finals
-	}
 	if e.Check == "racecheck" && e.Outcome == NotRun && strings.HasSuffix(e.Detail, "; see "+Schedules) {
 		return Schedules
 	}
