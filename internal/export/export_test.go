@@ -256,6 +256,8 @@ func conforms(t *testing.T, at string, v any, schema, root map[string]any) {
 func TestManifest(t *testing.T) {
 	softmax := winnerOf(t, "softmax", "c0ffee", 1)
 	softmax.Evidence.Parity = append(softmax.Evidence.Parity, report.ParityRow{Check: "parity x seed 2", Seed: "2", Outcome: evaluator.Passed}) // no error was allowed
+	softmax.Evidence.Sanitizers = append(softmax.Evidence.Sanitizers, // in the search and in the finals
+		evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: "tsan", Outcome: evaluator.Passed})
 	files := mustExport(t, []*Winner{softmax, winnerOf(t, "attention", "beef", 2)}, toC)
 	var schema, manifest map[string]any
 	if err := json.Unmarshal(files["manifest.schema.json"], &schema); err != nil {
@@ -276,7 +278,7 @@ func TestManifest(t *testing.T) {
 	if got := v.Lineage; got != (ManifestLineage{Root: "cc", Generations: 2, Operator: "mutation"}) {
 		t.Errorf("lineage %+v", got)
 	}
-	if v.Timings[0].MedianNS != 100 || len(v.Timings[0].SamplesNS) != 3 || v.Evidence.Parity != 2 || v.Evidence.Sanitizers["asan"] != "passed" || !v.Evidence.Winner {
+	if v.Timings[0].MedianNS != 100 || len(v.Timings[0].SamplesNS) != 3 || v.Evidence.Parity != 2 || v.Evidence.Sanitizers["asan"] != "passed" || v.Evidence.Sanitizers["tsan"] != "not run" || !v.Evidence.Winner {
 		t.Errorf("%+v", v)
 	}
 	if _, ok := files[v.File]; !ok {
