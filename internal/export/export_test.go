@@ -256,7 +256,7 @@ func conforms(t *testing.T, at string, v any, schema, root map[string]any) {
 func TestManifest(t *testing.T) {
 	softmax := winnerOf(t, "softmax", "c0ffee", 1)
 	softmax.Evidence.Parity = append(softmax.Evidence.Parity, report.ParityRow{Check: "parity x seed 2", Seed: "2", Outcome: evaluator.Passed}) // no error was allowed
-	softmax.Evidence.Sanitizers = append(softmax.Evidence.Sanitizers, // in the search and in the finals
+	softmax.Evidence.Sanitizers = append(softmax.Evidence.Sanitizers,                                                                           // in the search and in the finals
 		evaluator.Evidence{Check: "tsan", Outcome: evaluator.NotRun, Detail: "one thread"}, evaluator.Evidence{Check: "tsan", Outcome: evaluator.Passed})
 	files := mustExport(t, []*Winner{softmax, winnerOf(t, "attention", "beef", 2)}, toC)
 	var schema, manifest map[string]any
