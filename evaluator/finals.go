@@ -89,11 +89,15 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 			continue
 		}
 		out, err := j.launches(ctx, c.Artifact, shapes)
-		if err != nil {
-			return err
+		// What was measured is not measured again for it.
+		for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
+			out, err = j.launches(ctx, c.Artifact, shapes)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
 		}
 		for i := range out.Evidence {
 			out.Evidence[i].Detail = "in finals: " + out.Evidence[i].Detail

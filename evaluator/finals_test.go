@@ -598,7 +598,7 @@ func TestFinalsSanitizeMachineFails(t *testing.T) {
 		}
 		return Findings{}, nil
 	}}
-	if f, _ := finals(t, l, alsoSanitized()); f.Winner != 0 || times != 3 {
-		t.Errorf("winner %d after %d tries: %+v", f.Winner, times, f.Entries)
+	if f, _ := finals(t, l, alsoSanitized()); f.Winner != 0 || times != 3 || l.calls("open") != finalsProcesses {
+		t.Errorf("winner %d after %d tries and %d sessions: %+v", f.Winner, times, l.calls("open"), f.Entries)
 	}
 }

@@ -30,12 +30,12 @@ type coverage struct {
 
 var coverages = []coverage{
 	{
-		kernel: "gemm", name: "mma", tiles: map[string]string{"M": "BLOCK_M", "N": "BLOCK_N"}, along: "K", step: "BLOCK_K", least: "2*STAGES*SPLIT_K", stages: "STAGES", ragged: true,
-		wanted: map[string]string{"M": "BLOCK_M + 8", "N": "BLOCK_N + 8", "K": "(2*STAGES*SPLIT_K - 1)*BLOCK_K + 8"},
+		kernel: "gemm", name: "mma", tiles: map[string]string{"M": "BLOCK_M", "N": "BLOCK_N"}, along: "K", step: "BLOCK_K", least: "(STAGES + 1)*SPLIT_K", stages: "STAGES", ragged: true,
+		wanted: map[string]string{"M": "BLOCK_M + 8", "N": "BLOCK_N + 8", "K": "((STAGES + 1)*SPLIT_K - 1)*BLOCK_K + 8"},
 	},
 	{
-		kernel: "gemm", name: "wmma", tiles: map[string]string{"M": "BLOCK_M", "N": "BLOCK_N"}, along: "K", step: "BLOCK_K", least: "2*(64/BLOCK_K + 1)", stages: "64/BLOCK_K + 1", ragged: true,
-		wanted: map[string]string{"M": "BLOCK_M + 8", "N": "BLOCK_N + 8", "K": "128 + BLOCK_K + 8"},
+		kernel: "gemm", name: "wmma", tiles: map[string]string{"M": "BLOCK_M", "N": "BLOCK_N"}, along: "K", step: "BLOCK_K", least: "64/BLOCK_K + 2", stages: "64/BLOCK_K + 1", ragged: true,
+		wanted: map[string]string{"M": "BLOCK_M + 8", "N": "BLOCK_N + 8", "K": "64 + BLOCK_K + 8"},
 	},
 	{
 		kernel: "conv2d", name: "patches", tiles: map[string]string{"H": "TILE_H", "W": "TILE_W", "F": "FILTERS"}, whole: "TILE_H == 1", along: "C", step: "CHANNELS", least: "BUFFERS + 1", ragged: true,
