@@ -26,6 +26,12 @@ DEVICE void cluster_sync()
 	asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+/* Waits for all threads of the cluster, and not for what they have written. */
+DEVICE void cluster_meet()
+{
+	asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 /* The same, for some threads of a block: numbers above 0 are free. */
 DEVICE void named_sync(int number, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
 
