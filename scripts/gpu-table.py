@@ -3,11 +3,12 @@
 measured against. It runs on a machine with the GPU, from the root of the repository, with the
 programs that scripts/gpu-records.sh build has put into bin/, and needs no Go there:
 
-    scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE]
+    scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE] [-- FLAGS OF tune run]
 
 Every row is a campaign, whose finals give both times: medians of fresh processes, by turns. A
 store that has earlier winners is searched from them. What has no winner is in the table with the
-reason, and no time. DIR/table.json keeps the rows that this run does not make again.
+reason, and no time. DIR/table.json keeps the rows that this run does not make again. With --time 0
+nothing is run: the table is made of the finals that the store has.
 """
 import argparse
 import json
@@ -40,13 +41,16 @@ def run(*args):
 
 def row(kernel, shape, dtype, against, args):
     out = {"operator": kernel, "shape": shape, "dtype": dtype, "evotune_us": None, "others": {}, "from": "finals"}
-    p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
-    (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
-    best = run("best", kernel, "--shape", shape, "--store", args.store, "--format", "json")
+    p = None
+    if args.time != "0":
+        p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
+        (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
+    best = run("best", kernel, "--shape", shape, "--proven", "--store", args.store, "--format", "json")
     list_ = json.loads(best.stdout) if best.stdout.strip().startswith("[") else []
-    if not list_ or list_[0]["measured"] != "finals":
-        out["missing"] = (p.stderr or p.stdout).strip().splitlines()[-1:] or ["no winner"]
-        return out
+    list_ = [b for b in list_ if b["shapes"] == [shape] and b["measured"] == "finals"]  # no nearest answer
+    if not list_:
+        out["missing"] = ((p.stderr or p.stdout).strip().splitlines() if p else [])[-1:] or ["no winner"]
+        return out if p else None
     b = list_[0]
     out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
     out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
@@ -72,7 +76,10 @@ def main():
         for shape in shapes:
             if only and kernel not in only and f"{kernel}:{shape}" not in only:
                 continue
-            r = rows[kernel, shape] = row(kernel, shape, dtype, against, args)
+            r = row(kernel, shape, dtype, against, args)
+            if not r:
+                continue
+            rows[kernel, shape] = r
             file.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")
             other = next(iter(r["others"].items()), ("", None))
             print(f"{kernel:16} {shape:18} {r['evotune_us']} us, {other[0]} {other[1]} us, {r.get('speedup', '')} {r.get('missing', '')}", flush=True)
