@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes docs/evidence/h200/table.json: every kernel for Hopper at its shapes, beside what it is
-measured against. It runs on a machine with the GPU, from the root of the repository, with the
+measured against, with what Nsight Compute counted of it. It runs on a machine with the GPU, from the root of the repository, with the
 programs that scripts/gpu-records.sh build has put into bin/, and needs no Go there:
 
     scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE] [-- FLAGS OF tune run]
@@ -55,6 +55,12 @@ def row(kernel, shape, dtype, against, args):
     out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
     out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
     out["speedup"] = round(b["speedup"], 4)
+    shown = run("show", b["candidate"], "--store", args.store, "--json")
+    evidence = json.loads(shown.stdout).get("finals", {}).get("evidence", []) if shown.returncode == 0 else []
+    out["ncu"] = {e["check"]: round(e["value"], 1) for e in evidence if e.get("unit") == "%" and "limit" not in e and "value" in e}
+    conditions = [e["detail"] for e in evidence if e["check"] == f"conditions {shape}"]
+    if conditions:
+        out["conditions"] = conditions[-1]
     out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     return out
 
