@@ -427,7 +427,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	// A candidate may have changed what the baseline keeps in the worker, and both
 	// may be wrong alike by the end of the finals.
 	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostReference == ""}
-	if q.Last && s.purpose == evaluator.ForTiming {
+	if r.Latency {
 		q.Latencies = latencies
 	}
 	if !q.Continue {
