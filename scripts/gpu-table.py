@@ -8,7 +8,9 @@ programs that scripts/gpu-records.sh build has put into bin/, and needs no Go th
 Every row is a campaign, whose finals give both times: medians of fresh processes, by turns. A
 store that has earlier winners is searched from them. What has no winner is in the table with the
 reason, and no time. DIR/table.json keeps the rows that this run does not make again. With --time 0
-nothing is run: the table is made of the finals that the store has.
+nothing is run: the table is made of the finals that the store has. With --pytorch each winner is
+also launched beside PyTorch's operators, in one process: others.pytorch is the fastest of these,
+and evotune_in_pytorch_us what the winner takes there.
 """
 import argparse
 import json
@@ -61,8 +63,26 @@ def row(kernel, shape, dtype, against, args):
     conditions = [e["detail"] for e in evidence if e["check"] == f"conditions {shape}"]
     if conditions:
         out["conditions"] = conditions[-1]
+    if args.pytorch:
+        beside(out, b["candidate"], args)
     out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     return out
+
+
+def beside(out, candidate, args):
+    """Adds the times of PyTorch's process."""
+    folder = args.dir / f"evidence-{out['operator']}-{out['shape']}"
+    made = run("evidence", candidate, "--store", args.store, "--out", folder, "--force")
+    file = folder.with_suffix(".json")
+    p = subprocess.run([sys.executable, ROOT / "bench" / "pytorch" / "compare.py", "--json", file, folder], capture_output=True, text=True, check=False)
+    if p.returncode:
+        print(f"{folder.name}: {(made.stderr + p.stdout + p.stderr).strip()[-300:]}", file=sys.stderr)
+        return
+    found = json.loads(file.read_text())
+    times = {c["name"]: c["median_us"] for c in found["results"][0]["contenders"] if "median_us" in c}
+    out["evotune_in_pytorch_us"] = round(times.pop("evotune"), 3)
+    if times:
+        out["others"]["pytorch"] = round(min(times.values()), 3)
 
 
 def main():
@@ -71,6 +91,7 @@ def main():
     p.add_argument("--time", default="20s", help="of every campaign")
     p.add_argument("--only", default="", help="kernels, or kernel:shape, with commas between")
     p.add_argument("--store", default="", help="default DIR/table.db")
+    p.add_argument("--pytorch", action="store_true", help="launch winners beside PyTorch's operators")
     p.add_argument("more", nargs="*", help="further flags of tune run, after --")
     args = p.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)
