@@ -58,8 +58,8 @@ type (
 	//   - Strategy names the search, as in search.Names. Empty means "evolution".
 	//   - Seed fixes the search's path and the data that candidates see.
 	//   - Window is how many proposals are in flight. It is part of the search's path,
-	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow on
-	//     GPUs.
+	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow for
+	//     each GPU.
 	//   - Finalists is how many candidates are measured again at the end. Zero means
 	//     DefaultFinalists; a negative number means that there are no finals.
 	//   - Start are genomes that are proposed before all others. Nil means those of

@@ -98,6 +98,15 @@ func badOption(err, options error) error {
 	return err
 }
 
+// gpus is how many GPUs evaluate candidates, at least one.
+func (m *Machine) gpus() int {
+	b, err := m.cudaBackend()
+	if err != nil {
+		return 1
+	}
+	return max(b.GPUs(), 1)
+}
+
 // GPU says why the CUDA backend cannot be used here; nil when it can.
 func (m *Machine) GPU(ctx context.Context) error {
 	b, err := m.cudaBackend()

@@ -89,7 +89,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 	}
 	t.leaveOut()
 	if t.Job.Window == 0 && t.Job.Backend == CUDA {
-		t.Job.Window = DefaultGPUWindow
+		t.Job.Window = DefaultGPUWindow * m.gpus()
 	}
 	if job.Sweep {
 		if err := t.sweep(); err != nil {

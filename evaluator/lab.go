@@ -110,6 +110,9 @@ type SampleRequest struct {
 	// Last asks for a comparison of all that the launches left behind. A lab
 	// that needs launches for it takes one round more than Rounds.
 	Last bool
+	// Latency asks for single launches by evotune's clock besides, of labs that take them:
+	// for the evidence of those that may be the best.
+	Latency bool
 	// Pool asks for the contents of an earlier session, as in Sampled. It is the same
 	// in all requests of a session.
 	Pool string

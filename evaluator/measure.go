@@ -612,9 +612,11 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) Sam
 	return r
 }
 
-// sample takes rounds of the only contender of a session.
-func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, last bool) error {
-	r := j.request(t.shape, rounds, last, 0)
+// sample takes rounds of the only contender of a session: the last, if it says why sampling
+// has stopped.
+func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, stopped string) error {
+	r := j.request(t.shape, rounds, stopped != "", 0)
+	r.Latency = r.Last && stopped != stopSlower
 	r.Limit *= t.patience
 	got, err := s.Sample(ctx, r)
 	switch {
@@ -647,7 +649,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		if len(t.pairs) > j.plan.Samples {
 			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
 		}
-		if err := j.sample(ctx, s, t, rounds, false); err != nil {
+		if err := j.sample(ctx, s, t, rounds, ""); err != nil {
 			return Timing{}, Outcome{}, err
 		}
 		if out := j.judgeAfter(t); out.Verdict != "" {
@@ -660,7 +662,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		stopped = j.enough(t, time.Since(begin), incumbent, floor)
 	}
 	if stopped != stopClock && stopped != stopUnsettled {
-		if err := j.sample(ctx, s, t, 0, true); err != nil {
+		if err := j.sample(ctx, s, t, 0, stopped); err != nil {
 			return Timing{}, Outcome{}, err
 		}
 	}

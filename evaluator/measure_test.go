@@ -610,3 +610,37 @@ func TestParallel(t *testing.T) {
 		}
 	}
 }
+
+// Single launches are asked for once, of a candidate that may be the best: they cost as
+// much as all else, and tell nothing of one that is slower.
+func TestLatency(t *testing.T) {
+	for _, c := range []struct {
+		incumbent float64
+		want      int
+	}{{0, 1}, {1e-3, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			l, p := newLab(), labPlan()
+			asked, last := 0, 0
+			l.actors["1"] = &actor{ns: 1e6, threads: 1, fault: func(_ Purpose, r SampleRequest) error {
+				if r.Last {
+					last++
+				}
+				if r.Latency {
+					asked++
+				}
+				return nil
+			}}
+			b, err := newJudge(t.Context(), l, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newOrdeal(b, p).Evaluate(t.Context(), labGenome(t, p, 1), c.incumbent)
+			if err != nil || r.Verdict != Correct {
+				t.Fatalf("%s: %s, %v", r.Verdict, r.Reason, err)
+			}
+			if asked != c.want || last != 1 {
+				t.Errorf("beside %g: asked %d times, of %d last rounds", c.incumbent, asked, last)
+			}
+		})
+	}
+}

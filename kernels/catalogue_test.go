@@ -51,6 +51,46 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// TestStarts: every genome to start with is valid at a tuned shape of a built-in definition
+// that names it (some share a list), on the device for which it is named.
+func TestStarts(t *testing.T) {
+	h200 := map[string]any{
+		"device_cores": int64(132), "device_max_threads": int64(1024), "device_max_shared_bytes": int64(232448), "device_registers": int64(65536),
+		"device_l2_bytes": int64(60 << 20), "device_capability": int64(90), "device_warp": int64(32),
+	}
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := map[string]bool{}
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range d.Implementations {
+			for _, start := range im.Starts {
+				key := im.Template + ": " + start
+				valid[key] = valid[key] || slices.ContainsFunc(im.Problem().ShapesFor(kernels.Tune), func(s kernels.Shape) bool {
+					space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, h200)
+					if err == nil {
+						_, err = space.Parse(start)
+					}
+					return err == nil
+				})
+			}
+		}
+	}
+	if len(valid) == 0 {
+		t.Error("no definition names any")
+	}
+	for start, ok := range valid {
+		if !ok {
+			t.Errorf("%s is valid at no tuned shape", start)
+		}
+	}
+}
+
 func TestUnknownKernel(t *testing.T) {
 	cat, err := kernels.Open()
 	if err != nil {

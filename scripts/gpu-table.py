@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Makes docs/evidence/h200/table.json: every kernel for Hopper at its shapes, beside what it is
-measured against. It runs on a machine with the GPU, from the root of the repository, with the
+measured against, with what Nsight Compute counted of it. It runs on a machine with the GPU, from the root of the repository, with the
 programs that scripts/gpu-records.sh build has put into bin/, and needs no Go there:
 
-    scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE]
+    scripts/gpu-table.py DIR [--time 20s] [--only gemm:4096,linear] [--store FILE] [-- FLAGS OF tune run]
 
 Every row is a campaign, whose finals give both times: medians of fresh processes, by turns. A
 store that has earlier winners is searched from them. What has no winner is in the table with the
-reason, and no time. DIR/table.json keeps the rows that this run does not make again.
+reason, and no time. DIR/table.json keeps the rows that this run does not make again. With --time 0
+nothing is run: the table is made of the finals that the store has. With --pytorch each winner is
+also launched beside PyTorch's operators, in one process: others.pytorch is the fastest of these,
+and evotune_in_pytorch_us what the winner takes there.
 """
 import argparse
 import json
@@ -40,19 +43,46 @@ def run(*args):
 
 def row(kernel, shape, dtype, against, args):
     out = {"operator": kernel, "shape": shape, "dtype": dtype, "evotune_us": None, "others": {}, "from": "finals"}
-    p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
-    (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
-    best = run("best", kernel, "--shape", shape, "--store", args.store, "--format", "json")
+    p = None
+    if args.time != "0":
+        p = run("run", kernel, "--backend", "cuda", "--shape", shape, "--time", args.time, "--store", args.store, *args.more)
+        (args.dir / f"{kernel}-{shape}.txt").write_text(p.stdout + p.stderr)
+    best = run("best", kernel, "--shape", shape, "--proven", "--store", args.store, "--format", "json")
     list_ = json.loads(best.stdout) if best.stdout.strip().startswith("[") else []
-    if not list_ or list_[0]["measured"] != "finals":
-        out["missing"] = (p.stderr or p.stdout).strip().splitlines()[-1:] or ["no winner"]
-        return out
+    list_ = [b for b in list_ if b["shapes"] == [shape] and b["measured"] == "finals"]  # no nearest answer
+    if not list_:
+        out["missing"] = ((p.stderr or p.stdout).strip().splitlines() if p else [])[-1:] or ["no winner"]
+        return out if p else None
     b = list_[0]
     out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
     out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
     out["speedup"] = round(b["speedup"], 4)
+    shown = run("show", b["candidate"], "--store", args.store, "--json")
+    evidence = json.loads(shown.stdout).get("finals", {}).get("evidence", []) if shown.returncode == 0 else []
+    out["ncu"] = {e["check"]: round(e["value"], 1) for e in evidence if e.get("unit") == "%" and "limit" not in e and "value" in e}
+    conditions = [e["detail"] for e in evidence if e["check"] == f"conditions {shape}"]
+    if conditions:
+        out["conditions"] = conditions[-1]
+    if args.pytorch:
+        beside(out, b["candidate"], args)
     out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     return out
+
+
+def beside(out, candidate, args):
+    """Adds the times of PyTorch's process."""
+    folder = args.dir / f"evidence-{out['operator']}-{out['shape']}"
+    made = run("evidence", candidate, "--store", args.store, "--out", folder, "--force")
+    file = folder.with_suffix(".json")
+    p = subprocess.run([sys.executable, ROOT / "bench" / "pytorch" / "compare.py", "--json", file, folder], capture_output=True, text=True, check=False)
+    if p.returncode:
+        print(f"{folder.name}: {(made.stderr + p.stdout + p.stderr).strip()[-300:]}", file=sys.stderr)
+        return
+    found = json.loads(file.read_text())
+    times = {c["name"]: c["median_us"] for c in found["results"][0]["contenders"] if "median_us" in c}
+    out["evotune_in_pytorch_us"] = round(times.pop("evotune"), 3)
+    if times:
+        out["others"]["pytorch"] = round(min(times.values()), 3)
 
 
 def main():
@@ -61,6 +91,7 @@ def main():
     p.add_argument("--time", default="20s", help="of every campaign")
     p.add_argument("--only", default="", help="kernels, or kernel:shape, with commas between")
     p.add_argument("--store", default="", help="default DIR/table.db")
+    p.add_argument("--pytorch", action="store_true", help="launch winners beside PyTorch's operators")
     p.add_argument("more", nargs="*", help="further flags of tune run, after --")
     args = p.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)
@@ -72,7 +103,10 @@ def main():
         for shape in shapes:
             if only and kernel not in only and f"{kernel}:{shape}" not in only:
                 continue
-            r = rows[kernel, shape] = row(kernel, shape, dtype, against, args)
+            r = row(kernel, shape, dtype, against, args)
+            if not r:
+                continue
+            rows[kernel, shape] = r
             file.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")
             other = next(iter(r["others"].items()), ("", None))
             print(f"{kernel:16} {shape:18} {r['evotune_us']} us, {other[0]} {other[1]} us, {r.get('speedup', '')} {r.get('missing', '')}", flush=True)

@@ -53,6 +53,8 @@ def torch_type(name):
         "i32": torch.int32,
         "i8": torch.int8,
         "u8": torch.uint8,
+        "e4m3": torch.float8_e4m3fn,
+        "e5m2": torch.float8_e5m2,
     }[name]
 
 
@@ -67,6 +69,7 @@ class Driver:
     """What is needed of libcuda, in the context that torch made current."""
 
     MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    LARGE_CLUSTERS = 14  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
     LOCAL, REGISTERS = 3, 4
 
     def __init__(self):
@@ -80,13 +83,79 @@ class Driver:
             raise RuntimeError(f"{name}: {(text.value or b'error %d' % code).decode()}")
 
 
-def pack(winner, pointers, workspace=None):
-    """The arguments of the entry: dimensions, buffers, scalars, workspace."""
+class TensorMap(ctypes.Structure):
+    """CUtensorMap, which must begin at a multiple of 64 bytes."""
+
+    _fields_ = [("words", ctypes.c_uint64 * 16)]
+    # What CU_TENSOR_MAP_DATA_TYPE_ names, and bytes.
+    TYPES = {
+        "u8": (0, 1), "i8": (0, 1), "e4m3": (0, 1), "e5m2": (0, 1), "i32": (3, 4), "i64": (5, 8),
+        "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2),
+    }
+    SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+    PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+
+    @classmethod
+    def encode(cls, driver, m, address):
+        """A map as winner.json has it, of the array at an address; and the memory that it lies in."""
+        memory = (ctypes.c_uint8 * (ctypes.sizeof(cls) + 63))()
+        out = cls.from_buffer(memory, -ctypes.addressof(memory) % 64)
+        kind, size = cls.TYPES[m["dtype"]]
+        rank = len(m["dims"])
+        strides, step = m.get("strides") or [], 1
+        if not strides:  # packed
+            for n in m["dims"][:-1]:
+                step *= n
+                strides = strides + [step]
+        driver(
+            "cuTensorMapEncodeTiled", ctypes.byref(out), ctypes.c_int(kind), ctypes.c_uint32(rank), ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*m["dims"]), (ctypes.c_uint64 * max(rank - 1, 1))(*(s * size for s in strides)),
+            (ctypes.c_uint32 * rank)(*m["box"]), (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(0),
+            ctypes.c_int(cls.SWIZZLES[m.get("swizzle", 0)]), ctypes.c_int(cls.PROMOTIONS[m.get("promotion", 0)]),
+            ctypes.c_int(1 if m.get("nan") else 0),
+        )  # fmt: skip
+        return out
+
+
+class Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    COOPERATIVE, CLUSTER, DEPENDENT = 2, 4, 6
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint32 * 16)]
+
+
+class Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint),
+    ]  # fmt: skip
+
+    @classmethod
+    def of(cls, geometry, stream):
+        attributes = []
+        if any(geometry.get("cluster") or []):
+            attributes.append((Attribute.CLUSTER, [max(n, 1) for n in (list(geometry["cluster"]) + [1, 1])[:3]]))
+        for key, which in (("cooperative", Attribute.COOPERATIVE), ("dependent", Attribute.DEPENDENT)):
+            if geometry.get(key):
+                attributes.append((which, [1]))
+        array = (Attribute * max(len(attributes), 1))()
+        for a, (which, value) in zip(array, attributes):
+            a.id = which
+            a.value[: len(value)] = value
+        axes = [(ctypes.c_uint * 3)(*(list(geometry[key]) + [1, 1])[:3]) for key in ("grid", "block")]
+        return cls(*axes, geometry["shared"], stream, array, len(attributes))
+
+
+def pack(winner, pointers, workspace=None, maps=()):
+    """The arguments of the entry: dimensions, buffers, scalars, tensor maps, workspace."""
     args = [ctypes.c_int64(winner["dims"][d]) for d in winner["dims_order"]]
     args += [ctypes.c_void_p(pointers[b["name"]]) for b in winner["buffers"]]
     for s in winner.get("scalars") or []:
         value = float(s["value"]) if s["dtype"][0] == "f" else int(s["value"])
         args.append(CTYPES[s["dtype"]](value))
+    args += maps
     if workspace is not None:
         args.append(ctypes.c_void_p(workspace))
     return args
@@ -171,11 +240,19 @@ class Kernel:
     def __init__(self, folder, winner, recompile=False):
         self.winner, self.driver = winner, Driver()
         code, self.origin = binary(folder, winner, recompile)
-        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        module = ctypes.c_void_p()
         self.driver("cuModuleLoadData", ctypes.byref(module), code)
-        self.driver("cuModuleGetFunction", ctypes.byref(self.function), module, winner["entry"].encode())
-        if winner["shared"] > 48 << 10:
-            self.driver("cuFuncSetAttribute", self.function, Driver.MAX_DYNAMIC_SHARED, winner["shared"])
+        self.steps = []  # the kernels in their order
+        for geometry in [winner, *(winner.get("then") or [])]:
+            function = ctypes.c_void_p()
+            self.driver("cuModuleGetFunction", ctypes.byref(function), module, geometry.get("entry", winner["entry"]).encode())
+            if geometry["shared"] > 48 << 10:
+                self.driver("cuFuncSetAttribute", function, Driver.MAX_DYNAMIC_SHARED, geometry["shared"])
+            if math.prod(max(n, 1) for n in geometry.get("cluster") or [1]) > 8:
+                self.driver("cuFuncSetAttribute", function, Driver.LARGE_CLUSTERS, 1)
+            self.steps.append((function, geometry))
+        self.function = self.steps[0][0]
+        self.maps = {}  # by the addresses of the arrays
         self.workspace = None
         if winner.get("workspace"):
             self.workspace = torch.zeros(winner["workspace"], dtype=torch.uint8, device="cuda")
@@ -190,11 +267,15 @@ class Kernel:
         # An entry has the argument wherever its implementation has a workspace,
         # also where a genome needs none of it; one too many is not looked at.
         at = self.workspace.data_ptr() if self.workspace is not None else 0
-        args = pack(w, {n: t.data_ptr() for n, t in tensors.items()}, at)
-        pointers = (ctypes.c_void_p * len(args))(*(ctypes.cast(ctypes.pointer(a), ctypes.c_void_p) for a in args))
-        axes = [ctypes.c_uint(n) for key in ("grid", "block") for n in (list(w[key]) + [1, 1])[:3]]
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self.driver("cuLaunchKernel", self.function, *axes, ctypes.c_uint(w["shared"]), stream, pointers, None)
+        where = {n: t.data_ptr() for n, t in tensors.items()}
+        key = tuple(where.values())
+        if key not in self.maps:
+            self.maps[key] = [TensorMap.encode(self.driver, m, where[w["buffers"][m["buffer"]]["name"]]) for m in w.get("tensor_maps") or []]
+        args = pack(w, where, at, self.maps[key])
+        pointers = (ctypes.c_void_p * len(args))(*(ctypes.addressof(a) for a in args))
+        for function, geometry in self.steps:
+            config = Config.of(geometry, torch.cuda.current_stream().cuda_stream)
+            self.driver("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
 
 
 # --- What PyTorch has -----------------------------------------------------------
@@ -249,6 +330,53 @@ def gemm(dims, scalars, t):
     return t["A"].view(m, k).double() @ t["B"].view(k, n).double(), {"matmul": matmul}
 
 
+def gemm_bias_gelu(dims, scalars, t):
+    m, n, k = (dims[d] for d in "MNK")
+
+    def steps(t):
+        return torch.nn.functional.gelu(torch.addmm(t["bias"], t["A"].view(m, k), t["B"].view(k, n)), approximate="tanh")
+
+    exact = t["A"].view(m, k).double() @ t["B"].view(k, n).double() + t["bias"].double()
+    return torch.nn.functional.gelu(exact, approximate="tanh"), {"addmm, gelu": steps}
+
+
+def gemm_residual(dims, scalars, t):
+    m, n, k = (dims[d] for d in "MNK")
+
+    def addmm(t):
+        return torch.addmm(t["R"].view(m, n), t["A"].view(m, k), t["B"].view(k, n))
+
+    return t["A"].view(m, k).double() @ t["B"].view(k, n).double() + t["R"].view(m, n).double(), {"addmm": addmm}
+
+
+def gemm_batched(dims, scalars, t):
+    l, m, n, k = (dims[d] for d in "LMNK")
+
+    def bmm(t):
+        return torch.bmm(t["A"].view(l, m, k), t["B"].view(l, k, n))
+
+    return t["A"].view(l, m, k).double() @ t["B"].view(l, k, n).double(), {"bmm": bmm}
+
+
+def gemm_fp8(dims, scalars, t):
+    m, n, k = (dims[d] for d in "MNK")
+    one = torch.ones((), device="cuda")
+
+    def scaled(t):
+        return torch._scaled_mm(t["A"].view(m, k), t["B"].view(n, k).t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    return t["A"].view(m, k).float().double() @ t["B"].view(n, k).float().double().t(), {"_scaled_mm": scaled}
+
+
+def linear(dims, scalars, t):
+    m, n, k = (dims[d] for d in "MNK")
+
+    def f(t):
+        return torch.nn.functional.linear(t["X"].view(m, k), t["W"].view(n, k))
+
+    return t["X"].view(m, k).double() @ t["W"].view(n, k).double().t(), {"linear": f}
+
+
 def table(dims):
     return dims["ROWS"], dims.get("COLS", dims.get("COLUMNS"))
 
@@ -298,7 +426,13 @@ def transpose(dims, scalars, t):
 OPERATORS = {
     "attention": attention,
     "gemm": gemm,
+    "gemm-batched": gemm_batched,
+    "gemm-bf16": gemm,
+    "gemm-bias-gelu": gemm_bias_gelu,
+    "gemm-fp8": gemm_fp8,
+    "gemm-residual": gemm_residual,
     "layernorm": layernorm,
+    "linear": linear,
     "reduce": reduce,
     "rmsnorm": rmsnorm,
     "sgemm": gemm,

@@ -46,7 +46,7 @@ var runSettings = []setting{
 	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},
 	{"max-cost", 0.0, "stop when the campaign has cost this much (0: no limit)"},
 	{"workers", 0, "evaluate `N` candidates at once (0: one per core; for GPUs one per proposal in flight)"},
-	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for GPUs)"},
+	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for each GPU)"},
 	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},
 	{"shape", []string{}, "tune for the shape `NAME` (repeatable; default: the kernel's first)"},
 	{"implementation", []string{}, "search only this implementation (repeatable; default: all for the backend)"},

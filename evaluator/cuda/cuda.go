@@ -112,8 +112,8 @@ const (
 type Backend struct {
 	options Options
 
-	mu     sync.Mutex
-	device *wire.Device // the first GPU, once a worker has told of it
+	mu      sync.Mutex
+	devices []wire.Device // the GPUs, once workers have told of them
 }
 
 var _ evaluator.Backend = (*Backend)(nil)
@@ -172,21 +172,30 @@ func (b *Backend) Available(ctx context.Context) error {
 
 // Device describes the first of the GPUs, without its peaks.
 func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
-	d, err := b.probe(ctx)
+	devices, err := b.probe(ctx)
 	if err != nil {
 		return evaluator.Device{}, err
 	}
-	return describeDevice([]wire.Device{d}), nil
+	return describeDevice(devices[:1]), nil
 }
 
 // Limits describes the first of the GPUs by the names that definitions may use
 // in constraints; see [kernels.Limits]. It is nil when no worker finds one.
 func (b *Backend) Limits() map[string]any {
-	d, err := b.probe(context.Background())
+	devices, err := b.probe(context.Background())
 	if err != nil {
 		return nil
 	}
-	return limitsOf(d)
+	return limitsOf(devices[0])
+}
+
+// GPUs is how many there are; 0 when no worker finds one.
+func (b *Backend) GPUs() int {
+	devices, err := b.probe(context.Background())
+	if err != nil {
+		return 0
+	}
+	return len(devices)
 }
 
 func limitsOf(d wire.Device) map[string]any {

@@ -26,6 +26,21 @@ func TestDevice(t *testing.T) {
 		t.Errorf("the device (-opened +asked):\n%s", diff)
 	}
 
+	if n := b.GPUs(); n != 1 {
+		t.Errorf("%d GPUs", n)
+	}
+
+	o.Devices = []string{"0", "1", "0"}
+	if b, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.GPUs(); n != 2 {
+		t.Errorf("%d GPUs of 0, 1 and 0 again", n)
+	}
+	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != "GPU-fake" {
+		t.Errorf("the first: %+v, %v", d, err)
+	}
+
 	if b, err = New(fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails")); err != nil {
 		t.Fatal(err)
 	}

@@ -102,17 +102,18 @@ func chosen(devices []string) (list []string, all bool, err error) {
 	return list, false, nil
 }
 
-// findDevices asks for every GPU that was chosen. They must be alike.
-func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
-	list, all, err := chosen(h.options.Devices)
+// askDevices asks for every GPU that was chosen. Where all were, some may be missing,
+// of which unusable is told.
+func askDevices(ctx context.Context, l *process.Launcher, worker string, o Options, unusable func(device string, err error)) ([]wire.Device, error) {
+	list, all, err := chosen(o.Devices)
 	if err != nil {
 		return nil, err
 	}
 	var devices []wire.Device
 	for _, d := range list {
-		dev, err := askHello(ctx, h.Launcher, h.workerPath, d, h.options.workerEnv)
+		dev, err := askHello(ctx, l, worker, d, o.workerEnv)
 		if err != nil && all && len(devices) > 0 {
-			h.Log.Warn("a GPU cannot be used", "device", d, "error", err)
+			unusable(d, err)
 			continue
 		}
 		if err != nil {
@@ -122,6 +123,17 @@ func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
 			continue
 		}
 		devices = append(devices, dev)
+	}
+	return devices, nil
+}
+
+// findDevices asks for every GPU that was chosen. They must be alike.
+func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
+	devices, err := askDevices(ctx, h.Launcher, h.workerPath, h.options, func(device string, err error) {
+		h.Log.Warn("a GPU cannot be used", "device", device, "error", err)
+	})
+	if err != nil {
+		return nil, err
 	}
 	first := devices[0]
 	for _, d := range devices[1:] {
@@ -135,34 +147,27 @@ func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
 	return devices, nil
 }
 
-// probe asks for the first GPU once.
-func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
+// probe asks for the GPUs once.
+func (b *Backend) probe(ctx context.Context) (devices []wire.Device, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.device != nil {
-		return *b.device, nil
+	if b.devices != nil {
+		return b.devices, nil
 	}
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
-		return wire.Device{}, err
-	}
-	list, _, err := chosen(b.options.Devices)
-	if err != nil {
-		return wire.Device{}, err
+		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	d, err := askHello(ctx, l, path, list[0], b.options.workerEnv)
-	if err == nil {
-		b.device = &d
-	}
-	return d, err
+	b.devices, err = askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
+	return b.devices, err
 }
 
-func (b *Backend) remember(d wire.Device) {
+func (b *Backend) remember(devices []wire.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.device = &d
+	b.devices = devices
 }
 
 // settings says what a GPU is set to: the power and the clocks that it is allowed.

@@ -108,7 +108,7 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		return h.Desc.Tools
 	}
 	d := devices[0]
-	b.remember(d)
+	b.remember(devices)
 	add("worker", path, fmt.Sprintf("protocol %d", wire.Version), "")
 	facts := describeDevice(devices)
 	add("GPU", "", fmt.Sprintf("%d x %s, capability %s, %s, driver %s, %s", len(devices), d.Name, facts.Facts["capability"], facts.Facts["memory"], facts.Facts["driver"], facts.Facts["settings"]), "")

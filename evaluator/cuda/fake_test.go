@@ -400,8 +400,12 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 				*to = n
 			}
 		}
+		uuid := "GPU-fake"
+		if v := os.Getenv("CUDA_VISIBLE_DEVICES"); v != "" && v != "0" { // another of the same
+			uuid = "GPU-fake" + strings.TrimPrefix("-"+strings.TrimPrefix(v, "GPU-fake-"), "-GPU-fake")
+		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
-			Name: "Fake GPU", UUID: "GPU-fake", Capability: capability, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
+			Name: "Fake GPU", UUID: uuid, Capability: capability, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
 			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: driver, DriverString: "580.0",
 		}}, false
 	case wire.Open:

@@ -151,7 +151,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err != nil {
 		return nil, err
 	}
-	b.remember(devices[0])
+	b.remember(devices)
 	h.limits = limitsOf(devices[0])
 	for _, im := range plan.Implementations {
 		if _, err := architecture(im.Target, devices[0].Capability, nil); err != nil {

@@ -241,9 +241,11 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	}
 	s.shape = nil // a comparison ends the worker's race
 	var a wire.ParityAnswer
+	begun := time.Now()
 	if err := s.w.call(ctx, limit, wire.Parity, request, &a); err != nil {
 		return evaluator.Observation{}, blame(err, c)
 	}
+	s.h.Log.Debug("a comparison", "shape", d.shape.Name, "inputs", r.Further, "device", time.Duration(a.ElapsedNS), "all", time.Since(begun))
 	if a.Fault != nil {
 		s.w.dead = s.w.dead || a.Fault.Fatal
 		return evaluator.Observation{}, s.w.faulted(a.Fault)
@@ -425,7 +427,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	// A candidate may have changed what the baseline keeps in the worker, and both
 	// may be wrong alike by the end of the finals.
 	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostReference == ""}
-	if q.Last && s.purpose == evaluator.ForTiming {
+	if r.Latency {
 		q.Latencies = latencies
 	}
 	if !q.Continue {

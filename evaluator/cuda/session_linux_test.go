@@ -59,17 +59,17 @@ func TestSample(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
-			rounds int
-			last   bool
-			want   int
-		}{{3, false, 3}, {2, false, 2}, {0, true, 1}, {1, true, 2}} {
-			got, err := sample(t, s, h, c.rounds, c.last)
+			rounds        int
+			last, latency bool
+			want          int
+		}{{3, false, false, 3}, {2, false, false, 2}, {0, true, false, 1}, {0, true, true, 1}, {1, true, true, 2}} {
+			got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: c.rounds, Last: c.last, Latency: c.latency})
 			if err != nil || len(got.Series) != 1 {
 				t.Fatalf("%+v: %+v %v", c, got, err)
 			}
 			r := got.Series[0]
 			latencies := 0
-			if c.last && p == evaluator.ForTiming {
+			if c.latency {
 				latencies = 16
 			}
 			if len(r.Readings) != c.want || len(r.Baseline) != c.want || len(r.LatencyNS) != latencies || len(r.After.Outputs) == 0 || r.Fault != nil {

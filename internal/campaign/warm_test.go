@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
@@ -217,6 +218,22 @@ func TestWarmStartUnion(t *testing.T) {
 	got, err := campaign.WarmStart(s, campaign.Problem{Space: space, Evaluator: judge{description: d}}, record.Job{Kernel: "k", Shapes: []string{"1x1"}}, dims, 8)
 	if err != nil || len(got) != 1 || got[0].Genome != "implementation=plain,TILE=2,ORDER=rows" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What a definition names comes after what the store knows, once, where it is valid.
+func TestNamed(t *testing.T) {
+	p := campaign.Problem{
+		Space: tiles(t, "TILE < 8", 1, 2, 4, 8), Evaluator: judge{description: evaluator.Description{Implementations: []string{"plain"}}},
+	}
+	plain := &kernels.Implementation{Name: "plain", Starts: []string{
+		"TILE=8,ORDER=rows", "TILE=2,ORDER=rows", "TILE=4,ORDER=columns", "TILE=4,ORDER=columns",
+	}}
+	fancy := &kernels.Implementation{Name: "fancy", Starts: []string{"TILE=1,ORDER=rows"}} // not searched
+	list := []record.Start{{Genome: "TILE=2,ORDER=rows", Candidate: "c"}}
+	got := campaign.Named(p, list, []*kernels.Implementation{fancy, plain})
+	if want := append(list, record.Start{Genome: "TILE=4,ORDER=columns"}); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
 	}
 }
 

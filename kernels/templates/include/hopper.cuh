@@ -26,6 +26,12 @@ DEVICE void cluster_sync()
 	asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+/* Waits for all threads of the cluster, and not for what they have written. */
+DEVICE void cluster_meet()
+{
+	asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 /* The same, for some threads of a block: numbers above 0 are free. */
 DEVICE void named_sync(int number, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
 
@@ -148,6 +154,12 @@ template <int N> DEVICE void products_wait() { asm volatile("wgmma.wait_group.sy
 
 template <int N> DEVICE void registers_up_to() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> DEVICE void registers_down_to() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+
+/* Four 8x8 matrices of 16-bit elements from shared memory to registers, as store_matrices takes them. */
+DEVICE void load_matrices(unsigned v[4], unsigned at)
+{
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at) : "memory");
+}
 
 /* Four 8x8 matrices of 16-bit elements from registers, as wgmma leaves them, to shared memory. */
 DEVICE void store_matrices(unsigned at, const unsigned v[4])
