@@ -205,6 +205,9 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	for _, re := range src.Require {
 		key += " " + re.String()
 	}
+	if bin.Sanitize.Name != "" { // what tools saw at one shape says nothing of another
+		key += fmt.Sprint(" ", bin.Sanitize.Dims)
+	}
 	for {
 		s, mine := o.claim(key, g)
 		if mine {

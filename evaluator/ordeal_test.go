@@ -111,6 +111,8 @@ type fakeBench struct {
 	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
 	calls sync.Map // of Stage+code: *atomic.Int32
 	duel  func(bins []Artifact) ([]Finalist, error)
+	// sanitize gives an artifact a shape of its own.
+	sanitize func(src kernels.Rendered) kernels.Shape
 }
 
 func (b *fakeBench) call(ctx context.Context, stage Stage, code string) (Outcome, error) {
@@ -139,7 +141,11 @@ func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Artifact
 	b.seen = src
 	b.mu.Unlock()
 	out, err := b.call(ctx, StageCompile, code)
-	return Artifact{Hash: "code " + code, Key: src.Hash, Handle: code}, out, err
+	a := Artifact{Hash: "code " + code, Key: src.Hash, Handle: code}
+	if b.sanitize != nil {
+		a.Sanitize = b.sanitize(src)
+	}
+	return a, out, err
 }
 
 func (b *fakeBench) Inspect(ctx context.Context, bin Artifact) (Outcome, error) {
@@ -390,6 +396,26 @@ func TestRequirementsAreNotShared(t *testing.T) {
 	}
 	if n := f.bench.count(StageInspect, "5"); n != 2 {
 		t.Errorf("inspection ran %d times, not once for each set of requirements", n)
+	}
+}
+
+// Genomes of one binary that tools are to see at different shapes are judged each by itself.
+func TestOwnShapesAreNotShared(t *testing.T) {
+	f := newFixture(t)
+	f.bench.sanitize = func(src kernels.Rendered) kernels.Shape {
+		if strings.Contains(src.Source, "/* 0 */") {
+			return kernels.Shape{}
+		}
+		_, say, _ := strings.Cut(src.Source, "/* ")
+		return kernels.Shape{Name: "one name", Dims: map[string]int64{"N": int64(say[0] - '0')}}
+	}
+	for _, say := range []int{0, 1, 2, 1, 0, 2} {
+		if r, err := f.Evaluate(t.Context(), f.genome(t, 5, say), 0); err != nil || r.Verdict != Correct || r.SharedWith != "" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if n := f.bench.count(StageSanitize, "5"); n != 3 {
+		t.Errorf("tools looked %d times, not once at each shape", n)
 	}
 }
 

@@ -327,6 +327,9 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 		}
 	}
 	h.baseMu.Unlock()
+	if c.own != nil {
+		parts = append(parts, "under tools", fmt.Sprint(c.own.Dims))
+	}
 	if h.Plan.Debug {
 		parts = append(parts, "debug")
 	}
@@ -477,8 +480,7 @@ func (h *lab) searched(c *candidate) *shapeData {
 	return cmp.Or(c.own, h.problem.Sanitize)
 }
 
-// launchText names the launch at every shape. Genomes whose launches under tools differ
-// share no evaluation.
+// launchText names the launch at every shape.
 func (h *lab) launchText(c *candidate) string {
 	var s strings.Builder
 	for _, d := range h.problem.shapes() {
@@ -487,9 +489,6 @@ func (h *lab) launchText(c *candidate) string {
 			continue
 		}
 		fmt.Fprintf(&s, "%s: %v\n", d.shape.Name, c.geometry[d])
-	}
-	if c.own != nil {
-		fmt.Fprintf(&s, "under tools %v: %v\n", c.own.Dims, c.geometry[c.own])
 	}
 	return s.String()
 }

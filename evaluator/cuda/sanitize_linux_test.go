@@ -175,13 +175,13 @@ func TestOwnShape(t *testing.T) {
 	}
 }
 
-// Genomes that compile to one code and are launched at shapes of their own share no result;
-// what further shapes there are does not change what a code is called.
+// What a code is called does not depend on where tools look at it, and what a result is
+// called does.
 func TestIdentityOfOwnShapes(t *testing.T) {
 	with, without := sanitizedPlan(t, `{ N = "BLOCK + (DO == 'nothing' ? 8 : 16)" }`), sanitizedPlan(t, "")
 	bare := without
 	bare.SanitizeAlso = nil
-	var hashes [3][2]string
+	var hashes, keys [3][2]string
 	for i, plan := range []evaluator.Plan{with, without, bare} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			h, _ := openFakePlan(t, fakeOptions(t), plan)
@@ -190,20 +190,22 @@ func TestIdentityOfOwnShapes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				src.Hash = "one"
 				src.Source = "extern \"C\" __global__ void fake(int64_t N, const float *x, float *y) {}\n" // one code
 				a, report, err := h.Build(t.Context(), src)
 				if err != nil || report.Refused+report.Geometry != "" {
 					t.Fatal(report, err)
 				}
-				hashes[i][k] = a.Hash
+				hashes[i][k], keys[i][k] = a.Hash, a.Key
 			}
 		})
 	}
-	if hashes[0][0] == hashes[0][1] {
-		t.Error("two shapes for the tools, one identity")
+	one := hashes[0][0]
+	if all := [2]string{one, one}; hashes != [3][2]string{all, all, all} {
+		t.Errorf("one code has the names %q", hashes)
 	}
-	if one := hashes[1][0]; one != hashes[1][1] || hashes[2] != hashes[1] {
-		t.Errorf("without shapes of their own they differ: %q", hashes)
+	if keys[0][0] == keys[0][1] || keys[1][0] != keys[1][1] {
+		t.Errorf("results have the names %q", keys)
 	}
 }
 
