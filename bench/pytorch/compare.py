@@ -102,14 +102,14 @@ class TensorMap(ctypes.Structure):
         out = cls.from_buffer(memory, -ctypes.addressof(memory) % 64)
         kind, size = cls.TYPES[m["dtype"]]
         rank = len(m["dims"])
-        strides, step = m.get("strides") or [], 1
+        strides, step = m.get("strides") or [], size
         if not strides:  # packed
             for n in m["dims"][:-1]:
                 step *= n
                 strides = strides + [step]
         driver(
             "cuTensorMapEncodeTiled", ctypes.byref(out), ctypes.c_int(kind), ctypes.c_uint32(rank), ctypes.c_void_p(address),
-            (ctypes.c_uint64 * rank)(*m["dims"]), (ctypes.c_uint64 * max(rank - 1, 1))(*(s * size for s in strides)),
+            (ctypes.c_uint64 * rank)(*m["dims"]), (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
             (ctypes.c_uint32 * rank)(*m["box"]), (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(0),
             ctypes.c_int(cls.SWIZZLES[m.get("swizzle", 0)]), ctypes.c_int(cls.PROMOTIONS[m.get("promotion", 0)]),
             ctypes.c_int(1 if m.get("nan") else 0),

@@ -166,8 +166,8 @@ type Winner struct {
 	Block     [3]int64         `json:"block"`
 	Shared    int64            `json:"shared"`
 	Workspace int64            `json:"workspace"`
-	// Cluster, Cooperative, TensorMaps and Then, the kernels that follow, are as
-	// kernel.toml has them; most kernels have none of them.
+	// Cluster, Cooperative, TensorMaps and Then, the kernels that follow, are what the
+	// expressions of kernel.toml give, strides in bytes; most kernels have none of them.
 	Cluster     [3]int64              `json:"cluster,omitzero"`
 	Cooperative bool                  `json:"cooperative,omitempty"`
 	TensorMaps  []kernels.MapGeometry `json:"tensor_maps,omitempty"`
