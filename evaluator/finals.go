@@ -111,7 +111,7 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 		ran := func(e Evidence) bool { return e.Outcome == Passed }
 		if slices.ContainsFunc(out.Evidence, ran) {
 			c.entry.Evidence = append(c.entry.Evidence, Evidence{
-				Check: SanitizeShapes, Outcome: Passed, Detail: fmt.Sprintf("%s in the search, %s in finals", j.searched(c.Artifact).Name, shapeNames(shapes)),
+				Check: SanitizeShapes, Outcome: Passed, Detail: fmt.Sprintf("%s in the search, %s in finals", j.searchedAt(c.Artifact), shapeNames(shapes)),
 			})
 		}
 	}

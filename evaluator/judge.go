@@ -670,6 +670,15 @@ func (j *judge) searched(a Artifact) kernels.Shape {
 	return j.plan.Sanitize
 }
 
+// searchedAt names that shape, or says that the artifact cannot compute it.
+func (j *judge) searchedAt(a Artifact) string {
+	s := j.searched(a)
+	if a.Sanitize.Name == "" && a.Unsupported[s.Name] != "" {
+		return "none"
+	}
+	return s.Name
+}
+
 // unsearched lists the sanitize shapes that an artifact can compute and the search does not
 // launch it at.
 func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
