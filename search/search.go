@@ -84,7 +84,7 @@ type Options struct {
 	// order matters to the path.
 	Known []Known
 	// Start are genomes that the strategy proposes first, in this order and
-	// with the operator "warm": the winners of other shapes or devices. Those
+	// with the operator "warm": the winners of other shapes or devices, say. Those
 	// that are known, or named twice, are passed over.
 	Start []genome.Genome
 }

@@ -38,7 +38,7 @@ var runSettings = []setting{
 	{"backend", "auto", "where candidates run: auto, cpu, cuda, or replay"},
 	{"strategy", "evolution", "how the space is searched"},
 	{"seed", int64(1), "fixes the search's path"},
-	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, none for --strategy random and --backend replay; off gives the cold path"},
+	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, none for --strategy random and --backend replay; off gives the path of an empty store"},
 	{"evaluations", 0, "stop after `N` candidates (0: no limit)"},
 	{"time", time.Duration(0), "stop after this wall `DURATION` (0: no limit; 3m when no budget is set at all)"},
 	{"target", 0.0, "stop at this speedup over the baseline (0: no limit)"},

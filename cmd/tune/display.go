@@ -175,17 +175,20 @@ func warmText(start []evotune.Start) string {
 	n := map[string]int{}
 	var froms []evotune.Start // one of each campaign, in order
 	for _, s := range start {
-		if n[s.Campaign]++; n[s.Campaign] == 1 {
+		if n[s.Campaign]++; n[s.Campaign] == 1 && s.Campaign != "" {
 			froms = append(froms, s)
 		}
 	}
 	var parts []string
 	for i, s := range froms {
 		if i == shown {
-			parts = append(parts, fmt.Sprintf("and %d more campaigns", len(froms)-shown))
+			parts = append(parts, "and "+words.Plural(len(froms)-shown, "more campaign"))
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s (%s, %s)", n[s.Campaign], s.Campaign, strings.Join(s.Shapes, " "), s.Device))
+	}
+	if n[""] > 0 {
+		parts = append(parts, fmt.Sprintf("%d of the definition", n[""]))
 	}
 	return words.Plural(len(start), "genome") + ": " + strings.Join(parts, ", ")
 }

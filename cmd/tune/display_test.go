@@ -66,3 +66,23 @@ func TestSummaryNamesWhatWasNotRun(t *testing.T) {
 		t.Errorf("the summary lacks %q:\n%s", want, b.String())
 	}
 }
+
+// TestWarmText: genomes of the definition are of no campaign.
+func TestWarmText(t *testing.T) {
+	of := func(campaign string) evotune.Start {
+		return evotune.Start{Genome: "A=1", Candidate: "c", Campaign: campaign, Shapes: []string{"1024", "2048"}, Device: "H200"}
+	}
+	named := evotune.Start{Genome: "A=2"}
+	for _, c := range []struct {
+		start []evotune.Start
+		want  string
+	}{
+		{[]evotune.Start{named, named}, "2 genomes: 2 of the definition"},
+		{[]evotune.Start{of("a"), of("a"), named}, "3 genomes: 2 of a (1024 2048, H200), 1 of the definition"},
+		{[]evotune.Start{of("a"), of("b"), of("c"), of("d"), named}, "5 genomes: 1 of a (1024 2048, H200), 1 of b (1024 2048, H200), 1 of c (1024 2048, H200), and 1 more campaign, 1 of the definition"},
+	} {
+		if got := warmText(c.start); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

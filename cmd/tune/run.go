@@ -31,7 +31,8 @@ none); preparation and finals come on top.
 The search begins with the best that the store knows of the same kernel for other
 shapes and devices, and of earlier campaigns for this one. They are evaluated like
 all others. So a second campaign of the same seed in the same store walks another
-path; --warm-start off gives the path of an empty store.
+path; --warm-start off gives the path of an empty store. Genomes that the kernel's
+definition names come after these, also with --warm-start off; --strategy random has none.
 
 Ctrl-C ends the campaign after the candidates in flight, a second one at once;
 "tune resume" goes on where it stopped.

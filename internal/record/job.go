@@ -28,7 +28,8 @@ type Job struct {
 	Window    int `json:"window"`
 	Finalists int `json:"finalists"`
 	// Start are proposed by the operator "warm" and with the stored candidates that they
-	// were taken from as parents, which the log must have.
+	// were taken from as parents, which the log must have. Those that a definition names
+	// have none.
 	Start  []Start `json:"start,omitempty"`
 	Budget Budget  `json:"budget"`
 }
