@@ -86,7 +86,7 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 }
 
 // start reads a genome to start with. Whether it is valid depends on the shape and the
-// device; its names and values must be there.
+// device; its names and values must be there, and all that every genome has.
 func (l *loader) start(n *node, im *Implementation) {
 	values, err := genome.Decode(n.str)
 	if err != nil {
@@ -99,6 +99,11 @@ func (l *loader) start(n *node, im *Implementation) {
 		}
 		if v := values[name]; !slices.Contains(im.Parameters[i].Values, v) {
 			l.d.fail(n.at, "start %q: %s is no value of %s", n.str, v, name)
+		}
+	}
+	for _, g := range im.Parameters {
+		if _, ok := values[g.Name]; !ok && g.When == "" {
+			l.d.fail(n.at, "start %q gives %s no value, so that it is in no space: add %s=%s, say", n.str, g.Name, g.Name, g.Values[0])
 		}
 	}
 	im.Starts = append(im.Starts, n.str)
