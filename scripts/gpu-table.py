@@ -58,11 +58,12 @@ def row(kernel, shape, dtype, against, args):
     out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
     out["speedup"] = round(b["speedup"], 4)
     shown = run("show", b["candidate"], "--store", args.store, "--json")
-    evidence = json.loads(shown.stdout).get("finals", {}).get("evidence", []) if shown.returncode == 0 else []
+    finals = json.loads(shown.stdout).get("finals", {}) if shown.returncode == 0 else {}
+    evidence = finals.get("evidence", [])
     out["ncu"] = {e["check"]: round(e["value"], 1) for e in evidence if e.get("unit") == "%" and "limit" not in e and "value" in e}
-    conditions = [e["detail"] for e in evidence if e["check"] == f"conditions {shape}"]
-    if conditions:
-        out["conditions"] = conditions[-1]
+    for t in finals.get("timings", []):
+        if t["shape"] == shape and t.get("conditions"):
+            out["conditions"] = t["conditions"]
     if args.pytorch:
         beside(out, b["candidate"], args)
     out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
