@@ -64,10 +64,10 @@ type linter struct {
 	findings []Finding
 }
 
-// at notes a finding at an offset of kernel.toml.
+// at notes a finding at an offset of kernel.toml, or of a file that it names by like.
 func (l *linter) at(offset int, format string, args ...any) {
-	line, col := l.d.doc.position(offset)
-	l.findings = append(l.findings, Finding{l.d.doc.file, line, col, fmt.Sprintf(format, args...)})
+	e := l.d.doc.fault(offset, format, args...)
+	l.findings = append(l.findings, Finding{e.File, e.Line, e.Col, e.Msg})
 }
 
 // err notes an error that has a place of its own.
@@ -228,6 +228,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	seen := map[string]bool{}    // findings of the samples, each once
 	changed := map[string]bool{} // parameters that changed a candidate
 	tried := map[string]bool{}
+	starts := map[string]bool{} // those that some campaign proposes
 	for _, s := range im.Problem().ShapesFor(Tune) {
 		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, leastLimits(im.Target))
 		if err != nil {
@@ -238,6 +239,11 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 		}
 		if space.Exact() && space.Size() < 2 {
 			l.at(im.in.Table.key, "at shape %s the space of %s has a single genome: there is nothing to search", s.Name, im.Name)
+		}
+		for _, start := range im.Starts {
+			if _, err := space.Parse(start); err == nil {
+				starts[start] = true
+			}
 		}
 		for i := range n {
 			g := space.Random(rng)
@@ -255,6 +261,12 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 					changed[gene] = true
 				}
 			}
+		}
+	}
+	for _, start := range im.in.Start {
+		// Those of a shared file may be another's.
+		if file, _ := l.d.doc.where(start.at); file == l.d.doc && !starts[start.str] {
+			l.at(start.at, "start %q is valid at no tuned shape, so that no campaign proposes it: correct it, or remove it", start.str)
 		}
 	}
 	for _, g := range im.Parameters {

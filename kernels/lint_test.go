@@ -105,6 +105,15 @@ func TestLint(t *testing.T) {
 			want: []string{`k/tiled.c.tmpl:4:9: the template uses .SPLIT, which exists only when THREADS > 1: put it inside {{if has $ "SPLIT"}} ... {{end}}`},
 		},
 		{
+			name: "genome to start with that is not valid",
+			edits: []edit{{"blocking = [", `start = [
+  'TILE=4,ROWS=2,OPTIMIZE="-O2",FAST=true,SCALE=1.0,THREADS=1',
+  'TILE=64,ROWS=8,OPTIMIZE="-O2",FAST=true,SCALE=1.0,THREADS=1',
+]
+blocking = [`}},
+			want: []string{`k/kernel.toml:93:3: start "TILE=64,ROWS=8,OPTIMIZE=\"-O2\",FAST=true,SCALE=1.0,THREADS=1" is valid at no tuned shape, so that no campaign proposes it: correct it, or remove it`},
+		},
+		{
 			name: "include that is not listed", template: []edit{{`#include "tile.h"`, `#include "tile.h"` + "\n" + `#include "missing.h"`}},
 			want: []string{`includes "missing.h", which include does not list: add it`},
 		},

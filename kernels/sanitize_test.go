@@ -159,6 +159,12 @@ func TestSanitizeLike(t *testing.T) {
 	if d, err = load(shared, "[implementation.sanitize]\ndims = { N = \"8\" }\n"); err != nil || len(d.Implementations[1].SanitizeDims) != 1 || d.Implementations[1].SanitizeDims["N"] != "8" {
 		t.Errorf("its own does not replace it: %v", err)
 	}
+	if d, err = load(strings.Replace(shared, "TILE", "100*TILE", 1), ""); err != nil {
+		t.Fatal(err)
+	}
+	if found := strings.Join(lint(d, 20), "\n"); strings.Count(found, "is sanitized at") != 1 || !strings.Contains(found, "k/common.toml:") {
+		t.Errorf("lint of what the shared file says: %s", found)
+	}
 	if _, err := load(strings.Replace(shared, "TILE", "TILES", 1), ""); err == nil || !strings.Contains(filepath.ToSlash(err.Error()), "k/common.toml:") {
 		t.Errorf("a fault in the shared file: %v", err)
 	}
