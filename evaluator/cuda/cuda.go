@@ -112,8 +112,9 @@ const (
 type Backend struct {
 	options Options
 
-	mu      sync.Mutex
-	devices []wire.Device // the GPUs, once workers have told of them
+	mu    sync.Mutex
+	first *wire.Device // the first GPU, once a worker has told of it
+	gpus  int          // how many there are, once workers have told
 }
 
 var _ evaluator.Backend = (*Backend)(nil)
@@ -172,30 +173,30 @@ func (b *Backend) Available(ctx context.Context) error {
 
 // Device describes the first of the GPUs, without its peaks.
 func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
-	devices, err := b.probe(ctx)
+	d, err := b.probe(ctx)
 	if err != nil {
 		return evaluator.Device{}, err
 	}
-	return describeDevice(devices[:1]), nil
+	return describeDevice([]wire.Device{d}), nil
 }
 
 // Limits describes the first of the GPUs by the names that definitions may use
 // in constraints; see [kernels.Limits]. It is nil when no worker finds one.
 func (b *Backend) Limits() map[string]any {
-	devices, err := b.probe(context.Background())
+	d, err := b.probe(context.Background())
 	if err != nil {
 		return nil
 	}
-	return limitsOf(devices[0])
+	return limitsOf(d)
 }
 
-// GPUs is how many there are; 0 when no worker finds one.
+// GPUs is how many there are; 0 when one of them cannot be used.
 func (b *Backend) GPUs() int {
-	devices, err := b.probe(context.Background())
+	n, err := b.count(context.Background())
 	if err != nil {
 		return 0
 	}
-	return len(devices)
+	return n
 }
 
 func limitsOf(d wire.Device) map[string]any {

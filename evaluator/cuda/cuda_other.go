@@ -17,7 +17,9 @@ func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Lab, error) {
 	return nil, ErrUnsupported
 }
 
-func (b *Backend) probe(context.Context) ([]wire.Device, error) { return nil, ErrUnsupported }
+func (b *Backend) probe(context.Context) (wire.Device, error) { return wire.Device{}, ErrUnsupported }
+
+func (b *Backend) count(context.Context) (int, error) { return 0, ErrUnsupported }
 
 func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} }
 

@@ -41,6 +41,20 @@ func TestDevice(t *testing.T) {
 		t.Errorf("the first: %+v, %v", d, err)
 	}
 
+	// That there is a GPU does not depend on another: else a campaign would quietly go to
+	// the CPU instead of saying which one cannot be used.
+	o = fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails-1")
+	o.Devices = []string{"0", "1"}
+	if b, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != "GPU-fake" || b.Available(t.Context()) != nil || b.Limits() == nil {
+		t.Errorf("the first of two, of which the other fails: %+v, %v", d, err)
+	}
+	if n := b.GPUs(); n != 0 {
+		t.Errorf("%d GPUs of two, of which one fails", n)
+	}
+
 	if b, err = New(fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails")); err != nil {
 		t.Fatal(err)
 	}

@@ -147,27 +147,53 @@ func (h *lab) findDevices(ctx context.Context) ([]wire.Device, error) {
 	return devices, nil
 }
 
-// probe asks for the GPUs once.
-func (b *Backend) probe(ctx context.Context) (devices []wire.Device, err error) {
+// probe asks for the first GPU once. Whether there is one does not depend on the others:
+// one of these that cannot be used is an error when it is opened.
+func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.devices != nil {
-		return b.devices, nil
+	if b.first != nil {
+		return *b.first, nil
+	}
+	list, _, err := chosen(b.options.Devices)
+	if err != nil {
+		return wire.Device{}, err
 	}
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
-		return nil, err
+		return wire.Device{}, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	b.devices, err = askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
-	return b.devices, err
+	d, err := askHello(ctx, l, path, list[0], b.options.workerEnv)
+	if err == nil {
+		b.first = &d
+	}
+	return d, err
+}
+
+// count asks for all GPUs once.
+func (b *Backend) count(ctx context.Context) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gpus > 0 {
+		return b.gpus, nil
+	}
+	path, err := findWorker(b.options.Worker)
+	if err != nil {
+		return 0, err
+	}
+	l := process.NewLauncher()
+	defer l.Close()
+	devices, err := askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
+	b.gpus = len(devices)
+	return b.gpus, err
 }
 
 func (b *Backend) remember(devices []wire.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.devices = devices
+	b.first, b.gpus = &devices[0], len(devices)
 }
 
 // settings says what a GPU is set to: the power and the clocks that it is allowed.

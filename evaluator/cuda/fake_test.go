@@ -391,7 +391,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	switch kind {
 	case wire.Hello:
 		twice := os.Getenv("EVOTUNE_FAKE_TWICE") // the tool under which no more than two start
-		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" || twice != "" && twice == f.tool && !first1("hello-1") && !first1("hello-2") {
+		if os.Getenv("EVOTUNE_FAKE_HELLO") == "fails" || os.Getenv("EVOTUNE_FAKE_HELLO") == "fails-"+os.Getenv("CUDA_VISIBLE_DEVICES") || twice != "" && twice == f.tool && !first1("hello-1") && !first1("hello-2") {
 			return wire.Failure{Error: "no device", Fatal: true}, true
 		}
 		driver, capability := 13000, 90
