@@ -112,7 +112,7 @@ const maxProven = 1000
 // Ask answers with the best stored candidates for a question, at least one: those
 // of the nearest device by CompareDevices first, of these those of the nearest
 // shape by Distance, then winners of finals, then the smaller fitness. What failed
-// in finals does not answer. A
+// in finals does not answer, nor what has the code of a finalist that did. A
 // candidate that was tuned for another shape than the one asked for must be able to
 // compute this one. The error wraps ErrNoCandidate or ErrQuestion.
 func Ask(src Source, q Question) ([]Answer, error) {
@@ -265,7 +265,9 @@ type source struct {
 	searched []string
 	limits   map[string]any
 	on       *kernels.Definition
-	fallen   map[string]bool // the candidates that failed in finals
+	fallen   map[string]bool // the candidates that failed in finals, or have the code of one that did
+	refused  []string        // those of the code, once asked
+	asked    bool
 }
 
 func (s *source) compare(o *source) int {
@@ -358,6 +360,26 @@ func (s *source) load(src Source) (bool, error) {
 		s.limits[name] = v
 	}
 	return true, nil
+}
+
+// refusedCode lists the candidates that were in no finals and whose code the newest ones
+// have found wrong.
+func (s *source) refusedCode(src Source) ([]string, error) {
+	if s.Finals == nil || s.asked {
+		return s.refused, nil
+	}
+	full, err := src.Campaign(s.ID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := record.ReadFinals(s.ID, full.Finals)
+	if err != nil {
+		return nil, err
+	}
+	if s.asked = true; f != nil {
+		s.refused = f.Refused
+	}
+	return s.refused, nil
 }
 
 // deviceOf gives the device of a campaign with all its payloads.
@@ -460,6 +482,13 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			failed, err := record.FailedFinals(c)
 			if err != nil {
 				return nil, err
+			}
+			if !failed && c.Finals == nil {
+				refused, err := s.refusedCode(src)
+				if err != nil {
+					return nil, err
+				}
+				failed = slices.Contains(refused, c.ID)
 			}
 			if failed {
 				s.fallen[c.ID] = true

@@ -356,16 +356,18 @@ func TestAskAfterFinals(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		verdicts []string // of a and b, in the finals
+		refused  string   // others
 		want     string
 	}{
-		{"the best fell", []string{"parity", "correct"}, "b c"},
-		{"both fell", []string{"parity", "launch"}, "c"},
-		{"the machine failed", []string{"infrastructure", "correct"}, "a b c"},
-		{"none fell", []string{"correct", "correct"}, "a b c"},
+		{"the best fell", []string{"parity", "correct"}, "", "b c"},
+		{"both fell", []string{"parity", "launch"}, "", "c"},
+		{"the machine failed", []string{"infrastructure", "correct"}, "", "a b c"},
+		{"none fell", []string{"correct", "correct"}, "", "a b c"},
+		{"another has the code of the best, which fell", []string{"sanitizer", "correct"}, `"c"`, "b"},
 	} {
 		s := newFixture(t)
 		s.add(tuned{kernel: mustKernel(t, "softmax"), device: h200, shapes: []string{"4096x1024"}, fitness: map[string]float64{"a": 0.1, "b": 0.2, "c": 0.3}})
-		detail := fmt.Sprintf(`{"entries":[{"verdict":%q},{"verdict":%q}],"winner":-1}`, c.verdicts[0], c.verdicts[1])
+		detail := fmt.Sprintf(`{"entries":[{"verdict":%q},{"verdict":%q}],"refused":[%s],"winner":-1}`, c.verdicts[0], c.verdicts[1], c.refused)
 		if _, err := s.Append(store.Event{Kind: store.KindFinals, Campaign: "softmax-1", Finals: &store.Finals{Finalists: []string{"a", "b"}, Detail: json.RawMessage(detail)}}); err != nil {
 			t.Fatal(err)
 		}

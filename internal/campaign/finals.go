@@ -45,7 +45,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 			return nil, fmt.Errorf("the machine disturbed the finals: %s", e.Reason)
 		}
 	}
-	logged, err := record.NewFinals(ids, res)
+	logged, err := record.NewFinals(ids, res, r.refused(finalists, res)...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,18 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
 	}
 	return r.winner(logged), nil
+}
+
+// refused are the candidates that are no finalists and have the code of one that is wrong.
+func (r *runner) refused(finalists []int, res evaluator.Finals) (ids []string) {
+	for k, i := range finalists {
+		for n, c := range r.candidates {
+			if wrong := record.Refuses(res.Entries[k].Verdict) && c.binary != "" && c.binary == r.candidates[i].binary; wrong && n != i {
+				ids = append(ids, c.id)
+			}
+		}
+	}
+	return ids
 }
 
 // winner is that of finals that the log has.

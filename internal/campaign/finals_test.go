@@ -81,3 +81,15 @@ func TestFinalists(t *testing.T) {
 		t.Errorf("of none %v are finalists", got)
 	}
 }
+
+// TestRefusedCode: what finals say of a finalist, they say of all that compile to its code.
+func TestRefusedCode(t *testing.T) {
+	r := &runner{}
+	for i, binary := range []string{"x", "y", "x", "", "", "x", "y", "z"} {
+		r.candidates = append(r.candidates, candidate{id: fmt.Sprint(i), binary: binary})
+	}
+	res := evaluator.Finals{Entries: []evaluator.Finalist{{Verdict: evaluator.Sanitizer}, {Verdict: evaluator.Correct}, {Verdict: evaluator.Parity}, {Verdict: evaluator.Infrastructure}}}
+	if got, want := r.refused([]int{0, 1, 3, 7}, res), []string{"2", "5"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -100,5 +100,10 @@ func FailedFinals(c store.Candidate) (bool, error) {
 	}
 	logged, err := ReadFinals(c.Campaign, f)
 	e := logged.Of(c.ID)
-	return e != nil && e.Verdict != evaluator.Correct && e.Verdict != evaluator.Infrastructure, err
+	return e != nil && Refuses(e.Verdict), err
+}
+
+// Refuses tells whether a verdict of the finals says that a candidate is wrong.
+func Refuses(v evaluator.Verdict) bool {
+	return v != evaluator.Correct && v != evaluator.Infrastructure
 }

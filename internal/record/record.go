@@ -144,6 +144,9 @@ func ReadResumption(e *store.Event) (Resumption, error) {
 type Finals struct {
 	// Entries take the place of those of evaluator.Finals.
 	Entries []Finalist `json:"entries"`
+	// Refused are candidates that were in no finals and whose code these have found wrong
+	// in a finalist.
+	Refused []string `json:"refused,omitempty"`
 	evaluator.Finals
 }
 
@@ -155,8 +158,9 @@ type Finalist struct {
 	evaluator.Finalist
 }
 
-// NewFinals is how the log tells of finals of these candidates.
-func NewFinals(candidates []string, f evaluator.Finals) (*store.Finals, error) {
+// NewFinals is how the log tells of finals of these candidates, and of others whose code
+// they refused.
+func NewFinals(candidates []string, f evaluator.Finals, refused ...string) (*store.Finals, error) {
 	out := &store.Finals{Finalists: candidates}
 	if f.Winner >= 0 {
 		w := f.Entries[f.Winner]
@@ -166,7 +170,10 @@ func NewFinals(candidates []string, f evaluator.Finals) (*store.Finals, error) {
 		out.Significant = f.VsBaseline != nil && f.VsBaseline.Significant && f.VsBaseline.Ratio < 1
 	}
 	var err error
-	out.Detail, err = write(f, "finals")
+	out.Detail, err = write(struct {
+		evaluator.Finals
+		Refused []string `json:"refused,omitempty"`
+	}{f, refused}, "finals")
 	return out, err
 }
 

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,12 @@ func TestWrittenIsRead(t *testing.T) {
 		{evaluator.Finals{Winner: -1}, "", false},
 	} {
 		c.of.Entries = []evaluator.Finalist{{Verdict: evaluator.Parity, Reason: "wrong"}, {Verdict: evaluator.Correct, Fitness: 0.5, Timings: timings, HeldOut: timings[:1]}}
-		logged, err := NewFinals([]string{"a", "b"}, c.of)
+		logged, err := NewFinals([]string{"a", "b"}, c.of, "twin", "other")
 		if err != nil || logged.Winner != c.winner || logged.Significant != c.significant || (logged.Fitness == 0.5) != (c.winner != "") || (logged.MedianNS == 4) != (c.winner != "") {
 			t.Fatalf("%+v, %v", logged, err)
 		}
 		f, err := ReadFinals("k-1", logged)
-		if err != nil || f.Winner != c.of.Winner || !reflect.DeepEqual(f.VsRunnerUp, c.of.VsRunnerUp) {
+		if err != nil || !slices.Equal(f.Refused, []string{"twin", "other"}) || f.Winner != c.of.Winner || !reflect.DeepEqual(f.VsRunnerUp, c.of.VsRunnerUp) {
 			t.Fatalf("%+v, %v", f, err)
 		}
 		for i, id := range []string{"a", "b"} {
