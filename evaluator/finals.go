@@ -100,7 +100,7 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 			return err
 		}
 		for i := range out.Evidence {
-			out.Evidence[i].Detail = "in finals: " + out.Evidence[i].Detail
+			out.Evidence[i].Detail = strings.TrimSuffix("in finals: "+out.Evidence[i].Detail, ": ")
 		}
 		c.entry.Evidence = append(c.entry.Evidence, out.Evidence...)
 		if out.Verdict != "" {

@@ -68,6 +68,7 @@ func TestSanitizeAlso(t *testing.T) {
 	}
 	for check, want := range map[string]string{
 		asanName:                 "passed: in finals: no fault in one launch at shape more",
+		"ubsan":                  "passed: in finals",
 		guardsName:               "passed: in finals: no fault in three launches of the timed object at shape more, one with unaligned buffers",
 		evaluator.SanitizeShapes: "passed: small in the search, more in finals",
 	} {

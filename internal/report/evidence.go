@@ -236,7 +236,7 @@ func (e *Evidence) sanitized(v evaluator.Evidence) {
 		if had := &e.Sanitizers[i].Detail; *had != "" {
 			*had += "; " + v.Detail
 		} else {
-			*had = v.Detail
+			*had = "in the search; " + v.Detail
 		}
 	case i < 0 || v.Outcome != evaluator.Passed:
 		e.Sanitizers = append(e.Sanitizers, v)

@@ -977,12 +977,13 @@ func TestSanitizersInFinals(t *testing.T) {
 		want   []evaluator.Evidence
 		notRun []string
 	}{
-		{"none", nil, []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
-		{"passed", []evaluator.Evidence{memcheck, racecheck, done}, []evaluator.Evidence{
-			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136; " + memcheck.Detail}, done, racecheck,
+		{"none", nil, []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, {Check: "ubsan", Outcome: evaluator.Passed}, left}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
+		{"passed", []evaluator.Evidence{memcheck, {Check: "ubsan", Outcome: evaluator.Passed, Detail: "in finals"}, racecheck, done}, []evaluator.Evidence{
+			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136; " + memcheck.Detail},
+			{Check: "ubsan", Outcome: evaluator.Passed, Detail: "in the search; in finals"}, done, racecheck,
 		}, []string{"finals: racecheck: in finals: why"}},
 		{"failed", []evaluator.Evidence{failed}, []evaluator.Evidence{
-			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left, failed,
+			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, {Check: "ubsan", Outcome: evaluator.Passed}, left, failed,
 		}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
 	} {
 		sub := subject(t, filled(t, "", "fault"), second, report.LeftOut("", "none"))
@@ -992,7 +993,7 @@ func TestSanitizersInFinals(t *testing.T) {
 		}
 		for i, s := range r.Steps {
 			if s.Stage == evaluator.StageSanitize {
-				r.Steps[i].Evidence = []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, left}
+				r.Steps[i].Evidence = []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, {Check: "ubsan", Outcome: evaluator.Passed}, left}
 			}
 		}
 		sub.Candidate.Told.Detail = encoded(t, r)
