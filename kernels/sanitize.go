@@ -80,7 +80,8 @@ func (im *Implementation) SanitizeShape(g genome.Genome, s Shape, limits map[str
 		sizes = append(sizes, fmt.Sprint(own.Dims[dim]))
 	}
 	own.Name = strings.Join(sizes, "x")
-	if maps.Equal(own.Dims, s.Dims) || im.Supports(g, own, limits) != nil {
+	supported := im.Supports(g, own, limits) == nil
+	if maps.Equal(own.Dims, s.Dims) || !supported {
 		return s, nil
 	}
 	return own, nil

@@ -47,6 +47,16 @@ func (s *shelf) evict(bytes int64, unused uint64) bool {
 	return any
 }
 
+// find returns what is kept under a key, nil for nothing, and notes that a request uses it.
+func (s *shelf) find(key string, request uint64) any {
+	k := s.kept[key]
+	if k == nil {
+		return nil
+	}
+	k.used = request
+	return k.value
+}
+
 func (s *shelf) forget(key string) {
 	k := s.kept[key]
 	k.free()

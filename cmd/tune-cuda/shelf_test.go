@@ -47,3 +47,18 @@ func TestEvict(t *testing.T) {
 		}
 	}
 }
+
+// TestFind: what was used last is given up last.
+func TestFind(t *testing.T) {
+	s, freed := shelved(3, 10, 30)
+	s.kept["1"].value = "a kept thing"
+	if v := s.find("1", 4); v != "a kept thing" {
+		t.Errorf("found %v", v)
+	}
+	if v := s.find("none", 4); v != nil {
+		t.Errorf("found %v where nothing is kept", v)
+	}
+	if s.evict(10, 5); len(*freed) != 1 || (*freed)[0] != "2" {
+		t.Errorf("gave up %v, want 2: 1 was used later", *freed)
+	}
+}

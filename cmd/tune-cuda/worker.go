@@ -106,9 +106,8 @@ func opened[Q, A any](w *worker, do func(*problem, Q) (A, error)) func(Q) (A, er
 // made before; what was used least lately is given up for it, but nothing that
 // this request has used.
 func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(), error)) (T, error) {
-	if k := p.kept[key]; k != nil {
-		k.used = p.request
-		return k.value.(T), nil
+	if v := p.find(key, p.request); v != nil {
+		return v.(T), nil
 	}
 	p.evict(bytes, p.unused())
 	v, free, err := make()

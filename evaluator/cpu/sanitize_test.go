@@ -83,10 +83,6 @@ func TestSanitizeAlso(t *testing.T) {
 
 // TestSanitizeAlsoUnsupported: a shape that a candidate's constraints exclude is none for it.
 func TestSanitizeAlsoUnsupported(t *testing.T) {
-	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
-	if err != nil {
-		t.Fatal(err)
-	}
 	text, err := os.ReadFile("../testdata/redteam/product/kernel.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +98,8 @@ func TestSanitizeAlsoUnsupported(t *testing.T) {
 	if err := os.WriteFile(dir+"/kernel.toml", []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if def, err = kernels.LoadDir(dir); err != nil {
+	def, err := kernels.LoadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	plan := planOf(def)

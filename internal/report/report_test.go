@@ -980,7 +980,8 @@ func TestSanitizersInFinals(t *testing.T) {
 		{"none", nil, []evaluator.Evidence{{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, {Check: "ubsan", Outcome: evaluator.Passed}, left}, []string{"sanitize: " + left.Check + ": " + left.Detail}},
 		{"passed", []evaluator.Evidence{memcheck, {Check: "ubsan", Outcome: evaluator.Passed, Detail: "in finals"}, racecheck, done}, []evaluator.Evidence{
 			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136; " + memcheck.Detail},
-			{Check: "ubsan", Outcome: evaluator.Passed, Detail: "in the search; in finals"}, done, racecheck,
+			{Check: "ubsan", Outcome: evaluator.Passed, Detail: "in the search; in finals"},
+			done, racecheck,
 		}, []string{"finals: racecheck: in finals: why"}},
 		{"failed", []evaluator.Evidence{failed}, []evaluator.Evidence{
 			{Check: "memcheck", Outcome: evaluator.Passed, Detail: "no fault in one launch at shape 72x72x136"}, {Check: "ubsan", Outcome: evaluator.Passed}, left, failed,
