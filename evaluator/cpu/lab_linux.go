@@ -198,7 +198,7 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 	}
 	a, report, err := h.build(ctx, built, cache.Key(append(parts, h.baselineSource.Hash)...))
 	a.Source, a.Unsupported = src, map[string]string{}
-	for _, d := range h.problem.also {
+	for _, d := range h.problem.SanitizeAlso {
 		if err := src.Implementation.Supports(src.Genome, d.shape, h.limits); err != nil {
 			a.Unsupported[d.shape.Name] = err.Error()
 		}
@@ -239,7 +239,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	for _, d := range slices.Concat(h.problem.shapes(), h.problem.also) {
+	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
 		h.problem.makeInputs(d)
 		for v := range variants {
 			g.Go(func() error {
@@ -252,7 +252,7 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 				return err
 			})
 		}
-		if !slices.Contains(h.problem.Tune, d) && !slices.Contains(h.problem.also, d) {
+		if !slices.Contains(h.problem.Tune, d) && !slices.Contains(h.problem.SanitizeAlso, d) {
 			g.Go(func() error { return h.makeFurther(gctx, d) })
 		}
 	}

@@ -39,7 +39,6 @@ type shapeData struct {
 // A problem is a plan's problem in the backend's own terms.
 type problem struct {
 	labs.Placed[*shapeData]
-	also    []*shapeData // on which sanitizers run in the finals alone
 	name    string
 	spec    *kernels.Problem
 	buffers []kernels.Buffer
@@ -66,17 +65,8 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.data = append(q.data, distribution{string(b.Data.Distribution), b.Data.A, b.Data.B})
 	}
 	var err error
-	if q.Placed, err = labs.Place(plan, p, q.place); err != nil {
-		return q, err
-	}
-	for _, s := range plan.SanitizeAlso {
-		d, err := q.place(s)
-		if err != nil {
-			return q, err
-		}
-		q.also = append(q.also, d)
-	}
-	return q, nil
+	q.Placed, err = labs.Place(plan, p, q.place)
+	return q, err
 }
 
 // place computes sizes and places at one shape.
@@ -193,7 +183,7 @@ func glue(p *kernels.Problem, entry string, scalarType func(kernels.Scalar) stri
 
 // at finds the data of a shape.
 func (q *problem) at(s kernels.Shape) (*shapeData, error) {
-	for _, d := range slices.Concat(q.shapes(), q.also) {
+	for _, d := range slices.Concat(q.shapes(), q.SanitizeAlso) {
 		if d.shape.Name == s.Name {
 			return d, nil
 		}

@@ -75,7 +75,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 			code = max(code, int(p.Vaddr+p.Memsz))
 		}
 	}
-	watched := slices.Concat([]*shapeData{h.problem.Sanitize}, h.problem.also)
+	watched := slices.Concat([]*shapeData{h.problem.Sanitize}, h.problem.SanitizeAlso)
 	all := slices.Concat(watched, h.problem.Verify, h.problem.Tune)
 	for _, d := range all {
 		size = size.max(d.layout.stride)

@@ -179,6 +179,10 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 	if b.gpus > 0 {
 		return b.gpus, nil
 	}
+	list, _, err := chosen(b.options.Devices)
+	if err != nil || len(list) == 1 {
+		return len(list), err
+	}
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
 		return 0, err

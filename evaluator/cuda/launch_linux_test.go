@@ -87,7 +87,7 @@ func TestGeometryIsTranslated(t *testing.T) {
 func TestLaunchText(t *testing.T) {
 	h := newLab(nil, Options{})
 	shapes := []*shapeData{{shape: kernels.Shape{Name: "tuned"}}, {shape: kernels.Shape{Name: "odd"}}, {shape: kernels.Shape{Name: "tail"}}}
-	h.problem.placed = shapes
+	h.problem.Tune, h.problem.Verify, h.problem.Sanitize = shapes[:1], shapes[1:2], shapes[2]
 	plain := geometry(kernels.Geometry{Grid: [3]int64{64, 1, 1}, Block: [3]int64{32, 4, 1}, SharedBytes: 2048, WorkspaceBytes: 12, Entry: "fake"}, "fake")
 	c := &candidate{
 		src:         kernels.Rendered{Entry: "fake"},

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -30,7 +31,6 @@ type problem struct {
 	seed uint64
 	labs.Placed[*shapeData]
 	placed []*shapeData // each once
-	also   int          // how many at their end are sanitized in the finals alone
 }
 
 func newProblem(plan evaluator.Plan) (*problem, error) {
@@ -67,13 +67,6 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 	for _, d := range q.Tune {
 		d.tuned = true
 	}
-	searched := len(q.placed)
-	for _, s := range plan.SanitizeAlso {
-		if _, err := q.place(s); err != nil {
-			return q, err
-		}
-	}
-	q.also = len(q.placed) - searched
 	return q, nil
 }
 
@@ -142,7 +135,14 @@ func geometry(g kernels.Geometry, entry string) wire.Geometry {
 
 // shapes lists every shape once that a candidate meets in the search, but for one of its
 // own: those that results depend on.
-func (q *problem) shapes() []*shapeData { return q.placed[:len(q.placed)-q.also] }
+func (q *problem) shapes() (list []*shapeData) {
+	for _, d := range slices.Concat(q.Tune, q.Verify, []*shapeData{q.Sanitize}) {
+		if !slices.Contains(list, d) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
 
 // seedOf is the seed of the contents of the inputs.
 func (q *problem) seedOf(variant int) uint64 { return q.seed*1000003 + uint64(variant) + 1 }

@@ -91,6 +91,7 @@ func Handle[T any](a evaluator.Artifact) (T, error) {
 type Placed[T any] struct {
 	Tune, Verify []T
 	Sanitize     T
+	SanitizeAlso []T
 }
 
 // Place computes what a lab needs of a plan's shapes, and refuses plans without a
@@ -117,6 +118,15 @@ func Place[T any](plan evaluator.Plan, p *kernels.Problem, place func(kernels.Sh
 			*part.to = append(*part.to, d)
 		}
 	}
-	all.Sanitize, err = place(plan.Sanitize)
-	return all, err
+	if all.Sanitize, err = place(plan.Sanitize); err != nil {
+		return all, err
+	}
+	for _, s := range plan.SanitizeAlso {
+		d, err := place(s)
+		if err != nil {
+			return all, err
+		}
+		all.SanitizeAlso = append(all.SanitizeAlso, d)
+	}
+	return all, nil
 }
