@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand"
 	"testing"
 
@@ -139,7 +138,7 @@ func TestSanitizedTemplates(t *testing.T) {
 				}
 				all := true // whether it has the sizes that reach everything
 				for dim, src := range c.wanted {
-					wanted := intOf(t, src, g)
+					wanted := valueOf(t, src, g, (*genome.Expr).Int)
 					if want := min(wanted, usual.Dims[dim]); own.Dims[dim] != want {
 						t.Fatalf("%s: %s is %d, want %d", g, dim, own.Dims[dim], want)
 					}
@@ -154,8 +153,8 @@ func TestSanitizedTemplates(t *testing.T) {
 					reached++
 				}
 				for dim, src := range c.tiles {
-					n, tile := own.Dims[dim], intOf(t, src, g)
-					ragged := n%tile != 0 || c.whole != "" && boolOf(t, c.whole, g)
+					n, tile := own.Dims[dim], valueOf(t, src, g, (*genome.Expr).Int)
+					ragged := n%tile != 0 || c.whole != "" && valueOf(t, c.whole, g, (*genome.Expr).Bool)
 					// Where there are no two tiles, or no ragged one, the usual shape has none either.
 					if (n <= tile || !ragged) && n != usual.Dims[dim] {
 						t.Errorf("%s: %s is %d, for tiles of %d", g, dim, n, tile)
@@ -164,12 +163,12 @@ func TestSanitizedTemplates(t *testing.T) {
 				if c.along == "" {
 					continue
 				}
-				n, step := own.Dims[c.along], intOf(t, c.step, g)
+				n, step := own.Dims[c.along], valueOf(t, c.step, g, (*genome.Expr).Int)
 				steps, before0 := (n+step-1)/step, (usual.Dims[c.along]+step-1)/step
-				if least := intOf(t, c.least, g); steps < min(least, before0) {
+				if least := valueOf(t, c.least, g, (*genome.Expr).Int); steps < min(least, before0) {
 					t.Errorf("%s: %d steps at %s, want %d", g, steps, own.Name, least)
 				}
-				if c.stages != "" && steps <= intOf(t, c.stages, g) {
+				if c.stages != "" && steps <= valueOf(t, c.stages, g, (*genome.Expr).Int) {
 					t.Errorf("%s: %d steps at %s do not come round to every stage", g, steps, own.Name)
 				}
 				if c.ragged && n%step == 0 {
@@ -186,32 +185,17 @@ func TestSanitizedTemplates(t *testing.T) {
 
 func blocks(g kernels.Geometry) int64 { return g.Grid[0] * g.Grid[1] * g.Grid[2] }
 
-func valueOf(t *testing.T, src string, g genome.Genome) (*genome.Expr, map[string]any) {
+// valueOf evaluates an expression over a genome, as (*genome.Expr).Int or .Bool.
+func valueOf[T any](t *testing.T, src string, g genome.Genome, as func(*genome.Expr, map[string]any) (T, error)) T {
 	t.Helper()
-	env := maps.Collect(maps.All(g.Map()))
+	env := g.Map()
 	e, err := genome.CompileExpr(src, env)
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", src, err))
 	}
-	return e, env
-}
-
-func intOf(t *testing.T, src string, g genome.Genome) int64 {
-	t.Helper()
-	e, env := valueOf(t, src, g)
-	n, err := e.Int(env)
+	v, err := as(e, env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
-}
-
-func boolOf(t *testing.T, src string, g genome.Genome) bool {
-	t.Helper()
-	e, env := valueOf(t, src, g)
-	b, err := e.Bool(env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return v
 }
