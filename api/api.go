@@ -1,0 +1,405 @@
+// Package api is the HTTP API of a service, as `tune serve` runs it: the bodies of requests
+// and answers, and a [Client] that sends them.
+//
+// Everything is under /v1 and needs a token, except /healthz, /readyz and /openapi.json,
+// which tell nothing of campaigns. The OpenAPI document names the scope that each operation
+// needs. Errors are problems ([Problem], RFC 9457). Lists are cut into pages by cursors that
+// mean nothing to a client; they count events, so that a list neither repeats nor leaves out
+// what is there while campaigns write.
+//
+// Stored things are told in the words of package store, so that a client answers every
+// question exactly as a command does that has opened the store.
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/store"
+)
+
+// A State says what becomes of a campaign in a service.
+type State string
+
+// The states. Queued to Finals are on the way; Paused waits for somebody to resume it; the
+// others have ended.
+const (
+	Queued    State = "queued"
+	Preparing State = "preparing" // its device, reference and baseline are being made ready
+	Searching State = "searching"
+	Finals    State = "finals" // what the machine disturbed is measured again, then the best few
+	Paused    State = "paused"
+	Finished  State = "finished"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+// Ended says whether nothing happens to a campaign any more unless somebody asks for it.
+func (s State) Ended() bool { return s == Finished || s == Failed || s == Cancelled }
+
+// Running says whether a campaign holds a device.
+func (s State) Running() bool { return s == Preparing || s == Searching || s == Finals }
+
+// A Submission asks for a campaign: a job, as in [evotune.Job], and how urgent it is.
+type Submission struct {
+	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name. Required, but for the backend replay."`
+	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
+	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
+	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay."`
+	Implementations []string `json:"implementations,omitempty" doc:"Those that are searched. Default: all for the backend."`
+	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
+	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
+	Strategy        string   `json:"strategy,omitempty" doc:"How the space is searched. Default: evolution."`
+	Seed            int64    `json:"seed,omitempty" doc:"Fixes the path of the search. Default: 1."`
+	Window          int      `json:"window,omitempty" minimum:"0" doc:"Proposals in flight. 0: the default."`
+	Finalists       int      `json:"finalists,omitempty" minimum:"-1" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
+	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: three minutes."`
+	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU. Default: any."`
+	Priority        int      `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The larger is run first. Default: 0."`
+}
+
+// A Budget is [evotune.Budget] in JSON; the limit that is reached first ends the search, and
+// a zero field sets none.
+type Budget struct {
+	Evaluations int     `json:"evaluations,omitempty" minimum:"0" doc:"Candidates."`
+	Seconds     float64 `json:"seconds,omitempty" minimum:"0" doc:"Wall time over all resumptions, in seconds."`
+	Target      float64 `json:"target,omitempty" minimum:"0" doc:"A speedup over the baseline."`
+	Patience    int     `json:"patience,omitempty" minimum:"0" doc:"Candidates without a new best."`
+	CostPerHour float64 `json:"cost_per_hour,omitempty" minimum:"0" doc:"What an hour of the machine costs."`
+	MaxCost     float64 `json:"max_cost,omitempty" minimum:"0" doc:"What the search may cost."`
+}
+
+// BudgetOf is a budget in JSON.
+func BudgetOf(b evotune.Budget) Budget {
+	return Budget{
+		Evaluations: b.Evaluations, Seconds: b.Time.Seconds(), Target: b.Target,
+		Patience: b.Patience, CostPerHour: b.CostPerHour, MaxCost: b.MaxCost,
+	}
+}
+
+// Budget is the budget of a job.
+func (b Budget) Budget() evotune.Budget {
+	return evotune.Budget{
+		Evaluations: b.Evaluations, Time: time.Duration(b.Seconds * float64(time.Second)), Target: b.Target,
+		Patience: b.Patience, CostPerHour: b.CostPerHour, MaxCost: b.MaxCost,
+	}
+}
+
+// A Campaign is a campaign of a service.
+type Campaign struct {
+	ID    string `json:"id"`
+	State State  `json:"state" enum:"queued,preparing,searching,finals,paused,finished,failed,cancelled"`
+	// Reason says why it is paused, failed or has ended.
+	Reason   string   `json:"reason,omitempty"`
+	Kernel   string   `json:"kernel"`
+	Backend  string   `json:"backend"`
+	Shapes   []string `json:"shapes"`
+	Priority int      `json:"priority"`
+	// Position in the queue, from 1; 0 when it does not wait.
+	Position int    `json:"position,omitempty"`
+	Device   string `json:"device,omitempty" doc:"The name of the device that it runs or ran on."`
+	Budget   Budget `json:"budget"`
+	// Submitted is zero for campaigns that the store had before the service.
+	Submitted time.Time `json:"submitted,omitzero"`
+	By        string    `json:"by,omitempty" doc:"The name of the token that submitted it."`
+	Evaluated int       `json:"evaluated"`
+	// Speedup over the baseline of the best so far, and which measurement tells it: "finals",
+	// "again" or "search"; Significant where finals found it to be more than noise.
+	Speedup     float64 `json:"speedup,omitempty"`
+	Measured    string  `json:"measured,omitempty"`
+	Significant bool    `json:"significant,omitempty"`
+	Best        string  `json:"best,omitempty" doc:"The candidate."`
+	// Progress is of this moment, and only there while the campaign runs.
+	Progress *Progress `json:"progress,omitempty"`
+	// Log is what the store holds of it; nil before it begins.
+	Log *store.Campaign `json:"log,omitempty"`
+}
+
+// Progress is what a running campaign does at the moment.
+type Progress struct {
+	Campaign  string         `json:"campaign"`
+	State     State          `json:"state"`
+	Evaluated int            `json:"evaluated"`
+	Verdicts  map[string]int `json:"verdicts"`
+	PerMinute float64        `json:"per_minute"`
+	ElapsedNS time.Duration  `json:"elapsed_ns"`
+	// RemainingNS estimates the time until the budget ends the search; negative when that
+	// cannot be told.
+	RemainingNS time.Duration    `json:"remaining_ns"`
+	Cost        float64          `json:"cost,omitempty"`
+	Workers     []Worker         `json:"workers"`
+	Usage       *evaluator.Usage `json:"usage,omitempty"`
+}
+
+// A Worker is what one of a campaign's workers does.
+type Worker struct {
+	Candidate string          `json:"candidate,omitempty" doc:"Empty when it is idle."`
+	Stage     evaluator.Stage `json:"stage,omitempty"`
+	SinceNS   time.Duration   `json:"since_ns"`
+}
+
+// A Change of a campaign: what is nil stays as it is.
+type Change struct {
+	Budget   *Budget `json:"budget,omitempty" doc:"Replaces the budget as a whole. A larger one goes on with a finished campaign."`
+	Priority *int    `json:"priority,omitempty" minimum:"-100" maximum:"100"`
+}
+
+// A Page is a part of a list. Next, when not empty, is the cursor of the next part.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"`
+}
+
+// Candidates is a page of candidates by events, as [store.Store.Candidates] gives it.
+type Candidates struct {
+	Items []store.Candidate `json:"items"`
+	Next  uint64            `json:"next,omitempty"`
+}
+
+// A Lineage is a candidate with its ancestors, each once. The first is the one that was
+// asked for; Parents has the positions of each one's parents.
+type Lineage struct {
+	Candidates []store.Candidate `json:"candidates"`
+	Parents    [][]int           `json:"parents"`
+}
+
+// A Source is what a genome renders to, in one text.
+type Source struct {
+	Candidate string `json:"candidate"`
+	Language  string `json:"language"`
+	Source    string `json:"source"`
+	// Against names what Other is: the baseline, or a candidate.
+	Against string `json:"against,omitempty"`
+	Other   string `json:"other,omitempty"`
+}
+
+// A Summary is what charts of a campaign are drawn from: few points, however many
+// candidates there are.
+type Summary struct {
+	// Best has a point for each new best: after how many evaluations, at which wall time of
+	// the campaign, how many times as fast as the baseline, and which candidate.
+	Best []BestPoint `json:"best"`
+	// Funnel counts candidates by the stage that refused them and why; Stage "" is correct.
+	Funnel []FunnelRow `json:"funnel"`
+	// Stages sums up the time that candidates spent in each stage, in nanoseconds.
+	Stages map[evaluator.Stage]time.Duration `json:"stages"`
+}
+
+// A BestPoint is a new best of a campaign.
+type BestPoint struct {
+	Evaluations int           `json:"evaluations"`
+	ElapsedNS   time.Duration `json:"elapsed_ns"`
+	Speedup     float64       `json:"speedup"`
+	Candidate   string        `json:"candidate"`
+}
+
+// A FunnelRow counts the candidates that ended alike.
+type FunnelRow struct {
+	Verdict evaluator.Verdict `json:"verdict"`
+	Stage   evaluator.Stage   `json:"stage,omitempty"`
+	Reason  string            `json:"reason,omitempty" doc:"As far as reasons are alike: numbers are left out."`
+	Count   int               `json:"count"`
+}
+
+// Points has one candidate per row, in columns, for charts of all candidates.
+type Points struct {
+	Candidates []string  `json:"candidates"`
+	Index      []int     `json:"index"`
+	Verdict    []int     `json:"verdict" doc:"Positions in verdicts."`
+	Verdicts   []string  `json:"verdicts"`
+	Speedup    []float64 `json:"speedup" doc:"0 unless the verdict is correct."`
+	// Genes are in the order of the space; each gene's values are positions in its Values.
+	Genes []GenePoints `json:"genes"`
+	// Next is the event to ask from for what came later.
+	Next uint64 `json:"next"`
+}
+
+// GenePoints is one gene of all candidates.
+type GenePoints struct {
+	Name   string `json:"name"`
+	Values []any  `json:"values"`
+	At     []int  `json:"at" doc:"Positions in values; -1 where the candidate has no such gene."`
+}
+
+// A LeaderboardRow is the best of a kernel for its shapes on a device. Proven is false where
+// nothing is: it is printed as "~".
+type LeaderboardRow struct {
+	Kernel      string   `json:"kernel"`
+	Device      string   `json:"device"`
+	DeviceName  string   `json:"device_name"`
+	Shapes      []string `json:"shapes"`
+	Candidate   string   `json:"candidate"`
+	Campaign    string   `json:"campaign"`
+	Speedup     float64  `json:"speedup"`
+	MedianNS    float64  `json:"median_ns"`
+	BaselineNS  float64  `json:"baseline_ns"`
+	Measured    string   `json:"measured"`
+	Proven      bool     `json:"proven"`
+	Significant bool     `json:"significant"`
+}
+
+// A Kernel is a kernel that campaigns can be submitted for.
+type Kernel struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Hash        string `json:"hash"`
+	Builtin     bool   `json:"builtin"`
+	// The rest is given of one kernel, and not in lists.
+	Backends        []string     `json:"backends,omitempty"`
+	Implementations []string     `json:"implementations,omitempty"`
+	Shapes          []Shape      `json:"shapes,omitempty"`
+	Genes           []KernelGene `json:"genes,omitempty"`
+	SpaceSize       float64      `json:"space_size,omitempty"`
+}
+
+// A Shape is a size of a problem by its name.
+type Shape struct {
+	Name string           `json:"name"`
+	Uses []string         `json:"uses"`
+	Dims map[string]int64 `json:"dims"`
+}
+
+// A KernelGene is a parameter of an implementation.
+type KernelGene struct {
+	Implementation string `json:"implementation"`
+	Name           string `json:"name"`
+	Values         []any  `json:"values"`
+}
+
+// An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
+type Upload struct {
+	Name  string            `json:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"The kernel's name, which is the folder's."`
+	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
+}
+
+// A Device is one that campaigns are placed on.
+type Device struct {
+	evaluator.Device
+	Backend  string   `json:"backend"`
+	Campaign []string `json:"campaigns" doc:"Those that hold it."`
+	// Measuring and Reserved are shares of the time of this service, for GPUs in use.
+	Usage *evaluator.Usage `json:"usage,omitempty"`
+}
+
+// A Judge asks for a judgment of one finished kernel, as `tune judge` gives it.
+type Judge struct {
+	Kernel string `json:"kernel"`
+	// Name is the file's name, which says its language: .c or .cu.
+	Name    string   `json:"name" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
+	Source  string   `json:"source"`
+	Entry   string   `json:"entry,omitempty"`
+	Flags   []string `json:"flags,omitempty"`
+	Threads int      `json:"threads,omitempty" minimum:"0"`
+	Shapes  []string `json:"shapes,omitempty"`
+	Seed    int64    `json:"seed,omitempty"`
+	// Against is the source of another kernel to time it against; empty means the baseline.
+	Against     string `json:"against,omitempty"`
+	AgainstName string `json:"against_name,omitempty" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
+}
+
+// An Operation is a slow action.
+type Operation struct {
+	ID    string `json:"id"`
+	Kind  string `json:"kind" enum:"verify,judge,export,report,importance,backup,archive"`
+	State State  `json:"state" enum:"queued,preparing,finished,failed,cancelled" doc:"preparing means that it runs."`
+	Error string `json:"error,omitempty"`
+	// Result is its outcome, as the command of its kind prints it with --json.
+	Result json.RawMessage `json:"result,omitempty"`
+	// Download is the path of what it made, if it made files.
+	Download string    `json:"download,omitempty"`
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended,omitzero"`
+	By       string    `json:"by,omitempty"`
+}
+
+// A Scope is what a token may do. Each includes those before it.
+type Scope string
+
+// The scopes. An author may upload kernels and have files judged, which runs their code.
+const (
+	Viewer Scope = "viewer"
+	Runner Scope = "runner"
+	Author Scope = "author"
+	Admin  Scope = "admin"
+)
+
+// Scopes lists them in order.
+func Scopes() []Scope { return []Scope{Viewer, Runner, Author, Admin} }
+
+// A Token is what is known of a token. Its secret is told once, when it is made.
+type Token struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	Used    time.Time `json:"used,omitzero" doc:"About when it was last used."`
+	Secret  string    `json:"secret,omitempty"`
+}
+
+// An AuditEntry tells of one request that changed something, or was refused.
+type AuditEntry struct {
+	Seq     uint64    `json:"seq"`
+	Time    time.Time `json:"time"`
+	Token   string    `json:"token" doc:"The token's name, or socket."`
+	From    string    `json:"from"`
+	Request string    `json:"request" doc:"The request's id, as in the logs."`
+	Action  string    `json:"action" doc:"Method and path."`
+	Status  int       `json:"status"`
+}
+
+// Who says whom a token stands for.
+type Who struct {
+	Name    string `json:"name"`
+	Scope   Scope  `json:"scope"`
+	Version string `json:"version" doc:"That of the service."`
+	Store   string `json:"store"`
+	// Service is false where one `tune run` answers for the store that it holds: it can be
+	// asked, and takes no campaigns.
+	Service bool `json:"service"`
+}
+
+// A Problem is an error as HTTP tells it (RFC 9457).
+type Problem struct {
+	// Type is stable: scripts may test for it. See the list of Problem types.
+	Type   string   `json:"type"`
+	Title  string   `json:"title"`
+	Status int      `json:"status"`
+	Detail string   `json:"detail"`
+	Errors []Detail `json:"errors,omitempty"`
+	// Request is the request's id, as in the service's logs.
+	Request string `json:"request,omitempty"`
+}
+
+// A Detail is one thing that was wrong: in a field of the body ("body.budget.evaluations"), a
+// parameter ("query.limit"), or a file of a kernel ("kernel.toml:12").
+type Detail struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// The types of problems.
+const (
+	BadRequest    = "urn:evotune:bad-request"    // 400, 422: what was sent is wrong; Errors says where
+	Unauthorized  = "urn:evotune:unauthorized"   // 401: no token, or one that is not valid (any more)
+	Forbidden     = "urn:evotune:forbidden"      // 403: the token's scope is too little
+	NotFound      = "urn:evotune:not-found"      // 404
+	Ambiguous     = "urn:evotune:ambiguous"      // 409: several begin so
+	NoCandidate   = "urn:evotune:no-candidate"   // 404: nothing stored answers the question
+	Unproven      = "urn:evotune:unproven"       // 409: an export lacks evidence
+	Conflict      = "urn:evotune:conflict"       // 409: not in this state
+	Changed       = "urn:evotune:changed"        // 412: If-Match names an older version
+	Reused        = "urn:evotune:key-reused"     // 422: an Idempotency-Key came with another body
+	TooLarge      = "urn:evotune:too-large"      // 413
+	TooMany       = "urn:evotune:too-many"       // 429: see Retry-After
+	Damaged       = "urn:evotune:damaged"        // 500: the store is damaged
+	Internal      = "urn:evotune:internal"       // 500: evotune failed; the logs have the request
+	Unavailable   = "urn:evotune:unavailable"    // 503: see Retry-After
+	NotAService   = "urn:evotune:not-a-service"  // 409: one campaign holds this store
+	NoSuchVersion = "urn:evotune:unknown-client" // 400, 404: the client speaks of what this version does not know
+)

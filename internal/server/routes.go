@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/store"
+)
+
+// routes makes the one tree of handlers, for all listeners.
+func (s *Service) routes() http.Handler {
+	mux := http.NewServeMux()
+	config := huma.DefaultConfig("evotune", "1")
+	config.Info.Description = "Campaigns that tune compute kernels, and what they found."
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "/openapi", "", ""
+	config.CreateHooks = nil // no $schema in bodies: they are what package api says
+	config.RejectUnknownQueryParameters = true
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "A token of `tune serve --token-file`, or of POST /v1/tokens."},
+	}
+	s.api = humago.New(mux, config)
+	s.api.UseMiddleware(s.authorize)
+	s.campaignRoutes()
+	s.eventRoutes()
+	return mux
+}
+
+// schemaName names types in the OpenAPI document: those of other packages than api with their
+// package's name, as store and api both have a Campaign.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if pkg := path.Base(t.PkgPath()); t.Name() != "" && pkg != "api" && pkg != "." {
+		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	return name
+}
+
+// operation describes an operation, and the least scope that it needs.
+func operation(method, route, id string, scope api.Scope, summary string, errs ...int) huma.Operation {
+	return huma.Operation{
+		Method: method, Path: route, OperationID: id, Summary: summary,
+		Security: []map[string][]string{{"token": {string(scope)}}},
+		Metadata: map[string]any{"scope": scope},
+		Errors:   append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, errs...),
+	}
+}
+
+// A body is the answer of most operations.
+type body[T any] struct{ Body T }
+
+// A problem is an api.Problem, as huma answers with it.
+type problem struct{ api.Problem }
+
+func (p *problem) GetStatus() int            { return p.Status }
+func (p *problem) ContentType(string) string { return "application/problem+json" }
+func (p *problem) Unwrap() error             { return &p.Problem }
+
+// fail is an error with its type and status.
+func fail(status int, kind, detail string, errs ...api.Detail) error {
+	return &problem{api.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail, Errors: errs}}
+}
+
+// failed gives the errors of the packages below their types and statuses.
+func failed(err error) error {
+	var p *problem
+	var field *evotune.FieldError
+	switch {
+	case err == nil, errors.As(err, &p):
+		return err
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return fail(http.StatusNotFound, api.NotFound, err.Error())
+	case errors.Is(err, store.ErrAmbiguous):
+		return fail(http.StatusConflict, api.Ambiguous, err.Error())
+	case errors.Is(err, store.ErrCorrupt):
+		return fail(http.StatusInternalServerError, api.Damaged, err.Error())
+	case errors.Is(err, evotune.ErrNoCandidate):
+		return fail(http.StatusNotFound, api.NoCandidate, err.Error())
+	case errors.Is(err, evotune.ErrUnproven):
+		return fail(http.StatusConflict, api.Unproven, err.Error())
+	case errors.As(err, &field):
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: field.Field, Message: field.Err.Error()})
+	case errors.Is(err, evotune.ErrInput):
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
+	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
+		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
+	}
+	return fail(http.StatusInternalServerError, api.Internal, err.Error())
+}
+
+func init() {
+	// What huma finds wrong with a request is told like everything else.
+	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
+		p := &problem{api.Problem{Type: api.BadRequest, Title: http.StatusText(status), Status: status, Detail: detail}}
+		switch status {
+		case http.StatusUnauthorized:
+			p.Type = api.Unauthorized
+		case http.StatusForbidden:
+			p.Type = api.Forbidden
+		case http.StatusNotFound, http.StatusMethodNotAllowed:
+			p.Type = api.NotFound
+		case http.StatusRequestEntityTooLarge:
+			p.Type = api.TooLarge
+		case http.StatusTooManyRequests:
+			p.Type = api.TooMany
+		case http.StatusServiceUnavailable:
+			p.Type = api.Unavailable
+		}
+		if status >= 500 {
+			p.Type = api.Internal
+		}
+		for _, err := range errs {
+			if d, ok := err.(huma.ErrorDetailer); ok { //nolint:errorlint // huma's are not wrapped
+				p.Errors = append(p.Errors, api.Detail{Location: d.ErrorDetail().Location, Message: d.ErrorDetail().Message})
+			} else if err != nil {
+				p.Errors = append(p.Errors, api.Detail{Message: err.Error()})
+			}
+		}
+		return p
+	}
+}

@@ -1,0 +1,556 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/store"
+)
+
+// A job is a campaign that was submitted, as the service's state keeps it.
+type job struct {
+	// Job is fixed at submission: what other campaigns find later does not change its path.
+	Job evotune.Job `json:"job"`
+	// GPU is the device that was asked for; empty means any.
+	GPU       string    `json:"gpu,omitempty"`
+	Priority  int       `json:"priority"`
+	Submitted time.Time `json:"submitted"`
+	By        string    `json:"by"`
+	// State is Queued as long as it is to run, also while it does; else Paused, or how it ended.
+	State  api.State `json:"state"`
+	Reason string    `json:"reason,omitempty"`
+	// Turn orders jobs of one priority, the smaller first.
+	Turn uint64 `json:"turn"`
+	// Version counts its changes.
+	Version uint64 `json:"version"`
+}
+
+// A device is where campaigns run: as many at once as there is room for.
+type device struct {
+	name    string // "cpu", "replay", or a GPU as in cuda.Options.Devices
+	backend string
+	room    int
+	machine *evotune.Machine
+	holds   map[string]bool // campaigns
+}
+
+// A run is a campaign that holds a device.
+type run struct {
+	device *device
+	phase  api.State
+	drain  func()             // once: ends it after the candidates in flight
+	cancel context.CancelFunc // ends it at once
+	// then is what it becomes when it has ended, if somebody asked for that: Paused, Cancelled,
+	// or Queued, which goes on with the same campaign. Empty lets the campaign say.
+	then     api.State
+	budgets  chan evotune.Budget
+	progress progress
+}
+
+// A scheduler places campaigns on devices.
+type scheduler struct {
+	s       *Service
+	devices []*device
+
+	mu     sync.Mutex
+	jobs   map[string]*job
+	runs   map[string]*run
+	closed bool
+	group  sync.WaitGroup
+}
+
+// replayRoom is how many recorded campaigns run at once: they take a core and no device.
+const replayRoom = 8
+
+func newScheduler(s *Service, gpus []string) (*scheduler, error) {
+	q := &scheduler{s: s, jobs: map[string]*job{}, runs: map[string]*run{}}
+	q.devices = []*device{
+		{name: evotune.CPU, backend: evotune.CPU, room: 1, machine: s.machine},
+		{name: evotune.Replay, backend: evotune.Replay, room: replayRoom, machine: s.machine},
+	}
+	for _, gpu := range gpus {
+		m := &evotune.Machine{Definitions: s.machine.Definitions, CPU: s.machine.CPU, CUDA: s.machine.CUDA}
+		m.CUDA.Devices = []string{gpu}
+		q.devices = append(q.devices, &device{name: gpu, backend: evotune.CUDA, room: 1, machine: m})
+	}
+	for _, d := range q.devices {
+		d.holds = map[string]bool{}
+	}
+	jobs, err := all[job](s.state, jobsBucket)
+	for _, j := range jobs {
+		q.jobs[j.Job.ID] = &j
+	}
+	return q, err
+}
+
+// submit makes a job of what was asked for. A key that came before, with the same body,
+// gives the campaign that it gave then; fresh is false.
+func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest string) (id string, fresh bool, err error) {
+	who := callerOf(ctx).name
+	if key != "" {
+		key = who + "\n" + key
+		if id, ok, err := q.known(key, digest); ok || err != nil {
+			return id, false, err
+		}
+	}
+	want := evotune.Job{
+		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
+		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
+		Finalists: in.Finalists, Budget: in.Budget.Budget(),
+	}
+	machine, err := q.machineFor(in)
+	if err != nil {
+		return "", false, err
+	}
+	t, err := machine.Target(want)
+	if err != nil {
+		return "", false, failed(err)
+	}
+	fixed, err := fix(ctx, t, q.s.store)
+	if err != nil {
+		return "", false, failed(err)
+	}
+	j := &job{Job: fixed, GPU: in.Device, Priority: in.Priority, Submitted: time.Now().UTC(), By: who, State: api.Queued, Version: 1}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
+	}
+	fresh = true
+	err = q.s.state.change(func(tx *bbolt.Tx) error {
+		if key != "" {
+			old, ok, err := get[submitted](tx, keysBucket, key)
+			if err != nil {
+				return err
+			}
+			if ok {
+				id, fresh = old.Campaign, false
+				return old.check(digest)
+			}
+			if err := put(tx, keysBucket, key, submitted{j.Job.ID, digest, j.Submitted}); err != nil {
+				return err
+			}
+		}
+		turn, err := tx.Bucket([]byte(jobsBucket)).NextSequence()
+		if err != nil {
+			return err
+		}
+		j.Turn = turn
+		return put(tx, jobsBucket, j.Job.ID, j)
+	})
+	if err != nil || !fresh {
+		return id, false, err
+	}
+	q.jobs[j.Job.ID] = j
+	q.changed(j)
+	q.place()
+	return j.Job.ID, true, nil
+}
+
+// submitted is what an Idempotency-Key gave.
+type submitted struct {
+	Campaign string    `json:"campaign"`
+	Digest   string    `json:"digest"` // of the request
+	Time     time.Time `json:"time"`
+}
+
+func (s submitted) check(digest string) error {
+	if s.Digest != digest {
+		return fail(http.StatusUnprocessableEntity, api.Reused, "this Idempotency-Key came before with another request: take a new key for a new campaign")
+	}
+	return nil
+}
+
+func (q *scheduler) known(key, digest string) (id string, ok bool, err error) {
+	err = q.s.state.db.View(func(tx *bbolt.Tx) error {
+		old, found, err := get[submitted](tx, keysBucket, key)
+		if id, ok = old.Campaign, found; !found || err != nil {
+			return err
+		}
+		return old.check(digest)
+	})
+	return id, ok, err
+}
+
+// machineFor is the machine that a submission is looked at with: that of the GPU it asks for.
+func (q *scheduler) machineFor(in api.Submission) (*evotune.Machine, error) {
+	machine := q.s.machine
+	for _, d := range q.devices {
+		switch {
+		case d.backend != evotune.CUDA:
+		case in.Device == d.name:
+			return d.machine, nil
+		case machine == q.s.machine:
+			machine = d.machine
+		}
+	}
+	if in.Device != "" {
+		return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no GPU %q: see GET /v1/devices", in.Device), api.Detail{Location: "body.device", Message: "no such GPU"})
+	}
+	return machine, nil
+}
+
+// schedule places what waits.
+func (q *scheduler) schedule() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.place()
+}
+
+// queue lists what waits, the next first. The caller holds the lock.
+func (q *scheduler) queue() (list []*job) {
+	for id, j := range q.jobs {
+		if j.State == api.Queued && q.runs[id] == nil {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *job) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Turn, b.Turn))
+	})
+	return list
+}
+
+// place starts what has a free device. The caller holds the lock.
+func (q *scheduler) place() {
+	if q.closed {
+		return
+	}
+	for _, j := range q.queue() {
+		at := slices.IndexFunc(q.devices, func(d *device) bool {
+			return d.backend == j.Job.Backend && len(d.holds) < d.room && (j.GPU == "" || j.GPU == d.name)
+		})
+		if at < 0 {
+			continue
+		}
+		d := q.devices[at]
+		ctx, cancel := context.WithCancel(q.s.ending)
+		drain := make(chan struct{})
+		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
+		d.holds[j.Job.ID] = true
+		q.runs[j.Job.ID] = r
+		q.changed(j)
+		q.group.Go(func() {
+			defer cancel()
+			q.run(ctx, j, r, drain)
+		})
+	}
+}
+
+// run runs a campaign until it ends, and notes how.
+func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct{}) {
+	id := j.Job.ID
+	done, err := q.tune(ctx, j, r, drain)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(r.device.holds, id)
+	delete(q.runs, id)
+	state, reason := api.Finished, done.Reason
+	var finished *evotune.FinishedError
+	switch {
+	case errors.As(err, &finished):
+		reason = finished.Campaign.Reason
+	case err != nil && ctx.Err() == nil:
+		state, reason = api.Failed, err.Error()
+		q.s.log.Error("a campaign failed", "campaign", id, "error", err)
+	case err == nil && done.Complete:
+	case r.then != "":
+		state, reason = r.then, j.Reason
+	default:
+		state, reason = api.Queued, "" // the service ends, and goes on with it the next time
+	}
+	if done.Complete && r.then == api.Queued {
+		state, reason = api.Queued, "" // its budget was enlarged as it ended
+	}
+	q.settle(j, state, reason)
+	q.place()
+}
+
+// tune is the campaign itself: a new one, or the rest of one that the log has.
+func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
+	q.mu.Lock()
+	want := j.Job
+	q.mu.Unlock()
+	var t *evotune.Target
+	_, err := q.s.store.Campaign(want.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		t, err = r.device.machine.Target(want)
+	case err == nil:
+		t, err = r.device.machine.Continue(q.s.store, want.ID, want.Budget)
+	}
+	if err != nil {
+		return evotune.Finished{}, err
+	}
+	defer q.s.streams.wake(want.ID)
+	return t.Run(ctx, q.s.store, evotune.Options{
+		Drain: drain,
+		Ready: func(workers int, ev evaluator.Evaluator) { r.progress.ready(workers, ev) },
+		Listen: func(e evotune.Event) {
+			r.progress.event(e)
+			q.s.streams.wake(want.ID)
+			switch {
+			case e.Started != nil:
+				q.enter(j, r, api.Searching)
+			case e.Measured != nil, e.Finals != nil:
+				q.enter(j, r, api.Finals)
+			}
+		},
+		OnStage: r.progress.stage,
+	})
+}
+
+// enter notes that a campaign is in another phase.
+func (q *scheduler) enter(j *job, r *run, phase api.State) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.phase != phase {
+		r.phase = phase
+		q.changed(j)
+	}
+}
+
+// settle notes what becomes of a job, durably. The caller holds the lock.
+func (q *scheduler) settle(j *job, state api.State, reason string) {
+	j.State, j.Reason = state, reason
+	if err := q.keep(j); err != nil {
+		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
+	}
+	q.changed(j)
+}
+
+// keep makes a job durable. The caller holds the lock.
+func (q *scheduler) keep(j *job) error {
+	j.Version++
+	return q.s.state.change(func(tx *bbolt.Tx) error { return put(tx, jobsBucket, j.Job.ID, j) })
+}
+
+// changed tells streams that a campaign's state is another. The caller holds the lock.
+func (q *scheduler) changed(j *job) { q.s.streams.state(j.Job.ID) }
+
+// find is the job of a campaign, by its ID. A campaign that the store has from before gets
+// a job as soon as something is wanted of it. The caller holds the lock.
+func (q *scheduler) find(id string) (*job, error) {
+	if j := q.jobs[id]; j != nil {
+		return j, nil
+	}
+	c, err := q.s.store.Campaign(id)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if j := q.jobs[c.ID]; j != nil {
+		return j, nil
+	}
+	recorded, err := evotune.RecordedJob(c)
+	if err != nil {
+		return nil, failed(err)
+	}
+	recorded.Budget = evotune.Budget{} // the newest, which the log has
+	j := &job{Job: recorded, State: stateOf(c), Reason: c.Reason}
+	q.jobs[c.ID] = j
+	return j, nil
+}
+
+// stateOf is the state of a campaign that no service ran.
+func stateOf(c store.Campaign) api.State {
+	if c.State == store.Finished {
+		return api.Finished
+	}
+	return api.Paused
+}
+
+// act does what was asked with a campaign: "pause", "resume" or "cancel". What is so
+// already is no error.
+func (q *scheduler) act(ctx context.Context, id, action, match string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.find(id)
+	if err != nil {
+		return err
+	}
+	if err := j.match(match); err != nil {
+		return err
+	}
+	r := q.runs[j.Job.ID]
+	no := func() error {
+		return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is %s: it cannot be asked to %s", j.Job.ID, q.stateOf(j), action))
+	}
+	by := func(what string) string { return what + " by " + callerOf(ctx).name }
+	switch action {
+	case "pause":
+		switch {
+		case j.State == api.Paused:
+			return nil
+		case j.State.Ended():
+			return no()
+		}
+		j.State, j.Reason = api.Paused, by("paused")
+		if r != nil {
+			r.then = api.Paused
+			r.drain()
+		}
+	case "resume":
+		switch {
+		case j.State == api.Queued:
+			return nil
+		case j.State == api.Finished:
+			return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is finished: give it a larger budget to go on", j.Job.ID))
+		case j.State == api.Cancelled:
+			return no()
+		}
+		j.State, j.Reason = api.Queued, ""
+		if r != nil {
+			r.then = api.Queued // it still ends what is in flight
+		}
+	case "cancel":
+		switch {
+		case j.State == api.Cancelled:
+			return nil
+		case j.State.Ended():
+			return no()
+		}
+		j.State, j.Reason = api.Cancelled, by("cancelled")
+		if r != nil {
+			r.then = api.Cancelled
+			r.cancel()
+		}
+	}
+	if err := q.keep(j); err != nil {
+		return failed(err)
+	}
+	q.changed(j)
+	q.place()
+	return nil
+}
+
+// change changes budget and priority.
+func (q *scheduler) change(id string, c api.Change, match string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.find(id)
+	if err != nil {
+		return err
+	}
+	if err := j.match(match); err != nil {
+		return err
+	}
+	if c.Priority != nil {
+		j.Priority = *c.Priority
+	}
+	if c.Budget != nil {
+		b := c.Budget.Budget()
+		if b.IsZero() {
+			return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
+		}
+		j.Job.Budget = b
+		switch r := q.runs[j.Job.ID]; {
+		case r != nil:
+			select {
+			case <-r.budgets: // an older one that was not seen yet
+			default:
+			}
+			r.budgets <- b
+		case j.State == api.Finished:
+			j.State, j.Reason = api.Queued, ""
+		}
+	}
+	if err := q.keep(j); err != nil {
+		return failed(err)
+	}
+	q.changed(j)
+	q.place()
+	return nil
+}
+
+// etag is the job's version, as HTTP has it.
+func (j *job) etag() string { return fmt.Sprintf("%q", fmt.Sprint(j.Version)) }
+
+// match refuses a change of another version than the one named; empty names none.
+func (j *job) match(match string) error {
+	if match != "" && match != "*" && match != j.etag() {
+		return fail(http.StatusPreconditionFailed, api.Changed, fmt.Sprintf("campaign %s has changed since: look at it again, and repeat what you still want", j.Job.ID))
+	}
+	return nil
+}
+
+// stateOf is the state of a job as it is now. The caller holds the lock.
+func (q *scheduler) stateOf(j *job) api.State {
+	if r := q.runs[j.Job.ID]; r != nil && j.State == api.Queued {
+		return r.phase
+	}
+	return j.State
+}
+
+// view fills in what the scheduler knows of a campaign.
+func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j := q.jobs[c.ID]
+	if j == nil {
+		return "", false
+	}
+	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
+	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
+	if !j.Job.Budget.IsZero() {
+		c.Budget = api.BudgetOf(j.Job.Budget)
+	}
+	if r := q.runs[c.ID]; r != nil {
+		p := r.progress.now(c.ID, c.State)
+		c.Progress = &p
+	} else if j.State == api.Queued {
+		c.Position = 1 + slices.Index(q.queue(), j)
+	}
+	return j.etag(), true
+}
+
+// ids lists the campaigns that have jobs.
+func (q *scheduler) ids() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.jobs))
+}
+
+// close ends every campaign after the candidates in flight, at once when ctx ends.
+func (q *scheduler) close(ctx context.Context) {
+	q.mu.Lock()
+	q.closed = true
+	for _, r := range q.runs {
+		r.drain()
+	}
+	q.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for _, r := range q.runs {
+			r.cancel()
+		}
+	})
+	defer stop()
+	q.group.Wait()
+}
+
+// fix settles all that a campaign records, so that its path no longer depends on when it
+// begins.
+func fix(_ context.Context, t *evotune.Target, _ *store.Store) (evotune.Job, error) {
+	j := t.Job
+	if j.ID == "" {
+		b := make([]byte, 4)
+		rand.Read(b) //nolint:errcheck // never fails
+		j.ID = strings.ReplaceAll(j.Kernel, " ", "-") + "-" + hex.EncodeToString(b)
+	}
+	return j, nil
+}

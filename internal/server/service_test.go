@@ -1,0 +1,258 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/store"
+)
+
+// A fixture is a service with an admin's client.
+type fixture struct {
+	*testing.T
+	service *Service
+	url     string
+	client  *http.Client
+}
+
+// table is a recorded space.
+func table(t testing.TB) string {
+	t.Helper()
+	path, err := filepath.Abs("../tables/testdata/synthetic.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serve starts a service on a store.
+func serve(t *testing.T, path string, latency time.Duration) *fixture {
+	t.Helper()
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		service.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), privateKey{}, true)))
+	}))
+	h.Start()
+	t.Cleanup(h.Close)
+	t.Cleanup(func() {
+		if err := service.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &fixture{t, service, h.URL, h.Client()}
+}
+
+// do sends a request and decodes the answer, whose status must be the one wanted.
+func (f *fixture) do(method, path string, in, out any, want int, headers ...string) http.Header {
+	f.Helper()
+	var b bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&b).Encode(in); err != nil {
+			f.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(f.Context(), method, f.url+path, &b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		f.Fatal(err)
+	}
+	if resp.StatusCode != want {
+		f.Fatalf("%s %s: %s, want %d: %s", method, path, resp.Status, want, text.String())
+	}
+	if out != nil {
+		if err := json.Unmarshal(text.Bytes(), out); err != nil {
+			f.Fatalf("%s %s: %v: %s", method, path, err, text.String())
+		}
+	}
+	return resp.Header
+}
+
+// submit submits a recorded campaign.
+func (f *fixture) submit(seed int64, evaluations int) api.Campaign {
+	f.Helper()
+	var c api.Campaign
+	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Seed: seed, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
+	return c
+}
+
+// until waits for a campaign to be in a state.
+func (f *fixture) until(id string, state api.State) api.Campaign {
+	f.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		var c api.Campaign
+		f.do("GET", "/v1/campaigns/"+id, nil, &c, 200)
+		if c.State == state {
+			return c
+		}
+		if c.State.Ended() || time.Now().After(deadline) {
+			f.Fatalf("campaign %s is %s (%s), want %s", id, c.State, c.Reason, state)
+		}
+	}
+}
+
+// events reads a stream to its end, or as many events as are wanted: ids and kinds.
+func (f *fixture) events(path, last string, most int) (ids, kinds []string, data []string) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+path, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 {
+		f.Fatalf("%s: %s", path, resp.Status)
+	}
+	id := ""
+	scan := bufio.NewScanner(resp.Body)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		key, value, _ := strings.Cut(scan.Text(), ": ")
+		switch key {
+		case "id":
+			id = value
+		case "event":
+			kinds = append(kinds, value)
+		case "data":
+			ids, data, id = append(ids, id), append(data, value), ""
+			if len(data) == most {
+				return ids, kinds, data
+			}
+		}
+	}
+	if err := scan.Err(); err != nil && ctx.Err() != nil {
+		f.Fatal(err)
+	}
+	return ids, kinds, data
+}
+
+func TestCampaign(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	c := f.submit(3, 20)
+	got := f.until(c.ID, api.Finished)
+	if got.Evaluated != 20 || got.Speedup <= 0 || got.Log == nil {
+		t.Errorf("%+v", got)
+	}
+	ids, kinds, data := f.events("/v1/campaigns/"+c.ID+"/events", "", 0)
+	n := 0
+	for i, k := range kinds {
+		if !json.Valid([]byte(data[i])) {
+			t.Errorf("no JSON: %s", data[i])
+		}
+		if k == "evaluated" {
+			n++
+		}
+	}
+	if n != 20 || kinds[0] != "started" || kinds[len(kinds)-1] != "state" {
+		t.Errorf("%d evaluated of %v", n, kinds)
+	}
+	// A client that comes back gets the rest, and no more.
+	_, rest, _ := f.events("/v1/campaigns/"+c.ID+"/events", ids[5], 0)
+	if fmt.Sprint(rest) != fmt.Sprint(kinds[6:]) {
+		t.Errorf("after the sixth: %v, want %v", rest, kinds[6:])
+	}
+}
+
+// TestIdempotency: a request that is repeated with its key makes one campaign, however many
+// at a time repeat it.
+func TestIdempotency(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	in := api.Submission{Backend: "replay", Table: table(t), Budget: api.Budget{Evaluations: 4}}
+	ids := make([]string, 100)
+	var group sync.WaitGroup
+	for i := range ids {
+		group.Go(func() {
+			var c api.Campaign
+			f.do("POST", "/v1/campaigns", in, &c, 201, "Idempotency-Key", "k")
+			ids[i] = c.ID
+		})
+	}
+	group.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Fatalf("campaigns %s and %s of one key", id, ids[0])
+		}
+	}
+	var page api.Page[api.Campaign]
+	f.do("GET", "/v1/campaigns", nil, &page, 200)
+	if len(page.Items) != 1 {
+		t.Errorf("%d campaigns, want 1", len(page.Items))
+	}
+	in.Seed = 9
+	f.do("POST", "/v1/campaigns", in, nil, 422, "Idempotency-Key", "k")
+	f.until(ids[0], api.Finished)
+}
+
+func TestPauseAndCancel(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 20*time.Millisecond)
+	c := f.submit(3, 10000)
+	f.until(c.ID, api.Searching)
+	f.do("POST", "/v1/campaigns/"+c.ID+"/pause", nil, nil, 200)
+	got := f.until(c.ID, api.Paused)
+	if !strings.HasPrefix(got.Reason, "paused by ") {
+		t.Errorf("paused because: %q", got.Reason)
+	}
+	tag := f.do("GET", "/v1/campaigns/"+c.ID, nil, nil, 200).Get("ETag")
+	f.do("POST", "/v1/campaigns/"+c.ID+"/resume", nil, nil, 200, "If-Match", tag)
+	f.do("POST", "/v1/campaigns/"+c.ID+"/pause", nil, nil, 412, "If-Match", tag)
+	f.until(c.ID, api.Searching)
+	f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
+	f.until(c.ID, api.Cancelled)
+	f.do("POST", "/v1/campaigns/"+c.ID+"/resume", nil, nil, 409)
+	f.do("POST", "/v1/campaigns/nothing/cancel", nil, nil, 404)
+}
+
+// TestRestart: the next service goes on with what the last one had.
+func TestRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	var id string
+	t.Run("before", func(t *testing.T) {
+		f := serve(t, path, 10*time.Millisecond)
+		id = f.submit(3, 60).ID
+		f.events("/v1/campaigns/"+id+"/events", "", 10)
+	})
+	t.Run("after", func(t *testing.T) {
+		if c := serve(t, path, 0).until(id, api.Finished); c.Evaluated != 60 {
+			t.Errorf("%d evaluated, want 60", c.Evaluated)
+		}
+	})
+}
