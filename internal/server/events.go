@@ -49,13 +49,21 @@ type stream struct {
 	store    *store.Store
 	campaign string
 
-	mu     sync.Mutex
-	woken  chan struct{} // closed and made anew when there may be something new
-	read   uint64        // events before it were looked at
-	lines  []line        // the newest, at most cached
-	before uint64        // the newest event that is no longer in lines
-	best   float64
-	best64 map[uint64]bool // the events that told a new best
+	mu      sync.Mutex
+	woken   chan struct{} // closed and made anew when there may be something new
+	read    uint64        // events before it were looked at
+	lines   []line        // the newest, at most cached
+	before  uint64        // the newest event that is no longer in lines
+	best    float64
+	records map[uint64]bool // the events that told a new best
+}
+
+// A board is the newest statuses, and the channel of changes as they were made.
+type board struct {
+	mu    sync.Mutex
+	of    map[string]status
+	moved <-chan struct{}
+	made  time.Time
 }
 
 // A line is an event as it is sent.
@@ -74,7 +82,7 @@ func (s *streams) stream(campaign string) *stream {
 	defer s.mu.Unlock()
 	t := s.of[campaign]
 	if t == nil {
-		t = &stream{store: s.store, campaign: campaign, woken: make(chan struct{}), best64: map[uint64]bool{}}
+		t = &stream{store: s.store, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}}
 		s.of[campaign] = t
 	}
 	return t
@@ -130,7 +138,7 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 			return lines, woken, eventErr
 		}
 		t.mu.Lock()
-		best := t.best64[e.Seq]
+		best := t.records[e.Seq]
 		t.mu.Unlock()
 		made, lineErr := t.lineOf(e, best)
 		if lineErr != nil {
@@ -145,14 +153,17 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 
 // catchUp reads what the log has that was not looked at, once for all followers.
 func (t *stream) catchUp() error {
+	if t.read == 0 {
+		if err := t.skim(); err != nil {
+			return err
+		}
+	}
 	for e, err := range t.store.Events(t.campaign, t.read+1) {
 		if err != nil {
 			return err
 		}
-		if told := e.Told; told != nil && told.Verdict == string(evaluator.Correct) && (t.best == 0 || told.Fitness < t.best) {
-			t.best, t.best64[e.Seq] = told.Fitness, true
-		}
-		made, err := t.lineOf(e, t.best64[e.Seq])
+		t.note(e)
+		made, err := t.lineOf(e, t.records[e.Seq])
 		if err != nil {
 			return err
 		}
@@ -163,6 +174,32 @@ func (t *stream) catchUp() error {
 		}
 	}
 	return nil
+}
+
+// skim looks at a long log without its payloads, up to the events that are kept.
+func (t *stream) skim() error {
+	var newest [cached]uint64
+	n := 0
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		t.note(e)
+		newest[n%cached] = e.Seq
+		n++
+	}
+	if n > cached {
+		t.before = newest[n%cached]
+		t.read = t.before
+	}
+	return nil
+}
+
+// note remembers which events told a new best.
+func (t *stream) note(e store.Event) {
+	if told := e.Told; told != nil && told.Verdict == string(evaluator.Correct) && (t.best == 0 || told.Fitness < t.best) {
+		t.best, t.records[e.Seq] = told.Fitness, true
+	}
 }
 
 // lineOf is an event of the log in the words of docs/events.md; none for what these leave out.
@@ -313,16 +350,18 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 			}
 			continue
 		}
-		l, ended, err := s.now(id)
+		of, err := s.statuses()
 		if err != nil {
+			s.log.Error("a stream ended", "campaign", id, "error", err)
 			return
 		}
-		if string(l.data) != string(said) {
-			if said = l.data; !out.send(l) {
+		now, known := of[id]
+		if known && string(now.data) != string(said) {
+			if said = now.data; !out.send(now.line) {
 				return
 			}
 		}
-		if ended {
+		if now.ended || !known && s.jobs != nil { // one that no service ran is as it was
 			// What was written before the end was noted may have come after the last look.
 			if lines, _, err = t.after(after); err == nil && len(lines) == 0 {
 				return
@@ -345,25 +384,45 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 	}
 }
 
-// now is the state of a campaign, with its progress, as an event.
-func (s *Service) now(id string) (l line, ended bool, err error) {
-	c, err := s.campaign(id)
-	if err != nil {
-		return l, false, err
-	}
-	l = line{kind: "state"}
-	l.data, err = json.Marshal(struct {
-		Kind     string        `json:"event"`
-		Campaign string        `json:"campaign"`
-		State    api.State     `json:"state"`
-		Reason   string        `json:"reason,omitempty"`
-		Position int           `json:"position,omitempty"`
-		Progress *api.Progress `json:"progress,omitempty"`
-	}{"state", c.Body.ID, c.Body.State, c.Body.Reason, c.Body.Position, c.Body.Progress})
-	return l, c.Body.State.Ended() || s.jobs == nil && c.Body.State == api.Finished, err
+// A status is the state of a campaign, with its progress, as an event.
+type status struct {
+	line
+	version uint64
+	ended   bool
 }
 
-// followAll sends the state of every campaign that changes.
+// statuses are those of the campaigns that the service runs or ran, made at most once in a
+// while for all who follow them.
+func (s *Service) statuses() (map[string]status, error) {
+	if s.jobs == nil {
+		return nil, nil
+	}
+	moved := s.streams.changes()
+	b := &s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.moved == moved && time.Since(b.made) < pace {
+		return b.of, nil
+	}
+	of := map[string]status{}
+	for _, c := range s.jobs.views() {
+		if old, ok := b.of[c.ID]; ok && old.ended && old.version == c.version {
+			of[c.ID] = old
+			continue
+		}
+		data, err := json.Marshal(api.Status{
+			Kind: "state", Campaign: c.ID, State: c.State, Reason: c.Reason, Position: c.Position, Progress: c.Progress,
+		})
+		if err != nil {
+			return nil, err
+		}
+		of[c.ID] = status{line{kind: "state", data: data}, c.version, c.State.Ended()}
+	}
+	b.of, b.moved, b.made = of, moved, time.Now()
+	return of, nil
+}
+
+// followAll sends the state of every campaign, and then of every one that changes.
 func (s *Service) followAll(ctx huma.Context) {
 	out := newSender(ctx)
 	tick, still := time.NewTicker(pace), time.NewTicker(alive)
@@ -373,29 +432,19 @@ func (s *Service) followAll(ctx huma.Context) {
 	if !out.comment() {
 		return
 	}
-	for first := true; ; first = false {
+	for {
 		moved := s.streams.changes()
-		page, err := s.campaigns(listRequest{Limit: 1000})
+		of, err := s.statuses()
 		if err != nil {
 			s.log.Error("a stream ended", "error", err)
 			return
 		}
-		for _, c := range page.Items {
-			if c.State.Ended() && !first && said[c.ID] == string(c.State) {
+		for id, now := range of {
+			if said[id] == string(now.data) {
 				continue
 			}
-			l, _, err := s.now(c.ID)
-			if err != nil {
+			if said[id] = string(now.data); !out.send(now.line) {
 				return
-			}
-			now := string(l.data)
-			if c.State.Ended() {
-				now = string(c.State)
-			}
-			if said[c.ID] != now {
-				if said[c.ID] = now; !out.send(l) {
-					return
-				}
 			}
 		}
 		select {

@@ -503,6 +503,32 @@ func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
 	if j == nil {
 		return "", false
 	}
+	q.fill(c, j, q.queue())
+	return j.etag(), true
+}
+
+// A jobView is what the scheduler knows of a campaign, and the version of its job.
+type jobView struct {
+	api.Campaign
+	version uint64
+}
+
+// views are those of all campaigns that have jobs.
+func (q *scheduler) views() []jobView {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	queue := q.queue()
+	list := make([]jobView, 0, len(q.jobs))
+	for id, j := range q.jobs {
+		v := jobView{api.Campaign{ID: id}, j.Version}
+		q.fill(&v.Campaign, j, queue)
+		list = append(list, v)
+	}
+	return list
+}
+
+// fill fills in what is known of a job. The caller holds the lock.
+func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
 	if !j.Job.Budget.IsZero() {
@@ -512,9 +538,8 @@ func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
 		p := r.progress.now(c.ID, c.State)
 		c.Progress = &p
 	} else if j.State == api.Queued {
-		c.Position = 1 + slices.Index(q.queue(), j)
+		c.Position = 1 + slices.Index(queue, j)
 	}
-	return j.etag(), true
 }
 
 // ids lists the campaigns that have jobs.

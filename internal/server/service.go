@@ -39,6 +39,7 @@ type Service struct {
 	state   *state     // nil without a machine
 	jobs    *scheduler // nil without a machine
 	streams *streams
+	board   board
 	api     huma.API
 	handler http.Handler
 
