@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,6 +27,20 @@ type fixture struct {
 	service *Service
 	url     string
 	client  *http.Client
+	stop    func() // once
+}
+
+// soak is how long the test of that name takes.
+var soak = flag.Duration("soak", 3*time.Minute, "how long TestSoak takes")
+
+// descriptors counts the open ones of this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(list)
 }
 
 // table is a recorded space.
@@ -37,7 +53,7 @@ func table(t testing.TB) string {
 	return path
 }
 
-// serve starts a service on a store.
+// serve starts a service on a store of its own, until the test ends.
 func serve(t *testing.T, path string, latency time.Duration) *fixture {
 	t.Helper()
 	s, err := store.Open(path, store.Options{})
@@ -45,21 +61,30 @@ func serve(t *testing.T, path string, latency time.Duration) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	f := serveStore(t, s, latency)
+	t.Cleanup(f.stop)
+	return f
+}
+
+// serveStore starts a service on an open store.
+func serveStore(t *testing.T, s *store.Store, latency time.Duration) *fixture {
+	t.Helper()
 	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		service.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), privateKey{}, true)))
 	}))
-	h.Start()
-	t.Cleanup(h.Close)
-	t.Cleanup(func() {
-		if err := service.Close(t.Context()); err != nil {
+	f := &fixture{T: t, service: service, url: h.URL, client: h.Client()}
+	f.stop = sync.OnceFunc(func() {
+		if err := service.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
+		h.CloseClientConnections()
+		h.Close()
 	})
-	return &fixture{t, service, h.URL, h.Client()}
+	return f
 }
 
 // do sends a request and decodes the answer, whose status must be the one wanted.
