@@ -125,7 +125,7 @@ func CandidateID(campaign string, g genome.Genome) string {
 // when evotune or the machine failed; all that was announced is in the log
 // even then.
 func Run(ctx context.Context, p Problem, cfg record.Job, o Options) (Finished, error) {
-	cfg = withDefaults(cfg)
+	cfg = WithDefaults(cfg)
 	if err := Validate(cfg); err != nil {
 		return Finished{}, err
 	}

@@ -20,7 +20,9 @@ const (
 	DefaultStrategy  = "evolution"
 )
 
-func withDefaults(c record.Job) record.Job {
+// WithDefaults fills in what a job leaves to the campaign: strategy, window, finalists and
+// a name.
+func WithDefaults(c record.Job) record.Job {
 	if c.Strategy == "" {
 		c.Strategy = DefaultStrategy
 	}

@@ -29,8 +29,9 @@ type Job struct {
 	Finalists int `json:"finalists"`
 	// Start are proposed by the operator "warm" and with the stored candidates that they
 	// were taken from as parents, which the log must have. Those that a definition names
-	// have none.
-	Start  []Start `json:"start,omitempty"`
+	// have none. Nil leaves the choice to who starts the campaign; empty says that there
+	// are none, in the log as well.
+	Start  []Start `json:"start,omitzero"`
 	Budget Budget  `json:"budget"`
 }
 
