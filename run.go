@@ -33,6 +33,14 @@ type Options struct {
 	// being evaluated. The end of the context ends it at once. Either way Finished is
 	// not Complete, and Resume goes on.
 	Drain <-chan struct{}
+	// Budgets, when not nil, gives the campaign another budget on its way, whole: it takes
+	// effect between two results, for later resumptions too, and the event Budget says
+	// that it is durable. One that is larger goes on, and one that is spent already ends the
+	// search as always, with finals. It is received from until the event Searched; then
+	// Resume goes on with a larger one. Who sends must not wait for the campaign alone:
+	// it may have ended. A budget that Validate refuses changes nothing but for an event
+	// Warning.
+	Budgets <-chan Budget
 }
 
 // Run does a job as a new campaign of the store, or of none when s is nil, which keeps
@@ -142,7 +150,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
 	}
-	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Listen: o.Listen, OnStage: o.OnStage}
+	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage}
 	if s != nil {
 		run.Log = s
 	}
