@@ -125,8 +125,12 @@ func noCandidate(format string, args ...any) error {
 // stand for.
 type (
 	// An Event is one moment of a campaign: exactly one of its fields Started,
-	// Evaluated, Measured, Paused, Continued, Finals, Warning and Finished is set,
-	// besides Time. It is sent after what it tells is durable in the store.
+	// Evaluated, Measured, Paused, Continued, Budget, Searched, Finals, Warning and
+	// Finished is set, besides Time. It is sent after what it tells is durable in the store.
+	//
+	// A campaign is preparing until Started, searching until Searched, and then in its
+	// finals until Finished. One that is stopped has no Searched if it was searching.
+	// From Paused to Continued it waits for a calm machine, in either of the two.
 	Event = campaign.Event
 	// Started opens the stream of events.
 	Started = campaign.Started

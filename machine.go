@@ -116,6 +116,22 @@ func (m *Machine) GPU(ctx context.Context) error {
 	return b.Available(ctx)
 }
 
+// device describes what a backend runs candidates on, as its labs do.
+func (m *Machine) device(ctx context.Context, backend string) (evaluator.Device, error) {
+	if backend == CUDA {
+		b, err := m.cudaBackend()
+		if err != nil {
+			return evaluator.Device{}, err
+		}
+		return b.Together(ctx)
+	}
+	b, err := m.cpuBackend()
+	if err != nil {
+		return evaluator.Device{}, err
+	}
+	return b.Device(), nil
+}
+
 // Devices lists those of this machine: its GPU, if it can be used, and its CPU.
 func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
 	var out []evaluator.Device

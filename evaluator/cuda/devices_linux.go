@@ -172,32 +172,35 @@ func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
 	return d, err
 }
 
-// count asks for all GPUs once.
-func (b *Backend) count(ctx context.Context) (int, error) {
+// all asks for all GPUs once.
+func (b *Backend) all(ctx context.Context) ([]wire.Device, error) {
+	list, _, err := chosen(b.options.Devices)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 1 {
+		d, err := b.probe(ctx)
+		return []wire.Device{d}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.gpus > 0 {
+	if len(b.gpus) > 0 {
 		return b.gpus, nil
-	}
-	list, _, err := chosen(b.options.Devices)
-	if err != nil || len(list) == 1 {
-		return len(list), err
 	}
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	devices, err := askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
-	b.gpus = len(devices)
+	b.gpus, err = askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
 	return b.gpus, err
 }
 
 func (b *Backend) remember(devices []wire.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.first, b.gpus = &devices[0], len(devices)
+	b.first, b.gpus = &devices[0], devices
 }
 
 // settings says what a GPU is set to: the power and the clocks that it is allowed.
