@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -37,6 +39,10 @@ const (
 // Streams has a stream for each campaign that somebody follows or has followed.
 type streams struct {
 	store *store.Store
+	// space tells how many genomes a campaign searches, as far as that can be told here.
+	space func(store.Campaign) (size float64, exact bool)
+	// workers has how many there are, by the campaigns that run.
+	workers sync.Map
 
 	mu    sync.Mutex
 	of    map[string]*stream
@@ -46,16 +52,17 @@ type streams struct {
 // A stream is a campaign as its followers see it. Nothing waits for a follower: each reads at
 // its own pace, from what is kept here or from the log.
 type stream struct {
-	store    *store.Store
+	*streams
 	campaign string
 
 	mu     sync.Mutex
-	woken  chan struct{} // closed and made anew when there may be something new
-	read   uint64        // events before it were looked at
-	lines  []line        // the newest, at most cached
-	before uint64        // the newest event that is no longer in lines
-	best   float64
+	woken  chan struct{}   // closed and made anew when there may be something new
+	read   uint64          // events before it were looked at
+	lines  []line          // the newest, at most cached
+	before uint64          // the newest event that is no longer in lines
 	best64 map[uint64]bool // the events that told a new best
+	tally  tally
+	kept   map[uint64]line // beginnings and ends, which tell of what was before them
 }
 
 // A line is an event as it is sent.
@@ -65,8 +72,26 @@ type line struct {
 	data []byte
 }
 
-func newStreams(s *store.Store) *streams {
-	return &streams{store: s, of: map[string]*stream{}, moved: make(chan struct{})}
+func newStreams(s *Service) *streams {
+	return &streams{store: s.store, space: s.spaceOf, of: map[string]*stream{}, moved: make(chan struct{})}
+}
+
+// spaceOf is the size of the space that a campaign searches; zero where its kernel is no
+// longer here.
+func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
+	m := s.machine
+	if m == nil {
+		m = new(evotune.Machine)
+	}
+	t, err := m.Recorded(c)
+	if err != nil {
+		return 0, false
+	}
+	space, err := t.Space()
+	if err != nil {
+		return 0, false
+	}
+	return space.Size(), space.Exact()
 }
 
 func (s *streams) stream(campaign string) *stream {
@@ -74,10 +99,17 @@ func (s *streams) stream(campaign string) *stream {
 	defer s.mu.Unlock()
 	t := s.of[campaign]
 	if t == nil {
-		t = &stream{store: s.store, campaign: campaign, woken: make(chan struct{}), best64: map[uint64]bool{}}
+		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), best64: map[uint64]bool{}, kept: map[uint64]line{}}
 		s.of[campaign] = t
 	}
 	return t
+}
+
+// workersOf is how many workers a campaign has; zero while nobody runs it.
+func (s *streams) workersOf(campaign string) int {
+	n, _ := s.workers.Load(campaign)
+	workers, _ := n.(int)
+	return workers
 }
 
 // wake tells the followers of a campaign that its log has grown.
@@ -131,7 +163,12 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 		}
 		t.mu.Lock()
 		best := t.best64[e.Seq]
+		kept, ok := t.kept[e.Seq]
 		t.mu.Unlock()
+		if ok {
+			lines = append(lines, kept)
+			continue
+		}
 		made, lineErr := t.lineOf(e, best)
 		if lineErr != nil {
 			return lines, woken, lineErr
@@ -149,10 +186,16 @@ func (t *stream) catchUp() error {
 		if err != nil {
 			return err
 		}
-		if told := e.Told; told != nil && told.Verdict == string(evaluator.Correct) && (t.best == 0 || told.Fitness < t.best) {
-			t.best, t.best64[e.Seq] = told.Fitness, true
+		record := t.tally.add(e)
+		if record {
+			t.best64[e.Seq] = true
 		}
-		made, err := t.lineOf(e, t.best64[e.Seq])
+		made, err := t.turn(e)
+		if err == nil && made == nil {
+			made, err = t.lineOf(e, record)
+		} else if len(made) > 0 {
+			t.kept[e.Seq] = made[0]
+		}
 		if err != nil {
 			return err
 		}
@@ -165,21 +208,28 @@ func (t *stream) catchUp() error {
 	return nil
 }
 
-// lineOf is an event of the log in the words of docs/events.md; none for what these leave out.
-func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
-	made := func(kind string, data any) ([]line, error) {
-		b, err := json.Marshal(data)
+// made is an event of the log as it is sent.
+func made(e store.Event, kind string, data any) ([]line, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf(`{"event":%q,"time":%q`, kind, e.Time.Format(time.RFC3339Nano))
+	if string(b) != "{}" {
+		head += ","
+	}
+	return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
+}
+
+// turn is a beginning, an end or a pause of the campaign, told in the words of
+// docs/events.md; nil for other events. It reads the tally.
+func (t *stream) turn(e store.Event) ([]line, error) {
+	switch e.Kind {
+	case store.KindStarted:
+		c, err := t.store.Campaign(e.Campaign)
 		if err != nil {
 			return nil, err
 		}
-		head := fmt.Sprintf(`{"event":%q,"time":%q,"campaign":%q`, kind, e.Time.Format(time.RFC3339Nano), e.Campaign)
-		if string(b) != "{}" {
-			head += ","
-		}
-		return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
-	}
-	switch e.Kind {
-	case store.KindStarted:
 		job, err := record.ReadJob(e.Campaign, e.Started)
 		if err != nil {
 			return nil, err
@@ -188,10 +238,43 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made("started", struct {
-			Config      record.Job            `json:"config"`
-			Description evaluator.Description `json:"description"`
-		}{job, d})
+		t.tally.started = &api.Started{Config: job, Description: d, Workers: t.workersOf(e.Campaign)}
+		t.tally.started.SpaceSize, t.tally.started.SpaceExact = t.space(c)
+		return made(e, "started", t.tally.beginning(e, 0, nil))
+	case store.KindResumed:
+		switch {
+		case e.Note != nil && e.Note.Reason == store.InFinals:
+			return nil, nil
+		case e.Note != nil && e.Note.Reason == store.Continued:
+			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+		}
+		r, err := record.ReadResumption(&e)
+		if err != nil {
+			return nil, err
+		}
+		t.tally.started.Workers = t.workersOf(e.Campaign)
+		return made(e, "started", t.tally.beginning(e, e.Note.Evaluated, r.Budget))
+	case store.KindStopped, store.KindFinished:
+		if e.Note != nil {
+			if why, ok := strings.CutPrefix(e.Note.Reason, "paused: "); ok && e.Kind == store.KindStopped {
+				return made(e, "paused", api.Pause{Reason: why})
+			}
+		}
+		f, err := t.tally.ending(e, func(candidate string) (string, error) {
+			c, err := t.store.Candidate(candidate)
+			return c.Asked.Genome, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return made(e, string(e.Kind), f)
+	}
+	return nil, nil
+}
+
+// lineOf is a result or finals as they are sent; none for other events.
+func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
+	switch e.Kind {
 	case store.KindTold, store.KindMeasured:
 		told, kind := e.Result(), "evaluated"
 		if e.Measured != nil {
@@ -205,19 +288,22 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made(kind, api.Evaluated{
-			Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Operator: c.Asked.Operator, Parents: c.Asked.Parents,
+		return made(e, kind, api.Evaluated{
+			Campaign: e.Campaign, Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
+			Operator: c.Asked.Operator, Parents: c.Asked.Parents,
 			Record: best, Verdict: r.Verdict, Stage: r.Stage, Reason: r.Reason, Disturbed: r.Disturbed, Fitness: told.Fitness,
-			Times: evaluator.Times{MedianNS: told.MedianNS, BaselineNS: told.BaselineNS}, CostNS: r.Cost,
+			Times: evaluator.MedianTimes(r.Timings[:min(1, len(r.Timings))]), CostNS: r.Cost,
 		})
 	case store.KindFinals:
 		f, err := record.ReadFinals(e.Campaign, e.Finals)
 		if err != nil {
 			return nil, err
 		}
-		return made("finals", f)
-	case store.KindResumed, store.KindStopped, store.KindFinished:
-		return made(string(e.Kind), e.Note)
+		return made(e, "finals", struct {
+			Campaign   string         `json:"campaign"`
+			Candidates []string       `json:"candidates"`
+			Result     *record.Finals `json:"result"`
+		}{e.Campaign, e.Finals.Finalists, f})
 	}
 	return nil, nil
 }
@@ -352,14 +438,9 @@ func (s *Service) now(id string) (l line, ended bool, err error) {
 		return l, false, err
 	}
 	l = line{kind: "state"}
-	l.data, err = json.Marshal(struct {
-		Kind     string        `json:"event"`
-		Campaign string        `json:"campaign"`
-		State    api.State     `json:"state"`
-		Reason   string        `json:"reason,omitempty"`
-		Position int           `json:"position,omitempty"`
-		Progress *api.Progress `json:"progress,omitempty"`
-	}{"state", c.Body.ID, c.Body.State, c.Body.Reason, c.Body.Position, c.Body.Progress})
+	l.data, err = json.Marshal(api.Status{
+		Kind: "state", Campaign: c.Body.ID, State: c.Body.State, Reason: c.Body.Reason, Position: c.Body.Position, Progress: c.Body.Progress,
+	})
 	return l, c.Body.State.Ended() || s.jobs == nil && c.Body.State == api.Finished, err
 }
 
