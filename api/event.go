@@ -6,6 +6,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // An Event is one line of `tune run --json`, and the data of one event of a stream: the
@@ -65,6 +66,15 @@ type Best struct {
 	evaluator.AllTimes
 	Speedup     float64 `json:"speedup"`
 	Significant bool    `json:"significant"`
+}
+
+// A Comparison is the data of the event finals.
+type Comparison struct {
+	Campaign   string   `json:"campaign"`
+	Candidates []string `json:"candidates"`
+	// Encodings are the genomes of the candidates, as Evaluated.Encoding has them.
+	Encodings []string       `json:"encodings"`
+	Result    *record.Finals `json:"result"`
 }
 
 // A Pause is the data of the event paused: the machine is too busy to measure.

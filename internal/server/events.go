@@ -299,11 +299,15 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made(e, "finals", struct {
-			Campaign   string         `json:"campaign"`
-			Candidates []string       `json:"candidates"`
-			Result     *record.Finals `json:"result"`
-		}{e.Campaign, e.Finals.Finalists, f})
+		out := api.Comparison{Campaign: e.Campaign, Candidates: e.Finals.Finalists, Result: f}
+		for _, id := range e.Finals.Finalists {
+			c, err := t.store.Candidate(id)
+			if err != nil {
+				return nil, err
+			}
+			out.Encodings = append(out.Encodings, c.Asked.Genome)
+		}
+		return made(e, "finals", out)
 	}
 	return nil, nil
 }
@@ -441,7 +445,7 @@ func (s *Service) now(id string) (l line, ended bool, err error) {
 	l.data, err = json.Marshal(api.Status{
 		Kind: "state", Campaign: c.Body.ID, State: c.Body.State, Reason: c.Body.Reason, Position: c.Body.Position, Progress: c.Body.Progress,
 	})
-	return l, c.Body.State.Ended() || s.jobs == nil && c.Body.State == api.Finished, err
+	return l, c.Body.State.Ended() && c.Body.Progress == nil, err // one that is cancelled still writes why it stopped
 }
 
 // followAll sends the state of every campaign that changes.
