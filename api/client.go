@@ -354,3 +354,34 @@ func (c *Client) Resume(ctx context.Context, id string) (Campaign, error) {
 func (c *Client) Cancel(ctx context.Context, id string) (Campaign, error) {
 	return post[Campaign](ctx, c, nil, "campaigns", id, "cancel")
 }
+
+// Upload gives the service a kernel, which is linted first: the problem lists what was found,
+// with files and lines.
+func (c *Client) Upload(ctx context.Context, u Upload) (Kernel, error) {
+	return post[Kernel](ctx, c, u, "kernels")
+}
+
+// Judge asks for a judgment of a finished kernel, which is an operation.
+func (c *Client) Judge(ctx context.Context, j Judge) (Operation, error) {
+	return post[Operation](ctx, c, j, "judge")
+}
+
+// Operation is a slow action, as it is at the moment.
+func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
+	return get[Operation](ctx, c, nil, "operations", id)
+}
+
+// Wait waits for the end of an operation, which it gives.
+func (c *Client) Wait(ctx context.Context, id string) (Operation, error) {
+	for wait := firstWait; ; wait = min(wait*3/2, time.Second) {
+		o, err := c.Operation(ctx, id)
+		if err != nil || o.State.Ended() {
+			return o, err
+		}
+		select {
+		case <-ctx.Done():
+			return o, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}

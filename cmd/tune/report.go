@@ -53,6 +53,7 @@ the format.
 		},
 	}
 	addFolderFlags(cmd, &out, &force)
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
