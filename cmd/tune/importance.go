@@ -66,6 +66,7 @@ what that does to the figures.
 	cmd.Flags().StringVar(&format, "format", "table", "table or markdown")
 	cmd.Flags().IntVar(&pairs, "pairs", 5, "show the `N` pairs with the largest shares")
 	cmd.Flags().Float64Var(&o.Best, "best", 1, "ask what matters among the best `SHARE` of the candidates: slower ones count as the slowest of these")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

@@ -88,6 +88,7 @@ baseline is.
 		}
 	}
 	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(backendSettings), func(s setting) bool { return s.key == "latency" }))
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

@@ -18,9 +18,17 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// withReader opens the store for queries: the file itself, or the campaign
-// that holds it.
+// withReader opens the store for queries: the file itself, the process that holds it, or
+// the service that is set.
 func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		defer c.Close()
+		return remoteError(f(c.Reader(cmd.Context())))
+	}
 	r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
 	if err != nil {
 		return storeError(err)
@@ -30,7 +38,7 @@ func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error 
 }
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of a store",
 		Long:  "List the campaigns of a store, the oldest first.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
@@ -62,6 +70,8 @@ func (a *app) listCommand() *cobra.Command {
 			})
 		},
 	}
+	addSettings(cmd.Flags(), remoteSettings)
+	return cmd
 }
 
 // A campaignView is a stored campaign as queries print it, with the figure of its
@@ -115,6 +125,7 @@ rendered again from the kernel as it is now.
 		},
 	}
 	cmd.Flags().BoolVar(&source, "source", false, "print the candidate's rendered source")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

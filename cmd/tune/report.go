@@ -48,6 +48,7 @@ the format.
 		},
 	}
 	addFolderFlags(cmd, &out, &force)
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -37,6 +39,10 @@ const (
 // Streams has a stream for each campaign that somebody follows or has followed.
 type streams struct {
 	store *store.Store
+	// space tells how many genomes a campaign searches, as far as that can be told here.
+	space func(store.Campaign) (size float64, exact bool)
+	// workers has how many there are, by the campaigns that run.
+	workers sync.Map
 
 	mu    sync.Mutex
 	of    map[string]*stream
@@ -46,16 +52,17 @@ type streams struct {
 // A stream is a campaign as its followers see it. Nothing waits for a follower: each reads at
 // its own pace, from what is kept here or from the log.
 type stream struct {
-	store    *store.Store
+	*streams
 	campaign string
 
 	mu      sync.Mutex
-	woken   chan struct{} // closed and made anew when there may be something new
-	read    uint64        // events before it were looked at
-	lines   []line        // the newest, at most cached
-	before  uint64        // the newest event that is no longer in lines
-	best    float64
+	woken   chan struct{}   // closed and made anew when there may be something new
+	read    uint64          // events before it were looked at
+	lines   []line          // the newest, at most cached
+	before  uint64          // the newest event that is no longer in lines
 	records map[uint64]bool // the events that told a new best
+	tally   tally
+	kept    map[uint64]line // beginnings and ends, which tell of what was before them
 }
 
 // A board is the newest statuses, and the channel of changes as they were made.
@@ -73,8 +80,26 @@ type line struct {
 	data []byte
 }
 
-func newStreams(s *store.Store) *streams {
-	return &streams{store: s, of: map[string]*stream{}, moved: make(chan struct{})}
+func newStreams(s *Service) *streams {
+	return &streams{store: s.store, space: s.spaceOf, of: map[string]*stream{}, moved: make(chan struct{})}
+}
+
+// spaceOf is the size of the space that a campaign searches; zero where its kernel is no
+// longer here.
+func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
+	m := s.machine
+	if m == nil {
+		m = new(evotune.Machine)
+	}
+	t, err := m.Recorded(c)
+	if err != nil {
+		return 0, false
+	}
+	space, err := t.Space()
+	if err != nil {
+		return 0, false
+	}
+	return space.Size(), space.Exact()
 }
 
 func (s *streams) stream(campaign string) *stream {
@@ -82,10 +107,17 @@ func (s *streams) stream(campaign string) *stream {
 	defer s.mu.Unlock()
 	t := s.of[campaign]
 	if t == nil {
-		t = &stream{store: s.store, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}}
+		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}, kept: map[uint64]line{}}
 		s.of[campaign] = t
 	}
 	return t
+}
+
+// workersOf is how many workers a campaign has; zero while nobody runs it.
+func (s *streams) workersOf(campaign string) int {
+	n, _ := s.workers.Load(campaign)
+	workers, _ := n.(int)
+	return workers
 }
 
 // wake tells the followers of a campaign that its log has grown.
@@ -139,7 +171,12 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 		}
 		t.mu.Lock()
 		best := t.records[e.Seq]
+		kept, ok := t.kept[e.Seq]
 		t.mu.Unlock()
+		if ok {
+			lines = append(lines, kept)
+			continue
+		}
 		made, lineErr := t.lineOf(e, best)
 		if lineErr != nil {
 			return lines, woken, lineErr
@@ -162,8 +199,10 @@ func (t *stream) catchUp() error {
 		if err != nil {
 			return err
 		}
-		t.note(e)
-		made, err := t.lineOf(e, t.records[e.Seq])
+		made, err := t.look(e)
+		if err == nil && made == nil {
+			made, err = t.lineOf(e, t.records[e.Seq])
+		}
 		if err != nil {
 			return err
 		}
@@ -176,7 +215,8 @@ func (t *stream) catchUp() error {
 	return nil
 }
 
-// skim looks at a long log without its payloads, up to the events that are kept.
+// skim looks at the beginning of a long log, up to the events that are kept, without the
+// payloads of results.
 func (t *stream) skim() error {
 	var newest [cached]uint64
 	n := 0
@@ -184,39 +224,67 @@ func (t *stream) skim() error {
 		if err != nil {
 			return err
 		}
-		t.note(e)
 		newest[n%cached] = e.Seq
 		n++
 	}
-	if n > cached {
-		t.before = newest[n%cached]
-		t.read = t.before
+	if n <= cached {
+		return nil
 	}
+	last := newest[n%cached]
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > last {
+			break
+		}
+		if e.Asked == nil && e.Result() == nil {
+			if e, err = t.store.Event(e.Seq); err != nil {
+				return err
+			}
+		}
+		if _, err := t.look(e); err != nil {
+			return err
+		}
+	}
+	t.before, t.read = last, last
 	return nil
 }
 
-// note remembers which events told a new best.
-func (t *stream) note(e store.Event) {
-	if told := e.Told; told != nil && told.Verdict == string(evaluator.Correct) && (t.best == 0 || told.Fitness < t.best) {
-		t.best, t.records[e.Seq] = told.Fitness, true
+// look adds an event to the tally, and tells it if it is a turn.
+func (t *stream) look(e store.Event) ([]line, error) {
+	if t.tally.add(e) {
+		t.records[e.Seq] = true
 	}
+	made, err := t.turn(e)
+	if len(made) > 0 {
+		t.kept[e.Seq] = made[0]
+	}
+	return made, err
 }
 
-// lineOf is an event of the log in the words of docs/events.md; none for what these leave out.
-func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
-	made := func(kind string, data any) ([]line, error) {
-		b, err := json.Marshal(data)
+// made is an event of the log as it is sent.
+func made(e store.Event, kind string, data any) ([]line, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf(`{"event":%q,"time":%q`, kind, e.Time.Format(time.RFC3339Nano))
+	if string(b) != "{}" {
+		head += ","
+	}
+	return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
+}
+
+// turn is a beginning, an end or a pause of the campaign, told in the words of
+// docs/events.md; nil for other events. It reads the tally.
+func (t *stream) turn(e store.Event) ([]line, error) {
+	switch e.Kind {
+	case store.KindStarted:
+		c, err := t.store.Campaign(e.Campaign)
 		if err != nil {
 			return nil, err
 		}
-		head := fmt.Sprintf(`{"event":%q,"time":%q,"campaign":%q`, kind, e.Time.Format(time.RFC3339Nano), e.Campaign)
-		if string(b) != "{}" {
-			head += ","
-		}
-		return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
-	}
-	switch e.Kind {
-	case store.KindStarted:
 		job, err := record.ReadJob(e.Campaign, e.Started)
 		if err != nil {
 			return nil, err
@@ -225,10 +293,43 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made("started", struct {
-			Config      record.Job            `json:"config"`
-			Description evaluator.Description `json:"description"`
-		}{job, d})
+		t.tally.started = &api.Started{Config: job, Description: d, Workers: t.workersOf(e.Campaign)}
+		t.tally.started.SpaceSize, t.tally.started.SpaceExact = t.space(c)
+		return made(e, "started", t.tally.beginning(e, 0, nil))
+	case store.KindResumed:
+		switch {
+		case e.Note != nil && e.Note.Reason == store.InFinals:
+			return nil, nil
+		case e.Note != nil && e.Note.Reason == store.Continued:
+			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+		}
+		r, err := record.ReadResumption(&e)
+		if err != nil {
+			return nil, err
+		}
+		t.tally.started.Workers = t.workersOf(e.Campaign)
+		return made(e, "started", t.tally.beginning(e, e.Note.Evaluated, r.Budget))
+	case store.KindStopped, store.KindFinished:
+		if e.Note != nil {
+			if why, ok := strings.CutPrefix(e.Note.Reason, "paused: "); ok && e.Kind == store.KindStopped {
+				return made(e, "paused", api.Pause{Reason: why})
+			}
+		}
+		f, err := t.tally.ending(e, func(candidate string) (string, error) {
+			c, err := t.store.Candidate(candidate)
+			return c.Asked.Genome, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return made(e, string(e.Kind), f)
+	}
+	return nil, nil
+}
+
+// lineOf is a result or finals as they are sent; none for other events.
+func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
+	switch e.Kind {
 	case store.KindTold, store.KindMeasured:
 		told, kind := e.Result(), "evaluated"
 		if e.Measured != nil {
@@ -242,19 +343,26 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made(kind, api.Evaluated{
-			Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Operator: c.Asked.Operator, Parents: c.Asked.Parents,
+		return made(e, kind, api.Evaluated{
+			Campaign: e.Campaign, Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
+			Operator: c.Asked.Operator, Parents: c.Asked.Parents,
 			Record: best, Verdict: r.Verdict, Stage: r.Stage, Reason: r.Reason, Disturbed: r.Disturbed, Fitness: told.Fitness,
-			Times: evaluator.Times{MedianNS: told.MedianNS, BaselineNS: told.BaselineNS}, CostNS: r.Cost,
+			Times: evaluator.MedianTimes(r.Timings[:min(1, len(r.Timings))]), CostNS: r.Cost,
 		})
 	case store.KindFinals:
 		f, err := record.ReadFinals(e.Campaign, e.Finals)
 		if err != nil {
 			return nil, err
 		}
-		return made("finals", f)
-	case store.KindResumed, store.KindStopped, store.KindFinished:
-		return made(string(e.Kind), e.Note)
+		out := api.Comparison{Campaign: e.Campaign, Candidates: e.Finals.Finalists, Result: f}
+		for _, id := range e.Finals.Finalists {
+			c, err := t.store.Candidate(id)
+			if err != nil {
+				return nil, err
+			}
+			out.Encodings = append(out.Encodings, c.Asked.Genome)
+		}
+		return made(e, "finals", out)
 	}
 	return nil, nil
 }
@@ -416,7 +524,7 @@ func (s *Service) statuses() (map[string]status, error) {
 		if err != nil {
 			return nil, err
 		}
-		of[c.ID] = status{line{kind: "state", data: data}, c.version, c.State.Ended()}
+		of[c.ID] = status{line{kind: "state", data: data}, c.version, c.State.Ended() && c.Progress == nil} // one that is cancelled still writes why it stopped
 	}
 	b.of, b.moved, b.made = of, moved, time.Now()
 	return of, nil

@@ -317,9 +317,13 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		return evotune.Finished{}, err
 	}
 	defer q.s.streams.wake(want.ID)
+	defer q.s.streams.workers.Delete(want.ID)
 	return t.Run(ctx, q.s.store, evotune.Options{
 		Drain: drain, Budgets: r.budgets,
-		Ready: func(workers int, ev evaluator.Evaluator) { r.progress.ready(workers, ev) },
+		Ready: func(workers int, ev evaluator.Evaluator) {
+			q.s.streams.workers.Store(want.ID, workers)
+			r.progress.ready(workers, ev)
+		},
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
 			q.s.streams.wake(want.ID)

@@ -54,7 +54,8 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store)}
+	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, charts: newCharts(o.Store)}
+	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
 	}
