@@ -33,7 +33,11 @@ func (s *Service) routes() http.Handler {
 	s.api.UseMiddleware(s.authorize)
 	s.campaignRoutes()
 	s.eventRoutes()
-	return mux
+	s.candidateRoutes()
+	s.answerRoutes()
+	s.chartRoutes()
+	s.kernelRoutes()
+	return older(mux)
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
