@@ -31,7 +31,7 @@ func TestPauseIsSaid(t *testing.T) {
 		"2.000x  seed  measured again\n",
 	}
 	var text, js, live bytes.Buffer
-	terminal := newLivePrinter(&live, 1, noUsage)
+	terminal := newLivePrinter(&live, 1, func() (evaluator.Usage, bool) { return evaluator.Usage{}, false })
 	for _, p := range []printer{&textPrinter{w: &text}, jsonPrinter{&js, &js}, terminal} {
 		for _, e := range events {
 			p.event(e)

@@ -81,21 +81,6 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// holder is the client of the service that holds --store; nil when what holds it is none.
-func (a *app) holder(ctx context.Context) *api.Client {
-	c, err := api.NewClient("unix://"+server.Socket(a.v.GetString("store")), "")
-	if err != nil {
-		return nil
-	}
-	c.Attempts = 1
-	who, err := c.Who(ctx)
-	if err != nil || !who.Service {
-		return nil
-	}
-	c.Attempts = 0
-	return c
-}
-
 // service is the client of the service that is asked: that of --server or, where --store is
 // in use, the one that holds it. Nil means that the store is to be opened here.
 func (a *app) service(ctx context.Context) (*api.Client, error) {
@@ -103,14 +88,19 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 	if c != nil || err != nil {
 		return c, err
 	}
-	s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: true, MustExist: true})
+	path := a.v.GetString("store")
+	s, err := store.Open(path, store.Options{ReadOnly: true, MustExist: true})
 	if err == nil {
 		return nil, s.Close()
 	}
 	if !errors.Is(err, store.ErrLocked) {
+		return nil, nil // whoever opens it says what is wrong
+	}
+	c, who, err := server.Dial(ctx, path)
+	if err != nil || !who.Service {
 		return nil, nil
 	}
-	return a.holder(ctx), nil
+	return c, nil
 }
 
 // where repeats the flag that a command needs to be about the same service.

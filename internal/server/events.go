@@ -14,7 +14,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -87,11 +86,7 @@ func newStreams(s *Service) *streams {
 // spaceOf is the size of the space that a campaign searches; zero where its kernel is no
 // longer here.
 func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
-	m := s.machine
-	if m == nil {
-		m = new(evotune.Machine)
-	}
-	t, err := m.Recorded(c)
+	t, err := s.tools.Recorded(c)
 	if err != nil {
 		return 0, false
 	}

@@ -37,7 +37,7 @@ func (s *Service) routes() http.Handler {
 	s.answerRoutes()
 	s.chartRoutes()
 	s.kernelRoutes()
-	return mux
+	return older(mux)
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
