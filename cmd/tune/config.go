@@ -77,7 +77,7 @@ var backendSettings = []setting{
 }
 
 func allSettings() []setting {
-	return slices.Concat(globalSettings, runSettings, backendSettings, remoteSettings, submitSettings)
+	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings, remoteSettings, submitSettings)
 }
 
 func knownSettings() map[string]setting {

@@ -94,11 +94,11 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 		return nil, s.Close()
 	}
 	if !errors.Is(err, store.ErrLocked) {
-		return nil, nil // whoever opens it says what is wrong
+		return nil, nil //nolint:nilerr // whoever opens it says what is wrong
 	}
 	c, who, err := server.Dial(ctx, path)
 	if err != nil || !who.Service {
-		return nil, nil
+		return nil, nil //nolint:nilerr // as above
 	}
 	return c, nil
 }

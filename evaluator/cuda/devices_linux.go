@@ -187,14 +187,30 @@ func (b *Backend) all(ctx context.Context) ([]wire.Device, error) {
 	if len(b.gpus) > 0 {
 		return b.gpus, nil
 	}
+	devices, err := b.ask(ctx, func(string, error) {}) // opening tells
+	b.gpus = devices
+	return b.gpus, err
+}
+
+// ask asks for all GPUs.
+func (b *Backend) ask(ctx context.Context, unusable func(device string, err error)) ([]wire.Device, error) {
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
 		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	b.gpus, err = askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
-	return b.gpus, err
+	return askDevices(ctx, l, path, b.options, unusable)
+}
+
+func (b *Backend) uuids(ctx context.Context) (list []string, err error) {
+	devices, err := b.ask(ctx, func(device string, err error) {
+		b.options.Logger.Warn("a GPU cannot be used", "device", device, "error", err)
+	})
+	for _, d := range devices {
+		list = append(list, d.UUID)
+	}
+	return list, err
 }
 
 func (b *Backend) remember(devices []wire.Device) {

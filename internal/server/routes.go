@@ -37,7 +37,8 @@ func (s *Service) routes() http.Handler {
 	s.answerRoutes()
 	s.chartRoutes()
 	s.kernelRoutes()
-	return older(mux)
+	s.tokenRoutes()
+	return older(s.guard(mux))
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
@@ -53,8 +54,15 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// operation describes an operation, and the least scope that it needs.
+// operation describes an operation, and the least scope that it needs; "" means that it
+// answers everybody.
 func operation(method, route, id string, scope api.Scope, summary string, errs ...int) huma.Operation {
+	if scope == "" {
+		return huma.Operation{
+			Method: method, Path: route, OperationID: id, Summary: summary,
+			Security: []map[string][]string{}, Metadata: map[string]any{"scope": scope}, Errors: append([]int{http.StatusTooManyRequests}, errs...),
+		}
+	}
 	return huma.Operation{
 		Method: method, Path: route, OperationID: id, Summary: summary,
 		Security: []map[string][]string{{"token": {string(scope)}}},

@@ -26,6 +26,9 @@ type Options struct {
 	// GPUs are the devices that campaigns are placed on, as in cuda.Options.Devices; nil
 	// means that there are none.
 	GPUs []string
+	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
+	// new one. Empty means no file.
+	TokenFile string
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -38,6 +41,7 @@ type Service struct {
 	tools   *evotune.Machine // machine, or one for questions
 	log     *slog.Logger
 	state   *state     // nil without a machine
+	tokens  *tokens    // nil without a machine: then there are none
 	jobs    *scheduler // nil without a machine
 	streams *streams
 	board   board
@@ -69,11 +73,20 @@ func New(o Options) (*Service, error) {
 		if s.state, err = openState(o.Store.Path() + ".service"); err != nil {
 			return nil, err
 		}
-		if s.jobs, err = newScheduler(s, o.GPUs); err != nil {
+		if s.tokens, err = openTokens(s.state); err == nil && o.TokenFile != "" {
+			err = s.tokens.file(o.TokenFile)
+		}
+		if err == nil {
+			s.jobs, err = newScheduler(s, o.GPUs)
+		}
+		if err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
 	}
 	s.handler = s.routes()
+	if s.tokens != nil {
+		s.listeners.Go(s.noteUse)
+	}
 	if s.jobs != nil {
 		s.jobs.schedule()
 	}
@@ -121,6 +134,22 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.state.Close()
 }
 
+// noteUse writes down once a minute which tokens were used.
+func (s *Service) noteUse() {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for last := false; !last; {
+		select {
+		case <-tick.C:
+		case <-s.ending.Done():
+			last = true
+		}
+		if err := s.tokens.noteUse(); err != nil {
+			s.log.Error("the service's state was not written", "error", err)
+		}
+	}
+}
+
 // privateKey is where a request's context says that it came over a private listener.
 type privateKey struct{}
 
@@ -131,6 +160,7 @@ type callerKey struct{}
 type caller struct {
 	name  string
 	scope api.Scope
+	token string // its ID; empty for the socket
 }
 
 // callerOf is who sent a request, once it is authorized.
