@@ -67,6 +67,9 @@ func New(o Options) (*Service, error) {
 		if s.state, err = openState(o.Store.Path() + ".service"); err != nil {
 			return nil, err
 		}
+		if err = s.kernels.open(s.state, o.Store.Path()); err != nil {
+			return nil, errors.Join(err, s.state.Close())
+		}
 		if s.jobs, err = newScheduler(s, o.GPUs); err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
