@@ -340,7 +340,7 @@ type KernelGene struct {
 
 // An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
 type Upload struct {
-	Name  string            `json:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"The kernel's name, which is the folder's."`
+	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: small letters, digits and -, at most 64."`
 	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
 }
 

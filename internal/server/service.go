@@ -77,6 +77,9 @@ func New(o Options) (*Service, error) {
 			err = s.tokens.file(o.TokenFile)
 		}
 		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
 		if err != nil {
