@@ -3,6 +3,7 @@ package evotune
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/store"
@@ -231,5 +233,48 @@ func TestFixNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(fixed, recorded, cmp.Comparer(func(a, b map[string]int64) bool { return len(a) == 0 && len(b) == 0 || cmp.Equal(a, b) })); diff != "" {
 		t.Errorf("recorded (-fixed +recorded):\n%s", diff)
+	}
+}
+
+// TestCampaignsAtOnce: campaigns of one Machine, or of several, at once in one store have,
+// to the byte, the logs that they have alone.
+func TestCampaignsAtOnce(t *testing.T) {
+	jobs := make([]Job, 3)
+	alone := make([][]string, len(jobs))
+	for i := range jobs {
+		jobs[i] = Job{
+			ID: fmt.Sprint("campaign-", i), Table: "internal/tables/testdata/synthetic.json", Seed: int64(i), Budget: Budget{Evaluations: 100},
+		}
+		s := openStore(t)
+		if _, err := new(Machine).Run(t.Context(), s, jobs[i], Options{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if alone[i] = logged(t, s, jobs[i].ID); len(alone[i]) < 2*100+2 {
+			t.Fatalf("%d events", len(alone[i]))
+		}
+	}
+	one := &Machine{ReplayLatency: 200 * time.Microsecond}
+	for name, machines := range map[string][]*Machine{
+		"one machine": {one, one, one},
+		"several":     {new(Machine), {ReplayLatency: time.Millisecond}, {ReplayLatency: 100 * time.Microsecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t)
+			var group errgroup.Group
+			for i, job := range jobs {
+				group.Go(func() error {
+					_, err := machines[i].Run(t.Context(), s, job, Options{Workers: 1 + 3*i})
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			for i, job := range jobs {
+				if diff := cmp.Diff(alone[i], logged(t, s, job.ID)); diff != "" {
+					t.Errorf("%s (-alone +at once):\n%s", job.ID, diff)
+				}
+			}
+		})
 	}
 }
