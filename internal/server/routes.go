@@ -33,6 +33,8 @@ func (s *Service) routes() http.Handler {
 	s.api.UseMiddleware(s.authorize)
 	s.campaignRoutes()
 	s.eventRoutes()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET "+assets, servePage)
 	return mux
 }
 
