@@ -302,6 +302,21 @@ func (t *Target) render(encoding string) (kernels.Rendered, error) {
 	return r, nil
 }
 
+// RenderBaseline gives the source that candidates are timed against, at the first of the
+// job's shapes. The error is an ErrInput: a recorded table has no sources, and neither has
+// a routine of a library.
+func (t *Target) RenderBaseline() (kernels.Rendered, error) {
+	if t.definition == nil {
+		return kernels.Rendered{}, badInput(errors.New("a recorded table has no sources"))
+	}
+	shapes, err := t.shapes()
+	if err != nil {
+		return kernels.Rendered{}, badInput(err)
+	}
+	r, err := t.chosen[0].RenderBaseline(shapes[0])
+	return r, badInput(err)
+}
+
 // A Problem is a space, and the evaluator that judges its genomes.
 type Problem = campaign.Problem
 

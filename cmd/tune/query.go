@@ -10,10 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
@@ -78,49 +77,14 @@ func viewOfCampaign(c store.Campaign) campaignView {
 	return campaignView{c, f.Speedup(), f.From}
 }
 
-// A candidateView is a stored candidate as queries print it.
-type candidateView struct {
-	Candidate string         `json:"candidate"`
-	Campaign  string         `json:"campaign"`
-	Kernel    string         `json:"kernel,omitempty"`
-	Shapes    []string       `json:"shapes,omitempty"`
-	Device    string         `json:"device,omitempty"`
-	Index     int            `json:"index"`
-	Genome    map[string]any `json:"genome"`
-	Encoding  string         `json:"encoding"`
-	Operator  string         `json:"operator"`
-	ParentIDs []string       `json:"parent_ids,omitempty"`
-	Verdict   string         `json:"verdict"`
-	Fitness   float64        `json:"fitness,omitempty"`
-	Speedup   float64        `json:"speedup,omitempty"`
-	evaluator.Times
-	// Measured says which measurement the figures are of: finals, again or search.
-	Measured string `json:"measured,omitempty"`
-	Key      string `json:"key,omitempty"`
-	Finalist bool   `json:"finalist"`
-	Proven   bool   `json:"proven"`
-	// Significant is that of the finals that the candidate won.
-	Significant bool              `json:"significant"`
-	Result      *evaluator.Result `json:"result,omitempty"`
-	// Finals is its part in the finals that it was in.
-	Finals *report.FinalistView `json:"finals,omitempty"`
-}
+// What queries print of candidates.
+type (
+	candidateView = api.Found
+	answerView    = api.Answer
+	selectedView  = api.Match
+)
 
-func viewOf(c store.Candidate) candidateView {
-	v := candidateView{
-		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
-		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: genome.Plain(c.Asked.Genome),
-		Operator: c.Asked.Operator, ParentIDs: c.Asked.Parents, Verdict: "pending",
-		Finalist: c.Finalist, Proven: c.Proven,
-	}
-	if t := c.Told; t != nil {
-		v.Verdict, v.Key = t.Verdict, t.Key
-	}
-	f := record.FiguresOf(c)
-	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
-	v.Speedup, v.Measured = f.Speedup(), f.From
-	return v
-}
+func viewOf(c store.Candidate) candidateView { return api.FoundOf(c) }
 
 func (a *app) showCommand() *cobra.Command {
 	var source bool
@@ -205,16 +169,8 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 }
 
 func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
-	v := viewOf(c)
-	if c.Told != nil {
-		res, err := record.ReadResult(c.Told)
-		if err != nil {
-			return err
-		}
-		v.Result = &res
-	}
-	var err error
-	if v.Finals, err = report.FinalistOf(c); err != nil {
+	v, err := api.EvidenceOf(c)
+	if err != nil {
 		return err
 	}
 	if a.v.GetBool("json") {

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"path/filepath"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/internal/build"
-	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -66,18 +61,6 @@ func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
 	if !ok {
 		return report.Log{}, badInputf("another process holds %s: report %s when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"), c.ID)
 	}
-	l := report.Log{Campaign: c, By: build.This().String(), Store: filepath.Base(a.v.GetString("store")), Made: time.Now()}
-	for e, err := range s.Events(c.ID, 0) {
-		if err != nil {
-			return l, storeError(err)
-		}
-		l.Events = append(l.Events, e)
-	}
-	best, _ := record.CampaignFigures(c)
-	if best != "" {
-		if l.Lineage, err = r.Lineage(best); err != nil {
-			return l, storeError(err)
-		}
-	}
-	return l, nil
+	l, err := report.ReadLog(s, c.ID)
+	return l, storeError(err)
 }

@@ -33,6 +33,10 @@ func (s *Service) routes() http.Handler {
 	s.api.UseMiddleware(s.authorize)
 	s.campaignRoutes()
 	s.eventRoutes()
+	s.candidateRoutes()
+	s.answerRoutes()
+	s.chartRoutes()
+	s.kernelRoutes()
 	mux.HandleFunc("GET /{$}", servePage)
 	mux.HandleFunc("GET "+assets, servePage)
 	return mux

@@ -35,10 +35,13 @@ type Service struct {
 	store   *store.Store
 	reader  evotune.Reader
 	machine *evotune.Machine // nil: questions alone
+	tools   *evotune.Machine // machine, or one for questions
 	log     *slog.Logger
 	state   *state     // nil without a machine
 	jobs    *scheduler // nil without a machine
 	streams *streams
+	kernels *library
+	charts  *charts
 	api     huma.API
 	handler http.Handler
 
@@ -50,10 +53,14 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store)}
+	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if s.tools = o.Machine; s.tools == nil {
+		s.tools = &evotune.Machine{}
+	}
+	s.kernels = newLibrary(s.tools)
 	s.ending, s.end = context.WithCancel(context.Background())
 	if o.Machine != nil {
 		var err error
