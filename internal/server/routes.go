@@ -38,6 +38,8 @@ func (s *Service) routes() http.Handler {
 	s.chartRoutes()
 	s.kernelRoutes()
 	s.tokenRoutes()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET "+assets, servePage)
 	return older(s.guard(mux))
 }
 
