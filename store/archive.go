@@ -335,7 +335,7 @@ func (a *archiver) write(tx *bolt.Tx, batch, details []record) error {
 func (a *archiver) elsewhere(id string) (uint64, bool, error) {
 	var ok bool
 	born, err := query(a.store, func(r *reader) (born uint64, err error) {
-		born, ok, err = (&indexer{ids: r.ids, candidates: r.candidates, foreign: r.tx.Bucket(bucketForeign), elsewhere: nil}).parent(id)
+		born, _, ok, err = newIndexer(r.tx).parent(id)
 		return born, err
 	})
 	return born, ok, err
@@ -644,7 +644,7 @@ func (x *indexer) forget(seq, no uint64, v []byte) error {
 		return nil
 	}
 	for _, id := range e.Asked.Parents {
-		born, ok, err := x.parent(id)
+		born, _, ok, err := x.parent(id)
 		if err != nil {
 			return err
 		}

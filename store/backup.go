@@ -59,7 +59,7 @@ func (s *Store) backup(ctx context.Context, b *Backup, replace bool) (err error)
 		if err != nil {
 			return err
 		}
-		defer old.Close() //nolint:errcheck // it is only locked
+		defer old.Close()                                            //nolint:errcheck // it is only locked
 		if target, err = filepath.EvalSymlinks(target); err != nil { // a link stays a link
 			return err
 		}

@@ -405,7 +405,10 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 func (x *indexer) parents(a *Asked) ([]uint64, error) {
 	var born []uint64
 	for _, id := range a.Parents {
-		p, ok, err := x.parent(id)
+		p, here, ok, err := x.parent(id)
+		if err == nil && ok && !here {
+			err = x.foreign.Put([]byte(id), seqKey(p))
+		}
 		switch {
 		case err != nil:
 			return nil, err
@@ -420,22 +423,23 @@ func (x *indexer) parents(a *Asked) ([]uint64, error) {
 }
 
 // parent finds the first asked of a candidate, here or in another file of the store.
-func (x *indexer) parent(id string) (born uint64, ok bool, err error) {
+func (x *indexer) parent(id string) (born uint64, here, ok bool, err error) {
 	c, ok, err := x.candidate(id)
-	if err != nil || ok || x.foreign == nil {
-		return c.born, ok, err
+	if err != nil || x.foreign == nil {
+		return c.born, true, ok, err
+	}
+	if ok { // what is being removed is in its archive
+		return c.born, x.archived.Get(seqKey(c.campaign)) == nil, true, nil
 	}
 	if v := x.foreign.Get([]byte(id)); v != nil {
 		born, err = keySeq(v)
-		return born, err == nil, err
+		return born, false, err == nil, err
 	}
 	if x.elsewhere == nil {
-		return 0, false, nil
+		return 0, false, false, nil
 	}
-	if born, ok, err = x.elsewhere(id); err != nil || !ok {
-		return 0, false, err
-	}
-	return born, true, x.foreign.Put([]byte(id), seqKey(born))
+	born, ok, err = x.elsewhere(id)
+	return born, false, ok, err
 }
 
 func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
