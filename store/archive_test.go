@@ -66,8 +66,8 @@ func answersOf(t testing.TB, s *Store) answers {
 			continue
 		}
 		id := e.Asked.Candidate
-		if a.Candidates[id], err = s.Candidate(id); err == nil {
-			_, err = s.Candidate(id[:len(id)-1])
+		if a.Candidates[id], err = s.Candidate(id); err == nil && len(id) == 10 { // woven's differ before their end
+			_, err = s.Candidate(id[:9])
 		}
 		must(err)
 		if a.Children[id], err = s.Children(id); err == nil {
