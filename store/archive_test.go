@@ -356,6 +356,31 @@ func TestArchiveMeanwhile(t *testing.T) {
 	}
 }
 
+// A campaign that goes on while it is archived stays where it is, with all of it.
+func TestArchiveResumedMeanwhile(t *testing.T) {
+	for n, done := 1, false; !done; n++ {
+		s := mustCreate(t)
+		names := woven(t, s, 2, 8)
+		done = true
+		var refused error
+		h := &hooked{t.Context(), n, func() {
+			done = false
+			_, refused = s.Append(note(names[0], KindResumed, "more"))
+		}}
+		_, err := s.Archive(h, names[0])
+		if (err == nil) != (done || refused != nil) || err != nil && !errors.Is(err, ErrInvalid) {
+			t.Fatalf("resumed when asked the %dth time (%v): %v", n, refused, err)
+		}
+		c, err := s.Campaign(names[0])
+		if err != nil || (c.State == Running) != (c.Archive == "") {
+			t.Fatalf("%s in %q, %v", c.State, c.Archive, err)
+		}
+		if left, _ := filepath.Glob(s.Path() + ".archive/*"); c.Archive == "" && len(left) > 0 {
+			t.Fatalf("left behind %v", left)
+		}
+	}
+}
+
 func TestArchiveRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "evotune.db")
 	s, err := Open(path, Options{})
