@@ -583,50 +583,52 @@ func removeSome(tx *bolt.Tx, elsewhere func(string) (uint64, bool, error)) (more
 	}
 	x := newIndexer(tx)
 	x.elsewhere = elsewhere
-	details := tx.Bucket(bucketDetails)
+	// First find them all: a cursor does not get over pages that were emptied.
+	var found []uint64
 	c := x.events.Cursor()
-	n := 0
 	for _, span := range slices.Backward(mine.within(no, end)) {
-		for {
-			ek, v := lastWithin(c, span)
-			if ek == nil {
+		for to := span[1]; to >= span[0] && len(found) <= maxRemoved; to-- {
+			if to = lastWithin(c, span[0], to); to == 0 {
 				break
 			}
-			seq := binary.BigEndian.Uint64(ek)
-			if n++; n > maxRemoved {
-				return true, removing.Put(seqKey(no), seqKey(seq))
-			}
-			if err := x.forget(seq, no, v); err != nil {
-				return false, err
-			}
-			if err := errors.Join(details.Delete(seqKey(seq)), x.events.Delete(seqKey(seq))); err != nil {
-				return false, err
-			}
+			found = append(found, to)
+		}
+	}
+	details := tx.Bucket(bucketDetails)
+	for i, seq := range found {
+		if i == maxRemoved {
+			return true, removing.Put(seqKey(no), seqKey(seq))
+		}
+		if err := x.forget(seq, no); err != nil {
+			return false, err
+		}
+		if err := errors.Join(details.Delete(seqKey(seq)), x.events.Delete(seqKey(seq))); err != nil {
+			return false, err
 		}
 	}
 	return true, removing.Delete(seqKey(no))
 }
 
-// lastWithin finds the last event of a span that is there.
-func lastWithin(c *bolt.Cursor, span [2]uint64) (k, v []byte) {
-	k, v = c.Seek(seqKey(span[1]))
+// lastWithin finds the last event from from to to that is there, or 0.
+func lastWithin(c *bolt.Cursor, from, to uint64) uint64 {
+	k, _ := c.Seek(seqKey(to))
 	if k == nil {
-		k, v = c.Last()
-	} else if binary.BigEndian.Uint64(k) > span[1] {
-		k, v = c.Prev()
+		k, _ = c.Last()
+	} else if binary.BigEndian.Uint64(k) > to {
+		k, _ = c.Prev()
 	}
-	if len(k) != 8 || binary.BigEndian.Uint64(k) < span[0] {
-		return nil, nil
+	if len(k) != 8 || binary.BigEndian.Uint64(k) < from {
+		return 0
 	}
-	return k, v
+	return binary.BigEndian.Uint64(k)
 }
 
 // forget removes what the indexes have of the event seq of an archived campaign, of
 // which all later events were removed.
-func (x *indexer) forget(seq, no uint64, v []byte) error {
-	e, of, _, err := decodeEvent(seq, v)
+func (x *indexer) forget(seq, no uint64) error {
+	e, of, _, err := eventAt(x.events, seq)
 	if err != nil {
-		return fmt.Errorf("event %d: %w", seq, err)
+		return err
 	}
 	if of != no {
 		return disagree("event %d is of campaign %d, not %d", seq, of, no)

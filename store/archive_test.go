@@ -241,6 +241,39 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// Campaigns that ran one after the other leave whole pages empty.
+func TestArchiveInOrder(t *testing.T) {
+	s := mustCreate(t)
+	var names []string
+	for c := range 4 {
+		name := fmt.Sprintf("campaign-%d", c)
+		names = append(names, name)
+		var events []Event
+		events = append(events, started(name))
+		for i := range 100 {
+			id := fmt.Sprintf("%02x%08x", c, uint32(i)*2654435761)
+			result := told(name, i, id, float64(1+i%50))
+			result.Told.Detail = fmt.Appendf(nil, `"%x"`, noise(int64(i), 200))
+			events = append(events, asked(name, i, id), result)
+		}
+		mustAppend(t, s, append(events, note(name, KindFinished, "evaluations"))...)
+	}
+	want := answersOf(t, s)
+	for _, some := range [][]string{names[3:], names[:2], names[2:3]} {
+		mustArchive(t, s, some...)
+		mustAnswer(t, s, want)
+		if rep, err := s.Check(); err != nil || !rep.OK() {
+			t.Fatalf("check: %+v, %v", rep.Findings, err)
+		}
+	}
+	if rep, err := s.Check(); err != nil || rep.Events != 0 || rep.Candidates != 0 || rep.Campaigns != 4 {
+		t.Errorf("check: %+v, %v", rep, err)
+	}
+	if first := mustAppend(t, s, started("new")); first != want.Last+1 {
+		t.Errorf("the next event is %d after %d", first, want.Last)
+	}
+}
+
 // A repair keeps the gaps, and repairs archives, too.
 func TestArchiveRepair(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "evotune.db")

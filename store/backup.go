@@ -53,7 +53,7 @@ func (s *Store) backup(ctx context.Context, b *Backup, replace bool) (err error)
 	target := b.Path
 	if _, err := os.Lstat(target); err == nil {
 		if !replace {
-			return fmt.Errorf("%w: ask for it to be replaced, or choose another name", ErrExists)
+			return ErrExists
 		}
 		old, err := s.replaceable(target)
 		if err != nil {
@@ -145,7 +145,7 @@ func (s *Store) replaceable(path string) (*os.File, error) {
 	}
 	switch {
 	case errors.Is(err, ErrNotStore):
-		err = fmt.Errorf("%w and %w: only a store is replaced: choose another name", ErrExists, err)
+		err = fmt.Errorf("%w: only a store is replaced: choose another name: %w", ErrExists, err)
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion):
 		err = nil // half a copy, or one for another evotune
 	}
