@@ -94,7 +94,19 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	if c.State == store.Finished && t.Job.Budget == last {
 		return nil, &FinishedError{c}
 	}
+	if err := notArchived(s, c); err != nil {
+		return nil, err
+	}
 	return t, badInput(campaign.Validate(t.Job))
+}
+
+// notArchived refuses to go on with a campaign that takes no more events.
+func notArchived(s *store.Store, c store.Campaign) error {
+	if c.Archive == "" {
+		return nil
+	}
+	return badInput(fmt.Errorf("campaign %s is in the archive %s and takes no more evaluations: `tune merge %s --into NEW` makes a store in which it does",
+		c.ID, c.Archive, s.Path()))
 }
 
 // lastRun finds a campaign, or the last one, and the budget that it last ran under,
