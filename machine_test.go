@@ -28,7 +28,7 @@ func TestBadOptions(t *testing.T) {
 }
 
 // helloVariable makes this program a GPU worker that says hello, and nothing else.
-const helloVariable = "EVOTUNE_TEST_HELLO"
+const helloVariable = "TUNE_TEST_HELLO" // programs that evotune starts get no EVOTUNE_*
 
 func sayHello() {
 	if _, _, err := wire.Read(bufio.NewReader(os.Stdin)); err == nil {
