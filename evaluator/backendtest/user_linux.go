@@ -2,7 +2,6 @@ package backendtest
 
 import (
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 )
+
+// setuidVariable names a program of root's to a test that runs as another user.
+const setuidVariable = "BACKENDTEST_SETUID"
 
 // nobody is a user without files.
 const nobody = 65534
@@ -36,19 +38,8 @@ func AsNobody(t *testing.T, folders ...string) {
 				t.Fatal(err)
 			}
 		}
-		from, err := os.Open("/proc/self/exe")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer from.Close()
-		to, err := os.OpenFile(program, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(to, from); err != nil {
-			t.Fatal(err)
-		}
-		if err := to.Close(); err != nil {
+		setuid := filepath.Join(base, "setuid") // of root's
+		if err := errors.Join(copyFile("/proc/self/exe", program), copySetuid(setuid)); err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range []string{home, dir} {
@@ -62,7 +53,7 @@ func AsNobody(t *testing.T, folders ...string) {
 		name, _, _ := strings.Cut(t.Name(), "/")
 		cmd := exec.Command(program, "-test.v", "-test.run=^"+regexp.QuoteMeta(name)+"$", "-test.timeout=20m")
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=")
+		cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", setuidVariable+"="+setuid)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		out, err := cmd.CombinedOutput()
 		if err != nil || !regexp.MustCompile(`(?m)^--- PASS: `+regexp.QuoteMeta(name)).Match(out) {

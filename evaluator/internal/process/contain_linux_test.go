@@ -2,15 +2,11 @@ package process_test
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -25,8 +21,6 @@ import (
 // service, with its store, token and socket, the port and the process of that service,
 // and those of another process.
 const attackVariable = "PROCESS_TEST_ATTACK"
-
-const secret = "the-secret-of-the-service"
 
 func init() {
 	if target := os.Getenv(attackVariable); target != "" {
@@ -100,7 +94,7 @@ func attack(target []string) {
 		could(fmt.Sprintf("compare with %d", pid), call(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(pid), 2, 0, 0))
 	}
 	for kind, name := range map[int]string{unix.SOCK_STREAM: "stream", unix.SOCK_DGRAM: "datagrams", unix.SOCK_SEQPACKET: "packets"} {
-		for _, at := range []string{filepath.Join(dir, "socket"), "@evotune-test-" + target[1], "@evotune-packets-" + target[1]} {
+		for _, at := range []string{filepath.Join(dir, "socket"), "@evotune-contain-" + target[1], "@evotune-packets-" + target[1]} {
 			fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 			if err != nil {
 				continue
@@ -122,11 +116,11 @@ func attack(target []string) {
 	}
 	for fd := 3; fd < 1024; fd++ {
 		buffer := make([]byte, 100)
-		if n, err := unix.Pread(fd, buffer, 0); err == nil && strings.Contains(string(buffer[:n]), secret) {
+		if n, err := unix.Pread(fd, buffer, 0); err == nil && strings.Contains(string(buffer[:n]), backendtest.Secret) {
 			could(fmt.Sprintf("read descriptor %d", fd), nil)
 		}
 	}
-	if strings.Contains(strings.Join(os.Environ(), "\n"), secret) {
+	if strings.Contains(strings.Join(os.Environ(), "\n"), backendtest.Secret) {
 		could("read the service's environment", nil)
 	}
 
@@ -152,119 +146,13 @@ func attack(target []string) {
 	fmt.Println("tried")
 }
 
-// A service holds what a hostile program must not reach: a store, a token, sockets, and
-// a descriptor that closes with no program that it starts.
-type service struct {
-	dir       string
-	port      int
-	other     *exec.Cmd
-	connected chan string
-}
-
-func newService(t *testing.T) *service {
-	t.Helper()
-	s := &service{connected: make(chan string, 100)}
-	var err error
-	if s.dir, err = os.MkdirTemp("", "evotune-service-"); err != nil { // a short path: that of a socket
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(s.dir) })
-	for name, mode := range map[string]os.FileMode{"store": 0o600, "token": 0o600, "public": 0o666} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(secret), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.port = tcp.Addr().(*net.TCPAddr).Port
-	listeners := []net.Listener{tcp}
-	for _, at := range [][2]string{{"unix", filepath.Join(s.dir, "socket")}, {"unix", "@evotune-test-" + strconv.Itoa(s.port)}, {"unixpacket", "@evotune-packets-" + strconv.Itoa(s.port)}} {
-		l, err := net.Listen(at[0], at[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-	}
-	if err := os.Chmod(filepath.Join(s.dir, "socket"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range listeners {
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				s.connected <- l.Addr().String()
-				_ = c.Close()
-			}
-		}()
-	}
-	datagrams, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(s.dir, "datagrams"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = datagrams.Close() })
-	go func() {
-		if _, _, err := datagrams.ReadFrom(make([]byte, 10)); err == nil {
-			s.connected <- "datagrams"
-		}
-	}()
-	// As a shell or a library would: without O_CLOEXEC.
-	fd, err := unix.Open(filepath.Join(s.dir, "token"), unix.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	s.other = exec.Command("/bin/sleep", "600")
-	s.other.Env = []string{"SECRET=" + secret}
-	if err := s.other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.other.Process.Kill()
-		_ = s.other.Wait()
-	})
-	return s
-}
-
-// unharmed says what of the service was reached.
-func (s *service) unharmed(t *testing.T) {
-	t.Helper()
-	select {
-	case at := <-s.connected:
-		t.Errorf("%s was connected to", at)
-	case <-time.After(50 * time.Millisecond):
-	}
-	for _, name := range []string{"store", "token", "public"} {
-		if text, err := os.ReadFile(filepath.Join(s.dir, name)); string(text) != secret {
-			t.Errorf("the %s holds %q, %v", name, text, err)
-		}
-	}
-	if files, err := os.ReadDir(s.dir); len(files) != 5 {
-		t.Errorf("the service's folder holds %v, %v", files, err)
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.other.Process.Pid))
-	if err != nil || !strings.Contains(string(status), "\nState:\tS") || !strings.Contains(string(status), "\nTracerPid:\t0") {
-		t.Errorf("the other process: %v\n%s", err, status)
-	}
-}
-
 // TestJailContains: what runs in a jail reaches nothing of a service that started it, as
 // root and as a user, and whether the jail has ports or not.
 func TestJailContains(t *testing.T) {
 	if process.Landlock() < 6 {
 		t.Skip("this kernel's Landlock does not confine signals and sockets")
 	}
-	t.Setenv("EVOTUNE_TOKEN", secret)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
-	s := newService(t)
-	usr1 := make(chan os.Signal, 10)
-	signal.Notify(usr1, syscall.SIGUSR1)
-	defer signal.Stop(usr1)
+	s := backendtest.NewService(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -277,18 +165,13 @@ func TestJailContains(t *testing.T) {
 			jail.Ports = ports
 			text, err := l.Run(t.Context(), process.Command{
 				Path: self, Jail: jail, Dir: t.TempDir(), Timeout: time.Minute, Output: 64 << 10,
-				Env: []string{fmt.Sprintf("%s=%s,%d,%d,%d", attackVariable, s.dir, s.port, os.Getpid(), s.other.Process.Pid)},
+				Env: []string{fmt.Sprintf("%s=%s,%d,%d,%d", attackVariable, s.Dir, s.Port, os.Getpid(), s.Other)},
 			})
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			if err != nil || !slices.Equal(lines, []string{"tried"}) {
 				t.Errorf("%v:\n%s", err, text)
 			}
-			s.unharmed(t)
-			select {
-			case <-usr1:
-				t.Error("the service got a signal")
-			default:
-			}
+			s.Unharmed(t)
 		})
 	}
 	backendtest.AsNobody(t)
