@@ -28,6 +28,7 @@ type Service struct {
 	Dir    string // holds "store", "token", "public" and "socket"
 	Port   int    // on 127.0.0.1, and in the name of abstract sockets
 	Other  int    // the other process
+	Open   int    // the descriptor of the token
 	Setuid string // a program that makes the file it is given, if it can as root
 
 	reached chan string
@@ -65,9 +66,9 @@ func NewService(t *testing.T) *Service {
 	must(err)
 	t.Cleanup(func() { _ = store.Close() })
 	must(unix.Flock(int(store.Fd()), unix.LOCK_EX))
-	fd, err := unix.Open(filepath.Join(s.Dir, "token"), unix.O_RDONLY, 0) // without O_CLOEXEC, as a library would
+	s.Open, err = unix.Open(filepath.Join(s.Dir, "token"), unix.O_RDONLY, 0) // without O_CLOEXEC, as a library would
 	must(err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
+	t.Cleanup(func() { _ = unix.Close(s.Open) })
 	for _, name := range []string{"EVOTUNE_TOKEN", "AWS_SECRET_ACCESS_KEY"} {
 		t.Setenv(name, Secret)
 	}
