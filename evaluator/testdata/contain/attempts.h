@@ -243,90 +243,90 @@ static long typed(void) /* into the terminal of whoever started the service */
 
 /* The twelve, and further ones. */
 #define ATTEMPTS(X)                                                                     \
-	X(network, tcp())                                                                   \
-	X(files_read, read_file(SERVICE "/public"))                                         \
-	X(files_write, outcome(open(SERVICE "/made", O_CREAT | O_WRONLY, 0600)))            \
-	X(store, read_file(SERVICE "/store"))                                               \
-	X(token, read_file(SERVICE "/token"))                                               \
-	X(unix_socket, unix_socket(SERVICE "/socket", 0))                                   \
-	X(trace, outcome(ptrace(PTRACE_SEIZE, VICTIM, 0, 0)))                               \
-	X(kill, outcome(kill(VICTIM, SIGKILL)))                                             \
-	X(fork_flood, forks())                                                              \
-	X(disk_flood, flood(getenv("TMPDIR")))                                              \
-	X(memory_file, memory_of(VICTIM))                                                   \
-	X(setuid_exec, outcome(execl(SETUID, "setuid", SERVICE "/made", (char *)0))) \
-	X(descriptors, descriptors())                                                       \
-	X(store_write, outcome(open(SERVICE "/store", O_WRONLY)))                           \
-	X(store_truncate, outcome(truncate(SERVICE "/store", 0)))                           \
-	X(store_remove, outcome(unlink(SERVICE "/store")))                                  \
-	X(token_move, outcome(rename(SERVICE "/token", "/tmp/evotune-token")))              \
-	X(token_link, outcome(link(SERVICE "/token", "/tmp/evotune-token")))                \
-	X(token_mode, outcome(chmod(SERVICE "/token", 0666)))                               \
-	X(token_climb, read_file("/usr/lib/../.." SERVICE "/token"))                        \
-	X(token_root, read_file("/proc/self/root" SERVICE "/token"))                        \
-	X(token_root_of, read_file("/proc/1/root" SERVICE "/token"))                        \
-	X(token_openat2, opened2())                                                         \
-	X(token_handle, handle())                                                           \
-	X(token_by_handle, by_handle())                                                     \
-	X(folder, listed(SERVICE))                                                          \
-	X(processes, listed("/proc"))                                                       \
-	X(abstract_socket, unix_socket("evotune-contain-" TEXT(PORT), 1))                   \
-	X(socket_pair, outcome(socketpair(AF_UNIX, SOCK_DGRAM, 0, (int[2]){0, 0})))         \
-	X(socket_netlink, outcome(socket(AF_NETLINK, SOCK_RAW, 0)))                         \
-	X(socket_vsock, outcome(socket(40 /* AF_VSOCK */, SOCK_STREAM, 0)))                 \
-	X(socket_packet, outcome(socket(AF_PACKET, SOCK_RAW, 0)))                           \
-	X(socket_crypto, outcome(socket(38 /* AF_ALG */, SOCK_SEQPACKET, 0)))               \
-	X(socket_32_bit, other_table())                                                     \
-	X(socket_passes, passed())                                                          \
-	X(socket_receives, received())                                                      \
-	X(table_x32, x32())                                                                 \
-	X(ring, outcome(syscall(425 /* io_uring_setup */, 4, leaked)))                      \
-	X(execute_memory, executed())                                                       \
-	X(faults, outcome(syscall(SYS_userfaultfd, O_CLOEXEC)))                             \
-	X(trace_judge, outcome(ptrace(PTRACE_SEIZE, getppid(), 0, 0)))                      \
-	X(memory_judge, memory_of(getppid()))                                               \
-	X(memory_read, memory_read(VICTIM))                                                 \
-	X(memory_read_judge, memory_read(getppid()))                                        \
-	X(files_of_judge, read_file(of_process(getppid(), "fd/3")))                         \
-	X(files_taken, taken(getppid()))                                                    \
-	X(compared, outcome(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)))               \
-	X(kill_judge, outcome(kill(getppid(), SIGUSR1)))                                    \
-	X(kill_group, outcome(kill(0, SIGUSR1)))                                            \
-	X(kill_all, outcome(kill(-1, SIGUSR1)))                                             \
-	X(kill_thread, outcome(syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1)))         \
-	X(signal_queue, outcome(syscall(SYS_rt_sigqueueinfo, VICTIM, SIGUSR1, leaked)))     \
-	X(signal_owner, outcome(fcntl(3, F_SETOWN, getppid())))                             \
-	X(limits_of_judge, limited(getppid()))                                              \
-	X(limits_of_other, limited(VICTIM))                                                 \
-	X(limits_raised, raised())                                                          \
-	X(affinity_of_other, bound(VICTIM))                                                 \
-	X(priority_of_other, outcome(setpriority(PRIO_PROCESS, VICTIM, 10)))                \
-	X(priority_of_disk, outcome(syscall(SYS_ioprio_set, 1, VICTIM, 7)))                 \
-	X(pages_of_other, outcome(syscall(SYS_migrate_pages, VICTIM, 0, 0, 0)))             \
-	X(shared_file, flood("/dev/shm"))                                                   \
-	X(shared_memory, outcome(shmget(0x7e57ed21, 4096, IPC_CREAT | 0600)))               \
-	X(messages, message())                                                              \
-	X(queue, outcome(syscall(SYS_mq_open, "evotune-contain", O_CREAT | O_RDWR, 0600, 0))) \
-	X(keys, outcome(syscall(SYS_add_key, "user", "evotune", "x", 1, -4)))               \
-	X(keys_read, outcome(syscall(SYS_keyctl, 0, -3, 0)))                                \
-	X(watch, outcome(syscall(SYS_inotify_init1, 0)))                                    \
-	X(watch_all, outcome(syscall(SYS_fanotify_init, 0, 0)))                             \
-	X(kernel_program, outcome(syscall(SYS_bpf, 0, leaked, sizeof leaked)))              \
-	X(counters, outcome(syscall(SYS_perf_event_open, leaked, VICTIM, -1, -1, 0)))       \
-	X(kernel_log, outcome(syscall(SYS_syslog, 3, leaked, sizeof leaked)))               \
-	X(mounted, outcome(syscall(SYS_mount, "none", "/tmp", "tmpfs", 0, 0)))              \
-	X(mounted_new, outcome(syscall(430 /* fsopen */, "tmpfs", 0)))                      \
-	X(mounted_tree, outcome(syscall(428 /* open_tree */, AT_FDCWD, "/", 1)))            \
-	X(root_changed, outcome(chroot("/")))                                               \
-	X(namespace, outcome(unshare(CLONE_NEWUSER)))                                       \
-	X(namespace_joined, outcome(setns(3, 0)))                                           \
-	X(user, outcome(setuid(0)))                                                         \
-	X(capabilities, outcome(syscall(SYS_capset, leaked, leaked)))                       \
-	X(dumpable, outcome(prctl(PR_SET_DUMPABLE, 1)))                                     \
-	X(terminal, typed())                                                                \
-	X(layout, outcome(syscall(SYS_personality, 0x0040000)))                             \
-	X(locked, outcome(mlockall(MCL_CURRENT)))                                           \
-	X(own_environment, read_file("/proc/self/environ"))                                 \
+	X(network, tcp())                                                                      \
+	X(files_read, read_file(SERVICE "/public"))                                            \
+	X(files_write, outcome(open(SERVICE "/made", O_CREAT | O_WRONLY, 0600)))               \
+	X(store, read_file(SERVICE "/store"))                                                  \
+	X(token, read_file(SERVICE "/token"))                                                  \
+	X(unix_socket, unix_socket(SERVICE "/socket", 0))                                      \
+	X(trace, outcome(ptrace(PTRACE_SEIZE, VICTIM, 0, 0)))                                  \
+	X(kill, outcome(kill(VICTIM, SIGKILL)))                                                \
+	X(fork_flood, forks())                                                                 \
+	X(disk_flood, flood(getenv("TMPDIR")))                                                 \
+	X(memory_file, memory_of(VICTIM))                                                      \
+	X(setuid_exec, outcome(execl(SETUID, "setuid", SERVICE "/made", (char *)0)))           \
+	X(descriptors, descriptors())                                                          \
+	X(store_write, outcome(open(SERVICE "/store", O_WRONLY)))                              \
+	X(store_truncate, outcome(truncate(SERVICE "/store", 0)))                              \
+	X(store_remove, outcome(unlink(SERVICE "/store")))                                     \
+	X(token_move, outcome(rename(SERVICE "/token", "/tmp/evotune-token")))                 \
+	X(token_link, outcome(link(SERVICE "/token", "/tmp/evotune-token")))                   \
+	X(token_mode, outcome(chmod(SERVICE "/token", 0666)))                                  \
+	X(token_climb, read_file("/usr/lib/../.." SERVICE "/token"))                           \
+	X(token_root, read_file("/proc/self/root" SERVICE "/token"))                           \
+	X(token_root_of, read_file("/proc/1/root" SERVICE "/token"))                           \
+	X(token_openat2, opened2())                                                            \
+	X(token_handle, handle())                                                              \
+	X(token_by_handle, by_handle())                                                        \
+	X(folder, listed(SERVICE))                                                             \
+	X(processes, listed("/proc"))                                                          \
+	X(abstract_socket, unix_socket("evotune-contain-" TEXT(PORT), 1))                      \
+	X(socket_pair, outcome(socketpair(AF_UNIX, SOCK_DGRAM, 0, (int[2]){0, 0})))            \
+	X(socket_netlink, outcome(socket(AF_NETLINK, SOCK_RAW, 0)))                            \
+	X(socket_vsock, outcome(socket(40 /* AF_VSOCK */, SOCK_STREAM, 0)))                    \
+	X(socket_packet, outcome(socket(AF_PACKET, SOCK_RAW, 0)))                              \
+	X(socket_crypto, outcome(socket(38 /* AF_ALG */, SOCK_SEQPACKET, 0)))                  \
+	X(socket_32_bit, other_table())                                                        \
+	X(socket_passes, passed())                                                             \
+	X(socket_receives, received())                                                         \
+	X(table_x32, x32())                                                                    \
+	X(ring, outcome(syscall(425 /* io_uring_setup */, 4, leaked)))                         \
+	X(execute_memory, executed())                                                          \
+	X(faults, outcome(syscall(SYS_userfaultfd, O_CLOEXEC)))                                \
+	X(trace_judge, outcome(ptrace(PTRACE_SEIZE, getppid(), 0, 0)))                         \
+	X(memory_judge, memory_of(getppid()))                                                  \
+	X(memory_read, memory_read(VICTIM))                                                    \
+	X(memory_read_judge, memory_read(getppid()))                                           \
+	X(files_of_judge, read_file(of_process(getppid(), "fd/3")))                            \
+	X(files_taken, taken(getppid()))                                                       \
+	X(compared, outcome(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)))                  \
+	X(kill_judge, outcome(kill(getppid(), SIGUSR1)))                                       \
+	X(kill_group, outcome(kill(0, SIGUSR1)))                                               \
+	X(kill_all, outcome(kill(-1, SIGUSR1)))                                                \
+	X(kill_thread, outcome(syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1)))            \
+	X(signal_queue, outcome(syscall(SYS_rt_sigqueueinfo, VICTIM, SIGUSR1, leaked)))        \
+	X(signal_owner, outcome(fcntl(3, F_SETOWN, getppid())))                                \
+	X(limits_of_judge, limited(getppid()))                                                 \
+	X(limits_of_other, limited(VICTIM))                                                    \
+	X(limits_raised, raised())                                                             \
+	X(affinity_of_other, bound(VICTIM))                                                    \
+	X(priority_of_other, outcome(setpriority(PRIO_PROCESS, VICTIM, 10)))                   \
+	X(priority_of_disk, outcome(syscall(SYS_ioprio_set, 1, VICTIM, 7)))                    \
+	X(pages_of_other, outcome(syscall(SYS_migrate_pages, VICTIM, 0, 0, 0)))                \
+	X(shared_file, flood("/dev/shm"))                                                      \
+	X(shared_memory, outcome(shmget(0x7e57ed21, 4096, IPC_CREAT | 0600)))                  \
+	X(messages, message())                                                                 \
+	X(queue, outcome(syscall(SYS_mq_open, "evotune-contain", O_CREAT | O_RDWR, 0600, 0)))  \
+	X(keys, outcome(syscall(SYS_add_key, "user", "evotune", "x", 1, -4)))                  \
+	X(keys_read, outcome(syscall(SYS_keyctl, 0, -3, 0)))                                   \
+	X(watch, outcome(syscall(SYS_inotify_init1, 0)))                                       \
+	X(watch_all, outcome(syscall(SYS_fanotify_init, 0, 0)))                                \
+	X(kernel_program, outcome(syscall(SYS_bpf, 0, leaked, sizeof leaked)))                 \
+	X(counters, outcome(syscall(SYS_perf_event_open, leaked, VICTIM, -1, -1, 0)))          \
+	X(kernel_log, outcome(syscall(SYS_syslog, 3, leaked, sizeof leaked)))                  \
+	X(mounted, outcome(syscall(SYS_mount, "none", "/tmp", "tmpfs", 0, 0)))                 \
+	X(mounted_new, outcome(syscall(430 /* fsopen */, "tmpfs", 0)))                         \
+	X(mounted_tree, outcome(syscall(428 /* open_tree */, AT_FDCWD, "/", 1)))               \
+	X(root_changed, outcome(chroot("/")))                                                  \
+	X(namespace, outcome(unshare(CLONE_NEWUSER)))                                          \
+	X(namespace_joined, outcome(setns(3, 0)))                                              \
+	X(user, outcome(setuid(0)))                                                            \
+	X(capabilities, outcome(syscall(SYS_capset, leaked, leaked)))                          \
+	X(dumpable, outcome(prctl(PR_SET_DUMPABLE, 1)))                                        \
+	X(terminal, typed())                                                                   \
+	X(layout, outcome(syscall(SYS_personality, 0x0040000)))                                \
+	X(locked, outcome(syscall(SYS_mlockall, MCL_CURRENT)))                                 \
+	X(own_environment, read_file("/proc/self/environ"))                                    \
 	X(own_arguments, read_file("/proc/self/cmdline"))
 
 #define NUMBER(name, call) ATTEMPT_##name,
