@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +226,65 @@ void evotune_call(const long *d, void *const *b, const double *s)
 			}
 		})
 		s.Unharmed(t)
+	}
+}
+
+// TestThreadFlood: a candidate's threads stop where evotune, the same user's, still has
+// some left.
+func TestThreadFlood(t *testing.T) {
+	defer backendtest.AsNobody(t)
+	if os.Getuid() == 0 || runtime.GOARCH != "amd64" {
+		return // root may have any number
+	}
+	h, _ := jailLab(t, quick())
+	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "flood.c", "-pthread"}, files: map[string]string{"flood.c": `
+static const long pause[2] = {600, 0};
+/* A thread without a stack, which needs none to wait. */
+static long thread(void)
+{
+	long r;
+	__asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 2f\n"
+	                 "1:\tmov $35, %%eax\n\tmov %2, %%rdi\n\txor %%esi, %%esi\n\tsyscall\n\tjmp 1b\n2:"
+	                 : "=a"(r) : "a"(56), "r"(pause), "D"(0x50f00), "S"(0) : "rcx", "r11", "rdx", "r10", "r8", "memory");
+	return r;
+}
+void evotune_call(const long *d, void *const *b, const double *s)
+{
+	(void)d, (void)s;
+	int n = 0;
+	while (n < 3 * 4096 && thread() > 0)
+		n++;
+	*(float *)b[0] = (float)n;
+}
+`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	f := cleanFlavour()
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	if err := p.setShape(d, span{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	got := f32.get(a.buffer(&d.layout, span{}, 0, 0), 0)
+	t.Logf("%v threads", got)
+	if got < 100 || got > moreThreads+500 { // others of this user may have gone
+		t.Errorf("it started %v threads", got)
+	}
+	if err := exec.Command("/bin/true").Run(); err != nil {
+		t.Errorf("while they are there: %v", err)
 	}
 }
 
