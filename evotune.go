@@ -70,6 +70,9 @@ var (
 	// ErrInput is the error of a job, a question or a name that the caller can
 	// correct: nothing was run.
 	ErrInput = errors.New("bad input")
+	// ErrSandbox says that candidates could reach what is not theirs; see
+	// [Machine.Sandboxed].
+	ErrSandbox = errors.New("candidates are not locked in on this machine")
 	// ErrNoCandidate is the error of a question that no stored candidate answers.
 	ErrNoCandidate = ask.ErrNoCandidate
 	// ErrUnproven is the error of an export of a candidate that lacks evidence.

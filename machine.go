@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -179,6 +181,57 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 		tools = append(tools, b.Doctor(ctx)...)
 	}
 	return tools, nil
+}
+
+// Sandboxed tries what keeps candidates, and the tools that handle them, from the files,
+// the sockets and the processes of whoever runs them. The error, an [ErrSandbox], says in
+// one line what of it does not work on this machine. It takes some seconds, and longer
+// where there is a GPU, whose workers and compilers are tried too.
+func (m *Machine) Sandboxed(ctx context.Context) error {
+	fast := &Machine{CPU: m.CPU}
+	fast.CPU.Sanitizers = []string{"none"} // a tool that is not locked in does not run
+	tools, err := fast.Doctor(ctx, CPU)
+	if err != nil {
+		return err
+	}
+	lacks := unlocked(tools, "seccomp", "landlock")
+	if m.GPU(ctx) == nil {
+		gpu, err := m.Doctor(ctx, CUDA)
+		if err != nil {
+			return err
+		}
+		lacks = append(lacks, unlocked(gpu, "landlock", "worker jail")...)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("%w: %s", ErrSandbox, words.OneLine(strings.Join(lacks, "; ")))
+	}
+	return nil
+}
+
+// unlocked says which parts of the sandbox are missing among tools that were tried, or
+// were not tried, and which tools run outside of it.
+func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
+	for _, t := range tools {
+		if i := slices.Index(parts, t.Name); i >= 0 {
+			parts = slices.Delete(slices.Clone(parts), i, i+1)
+		} else if !strings.HasSuffix(t.Name, " jail") {
+			continue
+		}
+		if t.Missing != "" {
+			lacks = append(lacks, t.Name+": "+t.Missing)
+		}
+	}
+	for _, name := range parts {
+		why := "no candidate can be run"
+		if i := slices.IndexFunc(tools, func(t evaluator.Tool) bool { return t.Missing != "" }); i >= 0 {
+			why = tools[i].Name + ": " + tools[i].Missing
+		}
+		lacks = append(lacks, name+": could not be tried ("+why+")")
+	}
+	return lacks
 }
 
 // definition finds a kernel. A built-in one is read alone, where no folder of the
