@@ -73,12 +73,13 @@ async function change(method, path, body, match, idem) {
   return text ? JSON.parse(text) : null;
 }
 
-// whole gives all parts of a list.
+// whole gives all parts of a list, whether it comes in parts or not.
 export async function whole(path, signal, most = 10000) {
   let list = [];
   let cursor = "";
   do {
     const page = await get(path + (cursor ? `${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}` : ""), signal);
+    if (Array.isArray(page)) return page;
     list = list.concat(page.items || []);
     cursor = page.next;
   } while (cursor && list.length < most);

@@ -13,8 +13,7 @@ export async function submit({ el, signal, query }) {
     return;
   }
   const list = await whole("/v1/kernels", signal);
-  const found = await get("/v1/devices", signal).catch(() => ({ items: [] }));
-  const devices = Array.isArray(found) ? found : found.items || [];
+  const devices = await whole("/v1/devices", signal);
   const rest = h("div", { id: "form-error", class: "problem", role: "alert", tabindex: -1, hidden: true });
   const made = h("div", { id: "of-kernel" });
   const kernel = h("select", { id: "kernel", name: "kernel", "aria-describedby": "kernel-hint kernel-error", onchange: () => load() },
