@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,6 +30,8 @@ type Options struct {
 	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
 	// new one. Empty means no file.
 	TokenFile string
+	// Limits say how much is taken.
+	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -42,7 +45,13 @@ type Service struct {
 	state   *state     // nil without a machine
 	tokens  *tokens    // nil without a machine: then there are none
 	jobs    *scheduler // nil without a machine
+	audit   *audit     // nil without a machine
+	limits  *limiters
+	metrics *metrics
 	streams *streams
+	probe   probe
+	panics  atomic.Int64 // of requests
+	phase   atomic.Value // of string: why it is not ready; "" when it is
 	api     huma.API
 	handler http.Handler
 
@@ -58,6 +67,9 @@ func New(o Options) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.phase.Store("the service is starting")
+	s.limits = newLimiters(o.Limits)
+	s.metrics = newMetrics(s)
 	s.ending, s.end = context.WithCancel(context.Background())
 	if o.Machine != nil {
 		var err error
@@ -66,6 +78,9 @@ func New(o Options) (*Service, error) {
 		}
 		if s.tokens, err = openTokens(s.state); err == nil && o.TokenFile != "" {
 			err = s.tokens.file(o.TokenFile)
+		}
+		if err == nil {
+			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
@@ -78,9 +93,14 @@ func New(o Options) (*Service, error) {
 	if s.tokens != nil {
 		s.listeners.Go(s.noteUse)
 	}
+	if s.audit != nil {
+		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })
+	}
+	o.Store.Observe(s.metrics.commit)
 	if s.jobs != nil {
 		s.jobs.schedule()
 	}
+	s.phase.Store("")
 	return s, nil
 }
 
@@ -92,7 +112,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // file mode protects, needs no token.
 func (s *Service) Listen(l net.Listener, private bool) {
 	srv := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(s.ending, privateKey{}, private) },
 	}
@@ -114,11 +134,13 @@ func (s *Service) Listen(l net.Listener, private bool) {
 // Close ends the service: campaigns end after the candidates in flight, at once when ctx
 // ends, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
+	s.phase.Store("the service is ending")
 	if s.jobs != nil {
 		s.jobs.close(ctx)
 	}
 	s.end()
 	s.listeners.Wait()
+	s.store.Observe(nil)
 	if s.state == nil {
 		return nil
 	}
