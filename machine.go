@@ -107,6 +107,16 @@ func (m *Machine) gpus() int {
 	return max(b.GPUs(), 1)
 }
 
+// GPUs names each of the GPUs of [cuda.Options].Devices by its UUID, which a machine that
+// is to use that one alone takes there.
+func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
+	b, err := m.cudaBackend()
+	if err != nil {
+		return nil, err
+	}
+	return b.UUIDs(ctx)
+}
+
 // GPU says why the CUDA backend cannot be used here; nil when it can.
 func (m *Machine) GPU(ctx context.Context) error {
 	b, err := m.cudaBackend()

@@ -13,6 +13,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/evotune/evotune"
@@ -397,6 +398,13 @@ const (
 // Scopes lists them in order.
 func Scopes() []Scope { return []Scope{Viewer, Runner, Author, Admin} }
 
+// Includes says whether a token of a scope may do what needs another. A scope that does not
+// exist includes nothing, and nothing includes it.
+func (s Scope) Includes(other Scope) bool {
+	need := slices.Index(Scopes(), other)
+	return need >= 0 && slices.Index(Scopes(), s) >= need
+}
+
 // A Token is what is known of a token. Its secret is told once, when it is made.
 type Token struct {
 	ID      string    `json:"id"`
@@ -407,6 +415,13 @@ type Token struct {
 	Revoked time.Time `json:"revoked,omitzero"`
 	Used    time.Time `json:"used,omitzero" doc:"About when it was last used."`
 	Secret  string    `json:"secret,omitempty"`
+}
+
+// A NewToken asks for a token.
+type NewToken struct {
+	Name    string    `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,99}$" doc:"Who or what uses it: what it does is noted under this name."`
+	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
+	Expires time.Time `json:"expires,omitzero" doc:"Default: never."`
 }
 
 // An AuditEntry tells of one request that changed something, or was refused.

@@ -72,7 +72,7 @@ var backendSettings = []setting{
 }
 
 func allSettings() []setting {
-	return slices.Concat(globalSettings, runSettings, backendSettings)
+	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings)
 }
 
 func knownSettings() map[string]setting {

@@ -242,7 +242,10 @@ type signals struct {
 func catchSignals(ctx context.Context, cancel context.CancelFunc) *signals {
 	s := &signals{drain: make(chan struct{})}
 	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		signal.Notify(sig, syscall.SIGHUP)
+	}
 	go func() {
 		defer signal.Stop(sig)
 		select {

@@ -199,6 +199,9 @@ func (b *Backend) GPUs() int {
 	return n
 }
 
+// UUIDs asks for each of the GPUs and names it, as Options.Devices does.
+func (b *Backend) UUIDs(ctx context.Context) ([]string, error) { return b.uuids(ctx) }
+
 func limitsOf(d wire.Device) map[string]any {
 	return map[string]any{
 		"device_cores":            int64(d.SMs),

@@ -21,6 +21,8 @@ func (b *Backend) probe(context.Context) (wire.Device, error) { return wire.Devi
 
 func (b *Backend) count(context.Context) (int, error) { return 0, ErrUnsupported }
 
+func (b *Backend) uuids(context.Context) ([]string, error) { return nil, ErrUnsupported }
+
 func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} }
 
 // CompileServerMain does nothing on this system.

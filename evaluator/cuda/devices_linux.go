@@ -183,15 +183,30 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 	if err != nil || len(list) == 1 {
 		return len(list), err
 	}
+	devices, err := b.ask(ctx, func(string, error) {}) // opening tells
+	b.gpus = len(devices)
+	return b.gpus, err
+}
+
+// ask asks for all GPUs.
+func (b *Backend) ask(ctx context.Context, unusable func(device string, err error)) ([]wire.Device, error) {
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	devices, err := askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
-	b.gpus = len(devices)
-	return b.gpus, err
+	return askDevices(ctx, l, path, b.options, unusable)
+}
+
+func (b *Backend) uuids(ctx context.Context) (list []string, err error) {
+	devices, err := b.ask(ctx, func(device string, err error) {
+		b.options.Logger.Warn("a GPU cannot be used", "device", device, "error", err)
+	})
+	for _, d := range devices {
+		list = append(list, d.UUID)
+	}
+	return list, err
 }
 
 func (b *Backend) remember(devices []wire.Device) {

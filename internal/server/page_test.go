@@ -45,10 +45,8 @@ type site struct {
 	latency    time.Duration
 	service    *Service
 	store      *store.Store
-	http       *http.Server
+	token      string // an admin's
 }
-
-const token = "evt_page"
 
 func newSite(t *testing.T, latency time.Duration) *site {
 	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0", latency: latency}
@@ -71,15 +69,21 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	s.addr = l.Addr().String()
-	s.http = &http.Server{Handler: s.stubs(), ReadHeaderTimeout: time.Second}
-	go s.http.Serve(l) //nolint:errcheck // ends with Close
+	s.stub()
+	s.service.Listen(l, false)
+	if s.token == "" {
+		made, err := s.service.tokens.create(api.NewToken{Name: "page", Scope: api.Admin})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.token = made.Secret
+	}
 }
 
 func (s *site) stop() {
 	if s.service == nil {
 		return
 	}
-	s.http.Close()
 	if err := errors.Join(s.service.Close(context.Background()), s.store.Close()); err != nil {
 		s.Error(err)
 	}
@@ -90,13 +94,14 @@ func (s *site) url() string { return "http://" + s.addr + "/" }
 
 // api is the fixture of the other tests, for the same service.
 func (s *site) api() *fixture {
-	return &fixture{s.T, s.service, strings.TrimSuffix(s.url(), "/"), &http.Client{Transport: bearer{}}}
+	return &fixture{s.T, s.service, strings.TrimSuffix(s.url(), "/"), &http.Client{Transport: bearer(s.token)}}
 }
 
-type bearer struct{}
+// bearer sends a token with everything.
+type bearer string
 
-func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set("Authorization", "Bearer "+token)
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", "Bearer "+string(b))
 	return http.DefaultTransport.RoundTrip(r)
 }
 
@@ -185,7 +190,7 @@ func (s *site) open(browser context.Context, login bool) *tab {
 	}
 	s.Cleanup(p.check)
 	if !login {
-		if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: "sessionStorage.setItem('evotune-token'," + fmt.Sprintf("%q", token) + ")"}); err != nil {
+		if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: "sessionStorage.setItem('evotune-token'," + fmt.Sprintf("%q", s.token) + ")"}); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -349,15 +354,15 @@ func testLogin(t *testing.T, browser context.Context) {
 	p.expect(`401 \(Unauthorized\)`)
 	p.do(chromedp.Navigate(p.site.url()+"#/leaderboard"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	p.shot("login")
-	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "evt_wrong\r"))
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "evt_wrong"+kb.Enter))
 	p.contains("#login-error", "does not know this token")
 	if js[string](p, "sessionStorage.getItem('evotune-token')||''") != "" {
 		t.Error("a wrong token is kept")
 	}
-	p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), p.site.token+kb.Enter))
 	p.contains("h1", "Leaderboard") // the view that was asked for
 	p.wait("document.querySelector('#connection').textContent=='live'")
-	if js[bool](p, "location.href.includes('"+token+"')||JSON.stringify(localStorage).includes('"+token+"')||document.cookie!=''") {
+	if js[bool](p, "location.href.includes('"+p.site.token+"')||JSON.stringify(localStorage).includes('"+p.site.token+"')||document.cookie!=''") {
 		t.Error("the token is in the address, in a cookie or kept after the tab")
 	}
 	p.click("#logout")
@@ -603,7 +608,7 @@ const a=lum(%q),b=lum('card');e.remove();return (Math.max(a,b)+.05)/(Math.min(a,
 func testKeyboard(t *testing.T, browser context.Context) {
 	s := newSite(t, 0)
 	p := s.open(browser, true)
-	p.do(chromedp.Navigate(p.site.url()), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.KeyEvent(token+"\r"))
+	p.do(chromedp.Navigate(p.site.url()), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.KeyEvent(p.site.token+kb.Enter))
 	p.wait("document.querySelector('.view[data-ready]')")
 	// tab goes on until something has the focus, which must be visible.
 	reach := func(what string) {
@@ -636,7 +641,7 @@ func testKeyboard(t *testing.T, browser context.Context) {
 	// The table of all candidates has the focus once, and keys move in it.
 	p.turn(js[string](p, "location.hash") + "/candidates")
 	reach(".grid-box")
-	p.do(chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown))
+	p.do(chromedp.KeyEvent(kb.ArrowDown + kb.ArrowDown))
 	p.wait("document.querySelector('.grid-row.at').getAttribute('aria-rowindex')=='4'")
 	want := js[string](p, "document.querySelector('.grid-row.at a').getAttribute('href')")
 	p.do(chromedp.KeyEvent(kb.Enter))

@@ -73,19 +73,21 @@ func OpenReader(ctx context.Context, path string) (Reader, error) {
 	return c, nil
 }
 
-// Serve answers queries for s until stop is called. It removes a socket that a
-// dead process left: whoever holds the store's lock owns the socket.
-func Serve(s *store.Store) (stop func(), err error) {
-	path := Socket(s.Path())
+// ListenSocket listens on the socket of a store that the caller has open for writing. It
+// removes a socket that a dead process left: whoever holds the store's lock owns the socket.
+// Nobody but the user who runs this process can connect to it, from its first moment on.
+func ListenSocket(storePath string) (net.Listener, error) {
+	path := Socket(storePath)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	return listenPrivate(path)
+}
+
+// Serve answers queries for s until stop is called.
+func Serve(s *store.Store) (stop func(), err error) {
+	l, err := ListenSocket(s.Path())
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
 		return nil, err
 	}
 	srv := &http.Server{Handler: handler(s), ReadHeaderTimeout: 5 * time.Second}
@@ -93,7 +95,7 @@ func Serve(s *store.Store) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			slog.Warn("the store's socket no longer answers", "socket", path, "error", err)
+			slog.Warn("the store's socket no longer answers", "socket", l.Addr().String(), "error", err)
 		}
 	}()
 	return func() {

@@ -26,6 +26,7 @@ const (
 	keysBucket   = "keys"
 	opsBucket    = "operations"
 	auditBucket  = "audit"
+	probeBucket  = "probe" // is written to see whether the disk can be
 )
 
 func openState(path string) (*state, error) {
@@ -38,7 +39,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

@@ -51,7 +51,8 @@ export async function candidate({ el, signal, args: [id], on }) {
 
   const source = section("Source");
   const family = section("Lineage");
-  await Promise.all([sources(source, path, c, signal), lineage(family, path, c, signal)]);
+  if (!r.source) source.append(empty("No source was recorded: the result comes from a table."));
+  await Promise.all([r.source && sources(source, path, c, signal), lineage(family, path, c, signal)]);
 }
 
 function step(st) {

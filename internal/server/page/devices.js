@@ -19,7 +19,8 @@ export async function devices({ el, signal, on, again }) {
   }
   // The work of a kernel is known by the campaigns of its best.
   const rooflines = new Map();
-  for (const row of board.slice(0, 100)) {
+  const real = new Set(list.filter((d) => d.backend !== "replay").map((d) => d.fingerprint));
+  for (const row of board.filter((row) => real.has(row.device)).slice(0, 100)) {
     if (rooflines.has(row.campaign) || rooflines.size >= 24) continue;
     try {
       rooflines.set(row.campaign, { ...(await get(`/v1/campaigns/${encodeURIComponent(row.campaign)}/roofline`, signal)), kernel: row.kernel });
