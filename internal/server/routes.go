@@ -37,6 +37,9 @@ func (s *Service) routes() http.Handler {
 	s.answerRoutes()
 	s.chartRoutes()
 	s.kernelRoutes()
+	s.operationRoutes()
+	s.downloadRoutes()
+	s.deviceRoutes()
 	return mux
 }
 

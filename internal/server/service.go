@@ -37,8 +37,10 @@ type Service struct {
 	machine *evotune.Machine // nil: questions alone
 	tools   *evotune.Machine // machine, or one for questions
 	log     *slog.Logger
-	state   *state     // nil without a machine
-	jobs    *scheduler // nil without a machine
+	state   *state      // nil without a machine
+	jobs    *scheduler  // nil without a machine
+	ops     *operations // nil without a machine
+	heavy   gate        // what takes much memory
 	streams *streams
 	kernels *library
 	charts  *charts
@@ -53,7 +55,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store)}
+	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store), heavy: make(gate, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -73,10 +75,14 @@ func New(o Options) (*Service, error) {
 		if s.jobs, err = newScheduler(s, o.GPUs); err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
+		if s.ops, err = newOperations(s); err != nil {
+			return nil, errors.Join(err, s.state.Close())
+		}
 	}
 	s.handler = s.routes()
 	if s.jobs != nil {
 		s.jobs.schedule()
+		s.ops.start()
 	}
 	return s, nil
 }
@@ -112,6 +118,7 @@ func (s *Service) Listen(l net.Listener, private bool) {
 // ends, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
 	if s.jobs != nil {
+		s.ops.close()
 		s.jobs.close(ctx)
 	}
 	s.end()
