@@ -40,6 +40,7 @@ func (s *Service) routes() http.Handler {
 	s.operationRoutes()
 	s.downloadRoutes()
 	s.deviceRoutes()
+	s.importanceRoutes()
 	return mux
 }
 

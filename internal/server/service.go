@@ -32,20 +32,21 @@ type Options struct {
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
-	store   *store.Store
-	reader  evotune.Reader
-	machine *evotune.Machine // nil: questions alone
-	tools   *evotune.Machine // machine, or one for questions
-	log     *slog.Logger
-	state   *state      // nil without a machine
-	jobs    *scheduler  // nil without a machine
-	ops     *operations // nil without a machine
-	heavy   gate        // what takes much memory
-	streams *streams
-	kernels *library
-	charts  *charts
-	api     huma.API
-	handler http.Handler
+	store    *store.Store
+	reader   evotune.Reader
+	machine  *evotune.Machine // nil: questions alone
+	tools    *evotune.Machine // machine, or one for questions
+	log      *slog.Logger
+	state    *state      // nil without a machine
+	jobs     *scheduler  // nil without a machine
+	ops      *operations // nil without a machine
+	heavy    gate        // what takes much memory
+	streams  *streams
+	kernels  *library
+	charts   *charts
+	analyses analyses
+	api      huma.API
+	handler  http.Handler
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -123,6 +124,7 @@ func (s *Service) Close(ctx context.Context) error {
 	}
 	s.end()
 	s.listeners.Wait()
+	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}
