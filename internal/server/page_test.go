@@ -69,7 +69,6 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	s.addr = l.Addr().String()
-	s.stub()
 	s.service.Listen(l, false)
 	if s.token == "" {
 		made, err := s.service.tokens.create(api.NewToken{Name: "page", Scope: api.Admin})

@@ -38,25 +38,28 @@ type Options struct {
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
-	store   *store.Store
-	reader  evotune.Reader
-	machine *evotune.Machine // nil: questions alone
-	tools   *evotune.Machine // machine, or one for questions
-	log     *slog.Logger
-	state   *state     // nil without a machine
-	tokens  *tokens    // nil without a machine: then there are none
-	jobs    *scheduler // nil without a machine
-	audit   *audit     // nil without a machine
-	limits  *limiters
-	metrics *metrics
-	streams *streams
-	kernels *library
-	charts  *charts
-	probe   probe
-	panics  atomic.Int64 // of requests
-	phase   atomic.Value // of string: why it is not ready; "" when it is
-	api     huma.API
-	handler http.Handler
+	store    *store.Store
+	reader   evotune.Reader
+	machine  *evotune.Machine // nil: questions alone
+	tools    *evotune.Machine // machine, or one for questions
+	log      *slog.Logger
+	state    *state      // nil without a machine
+	tokens   *tokens     // nil without a machine: then there are none
+	jobs     *scheduler  // nil without a machine
+	ops      *operations // nil without a machine
+	heavy    gate        // what takes much memory
+	audit    *audit      // nil without a machine
+	limits   *limiters
+	metrics  *metrics
+	streams  *streams
+	kernels  *library
+	charts   *charts
+	analyses analyses
+	probe    probe
+	panics   atomic.Int64 // of requests
+	phase    atomic.Value // of string: why it is not ready; "" when it is
+	api      huma.API
+	handler  http.Handler
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -66,7 +69,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store)}
+	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store), heavy: make(gate, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -90,9 +93,15 @@ func New(o Options) (*Service, error) {
 			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
 		if err != nil {
+			return nil, errors.Join(err, s.state.Close())
+		}
+		if s.ops, err = newOperations(s); err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
 	}
@@ -106,6 +115,7 @@ func New(o Options) (*Service, error) {
 	o.Store.Observe(s.metrics.commit)
 	if s.jobs != nil {
 		s.jobs.schedule()
+		s.ops.start()
 	}
 	s.phase.Store("")
 	return s, nil
@@ -143,11 +153,13 @@ func (s *Service) Listen(l net.Listener, private bool) {
 func (s *Service) Close(ctx context.Context) error {
 	s.phase.Store("the service is ending")
 	if s.jobs != nil {
+		s.ops.close()
 		s.jobs.close(ctx)
 	}
 	s.end()
 	s.listeners.Wait()
 	s.store.Observe(nil)
+	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}
