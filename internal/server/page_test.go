@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -61,7 +62,7 @@ func (s *site) start() {
 	if s.store, err = store.Open(s.path, store.Options{}); err != nil {
 		s.Fatal(err)
 	}
-	if s.service, err = New(Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}}); err != nil {
+	if s.service, err = New(Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		s.Fatal(err)
 	}
 	l, err := net.Listen("tcp", s.addr)
@@ -272,7 +273,7 @@ func (p *tab) show(hash string) {
 // turn goes to a view without a reload.
 func (p *tab) turn(hash string) {
 	p.Helper()
-	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector('.view')?.removeAttribute('data-ready');location.hash=%q", hash)))
+	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("if(location.hash!=%[1]q)document.querySelector('.view')?.removeAttribute('data-ready');location.hash=%[1]q", hash)))
 	p.wait("document.querySelector('.view[data-ready]')")
 }
 
@@ -525,6 +526,7 @@ func testBrushing(t *testing.T, browser context.Context) {
 	c := s.api().until(s.api().submit(3, 200).ID, api.Finished)
 	p.show("#/campaigns/" + c.ID + "/genes")
 	p.contains("#selection", "200 of 200")
+	p.wait("document.querySelectorAll('#importance .bar').length>0")
 	p.shot("genes")
 	// Along the last axis, that of the speedup, from its top to its middle.
 	p.do(chromedp.ScrollIntoView(chromedp.CSS("#parallel-canvas")))

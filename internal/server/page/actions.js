@@ -105,8 +105,16 @@ export function actions(c, { done, note, signal }) {
     if (c.state !== "cancelled") list.push(button("change", "Budget and priority", () => change(path, act, note)));
   }
   if (c.best && may("runner")) {
-    list.push(button("verify", "Verify the best", (e) => slow(e.target, note, signal, "Verifying", () => post(`/v1/candidates/${encodeURIComponent(c.best)}/verify`), done)),
-      button("export", "Export as a library", (e) => slow(e.target, note, signal, "Exporting", () => post(`/v1/candidates/${encodeURIComponent(c.best)}/export`), done)));
+    list.push(button("verify", "Verify the best", (e) => verify(e.target, note, signal, c.best, done)));
+    list.push(button("export", "Export as a library", (e) => exported(e.target, note, signal, c)));
+  }
+  if (c.log) {
+    list.push(button("report", "Save the report", async (e) => {
+      note.replaceChildren(h("p", { class: "working", role: "status" }, "The report is being written …"));
+      e.target.disabled = true;
+      await act(async () => { say(`Saved as ${await download(`${path}/report`)}.`); });
+      e.target.disabled = false;
+    }));
   }
   return list;
 }
@@ -126,8 +134,14 @@ async function change(path, act, note) {
   if (form) act(() => patch(path, { budget: budgetOf(form, "change-"), priority: Number(form.querySelector("#change-priority").value || 0) }, match));
 }
 
+// verify has a candidate judged again.
+export const verify = (button, note, signal, id, done) => slow(button, note, signal, "Verifying", () => post(`/v1/candidates/${encodeURIComponent(id)}/verify`, {}), done);
+
+// exported saves the proven winners of a kernel for the shapes and the device of one result.
+export const exported = (button, note, signal, { kernel, shapes, device, backend }) => slow(button, note, signal, "Exporting", () => post("/v1/exports", { kernels: [kernel], shapes: shapes || [], devices: device ? [device] : [], lang: backend === "cuda" ? "cuda" : "c" }));
+
 // slow runs an operation, says how it goes, and saves what it made.
-export async function slow(button, note, signal, doing, start, done = () => {}) {
+async function slow(button, note, signal, doing, start, done = () => {}) {
   const status = h("p", { class: "working", role: "status" }, `${doing} …`);
   note.replaceChildren(status);
   button.disabled = true;

@@ -45,6 +45,18 @@ export async function get(path, signal) {
   return (await send("GET", path, { signal })).json();
 }
 
+// patiently asks again for what is still being computed.
+export async function patiently(path, signal) {
+  for (;;) {
+    try {
+      return await get(path, signal);
+    } catch (err) {
+      if (err.status !== 503) throw err;
+      await pause(2000, signal);
+    }
+  }
+}
+
 // getTagged gives the body and its version, for If-Match.
 export async function getTagged(path, signal) {
   const resp = await send("GET", path, { signal });
