@@ -83,6 +83,7 @@ type Store struct {
 	archiveMu sync.Mutex                // held while campaigns are archived
 	openMu    sync.Mutex
 	archives  map[string]*Store // opened so far, guarded by openMu; nil after Close
+	observer  atomic.Pointer[func(commit time.Duration)]
 
 	commitMu sync.Mutex // held while committing, checking or closing
 	closed   bool       // guarded by commitMu

@@ -43,7 +43,16 @@ type device struct {
 	backend string
 	room    int
 	machine *evotune.Machine
-	holds   map[string]bool // campaigns
+	holds   map[string]bool // campaigns, and operations
+
+	looking sync.Mutex
+	known   *evaluator.Device // once it was looked at
+}
+
+// A claim is an operation that waits for a device.
+type claim struct {
+	id, backend string
+	got         chan *device
 }
 
 // A run is a campaign that holds a device.
@@ -67,6 +76,7 @@ type scheduler struct {
 
 	mu     sync.Mutex
 	jobs   map[string]*job
+	claims []*claim
 	runs   map[string]*run
 	closed bool
 	group  sync.WaitGroup
@@ -245,14 +255,21 @@ func (q *scheduler) place() {
 	if q.closed {
 		return
 	}
+	// Operations first: they take minutes, and somebody waits for them.
+	q.claims = slices.DeleteFunc(q.claims, func(c *claim) bool {
+		d := q.free(c.backend, "")
+		if d == nil {
+			return false
+		}
+		d.holds[c.id] = true
+		c.got <- d
+		return true
+	})
 	for _, j := range q.queue() {
-		at := slices.IndexFunc(q.devices, func(d *device) bool {
-			return d.backend == j.Job.Backend && len(d.holds) < d.room && (j.GPU == "" || j.GPU == d.name)
-		})
-		if at < 0 {
+		d := q.free(j.Job.Backend, j.GPU)
+		if d == nil {
 			continue
 		}
-		d := q.devices[at]
 		ctx, cancel := context.WithCancel(q.s.ending)
 		drain := make(chan struct{})
 		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
@@ -264,6 +281,61 @@ func (q *scheduler) place() {
 			q.run(ctx, j, r, drain)
 		})
 	}
+}
+
+// free is a device of a backend that has room, the GPU of that name unless it is empty; nil if
+// there is none. The caller holds the lock.
+func (q *scheduler) free(backend, gpu string) *device {
+	for _, d := range q.devices {
+		if d.backend == backend && len(d.holds) < d.room && (gpu == "" || gpu == d.name) {
+			return d
+		}
+	}
+	return nil
+}
+
+// deviceOf is a device of a backend, free or not.
+func (q *scheduler) deviceOf(backend string) (*device, error) {
+	for _, d := range q.devices {
+		if d.backend == backend {
+			return d, nil
+		}
+	}
+	return nil, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", backend))
+}
+
+// claim waits for a device of a backend, for an operation.
+func (q *scheduler) claim(ctx context.Context, id, backend string) (*device, error) {
+	if _, err := q.deviceOf(backend); err != nil {
+		return nil, err
+	}
+	c := &claim{id, backend, make(chan *device, 1)}
+	q.mu.Lock()
+	q.claims = append(q.claims, c)
+	q.place()
+	q.mu.Unlock()
+	select {
+	case d := <-c.got:
+		return d, nil
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	q.claims = slices.DeleteFunc(q.claims, func(o *claim) bool { return o == c })
+	q.mu.Unlock()
+	select {
+	case d := <-c.got: // meanwhile
+		q.release(d, id)
+	default:
+	}
+	return nil, ctx.Err()
+}
+
+// release gives a device back.
+func (q *scheduler) release(d *device, id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(d.holds, id)
+	q.place()
 }
 
 // run runs a campaign until it ends, and notes how.
@@ -326,6 +398,7 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		},
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
+			q.s.metrics.event(e)
 			q.s.streams.wake(want.ID)
 			switch {
 			case e.Started != nil:
@@ -581,6 +654,29 @@ func (q *scheduler) ids() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Collect(maps.Keys(q.jobs))
+}
+
+// A deviceUse is what a device does.
+type deviceUse struct {
+	name      string
+	campaigns int
+	usage     *evaluator.Usage // nil when the device does not tell, or does nothing
+}
+
+// inUse lists the devices with what they do.
+func (q *scheduler) inUse() (list []deviceUse) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range q.devices {
+		use := deviceUse{name: d.name, campaigns: len(d.holds)}
+		for id, r := range q.runs {
+			if r.device == d {
+				use.usage = r.progress.now(id, r.phase).Usage
+			}
+		}
+		list = append(list, use)
+	}
+	return list
 }
 
 // close ends every campaign after the candidates in flight, at once when ctx ends.

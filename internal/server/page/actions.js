@@ -1,7 +1,7 @@
 // What can be asked of a campaign.
 
-import { ask, h, say } from "./dom.js";
-import { Failure, download, operation, patch, post, session } from "./api.js";
+import { ask, h, problem, say } from "./dom.js";
+import { Failure, download, getTagged, operation, patch, post, session } from "./api.js";
 
 const scopes = ["viewer", "runner", "author", "admin"];
 export const may = (scope) => scopes.indexOf(session.who?.scope) >= scopes.indexOf(scope);
@@ -77,9 +77,9 @@ export function clearErrors(root, rest) {
   rest.hidden = true;
 }
 
-// actions are the buttons for a campaign as it is. tag() is its version, done() is called
+// actions are the buttons for a campaign as it is. done() is called
 // when it has changed, note is where outcomes are told.
-export function actions(c, { tag, done, note, signal }) {
+export function actions(c, { done, note, signal }) {
   const ended = ["finished", "failed", "cancelled"].includes(c.state);
   const act = async (what) => {
     try {
@@ -102,25 +102,46 @@ export function actions(c, { tag, done, note, signal }) {
         if (await ask("Cancel this campaign?", h("p", {}, "It ends at once, for good. What it has found stays."), "Cancel the campaign", true)) act(async () => { await post(`${path}/cancel`); say("Cancelled."); });
       }, "danger"));
     }
-    if (c.state !== "cancelled") list.push(button("change", "Budget and priority", () => change(c, path, tag, act)));
+    if (c.state !== "cancelled") list.push(button("change", "Budget and priority", () => change(path, act, note)));
   }
   if (c.best && may("runner")) {
-    list.push(button("verify", "Verify the best", (e) => slow(e.target, note, signal, "Verifying", () => post(`/v1/candidates/${encodeURIComponent(c.best)}/verify`), done)),
-      button("export", "Export as a library", (e) => slow(e.target, note, signal, "Exporting", () => post(`/v1/candidates/${encodeURIComponent(c.best)}/export`), done)));
+    list.push(button("verify", "Verify the best", (e) => verify(e.target, note, signal, c.best, done)));
+    list.push(button("export", "Export as a library", (e) => exported(e.target, note, signal, c)));
+  }
+  if (c.log) {
+    list.push(button("report", "Save the report", async (e) => {
+      note.replaceChildren(h("p", { class: "working", role: "status" }, "The report is being written …"));
+      e.target.disabled = true;
+      await act(async () => { say(`Saved as ${await download(`${path}/report`)}.`); });
+      e.target.disabled = false;
+    }));
   }
   return list;
 }
 
-async function change(c, path, tag, act) {
+async function change(path, act, note) {
+  let c;
+  let match;
+  try {
+    [c, match] = await getTagged(path); // what is changed is what the dialog shows
+  } catch (err) {
+    note.replaceChildren(problem(err));
+    return;
+  }
   const content = h("div", {}, budgetInputs("change-", c.budget),
     field("change-priority", "body.priority", "Priority", "the larger is run first, from -100 to 100", { type: "number", min: -100, max: 100, step: 1, value: String(c.priority || 0) }));
-  const match = tag();
   const form = await ask("Budget and priority", content, "Change");
   if (form) act(() => patch(path, { budget: budgetOf(form, "change-"), priority: Number(form.querySelector("#change-priority").value || 0) }, match));
 }
 
+// verify has a candidate judged again.
+export const verify = (button, note, signal, id, done) => slow(button, note, signal, "Verifying", () => post(`/v1/candidates/${encodeURIComponent(id)}/verify`, {}), done);
+
+// exported saves the proven winners of a kernel for the shapes and the device of one result.
+export const exported = (button, note, signal, { kernel, shapes, device, backend }) => slow(button, note, signal, "Exporting", () => post("/v1/exports", { kernels: [kernel], shapes: shapes || [], devices: device ? [device] : [], lang: backend === "cuda" ? "cuda" : "c" }));
+
 // slow runs an operation, says how it goes, and saves what it made.
-export async function slow(button, note, signal, doing, start, done = () => {}) {
+async function slow(button, note, signal, doing, start, done = () => {}) {
   const status = h("p", { class: "working", role: "status" }, `${doing} …`);
   note.replaceChildren(status);
   button.disabled = true;

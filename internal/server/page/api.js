@@ -45,6 +45,18 @@ export async function get(path, signal) {
   return (await send("GET", path, { signal })).json();
 }
 
+// patiently asks again for what is still being computed.
+export async function patiently(path, signal) {
+  for (;;) {
+    try {
+      return await get(path, signal);
+    } catch (err) {
+      if (err.status !== 503) throw err;
+      await pause(2000, signal);
+    }
+  }
+}
+
 // getTagged gives the body and its version, for If-Match.
 export async function getTagged(path, signal) {
   const resp = await send("GET", path, { signal });
@@ -73,12 +85,13 @@ async function change(method, path, body, match, idem) {
   return text ? JSON.parse(text) : null;
 }
 
-// whole gives all parts of a list.
+// whole gives all parts of a list, whether it comes in parts or not.
 export async function whole(path, signal, most = 10000) {
   let list = [];
   let cursor = "";
   do {
     const page = await get(path + (cursor ? `${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}` : ""), signal);
+    if (Array.isArray(page)) return page;
     list = list.concat(page.items || []);
     cursor = page.next;
   } while (cursor && list.length < most);

@@ -51,6 +51,7 @@ async function show() {
   main.replaceChildren(el);
   window.scrollTo(0, 0);
   if (!found) {
+    el.setAttribute("data-ready", "");
     el.append(title("Not found"), h("p", {}, `There is no view ${path}. `, h("a", { href: "#/campaigns" }, "Campaigns")));
     return;
   }

@@ -1,7 +1,7 @@
 // One campaign, live.
 
 import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, later, ratio, short, speedup, stateBadge, title, when } from "./dom.js";
-import { get, getTagged, stream } from "./api.js";
+import { get, stream } from "./api.js";
 import { bars, roofline, steps } from "./charts.js";
 import { actions, budgetFields } from "./actions.js";
 import { pointsOf, rooflineTable, roofsOf } from "./devices.js";
@@ -16,7 +16,7 @@ const mostNewest = 12;
 
 export async function campaign({ el, signal, args: [id], on, again }) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
-  let [c, tag] = await getTagged(path, signal);
+  let c = await get(path, signal);
   let summary = { best: [], funnel: [], stages: {} };
   const here = `#/campaigns/${encodeURIComponent(c.id)}`;
 
@@ -45,7 +45,7 @@ export async function campaign({ el, signal, args: [id], on, again }) {
       ["time left", p ? (p.remaining_ns >= 0 ? duration(p.remaining_ns) : "unknown") : "–"],
       ...(c.budget?.cost_per_hour ? [["cost", figure((c.budget.cost_per_hour * spent()) / 3.6e12)]] : []),
     ]));
-    const now = actions(c, { tag: () => tag, done: reload, note: parts.note, signal });
+    const now = actions(c, { done: reload, note: parts.note, signal });
     // Buttons are made anew only where they are others: one may have the focus.
     if (now.map((b) => b.id).join() !== [...parts.buttons.children].map((b) => b.id).join()) parts.buttons.replaceChildren(...now);
     workers();
@@ -132,7 +132,7 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     roofline(box, { roofs, points, label: `Roofline: ${points.map((p) => p.title).join("; ")}` });
   }
   async function reload() {
-    [c, tag] = await getTagged(path, signal);
+    c = await get(path, signal);
     top();
     about();
     if (!following && !ended(c.state)) follow();

@@ -1,10 +1,10 @@
 // One candidate: its checks, raw samples, genes, source and ancestors.
 
 import { badge, cards, confidence, crumbs, duration, empty, facts, figure, h, problem, ratio, s, short, speedup, table, time, title } from "./dom.js";
-import { get, post } from "./api.js";
+import { get } from "./api.js";
 import { samples } from "./charts.js";
 import { compare, hunks } from "./diff.js";
-import { may, slow } from "./actions.js";
+import { exported, may, verify } from "./actions.js";
 import { verdictKind } from "./campaign.js";
 
 const outcomeKind = { passed: "good", failed: "bad", "not run": "idle" };
@@ -15,8 +15,8 @@ export async function candidate({ el, signal, args: [id], on }) {
   const note = h("div");
   const buttons = h("div", { class: "buttons" });
   if (may("runner") && c.verdict === "correct") {
-    buttons.append(h("button", { type: "button", id: "verify", onclick: (e) => slow(e.target, note, signal, "Verifying", () => post(`${path}/verify`)) }, "Verify"),
-      h("button", { type: "button", id: "export", onclick: (e) => slow(e.target, note, signal, "Exporting", () => post(`${path}/export`)) }, "Export as a library"));
+    buttons.append(h("button", { type: "button", id: "verify", onclick: (e) => verify(e.target, note, signal, c.candidate) }, "Verify"));
+    if (c.proven) buttons.append(h("button", { type: "button", id: "export", onclick: async (e) => exported(e.target, note, signal, { ...c, backend: (await get(`/v1/campaigns/${encodeURIComponent(c.campaign)}`, signal)).backend }) }, "Export as a library"));
   }
   const r = c.result || {};
   el.append(crumbs(["#/campaigns", "Campaigns"], [`#/campaigns/${encodeURIComponent(c.campaign)}`, c.campaign], [`#/campaigns/${encodeURIComponent(c.campaign)}/candidates`, "candidates"]),
@@ -51,7 +51,10 @@ export async function candidate({ el, signal, args: [id], on }) {
 
   const source = section("Source");
   const family = section("Lineage");
-  await Promise.all([sources(source, path, c, signal), lineage(family, path, c, signal)]);
+  // Only what was rendered has a source; the results of recorded tables have none.
+  const rendered = r.steps?.some((st) => st.stage === "render");
+  if (!rendered) source.append(empty("There is no source: nothing was rendered for this result."));
+  await Promise.all([rendered && sources(source, path, c, signal), lineage(family, path, c, signal)]);
 }
 
 function step(st) {

@@ -47,7 +47,7 @@ export function ticks(lo, hi, most, log) {
   const raw = (hi - lo) / most;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((v) => v >= raw * 0.999);
-  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9; i++) list.push(i * step);
+  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9; i++) list.push(i * step || 0);
   return list;
 }
 

@@ -1,7 +1,7 @@
 // The devices, what they are measured to be able to do, and how near the best kernels are.
 
 import { count, empty, facts, figure, h, problem, rate, table, time, title } from "./dom.js";
-import { get } from "./api.js";
+import { get, whole } from "./api.js";
 import { roofline } from "./charts.js";
 
 // A peak's name says its pipe, and for CPUs for how many threads it was measured.
@@ -9,19 +9,18 @@ const unitOf = (name) => (name === "memory" || name === "llc" || name.startsWith
 
 export async function devices({ el, signal, on, again }) {
   el.append(title("Devices"));
-  const answer = await get("/v1/devices", signal);
-  const list = Array.isArray(answer) ? answer : answer.items || [];
+  const list = await whole("/v1/devices", signal);
   if (!list.length) el.append(empty("This service has no devices."));
   let board = [];
   try {
-    const b = await get("/v1/leaderboard", signal);
-    board = Array.isArray(b) ? b : b.items || [];
+    board = await whole("/v1/leaderboard", signal);
   } catch (err) {
     if (err.name === "AbortError") throw err;
   }
   // The work of a kernel is known by the campaigns of its best.
   const rooflines = new Map();
-  for (const row of board.slice(0, 100)) {
+  const real = new Set(list.filter((d) => d.backend !== "replay").map((d) => d.fingerprint));
+  for (const row of board.filter((row) => real.has(row.device)).slice(0, 100)) {
     if (rooflines.has(row.campaign) || rooflines.size >= 24) continue;
     try {
       rooflines.set(row.campaign, { ...(await get(`/v1/campaigns/${encodeURIComponent(row.campaign)}/roofline`, signal)), kernel: row.kernel });

@@ -1,7 +1,7 @@
 // Which genes matter, next to parallel coordinates of all candidates.
 
 import { count, crumbs, empty, figure, h, problem, ratio, say, short, title } from "./dom.js";
-import { get, operation } from "./api.js";
+import { get, patiently } from "./api.js";
 import { bars, canvas, color, range, scale } from "./charts.js";
 import { grid } from "./grid.js";
 
@@ -25,8 +25,7 @@ export async function genes({ el, signal, args: [id], on }) {
 }
 
 async function importance(el, path, signal, order) {
-  let a = await get(`${path}/importance`, signal);
-  if (a.kind === "importance") a = (await operation(a, signal)).result;
+  const a = await patiently(`${path}/importance`, signal);
   const list = [...(a.genes || [])].sort((x, y) => y.share.value - x.share.value);
   if (!list.length) {
     el.replaceChildren(empty("Nothing can be said of these candidates."));
@@ -264,6 +263,7 @@ function parallel(el, p) {
     paint,
     // order puts the genes that matter most next to the speedup.
     order(names) {
+      if (axes().some((a) => a.brush)) return; // they are in use as they are
       const rank = (a) => { const i = names.indexOf(a.name); return i < 0 ? names.length : i; };
       genesOf = [...genesOf].sort((a, b) => rank(b) - rank(a));
       choose();

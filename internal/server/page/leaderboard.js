@@ -1,12 +1,11 @@
 // The best of each kernel, device and set of shapes.
 
 import { badge, confidence, count, empty, h, ratio, short, table, time, title } from "./dom.js";
-import { get, whole } from "./api.js";
+import { whole } from "./api.js";
 
 export async function leaderboard({ el, signal, on, again }) {
   el.append(title("Leaderboard"), h("p", { class: "soft" }, "~ means that nothing is proven: finals have not found it to be faster than the baseline by more than noise."));
-  const answer = await get("/v1/leaderboard", signal);
-  const all = Array.isArray(answer) ? answer : answer.next ? await whole("/v1/leaderboard", signal) : answer.items || [];
+  const all = await whole("/v1/leaderboard", signal);
   if (!all.length) {
     el.append(empty("Nothing has been measured yet. ", h("a", { href: "#/submit" }, "Submit a campaign")));
     return;

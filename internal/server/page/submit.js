@@ -1,6 +1,6 @@
 // A form that submits a campaign, made from the kernel's definition.
 
-import { badge, count, empty, figure, h, say, table, title } from "./dom.js";
+import { count, empty, figure, h, say, table, title } from "./dom.js";
 import { get, post, whole } from "./api.js";
 import { budgetInputs, budgetOf, clearErrors, field, may, showErrors } from "./actions.js";
 
@@ -13,8 +13,7 @@ export async function submit({ el, signal, query }) {
     return;
   }
   const list = await whole("/v1/kernels", signal);
-  const found = await get("/v1/devices", signal).catch(() => ({ items: [] }));
-  const devices = Array.isArray(found) ? found : found.items || [];
+  const devices = await whole("/v1/devices", signal);
   const rest = h("div", { id: "form-error", class: "problem", role: "alert", tabindex: -1, hidden: true });
   const made = h("div", { id: "of-kernel" });
   const kernel = h("select", { id: "kernel", name: "kernel", "aria-describedby": "kernel-hint kernel-error", onchange: () => load() },
@@ -40,9 +39,9 @@ export async function submit({ el, signal, query }) {
   if (wanted && list.some((k) => k.name === wanted)) kernel.value = wanted;
   await load();
 
-  function checks(legend, path, name, all, on, note) {
+  function checks(legend, path, name, all, on, note, backends = () => null) {
     return h("fieldset", { class: "field", "data-field": path }, h("legend", {}, legend), note ? h("p", { class: "soft" }, note) : null,
-      h("div", { class: "checks" }, all.map(([value, text], i) => h("label", { for: `${name}-${i}` }, h("input", { type: "checkbox", id: `${name}-${i}`, name, value, checked: on(value) }), ` ${text}`))), h("span", { class: "error" }));
+      h("div", { class: "checks" }, all.map(([value, text], i) => h("label", { for: `${name}-${i}`, "data-backends": backends(value)?.join(" ") }, h("input", { type: "checkbox", id: `${name}-${i}`, name, value, checked: on(value) }), h("span", {}, text)))), h("span", { class: "error" }));
   }
 
   async function load() {
@@ -55,18 +54,26 @@ export async function submit({ el, signal, query }) {
     const name = kernel.value;
     const k = await get(`/v1/kernels/${encodeURIComponent(name)}`, signal);
     if (kernel.value !== name) return;
-    form.querySelector("#kernel-hint").textContent = `${k.description || ""}${k.space_size ? ` ${figure(k.space_size)} genomes.` : ""}`;
+    form.querySelector("#kernel-hint").textContent = [k.builtin ? "" : "Not built in.", k.description ? `${k.description}.` : "", k.space_size ? `${figure(k.space_size)} genomes.` : ""].filter(Boolean).join(" ");
     const shapes = (k.shapes || []).filter((x) => x.uses.includes("tune"));
     const backends = (k.backends || []).filter((b) => b !== "replay");
     const gpus = devices.filter((d) => d.backend === "cuda");
+    const of = (implementation) => [...new Set((k.genes || []).filter((g) => g.implementation === implementation).map((g) => g.backend))];
+    const backend = field("backend", "body.backend", "Backend", "", { onchange: () => fit() }, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b)));
+    // What another backend has is not offered.
+    const fit = () => {
+      const b = backend.querySelector("select").value;
+      for (const label of made.querySelectorAll("[data-backends]")) {
+        label.hidden = b !== "" && !label.dataset.backends.split(" ").includes(b);
+        if (label.hidden) label.querySelector("input").checked = false;
+      }
+    };
     made.replaceChildren(
-      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${Object.entries(x.dims).map(([d, v]) => `${d} ${count(v)}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.") : "",
-      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.") : "",
-      h("div", { class: "fields" },
-        field("backend", "body.backend", "Backend", "", {}, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b))),
+      h("div", { class: "fields" }, backend,
         gpus.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`))) : null),
+      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${Object.entries(x.dims).map(([d, v]) => `${d} ${count(v)}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
+      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
       (k.genes || []).length ? h("details", {}, h("summary", {}, `${k.genes.length} genes`), table("Genes", ["Implementation", "Backend", "Gene", "Values", "When"], k.genes.map((g) => [g.implementation, g.backend, g.name, g.values.map(String).join(", "), g.when || ""]))) : "");
-    made.prepend(badge({ text: k.builtin ? "built in" : "uploaded", title: k.hash }));
   }
 
   async function send(e) {
