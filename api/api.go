@@ -340,7 +340,7 @@ type KernelGene struct {
 
 // An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
 type Upload struct {
-	Name  string            `json:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"The kernel's name, which is the folder's."`
+	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: small letters, digits and -, at most 64."`
 	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
 }
 
@@ -349,6 +349,8 @@ type Device struct {
 	evaluator.Device
 	Backend  string   `json:"backend"`
 	Campaign []string `json:"campaigns" doc:"Those that hold it."`
+	// Operations are those that hold it: what measures holds its device alone.
+	Operations []string `json:"operations"`
 	// Measuring and Reserved are shares of the time of this service, for GPUs in use.
 	Usage *evaluator.Usage `json:"usage,omitempty"`
 }
@@ -359,7 +361,6 @@ type Judge struct {
 	// Name is the file's name, which says its language: .c or .cu.
 	Name    string   `json:"name" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
 	Source  string   `json:"source"`
-	Entry   string   `json:"entry,omitempty"`
 	Flags   []string `json:"flags,omitempty"`
 	Threads int      `json:"threads,omitempty" minimum:"0"`
 	Shapes  []string `json:"shapes,omitempty"`

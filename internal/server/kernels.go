@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,13 @@ type kernelRequest struct {
 	Name string `path:"name" minLength:"1" maxLength:"200"`
 }
 
+type uploadRequest struct{ Body api.Upload }
+
+type kernelAnswer struct {
+	Location string `header:"Location"`
+	Body     api.Kernel
+}
+
 // kernelRoutes are those of the kernels that campaigns can be submitted for.
 func (s *Service) kernelRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/kernels", "kernels", api.Viewer, "List the kernels"),
@@ -33,21 +41,37 @@ func (s *Service) kernelRoutes() {
 			k, err := s.kernels.describe(in.Name)
 			return &body[api.Kernel]{k}, failed(err)
 		})
+	upload := operation(http.MethodPost, "/v1/kernels", "upload-kernel", api.Author, "Upload a kernel, for campaigns to come", 409, 413, 422)
+	upload.DefaultStatus, upload.MaxBodyBytes = http.StatusCreated, maxUploadBody
+	huma.Register(s.api, upload, func(ctx context.Context, in *uploadRequest) (*kernelAnswer, error) {
+		if err := s.takesCampaigns(); err != nil {
+			return nil, err
+		}
+		k, err := s.kernels.upload(ctx, in.Body)
+		return &kernelAnswer{"/v1/kernels/" + in.Body.Name, k}, failed(err)
+	})
 }
 
 // A library is the set of kernels that the service knows: the built-in ones, those of its
-// folders, and those that were uploaded, of which the newest of a name stands.
+// folders, and those that were uploaded, of which the newest of a name stands. An upload
+// cannot take the name of another kernel.
 type library struct {
 	tools   *evotune.Machine
 	builtin func() (*kernels.Catalogue, error)
+	state   *state // nil where nothing can be uploaded
+	root    string // of the uploads
+
+	uploading sync.Mutex // one at a time
 
 	mu        sync.Mutex
-	described map[string]api.Kernel // by hash
+	described map[string]api.Kernel       // by hash
+	newest    map[string]uploaded         // by name
+	machines  map[string]*evotune.Machine // by the folder that they know besides
 }
 
 func newLibrary(tools *evotune.Machine) *library {
 	return &library{
-		tools: tools, described: map[string]api.Kernel{},
+		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, machines: map[string]*evotune.Machine{},
 		builtin: sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() }),
 	}
 }
@@ -79,6 +103,13 @@ func (l *library) list() ([]api.Kernel, error) {
 		}
 		list = append(list, briefly(d, own))
 	}
+	for _, u := range l.uploads() {
+		// One whose folder was taken away does not hide the others: who asks for it is told why.
+		if d, err := kernels.LoadDir(l.folder(u)); err == nil {
+			list = append(list, briefly(d, own))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b api.Kernel) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -97,6 +128,23 @@ func (l *library) describe(name string) (api.Kernel, error) {
 	if err != nil {
 		return api.Kernel{}, fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
 	}
+	return l.whole(d)
+}
+
+// get is the definition of a kernel.
+func (l *library) get(name string) (*kernels.Definition, error) {
+	if folders := l.folders(name); folders != nil {
+		return kernels.LoadDir(folders[0])
+	}
+	c, err := l.catalogue()
+	if err != nil {
+		return nil, err
+	}
+	return c.Get(name)
+}
+
+// whole tells all of a definition. Spaces take a while to make, so it is kept.
+func (l *library) whole(d *kernels.Definition) (api.Kernel, error) {
 	l.mu.Lock()
 	k, known := l.described[d.Hash]
 	l.mu.Unlock()
@@ -115,9 +163,15 @@ func (l *library) describe(name string) (api.Kernel, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.described) >= maxDescribed {
+		clear(l.described)
+	}
 	l.described[d.Hash] = k
 	return k, nil
 }
+
+// maxDescribed bounds how many descriptions are kept.
+const maxDescribed = 256
 
 // detail adds what a kernel has on a backend.
 func detail(k *api.Kernel, on *kernels.Definition, backend string) error {
@@ -160,14 +214,26 @@ func detail(k *api.Kernel, on *kernels.Definition, backend string) error {
 	return nil
 }
 
-// get is the definition of a kernel.
-func (l *library) get(name string) (*kernels.Definition, error) {
-	c, err := l.catalogue()
-	if err != nil {
-		return nil, err
+// toolsFor is the machine for questions about a kernel.
+func (s *Service) toolsFor(kernel string) *evotune.Machine {
+	folders := s.kernels.folders(kernel)
+	if folders == nil {
+		return s.tools
 	}
-	return c.Get(name)
+	return s.kernels.machine(folders[0])
 }
 
-// toolsFor is the machine for questions about a kernel.
-func (s *Service) toolsFor(string) *evotune.Machine { return s.tools }
+// machine is one that knows the kernel of a folder besides.
+func (l *library) machine(folder string) *evotune.Machine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.machines[folder]
+	if m == nil {
+		m = &evotune.Machine{Definitions: append(slices.Clone(l.tools.Definitions), folder), CPU: l.tools.CPU, CUDA: l.tools.CUDA}
+		if len(l.machines) >= maxDescribed {
+			clear(l.machines)
+		}
+		l.machines[folder] = m
+	}
+	return m
+}

@@ -81,10 +81,22 @@ func (p *progress) now(campaign string, state api.State) api.Progress {
 		w.SinceNS = time.Since(p.since[i])
 		out.Workers[i] = w
 	}
+	out.Usage = p.used()
+	return out
+}
+
+// usage says how busy the device is.
+func (p *progress) usage() *evaluator.Usage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used()
+}
+
+func (p *progress) used() *evaluator.Usage {
 	if p.ev != nil {
 		if u, ok := evaluator.UsageOf(p.ev); ok {
-			out.Usage = &u
+			return &u
 		}
 	}
-	return out
+	return nil
 }

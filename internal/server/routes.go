@@ -38,6 +38,10 @@ func (s *Service) routes() http.Handler {
 	s.chartRoutes()
 	s.kernelRoutes()
 	s.tokenRoutes()
+	s.operationRoutes()
+	s.downloadRoutes()
+	s.deviceRoutes()
+	s.importanceRoutes()
 	return older(s.guard(mux))
 }
 

@@ -46,7 +46,16 @@ type device struct {
 	backend string
 	room    int
 	machine *evotune.Machine
-	holds   map[string]bool // campaigns
+	holds   map[string]bool // campaigns, and operations
+
+	looking sync.Mutex
+	known   *evaluator.Device // once it was looked at
+}
+
+// A claim is an operation that waits for a device.
+type claim struct {
+	id, backend string
+	got         chan *device
 }
 
 // A run is a campaign that holds a device.
@@ -69,6 +78,7 @@ type scheduler struct {
 
 	mu     sync.Mutex
 	jobs   map[string]*job
+	claims []*claim
 	runs   map[string]*run
 	closed bool
 	group  sync.WaitGroup
@@ -111,7 +121,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	want := evotune.Job{
 		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
 		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
-		Finalists: in.Finalists, Budget: in.Budget.Budget(),
+		Finalists: in.Finalists, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
 	}
 	machine, err := q.machineFor(in)
 	if err != nil {
@@ -230,14 +240,21 @@ func (q *scheduler) place() {
 	if q.closed {
 		return
 	}
+	// Operations first: they take minutes, and somebody waits for them.
+	q.claims = slices.DeleteFunc(q.claims, func(c *claim) bool {
+		d := q.free(c.backend, "")
+		if d == nil {
+			return false
+		}
+		d.holds[c.id] = true
+		c.got <- d
+		return true
+	})
 	for _, j := range q.queue() {
-		at := slices.IndexFunc(q.devices, func(d *device) bool {
-			return d.backend == j.Job.Backend && len(d.holds) < d.room && (j.GPU == "" || j.GPU == d.name)
-		})
-		if at < 0 {
+		d := q.free(j.Job.Backend, j.GPU)
+		if d == nil {
 			continue
 		}
-		d := q.devices[at]
 		ctx, cancel := context.WithCancel(q.s.ending)
 		drain := make(chan struct{})
 		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
@@ -249,6 +266,61 @@ func (q *scheduler) place() {
 			q.run(ctx, j, r, drain)
 		})
 	}
+}
+
+// free is a device of a backend that has room, the GPU of that name unless it is empty; nil if
+// there is none. The caller holds the lock.
+func (q *scheduler) free(backend, gpu string) *device {
+	for _, d := range q.devices {
+		if d.backend == backend && len(d.holds) < d.room && (gpu == "" || gpu == d.name) {
+			return d
+		}
+	}
+	return nil
+}
+
+// deviceOf is a device of a backend, free or not.
+func (q *scheduler) deviceOf(backend string) (*device, error) {
+	for _, d := range q.devices {
+		if d.backend == backend {
+			return d, nil
+		}
+	}
+	return nil, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", backend))
+}
+
+// claim waits for a device of a backend, for an operation.
+func (q *scheduler) claim(ctx context.Context, id, backend string) (*device, error) {
+	if _, err := q.deviceOf(backend); err != nil {
+		return nil, err
+	}
+	c := &claim{id, backend, make(chan *device, 1)}
+	q.mu.Lock()
+	q.claims = append(q.claims, c)
+	q.place()
+	q.mu.Unlock()
+	select {
+	case d := <-c.got:
+		return d, nil
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	q.claims = slices.DeleteFunc(q.claims, func(o *claim) bool { return o == c })
+	q.mu.Unlock()
+	select {
+	case d := <-c.got: // meanwhile
+		q.release(d, id)
+	default:
+	}
+	return nil, ctx.Err()
+}
+
+// release gives a device back.
+func (q *scheduler) release(d *device, id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(d.holds, id)
+	q.place()
 }
 
 // run runs a campaign until it ends, and notes how.

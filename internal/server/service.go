@@ -35,19 +35,22 @@ type Options struct {
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
-	store   *store.Store
-	reader  evotune.Reader
-	machine *evotune.Machine // nil: questions alone
-	tools   *evotune.Machine // machine, or one for questions
-	log     *slog.Logger
-	state   *state     // nil without a machine
-	tokens  *tokens    // nil without a machine: then there are none
-	jobs    *scheduler // nil without a machine
-	streams *streams
-	kernels *library
-	charts  *charts
-	api     huma.API
-	handler http.Handler
+	store    *store.Store
+	reader   evotune.Reader
+	machine  *evotune.Machine // nil: questions alone
+	tools    *evotune.Machine // machine, or one for questions
+	log      *slog.Logger
+	state    *state      // nil without a machine
+	tokens   *tokens     // nil without a machine: then there are none
+	jobs     *scheduler  // nil without a machine
+	ops      *operations // nil without a machine
+	heavy    gate        // what takes much memory
+	streams  *streams
+	kernels  *library
+	charts   *charts
+	analyses analyses
+	api      huma.API
+	handler  http.Handler
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -57,7 +60,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, charts: newCharts(o.Store)}
+	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
 	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
@@ -76,9 +79,15 @@ func New(o Options) (*Service, error) {
 			err = s.tokens.file(o.TokenFile)
 		}
 		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
 		if err != nil {
+			return nil, errors.Join(err, s.state.Close())
+		}
+		if s.ops, err = newOperations(s); err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
 	}
@@ -88,6 +97,7 @@ func New(o Options) (*Service, error) {
 	}
 	if s.jobs != nil {
 		s.jobs.schedule()
+		s.ops.start()
 	}
 	return s, nil
 }
@@ -123,10 +133,12 @@ func (s *Service) Listen(l net.Listener, private bool) {
 // ends, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
 	if s.jobs != nil {
+		s.ops.close()
 		s.jobs.close(ctx)
 	}
 	s.end()
 	s.listeners.Wait()
+	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}

@@ -14,18 +14,20 @@ import (
 )
 
 // State is what a service knows besides its store: which campaigns were submitted and what
-// is wanted of them, tokens, keys of idempotent requests, operations, the audit log. It is
+// is wanted of them, tokens, keys of idempotent requests, operations, uploaded kernels,
+// the audit log. It is
 // a file of its own, with mode 0600: a store may be copied, merged and given away, and
 // must hold nobody's credentials; and a store is only ever appended to.
 type state struct{ db *bbolt.DB }
 
 // The buckets of a state.
 const (
-	jobsBucket   = "jobs"
-	tokensBucket = "tokens"
-	keysBucket   = "keys"
-	opsBucket    = "operations"
-	auditBucket  = "audit"
+	jobsBucket    = "jobs"
+	tokensBucket  = "tokens"
+	keysBucket    = "keys"
+	opsBucket     = "operations"
+	auditBucket   = "audit"
+	kernelsBucket = "kernels"
 )
 
 func openState(path string) (*state, error) {
@@ -38,7 +40,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, kernelsBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}
