@@ -87,6 +87,7 @@ func (s *Store) commit(group []*request) {
 }
 
 func (s *Store) write(group []*request) error {
+	defer s.observe(time.Now())
 	return s.update(func(tx *bolt.Tx) error {
 		a, err := newAppender(tx)
 		if err != nil {

@@ -67,6 +67,8 @@ type Store struct {
 
 	touched atomic.Int64 // records read since the last trim
 
+	observer atomic.Pointer[func(commit time.Duration)]
+
 	commitMu sync.Mutex // held while committing, checking or closing
 	closed   bool       // guarded by commitMu
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/evotune/evotune/api"
 )
@@ -50,7 +51,7 @@ func (s *Service) authorize(ctx huma.Context, next func(huma.Context)) {
 	c := callerOf(ctx.Context())
 	switch {
 	case said && need == "", said && c.scope.Includes(need):
-		next(ctx)
+		s.admit(ctx, next)
 	case c.scope == "":
 		s.refuse(ctx, noToken())
 	default:
@@ -58,8 +59,23 @@ func (s *Service) authorize(ctx huma.Context, next func(huma.Context)) {
 	}
 }
 
+// admit lets a request pass, unless it follows events and too many do.
+func (s *Service) admit(ctx huma.Context, next func(huma.Context)) {
+	if ok := ctx.Operation().Responses["200"]; ok != nil && ok.Content["text/event-stream"] != nil {
+		leave, free := s.limits.join()
+		if !free {
+			r, w := humago.Unwrap(ctx)
+			later(w, 10)
+			s.problem(w, r, fail(http.StatusServiceUnavailable, api.Unavailable, "too many clients follow events: ask again in 10 s"))
+			return
+		}
+		defer leave()
+	}
+	next(ctx)
+}
+
 // refuse answers with a problem.
 func (s *Service) refuse(ctx huma.Context, err error) {
-	r, w := unwrap(ctx)
-	writeProblem(w, r, err)
+	r, w := humago.Unwrap(ctx)
+	s.problem(w, r, err)
 }

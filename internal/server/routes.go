@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
@@ -25,6 +26,14 @@ func (s *Service) routes() http.Handler {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "/openapi", "", ""
 	config.CreateHooks = nil // no $schema in bodies: they are what package api says
 	config.RejectUnknownQueryParameters = true
+	config.Transformers = append(config.Transformers, func(ctx huma.Context, _ string, answer any) (any, error) {
+		if p, ok := answer.(*problem); ok {
+			told := *p
+			told.Request = requestOf(ctx.Context())
+			return &told, nil
+		}
+		return answer, nil
+	})
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of `tune serve --token-file`, or of POST /v1/tokens."},
@@ -42,6 +51,9 @@ func (s *Service) routes() http.Handler {
 	s.downloadRoutes()
 	s.deviceRoutes()
 	s.importanceRoutes()
+	s.auditRoutes()
+	s.healthRoutes()
+	s.metricsRoutes()
 	return older(s.guard(mux))
 }
 
@@ -69,7 +81,7 @@ func operation(method, route, id string, scope api.Scope, summary string, errs .
 	}
 	return huma.Operation{
 		Method: method, Path: route, OperationID: id, Summary: summary,
-		Security: []map[string][]string{{"token": {string(scope)}}},
+		Security: []map[string][]string{{"token": {string(scope)}}}, BodyReadTimeout: bodyTime,
 		Metadata: map[string]any{"scope": scope},
 		Errors:   append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, errs...),
 	}
@@ -120,6 +132,14 @@ func failed(err error) error {
 func init() {
 	// What huma finds wrong with a request is told like everything else.
 	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
+		var large *http.MaxBytesError
+		if status == http.StatusInternalServerError && detail == "cannot read request body" { // huma's word for it
+			status = http.StatusBadRequest
+			if errors.As(errors.Join(errs...), &large) {
+				status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", large.Limit)
+			}
+			errs = nil
+		}
 		p := &problem{api.Problem{Type: api.BadRequest, Title: http.StatusText(status), Status: status, Detail: detail}}
 		switch status {
 		case http.StatusUnauthorized:

@@ -378,6 +378,7 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		},
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
+			q.s.metrics.event(e)
 			q.s.streams.wake(want.ID)
 			switch {
 			case e.Started != nil:
@@ -598,6 +599,29 @@ func (q *scheduler) ids() []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Collect(maps.Keys(q.jobs))
+}
+
+// A deviceUse is what a device does.
+type deviceUse struct {
+	name      string
+	campaigns int
+	usage     *evaluator.Usage // nil when the device does not tell, or does nothing
+}
+
+// inUse lists the devices with what they do.
+func (q *scheduler) inUse() (list []deviceUse) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range q.devices {
+		use := deviceUse{name: d.name, campaigns: len(d.holds)}
+		for id, r := range q.runs {
+			if r.device == d {
+				use.usage = r.progress.now(id, r.phase).Usage
+			}
+		}
+		list = append(list, use)
+	}
+	return list
 }
 
 // close ends every campaign after the candidates in flight, at once when ctx ends.

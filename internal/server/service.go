@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,6 +30,8 @@ type Options struct {
 	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
 	// new one. Empty means no file.
 	TokenFile string
+	// Limits say how much is taken.
+	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -51,6 +54,12 @@ type Service struct {
 	analyses analyses
 	api      huma.API
 	handler  http.Handler
+	audit    *audit // nil without a machine
+	limits   *limiters
+	metrics  *metrics
+	probe    probe
+	panics   atomic.Int64 // of requests
+	phase    atomic.Value // of string: why it is not ready; "" when it is
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -69,6 +78,9 @@ func New(o Options) (*Service, error) {
 		s.tools = &evotune.Machine{}
 	}
 	s.kernels = newLibrary(s.tools)
+	s.phase.Store("the service is starting")
+	s.limits = newLimiters(o.Limits)
+	s.metrics = newMetrics(s)
 	s.ending, s.end = context.WithCancel(context.Background())
 	if o.Machine != nil {
 		var err error
@@ -80,6 +92,9 @@ func New(o Options) (*Service, error) {
 		}
 		if err == nil {
 			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
+			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
@@ -95,10 +110,15 @@ func New(o Options) (*Service, error) {
 	if s.tokens != nil {
 		s.listeners.Go(s.noteUse)
 	}
+	if s.audit != nil {
+		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })
+	}
+	o.Store.Observe(s.metrics.commit)
 	if s.jobs != nil {
 		s.jobs.schedule()
 		s.ops.start()
 	}
+	s.phase.Store("")
 	return s, nil
 }
 
@@ -110,7 +130,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // file mode protects, needs no token.
 func (s *Service) Listen(l net.Listener, private bool) {
 	srv := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(s.ending, privateKey{}, private) },
 	}
@@ -132,6 +152,7 @@ func (s *Service) Listen(l net.Listener, private bool) {
 // Close ends the service: campaigns end after the candidates in flight, at once when ctx
 // ends, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
+	s.phase.Store("the service is ending")
 	if s.jobs != nil {
 		s.ops.close()
 		s.jobs.close(ctx)
@@ -139,6 +160,7 @@ func (s *Service) Close(ctx context.Context) error {
 	s.end()
 	s.listeners.Wait()
 	s.analyses.group.Wait()
+	s.store.Observe(nil)
 	if s.state == nil {
 		return nil
 	}
