@@ -165,15 +165,33 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 	return tools, nil
 }
 
+// The built-in kernels never change: what was read of them is kept. One is read alone, which
+// is faster than all of them.
+var (
+	builtins    sync.Map // definitions by name
+	allBuiltins = sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() })
+)
+
 // definition finds a kernel. A built-in one is read alone, where no folder of the
 // user's could hold another of its name.
 func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
 	if len(m.Definitions) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
 		if _, err := fs.Stat(kernels.Builtin(), kernel+"/kernel.toml"); err == nil {
-			return kernels.Load(kernels.Builtin(), kernel)
+			if d, known := builtins.Load(kernel); known {
+				return d.(*kernels.Definition), nil //nolint:forcetypeassert // nothing else is kept
+			}
+			d, err := kernels.Load(kernels.Builtin(), kernel)
+			if err == nil {
+				builtins.Store(kernel, d)
+			}
+			return d, err
 		}
 	}
-	catalogue, err := kernels.Open(m.Definitions...)
+	open := allBuiltins
+	if len(m.Definitions) > 0 {
+		open = func() (*kernels.Catalogue, error) { return kernels.Open(m.Definitions...) }
+	}
+	catalogue, err := open()
 	if err != nil {
 		return nil, err
 	}

@@ -38,9 +38,12 @@ type queryRequest struct {
 func (s *Service) answerRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/best", "best", api.Viewer, "The best candidates of a kernel, or the nearest", 404, 422),
 		func(ctx context.Context, in *bestRequest) (*body[api.Answers], error) {
-			found, err := s.toolsFor(in.Kernel).Best(ctx, s.reader, evotune.Question{
-				Kernel: in.Kernel, Device: in.Device, Shapes: in.Shapes, DType: kernels.DType(in.DType), Proven: in.Proven, Limit: in.Top,
-			})
+			q := evotune.Question{Kernel: in.Kernel, Device: in.Device, Shapes: in.Shapes, DType: kernels.DType(in.DType), Proven: in.Proven, Limit: in.Top}
+			if in.DType != "" || len(in.Shapes) > 0 {
+				// Of a kernel that is not known (any more), the machine says what it makes of that.
+				q.Definition, _ = s.kernels.get(in.Kernel)
+			}
+			found, err := s.tools.Best(ctx, s.reader, q)
 			return &body[api.Answers]{api.Answers{Answers: api.AnswersOf(found)}}, failed(err)
 		})
 	huma.Register(s.api, operation(http.MethodGet, "/v1/query", "query", api.Viewer, "The candidates that meet a condition", 404, 409, 422),

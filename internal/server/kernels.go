@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -64,25 +67,59 @@ type library struct {
 	uploading sync.Mutex // one at a time
 
 	mu        sync.Mutex
-	described map[string]api.Kernel       // by hash
-	newest    map[string]uploaded         // by name
-	machines  map[string]*evotune.Machine // by the folder that they know besides
+	described map[string]api.Kernel          // by hash
+	newest    map[string]uploaded            // by name
+	loaded    map[string]*kernels.Definition // uploads, by their folders
+	folded    *kernels.Catalogue             // with the folders, as they were when they had these marks
+	marks     string
 }
 
 func newLibrary(tools *evotune.Machine) *library {
 	return &library{
-		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, machines: map[string]*evotune.Machine{},
+		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, loaded: map[string]*kernels.Definition{},
 		builtin: sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() }),
 	}
 }
 
-// catalogue is the kernels but for the uploaded ones. Those of folders are read again, since
-// their files may have changed.
+// catalogue is the kernels but for the uploaded ones. Those of folders are read again when
+// one of their files has changed.
 func (l *library) catalogue() (*kernels.Catalogue, error) {
 	if len(l.tools.Definitions) == 0 {
 		return l.builtin()
 	}
-	return kernels.Open(l.tools.Definitions...)
+	var marks strings.Builder
+	for _, dir := range l.tools.Definitions {
+		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				fmt.Fprintln(&marks, name, info.Size(), info.ModTime().UnixNano())
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	c := l.folded
+	if l.marks != marks.String() {
+		c = nil
+	}
+	l.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	c, err := kernels.Open(l.tools.Definitions...)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.folded, l.marks = c, marks.String()
+	return c, nil
 }
 
 // list lists the kernels by their names.
@@ -105,7 +142,7 @@ func (l *library) list() ([]api.Kernel, error) {
 	}
 	for _, u := range l.uploads() {
 		// One whose folder was taken away does not hide the others: who asks for it is told why.
-		if d, err := kernels.LoadDir(l.folder(u)); err == nil {
+		if d, err := l.load(l.folder(u)); err == nil {
 			list = append(list, briefly(d, own))
 		}
 	}
@@ -134,13 +171,34 @@ func (l *library) describe(name string) (api.Kernel, error) {
 // get is the definition of a kernel.
 func (l *library) get(name string) (*kernels.Definition, error) {
 	if folders := l.folders(name); folders != nil {
-		return kernels.LoadDir(folders[0])
+		return l.load(folders[0])
 	}
 	c, err := l.catalogue()
 	if err != nil {
 		return nil, err
 	}
 	return c.Get(name)
+}
+
+// load reads an upload, whose content never changes.
+func (l *library) load(folder string) (*kernels.Definition, error) {
+	l.mu.Lock()
+	d := l.loaded[folder]
+	l.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	d, err := kernels.LoadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.loaded) >= maxDescribed {
+		clear(l.loaded)
+	}
+	l.loaded[folder] = d
+	return d, nil
 }
 
 // whole tells all of a definition. Spaces take a while to make, so it is kept.
@@ -212,28 +270,4 @@ func detail(k *api.Kernel, on *kernels.Definition, backend string) error {
 		}
 	}
 	return nil
-}
-
-// toolsFor is the machine for questions about a kernel.
-func (s *Service) toolsFor(kernel string) *evotune.Machine {
-	folders := s.kernels.folders(kernel)
-	if folders == nil {
-		return s.tools
-	}
-	return s.kernels.machine(folders[0])
-}
-
-// machine is one that knows the kernel of a folder besides.
-func (l *library) machine(folder string) *evotune.Machine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.machines[folder]
-	if m == nil {
-		m = &evotune.Machine{Definitions: append(slices.Clone(l.tools.Definitions), folder), CPU: l.tools.CPU, CUDA: l.tools.CUDA}
-		if len(l.machines) >= maxDescribed {
-			clear(l.machines)
-		}
-		l.machines[folder] = m
-	}
-	return m
 }

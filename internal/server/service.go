@@ -69,7 +69,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
 	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
