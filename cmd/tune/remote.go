@@ -160,13 +160,17 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	if err := a.upload(ctx, c, s.Kernel); err != nil {
 		return err
 	}
+	detach, err := cmd.Flags().GetBool("detach")
+	if err != nil {
+		return err
+	}
 	campaign, err := c.Submit(ctx, s)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted: it is not known whether the campaign was submitted: see `tune list" + a.where(c) + "`")}
 	case err != nil:
 		return remoteError(err)
-	case a.v.GetBool("detach"):
+	case detach:
 		return a.detached(c, campaign)
 	}
 	if !a.v.GetBool("json") {
