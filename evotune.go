@@ -170,7 +170,7 @@ type Files = report.Files
 
 // storeName is the file of a store, where the reader can tell.
 func storeName(r Reader) string {
-	if s, ok := r.(*store.Store); ok {
+	if s, ok := r.(interface{ Path() string }); ok {
 		return s.Path()
 	}
 	return "the store"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"archive/zip"
 	"bytes"
 	"cmp"
 	"context"
@@ -384,4 +385,58 @@ func (c *Client) Wait(ctx context.Context, id string) (Operation, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// Importance says which genes mattered in a campaign. It waits while the service computes it.
+func (c *Client) Importance(ctx context.Context, id string, best float64) (evotune.Importance, error) {
+	const all = "1000" // pairs
+	patient := *c
+	patient.Attempts = math.MaxInt
+	query := url.Values{"best": {strconv.FormatFloat(best, 'g', -1, 64)}, "pairs": {all}}
+	return get[evotune.Importance](ctx, &patient, query, "campaigns", id, "importance")
+}
+
+// Report gives what a campaign did as the files of a folder.
+func (c *Client) Report(ctx context.Context, id string) (evotune.Files, error) {
+	return c.folder(ctx, pathOf("campaigns", id, "report"))
+}
+
+// mostFolder bounds what is downloaded, and what it unpacks to, in bytes.
+const mostFolder = 1 << 30
+
+// folder downloads a folder, without its name.
+func (c *Client) folder(ctx context.Context, path string) (evotune.Files, error) {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: path})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, mostFolder))
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: the download cannot be read: %w", c.address, err)
+	}
+	files, left := evotune.Files{}, int64(mostFolder)
+	for _, f := range z.File {
+		_, name, ok := strings.Cut(f.Name, "/")
+		if !ok || name == "" || strings.HasSuffix(name, "/") {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			return nil, fmt.Errorf("%s: the download cannot be read: %w", c.address, err)
+		}
+		content, err := io.ReadAll(io.LimitReader(r, left))
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, fmt.Errorf("%s: the download cannot be read: %w", c.address, err)
+		}
+		if left -= int64(len(content)); left <= 0 {
+			return nil, fmt.Errorf("%s: the download has more than %d bytes", c.address, int64(mostFolder))
+		}
+		files[name] = content
+	}
+	return files, nil
 }

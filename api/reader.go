@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/store"
@@ -14,12 +15,38 @@ import (
 type Reader struct {
 	*Client
 	ctx context.Context //nolint:containedctx // evotune.Reader takes none: the queries end with whoever asks
+	who func() (Who, error)
 }
 
 var _ evotune.Reader = (*Reader)(nil)
 
 // Reader asks the service's store, until ctx ends.
-func (c *Client) Reader(ctx context.Context) *Reader { return &Reader{c, ctx} }
+func (c *Client) Reader(ctx context.Context) *Reader {
+	return &Reader{c, ctx, sync.OnceValues(func() (Who, error) { return c.Who(ctx) })}
+}
+
+// Path is the file of the store, where it is.
+func (r *Reader) Path() string {
+	who, err := r.who()
+	if err != nil || who.Store == "" {
+		return "the store"
+	}
+	return who.Store
+}
+
+// State is what becomes of a campaign of which the log tells no end. That of a process that
+// runs one campaign and is no service is Searching.
+func (r *Reader) State(id string) (State, error) {
+	who, err := r.who()
+	if err != nil {
+		return "", err
+	}
+	if !who.Service {
+		return Searching, nil
+	}
+	c, err := r.Client.Campaign(r.ctx, id)
+	return c.State, err
+}
 
 // Campaigns lists the campaigns, the oldest first.
 func (r *Reader) Campaigns() ([]store.Campaign, error) {

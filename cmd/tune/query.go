@@ -63,8 +63,12 @@ func (a *app) listCommand() *cobra.Command {
 					if v := viewOfCampaign(c); v.Speedup > 0 {
 						best, measured = fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 					}
+					state, err := stateText(r, c)
+					if err != nil {
+						return storeError(err)
+					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
-						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
+						c.Started.Name, state, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
 				}
 				return w.Flush()
 			})
@@ -129,13 +133,26 @@ rendered again from the kernel as it is now.
 	return cmd
 }
 
-// stateText names the state of a campaign. One that never logged an end is
-// running only if it holds the store, and answers for it.
-func stateText(r server.Reader, c store.Campaign) string {
-	if _, free := r.(*store.Store); free && c.State == store.Running {
-		return "killed"
+// stateText names the state of a campaign. One that never logged an end is running only if
+// somebody holds the store who runs it.
+func stateText(r server.Reader, c store.Campaign) (string, error) {
+	if c.State != store.Running {
+		return string(c.State), nil
 	}
-	return string(c.State)
+	there, ok := r.(*api.Reader)
+	if !ok {
+		return "killed", nil
+	}
+	state, err := there.State(c.ID)
+	switch {
+	case err != nil:
+		return "", err
+	case state.Running():
+		return string(c.State), nil
+	case state == api.Queued:
+		return string(state), nil
+	}
+	return "killed", nil
 }
 
 func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
@@ -144,7 +161,10 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	s := c.Started
-	state := stateText(r, c)
+	state, err := stateText(r, c)
+	if err != nil {
+		return storeError(err)
+	}
 	if c.Reason != "" {
 		state += ": " + c.Reason
 	}

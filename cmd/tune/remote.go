@@ -111,12 +111,20 @@ func (a *app) where(c *api.Client) string {
 	return " --server " + shellWord(c.Address())
 }
 
+// elsewhereOnly refuses flags that are for the machine that evaluates.
+func elsewhereOnly(cmd *cobra.Command) error {
+	for _, s := range append(slices.Clone(backendSettings), setting{key: "workers"}) {
+		if cmd.Flags().Changed(s.key) && (s.key != "cuda-devices" || cmd.Name() != "run") {
+			return badInputf("--%s is for the machine that evaluates: give it to `tune serve` there", s.key)
+		}
+	}
+	return nil
+}
+
 // submission is a job as a service takes it.
 func (a *app) submission(cmd *cobra.Command, kernel string) (api.Submission, error) {
-	for _, s := range append(slices.Clone(backendSettings), setting{key: "workers"}) {
-		if cmd.Flags().Changed(s.key) && s.key != "cuda-devices" {
-			return api.Submission{}, badInputf("--%s is for the machine that evaluates: give it to `tune serve` there", s.key)
-		}
+	if err := elsewhereOnly(cmd); err != nil {
+		return api.Submission{}, err
 	}
 	j, err := a.job(kernel)
 	if err != nil {
@@ -152,13 +160,17 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	if err := a.upload(ctx, c, s.Kernel); err != nil {
 		return err
 	}
+	detach, err := cmd.Flags().GetBool("detach")
+	if err != nil {
+		return err
+	}
 	campaign, err := c.Submit(ctx, s)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted: it is not known whether the campaign was submitted: see `tune list" + a.where(c) + "`")}
 	case err != nil:
 		return remoteError(err)
-	case a.v.GetBool("detach"):
+	case detach:
 		return a.detached(c, campaign)
 	}
 	if !a.v.GetBool("json") {
@@ -402,7 +414,7 @@ func (f *following) status(s *api.Status) {
 	case s.State == api.Queued && s.Position > 0:
 		text = fmt.Sprintf("queued: number %d", s.Position)
 	case s.State == api.Preparing && f.begun == nil:
-		text = "preparing"
+		text = "preparing: harness, reference, baseline, ceilings of the machine"
 	}
 	if text != "" && text != f.said && !f.v.GetBool("json") {
 		f.said = text

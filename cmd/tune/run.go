@@ -203,7 +203,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	}
 	defer stop()
 	if !a.v.GetBool("json") && t.Job.Backend != evotune.Replay {
-		a.preparing(t)
+		a.preparing(t.Job.Kernel)
 	}
 	var out printer
 	defer func() {
@@ -245,8 +245,8 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 }
 
 // preparing says what takes the first seconds.
-func (a *app) preparing(t *evotune.Target) {
-	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.Job.Kernel)
+func (a *app) preparing(kernel string) {
+	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", kernel)
 }
 
 // printer chooses how events are shown: JSON lines, a live display in a

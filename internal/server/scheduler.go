@@ -509,6 +509,9 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		if r != nil {
 			r.then = api.Paused
 			r.drain()
+			if r.phase == api.Preparing {
+				r.cancel() // nothing is in flight
+			}
 		}
 	case "resume":
 		switch {
@@ -685,6 +688,9 @@ func (q *scheduler) close(ctx context.Context) {
 	q.closed = true
 	for _, r := range q.runs {
 		r.drain()
+		if r.phase == api.Preparing {
+			r.cancel()
+		}
 	}
 	q.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {

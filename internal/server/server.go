@@ -58,6 +58,9 @@ func Dial(ctx context.Context, storePath string) (*api.Client, api.Who, error) {
 	}
 	c.Attempts = 1
 	who, err := c.Who(ctx)
+	if p := (*api.Problem)(nil); errors.As(err, &p) {
+		return nil, who, fmt.Errorf("store %s: %w of another version of evotune, which does not know what is asked: use that version to ask it", storePath, store.ErrLocked)
+	}
 	if err != nil {
 		return nil, who, fmt.Errorf("store %s: %w, and no campaign answers on %s: try again when that process has ended", storePath, store.ErrLocked, socket)
 	}

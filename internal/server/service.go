@@ -92,6 +92,9 @@ func New(o Options) (*Service, error) {
 			err = s.tokens.file(o.TokenFile)
 		}
 		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
 			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
