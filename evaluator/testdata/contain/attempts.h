@@ -98,7 +98,7 @@ static long unix_socket(const char *name, int abstract)
 }
 static long forks(void)
 {
-	for (int n = 0; n < 500; n++) {
+	for (int n = 0; n < 50; n++) {
 		const pid_t p = fork();
 		if (p < 0)
 			return -errno;
