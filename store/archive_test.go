@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
 )
 
 // answers are what a store says to every query.
@@ -410,6 +411,93 @@ func TestArchiveResumedMeanwhile(t *testing.T) {
 		}
 		if left, _ := filepath.Glob(s.Path() + ".archive/*"); c.Archive == "" && len(left) > 0 {
 			t.Fatalf("left behind %v", left)
+		}
+	}
+}
+
+// Campaigns append, others ask and a backup is made while campaigns are archived.
+func TestArchiveConcurrent(t *testing.T) {
+	defer func(n int) { maxRemoved = n }(maxRemoved)
+	maxRemoved = 25
+	s := mustCreate(t)
+	names := woven(t, s, 4, 50)
+	best, err := s.Best(Query{Campaign: names[0], Limit: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logOfCampaigns(t, s)
+	var g errgroup.Group
+	stop := make(chan struct{})
+	for w := range 2 {
+		g.Go(func() error {
+			name := fmt.Sprintf("worker-%d", w)
+			if _, err := s.Append(started(name)); err != nil {
+				return err
+			}
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("worker%d-%05d", w, i)
+				if _, err := s.Append(asked(name, i, id, best[i%3].ID), told(name, i, id, 1)); err != nil {
+					return err
+				}
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+			}
+		})
+		g.Go(func() error {
+			for {
+				seen := uint64(0)
+				for e, err := range s.Events("", 0, WithoutDetail()) {
+					if err != nil {
+						return err
+					}
+					if seen++; e.Seq != seen {
+						return fmt.Errorf("event %d is the %dth", e.Seq, seen)
+					}
+				}
+				n := 0
+				for _, err := range s.Events(names[0], 0) {
+					if err != nil {
+						return err
+					}
+					n++
+				}
+				if n != len(log[names[0]]) {
+					return fmt.Errorf("%d events of %d", n, len(log[names[0]]))
+				}
+				now, err := s.Best(Query{Campaign: names[0], Limit: 3})
+				if err != nil || ids(now) != ids(best) {
+					return fmt.Errorf("best %s, were %s: %w", ids(now), ids(best), err)
+				}
+				if l, err := s.Lineage(best[0].ID); err != nil || l.ID != best[0].ID {
+					return fmt.Errorf("lineage: %w", err)
+				}
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "copy.db")
+	for _, name := range names[:3] {
+		mustArchive(t, s, name)
+		if _, err := s.Backup(t.Context(), file, true); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	mustBeSound(t, file)
+	after := logOfCampaigns(t, s)
+	for _, name := range names {
+		if diff := cmp.Diff(log[name], after[name]); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
 		}
 	}
 }
