@@ -702,6 +702,49 @@ func TestArchiveMerge(t *testing.T) {
 		t.Errorf("format %d without archives", got)
 	}
 	mustAppend(t, again, note(names[0], KindResumed, "more"))
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The destination's archives are read as well; then it has all of it itself.
+	other := storeOf(t, filepath.Join(dir, "other.db"), started("other"))
+	if m := mustMerge(t, path, other); len(m.Campaigns) != 4 || len(m.Report.Archives) != 0 {
+		t.Errorf("merged %+v", m)
+	}
+	s = mustOpen(t, path, Options{})
+	after := logOfCampaigns(t, s)
+	delete(after, "other")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("logs (-before +after):\n%s", diff)
+	}
+	want := answersOf(t, s)
+	a := mustArchive(t, s, names[0], names[1])
+	mustAnswer(t, s, want)
+	// An archive alone lacks the parents that are elsewhere.
+	b := mustArchive(t, s)
+	if b.Path != "" {
+		t.Errorf("archived %+v", b)
+	}
+	_, err = Merge(t.Context(), filepath.Join(dir, "alone.db"), []string{firstArchive(t, path, a.Path)}, Options{})
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "by naming that") {
+		t.Errorf("an archive merged alone: %v", err)
+	}
+}
+
+// firstArchive finds an archive of the second campaign, which has parents in the first.
+func firstArchive(t testing.TB, path, not string) string {
+	t.Helper()
+	all, err := filepath.Glob(path + ".archive/*.db")
+	for _, name := range all {
+		if s, err := Open(name, Options{ReadOnly: true}); err == nil {
+			campaigns, err := s.Campaigns()
+			_ = s.Close()
+			if err == nil && name != not && len(campaigns) == 1 && campaigns[0].ID == "campaign-1" {
+				return name
+			}
+		}
+	}
+	t.Fatalf("there is none among %v, %v", all, err)
+	return ""
 }
 
 func logOfCampaigns(t testing.TB, s *Store) map[string][]Event {
