@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 )
@@ -89,10 +89,15 @@ func answersOf(t testing.TB, s *Store) answers {
 	}
 	a.Campaigns, err = s.Campaigns()
 	must(err)
+	for i := range a.Campaigns {
+		a.Campaigns[i].Archive = "" // alone that differs
+	}
 	qs := []Query{{Limit: 1}, {Limit: 1000}, {ProvenOnly: true, Limit: 1}, {ProvenOnly: true, Limit: 9}, {Kernel: "sgemm", Limit: 40}, {Kernel: "none"}}
 	for _, c := range a.Campaigns {
-		a.Campaign[c.ID], err = s.Campaign(c.ID)
+		full, err := s.Campaign(c.ID)
 		must(err)
+		full.Archive = ""
+		a.Campaign[c.ID] = full
 		for e, err := range s.Events(c.ID, c.First+3) {
 			must(err)
 			a.Log[c.ID] = append(a.Log[c.ID], e)
@@ -119,7 +124,11 @@ func answersOf(t testing.TB, s *Store) answers {
 // archived.
 func mustAnswer(t testing.TB, s *Store, want answers) {
 	t.Helper()
-	if diff := cmp.Diff(want, answersOf(t, s), cmpopts.IgnoreFields(Campaign{}, "Archive")); diff != "" {
+	got := answersOf(t, s)
+	if reflect.DeepEqual(want, got) {
+		return // much faster than to compare for people
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("answers (-before +after):\n%s", diff)
 	}
 }
