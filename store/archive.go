@@ -25,6 +25,9 @@ type Archived struct {
 	Campaigns []string `json:"campaigns"`
 	// Events counts theirs.
 	Events int `json:"events"`
+	// Left says that events of theirs are in the store still, where nobody reads them,
+	// because the disk was full or the context ended. The next call removes them.
+	Left bool `json:"left,omitempty"`
 	// Report is that of Check on the archive.
 	Report Report `json:"report"`
 }
@@ -146,11 +149,12 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 	for _, no := range a.nos {
 		out.Campaigns = append(out.Campaigns, a.ids[no])
 	}
-	// They are moved. What is not removed now is removed the next time.
-	if err := a.remove(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return out, err
+	// They are moved, whatever comes now.
+	err = a.remove()
+	if errors.Is(err, ErrFull) || err != nil && a.ctx.Err() != nil {
+		out.Left, err = true, nil
 	}
-	return out, nil
+	return out, err
 }
 
 // partial is in the names of archives that are being written.
@@ -606,7 +610,9 @@ func removeSome(tx *bolt.Tx, elsewhere func(string) (uint64, bool, error)) (more
 			return false, err
 		}
 	}
-	return true, removing.Delete(seqKey(no))
+	err = removing.Delete(seqKey(no))
+	k, _ = removing.Cursor().First()
+	return k != nil, err
 }
 
 // lastWithin finds the last event from from to to that is there, or 0.
