@@ -212,12 +212,29 @@ func TestArchive(t *testing.T) {
 	if err != nil || c.Archive != filepath.Base(a.Path) {
 		t.Errorf("campaign %s is in %q, %v", names[0], c.Archive, err)
 	}
+	// An archive that a kill left before anything was moved is removed, and no other.
+	orphan := filepath.Join(t.TempDir(), "orphan.db")
+	other := mustOpen(t, orphan, Options{})
+	woven(t, other, 4, 120)
+	twin := mustArchive(t, other, names[1])
+	for to, from := range map[string]string{"2001-01-01.db": twin.Path, "2001-01-02.db": a.Path, "x" + partial + "y": twin.Path} {
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(path+".archive", to), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Once more, and what is there stays.
 	if a := mustArchive(t, s, names[0]); a.Path != "" || len(a.Campaigns) != 0 {
 		t.Errorf("archived again: %+v", a)
 	}
 	if a := mustArchive(t, s, names[0], names[1]); len(a.Campaigns) != 1 {
 		t.Errorf("archived %+v", a)
+	}
+	if left, _ := filepath.Glob(path + ".archive/*"); len(left) != 3 || filepath.Base(left[0]) != "2001-01-02.db" {
+		t.Errorf("the folder has %v", left)
 	}
 	mustAnswer(t, s, want)
 	if err := s.Close(); err != nil {
