@@ -269,9 +269,14 @@ func js[T any](p *tab, expression string) T {
 // wait waits until an expression is true.
 func (p *tab) wait(expression string) {
 	p.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second)))
-	if err != nil {
-		p.fail(fmt.Errorf("waited for %s: %w", expression, err))
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		yes, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if yes && err == nil {
+			return
+		}
+		if time.Now().After(deadline) || p.ctx.Err() != nil {
+			p.fail(fmt.Errorf("waited for %s: %w", expression, errors.Join(err, errors.New("it did not come true"))))
+		}
 	}
 }
 
@@ -361,6 +366,9 @@ func TestPage(t *testing.T) {
 			c.run(t, b)
 		})
 	}
+	if *shots != "" {
+		t.Run("pictures", func(t *testing.T) { pictures(t, b) })
+	}
 	t.Logf("%d tests in %s", len(tests), time.Since(begun).Round(time.Millisecond))
 }
 
@@ -436,7 +444,6 @@ func testLive(t *testing.T, browser context.Context) {
 	first := js[string](p, "document.querySelector('#newest li').dataset.id")
 	p.wait(fmt.Sprintf("document.querySelector('#newest li').dataset.id!=%q", first))
 	p.wait("document.querySelectorAll('#part-evaluations svg .line').length==1&&document.querySelectorAll('#part-time svg .line').length==1&&document.querySelectorAll('#workers tbody tr').length>0&&document.querySelectorAll('#part-funnel .bar').length>0")
-	p.shot("campaign")
 	p.turn("#/campaigns")
 	cell := fmt.Sprintf("document.querySelector('tr[data-id=%q] [data-name=Evaluated]').textContent", c.ID)
 	before := js[string](p, cell)
@@ -611,10 +618,8 @@ func testSource(t *testing.T, browser context.Context) {
 	p := s.open(browser, false)
 	p.show("#/candidates/" + child)
 	p.contains("#diff-sum", "lines more")
-	p.do(chromedp.ScrollIntoView(chromedp.CSS("#against")))
-	p.shot("source")
 	for _, against := range []string{parent, "baseline"} {
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector('#source').replaceChildren();const e=document.querySelector('#against');e.value=%q;e.dispatchEvent(new Event('change'))", against)))
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(()=>{document.querySelector('#source').replaceChildren();const e=document.querySelector('#against');e.value=%q;e.dispatchEvent(new Event('change'))})()", against)))
 		p.wait("document.querySelector('.diff')")
 		p.do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.fold button').forEach((b)=>b.click())"))
 		p.wait("!document.querySelector('.fold')")
@@ -736,7 +741,6 @@ func testBrushing(t *testing.T, browser context.Context) {
 	p.show("#/campaigns/" + c.ID + "/genes")
 	p.contains("#selection", "200 of 200")
 	p.wait("document.querySelectorAll('#importance .bar').length>0")
-	p.shot("genes")
 	// Along the last axis, that of the speedup, from its top to its middle.
 	p.do(chromedp.ScrollIntoView(chromedp.CSS("#parallel-canvas")))
 	box := js[[]float64](p, "(({right,top,height})=>[right,top,height])(document.querySelector('#parallel-canvas').getBoundingClientRect())")
@@ -938,6 +942,31 @@ func testViews(t *testing.T, browser context.Context) {
 	p.shot("leaderboard")
 	p.turn("#/candidates/" + a.Best)
 	p.shot("candidate")
+}
+
+// pictures are those of the docs: a campaign that really runs, on the CPU.
+func pictures(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	var c api.Campaign
+	s.api().do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Budget: api.Budget{Seconds: 60, CostPerHour: 1}}, &c, 201)
+	p := s.open(browser, false)
+	p.show("#/campaigns/" + c.ID)
+	p.do(chromedp.EmulateViewport(1000, 800))
+	p.wait("document.querySelectorAll('#workers tbody tr').length>0")
+	time.Sleep(25 * time.Second)
+	p.turn("#/campaigns")
+	p.turn("#/campaigns/" + c.ID)
+	p.wait("document.querySelectorAll('#newest li').length>0&&document.querySelectorAll('#part-stages .bar').length>2")
+	p.shot("campaign")
+	c = s.api().until(c.ID, api.Finished)
+	p.ctx = context.WithoutCancel(p.ctx) // a tab has a minute
+	p.turn("#/candidates/" + c.Best)
+	p.wait("document.querySelector('.diff')")
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').scrollIntoView()"))
+	p.shot("source")
+	p.turn("#/campaigns/" + c.ID + "/genes")
+	p.wait("document.querySelector('#importance').children.length>0&&!document.querySelector('#importance').textContent.includes('Fitting')")
+	p.shot("genes")
 }
 
 // testPhone: nothing is wider than a phone.
