@@ -38,7 +38,7 @@ export async function candidate({ el, signal, args: [id], on }) {
     const it = section(heading, h("p", { class: "legend" }, h("span", {}, h("i", { class: "swatch fill-a" }), "candidate"), h("span", {}, h("i", { class: "swatch fill-idle" }), "baseline, taken back to back"), h("span", { class: "soft" }, "lines are medians")));
     for (const t of list) {
       const box = h("div");
-      it.append(h("h3", {}, t.shape || "all"), h("p", { class: "soft" }, `${time(t.median_ns)} against ${time(t.baseline_median_ns)}: time ratio ${figure(t.ratio)}, ${t.samples_ns?.length || 0} samples, spread ${figure(100 * t.spread)}%${t.discarded ? `, ${t.discarded} discarded` : ""}${t.conditions?.disturbed ? `; ${t.conditions.disturbed}` : ""}`), box);
+      it.append(h("h3", {}, t.shape || "all"), h("p", { class: "soft" }, `${time(t.median_ns)} against ${time(t.baseline_median_ns)}: time ratio ${figure(t.ratio)}, ${t.samples_ns?.length || 0} ${t.samples_ns?.length === 1 ? "sample" : "samples"}, spread ${figure(100 * t.spread)}%${t.discarded ? `, ${t.discarded} discarded` : ""}${t.conditions?.disturbed ? `; ${t.conditions.disturbed}` : ""}`), box);
       const draw = () => samples(box, { candidate: t.samples_ns || [], baseline: t.baseline_ns || [], medians: [t.median_ns, t.baseline_median_ns], floor: t.floor_ns, format: time, label: `Samples at ${t.shape}: candidate ${time(t.median_ns)}, baseline ${time(t.baseline_median_ns)}` });
       if (t.samples_ns?.length) redraw.push(draw);
     }

@@ -26,6 +26,7 @@ export async function candidates({ el, signal, args: [id], on }) {
   const hues = p.verdicts.map((v) => ({ good: "a", bad: "bad", idle: "idle" })[verdictKind(v)]);
   // What has no time is drawn at the lower edge, by its verdict.
   const correct = p.verdicts.indexOf("correct");
+  const x = Float64Array.from(p.index, (i) => i + 1);
   const y = new Float64Array(n);
 
   function paint() {
@@ -33,8 +34,8 @@ export async function candidates({ el, signal, args: [id], on }) {
     if (!log.checked) yr.lo = Math.max(0, yr.lo);
     for (let i = 0; i < n; i++) y[i] = p.verdict[i] === correct ? p.speedup[i] : yr.lo;
     scatter(chart, {
-      n, x: p.index, y, hueOf: (i) => hues[p.verdict[i]], order: ["idle", "bad", "a"],
-      xAxis: { ...range(p.index, false, 0.01), label: "number of the proposal", format: (v) => (Number.isInteger(v) ? count(v) : "") },
+      n, x, y, hueOf: (i) => hues[p.verdict[i]], order: ["idle", "bad", "a"],
+      xAxis: { ...range(x, false, 0.01), label: "number of the proposal", format: (v) => (Number.isInteger(v) ? count(v) : "") },
       yAxis: { ...yr, log: log.checked, label: "times the baseline's speed" },
       label: `${count(n)} candidates; the best has ${ratio(best)}`,
       describe: (i) => `${short(p.candidates[i])}: ${p.verdicts[p.verdict[i]]}${p.speedup[i] ? `, ${ratio(p.speedup[i])}` : ""}`,
