@@ -555,9 +555,12 @@ func (s *Service) roofline(id string) (out api.Roofline, err error) {
 	if err != nil {
 		return out, err
 	}
-	timings := v.Result.Timings
-	if v.Finals != nil && f.From == record.FromFinals {
+	var timings []evaluator.Timing
+	switch {
+	case v.Finals != nil && f.From == record.FromFinals:
 		timings = v.Finals.Timings
+	case v.Result != nil:
+		timings = v.Result.Timings
 	}
 	problem := &t.Definition().Problem
 	for _, timing := range timings {

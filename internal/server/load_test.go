@@ -76,6 +76,12 @@ func fill(t testing.TB, path string, campaigns, evaluations int) {
 			events = append(events,
 				store.Event{Campaign: id, Kind: store.KindAsked, Asked: &store.Asked{Index: i, Candidate: candidate, Operator: "crossover", Genome: fmt.Sprintf("MC=%d,NC=%d,KC=%d,MR=%d,NR=%d,UNROLL=%d,PACK=true,PREFETCH=%d,ORDER=nmk", rng.Intn(64), rng.Intn(64), rng.Intn(64), rng.Intn(16), rng.Intn(32), rng.Intn(8), rng.Intn(4))}},
 				store.Event{Campaign: id, Kind: store.KindTold, Told: told})
+			if len(events) >= 20_000 {
+				if _, err := s.Append(events...); err != nil {
+					t.Fatal(err)
+				}
+				events = events[:0]
+			}
 		}
 		if c%2 == 0 {
 			slices.SortFunc(finalists, func(a, b evaluator.Finalist) int { return int(1e9 * (a.Fitness - b.Fitness)) })
@@ -191,4 +197,31 @@ func (f *fixture) load(questions []string, long time.Duration) (all []time.Durat
 	}
 	group.Wait()
 	return all
+}
+
+// TestManyPoints: all candidates of a large campaign are had at once, in columns.
+func TestManyPoints(t *testing.T) {
+	evaluations := 2_000
+	if longtest.All(t) {
+		evaluations = 100_000
+	}
+	path := filepath.Join(t.TempDir(), "s.db")
+	fill(t, path, 1, evaluations)
+	f := serve(t, path, 0)
+	for _, what := range []string{"points", "summary", "summary"} {
+		begin := time.Now()
+		b, _ := f.ask(t.Context(), "/v1/campaigns/sgemm-00000000/"+what)
+		t.Logf("%s of %d candidates: %s, %d bytes", what, evaluations, time.Since(begin).Round(time.Millisecond), len(b))
+		if len(b) > 80*evaluations {
+			t.Errorf("%s has %d bytes of %d candidates", what, len(b), evaluations)
+		}
+	}
+	p := fetch[api.Points](f, "/v1/campaigns/sgemm-00000000/points")
+	if len(p.Index) != evaluations || len(p.Genes) != 9 || len(p.Genes[0].At) != evaluations {
+		t.Errorf("%d points of %d genes", len(p.Index), len(p.Genes))
+	}
+	sum := fetch[api.Summary](f, "/v1/campaigns/sgemm-00000000/summary")
+	if sum.Evaluated != evaluations || sum.Funnel[0].Count != evaluations*4/5 || sum.Funnel[1].Reason != "off by #" {
+		t.Errorf("%d evaluated, %+v", sum.Evaluated, sum.Funnel)
+	}
 }

@@ -39,7 +39,7 @@ type Options struct {
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
 	store    *store.Store
-	reader   evotune.Reader
+	reader   *remembered
 	machine  *evotune.Machine // nil: questions alone
 	tools    *evotune.Machine // machine, or one for questions
 	log      *slog.Logger

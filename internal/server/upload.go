@@ -102,7 +102,7 @@ func odd(name string, files map[string]string) string {
 	parts := strings.Split(name, "/")
 	switch {
 	case !fs.ValidPath(name) || name == ".":
-		return "this is no path below the folder: write its parts with / between them"
+		return "this is not a path below the folder: write its parts with / between them"
 	case len(parts) > maxUploadDepth:
 		return fmt.Sprintf("more than %d folders in each other", maxUploadDepth)
 	}
@@ -146,7 +146,7 @@ func (l *library) check(in api.Upload) error {
 			wrong = append(wrong, api.Detail{Location: "body.files." + words.OneLine(name), Message: why})
 		}
 		if strings.ContainsRune(in.Files[name], 0) {
-			wrong = append(wrong, api.Detail{Location: "body.files." + words.OneLine(name), Message: "this is no text: it has a zero byte"})
+			wrong = append(wrong, api.Detail{Location: "body.files." + words.OneLine(name), Message: "this is not text: it has a zero byte"})
 		}
 	}
 	switch {
