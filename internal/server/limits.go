@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -30,6 +29,8 @@ type Limits struct {
 	// Body is how large the body of any request may be, in bytes; most operations take less.
 	// Default: 16 MiB.
 	Body int64
+	// BodyTime is how long a client may take to send a body. Default: 30 seconds.
+	BodyTime time.Duration
 	// Streams is how many clients may follow events at a time. Default: 2,000.
 	Streams int
 }
@@ -38,15 +39,14 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		Rate: cmp.Or(l.Rate, 200), Burst: cmp.Or(l.Burst, 1000),
 		StrangerRate: cmp.Or(l.StrangerRate, 20), StrangerBurst: cmp.Or(l.StrangerBurst, 200),
-		Body: cmp.Or(l.Body, 16<<20), Streams: cmp.Or(l.Streams, 2000),
+		Body: cmp.Or(l.Body, 16<<20), BodyTime: cmp.Or(l.BodyTime, 30*time.Second), Streams: cmp.Or(l.Streams, 2000),
 	}
 }
 
 const (
-	// headerTime, bodyTime and answerTime are how long a client may take to send the head of a
-	// request, its body, and to read the answer. Streams have a time for each event instead.
+	// headerTime and answerTime are how long a client may take to send the head of a request and
+	// to read the answer. Streams have a time for each event instead.
 	headerTime = 5 * time.Second
-	bodyTime   = 30 * time.Second
 	answerTime = 5 * time.Minute
 	// mostHeader bounds the head of a request, in bytes.
 	mostHeader = 64 << 10
@@ -183,23 +183,8 @@ func (s *Service) limited(w http.ResponseWriter, r *http.Request, c caller) bool
 		s.problem(w, r, fail(http.StatusRequestEntityTooLarge, api.TooLarge, "the body is larger than "+strconv.FormatInt(s.limits.limits.Body, 10)+" bytes"))
 		return true
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
-	r.Body = &timedBody{http.MaxBytesReader(w, r.Body, s.limits.limits.Body), control}
+	// Also where nobody reads it: net/http reads what is left, to use the connection again.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.limits.limits.BodyTime))
+	r.Body = http.MaxBytesReader(w, r.Body, s.limits.limits.Body)
 	return false
-}
-
-// A timedBody has the time that a body may take end with the body: net/http takes a read that
-// times out later for a client that is gone, and would end the request's context.
-type timedBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // readers give it as it is
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }

@@ -34,6 +34,7 @@ func (s *Service) routes() http.Handler {
 		}
 		return answer, nil
 	})
+	config.OnAddOperation = append(config.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) { op.BodyReadTimeout = s.limits.limits.BodyTime })
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of `tune serve --token-file`, or of POST /v1/tokens."},
@@ -81,7 +82,7 @@ func operation(method, route, id string, scope api.Scope, summary string, errs .
 	}
 	return huma.Operation{
 		Method: method, Path: route, OperationID: id, Summary: summary,
-		Security: []map[string][]string{{"token": {string(scope)}}}, BodyReadTimeout: bodyTime,
+		Security: []map[string][]string{{"token": {string(scope)}}},
 		Metadata: map[string]any{"scope": scope},
 		Errors:   append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, errs...),
 	}
