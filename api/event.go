@@ -12,13 +12,24 @@ import (
 // An Event is one line of `tune run --json`, and the data of one event of a stream: the
 // kind and the fields that docs/events.md lists for it. In a stream the event's id is ID.
 type Event struct {
-	// ID is the number of the event in the store's log that tells it; 0 for what is not in
-	// the log (state, progress). A client that comes back names the last one that it saw.
+	// ID is the number of the event in the store's log that tells it; 0 for a state,
+	// which is not in the log. A client that comes back names the last one that it saw.
 	ID   uint64    `json:"-"`
-	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,warning,finals,stopped,finished,state,progress"`
+	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,warning,finals,stopped,resumed,state"`
 	Time time.Time `json:"time"`
 	// Data are the fields, with those above.
 	Data json.RawMessage `json:"-"`
+}
+
+// A Status is the data of the event state, which a stream has whenever state or progress are
+// others, five times a second at most.
+type Status struct {
+	Kind     string    `json:"event"`
+	Campaign string    `json:"campaign"`
+	State    State     `json:"state"`
+	Reason   string    `json:"reason,omitempty"`
+	Position int       `json:"position,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // Evaluated is the data of the events evaluated and measured.
@@ -85,14 +96,4 @@ type Pause struct {
 // A Continuation is the data of the event continued: the machine is calm again.
 type Continuation struct {
 	AfterNS time.Duration `json:"after_ns"`
-}
-
-// A Status is the data of the event state: what a campaign is and does at the moment.
-type Status struct {
-	Kind     string    `json:"event"`
-	Campaign string    `json:"campaign"`
-	State    State     `json:"state"`
-	Reason   string    `json:"reason,omitempty"`
-	Position int       `json:"position,omitempty"`
-	Progress *Progress `json:"progress,omitempty"`
 }

@@ -51,6 +51,10 @@ func (p jsonPrinter) event(e campaign.Event) {
 		p.line("paused", *e.Paused)
 	case e.Continued != nil:
 		p.line("continued", *e.Continued)
+	case e.Budget != nil:
+		p.line("budget", *e.Budget)
+	case e.Searched != nil:
+		p.line("searched", *e.Searched)
 	case e.Finals != nil:
 		p.line("finals", *e.Finals)
 	case e.Warning != "":
@@ -128,6 +132,8 @@ func (p *textPrinter) event(e campaign.Event) {
 		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), words.OneLine(e.Paused.Reason))
 	case e.Continued != nil:
 		fmt.Fprintf(p.w, "%s continued after a pause of %s\n", e.Time.Format(time.TimeOnly), duration(e.Continued.After))
+	case e.Budget != nil:
+		fmt.Fprintf(p.w, "%s new budget: %s\n", e.Time.Format(time.TimeOnly), budgetText(*e.Budget))
 	case e.Finals != nil:
 		fmt.Fprint(p.w, finalsLines(e.Finals))
 	case e.Warning != "":
@@ -485,6 +491,11 @@ func (p *livePrinter) event(e campaign.Event) {
 			p.text.event(e)
 		}
 		p.advance()
+	case e.Budget != nil:
+		p.mu.Lock()
+		p.budget = *e.Budget
+		p.mu.Unlock()
+		p.text.event(e)
 	case e.Paused != nil || e.Continued != nil:
 		p.mu.Lock()
 		if e.Paused != nil {

@@ -169,6 +169,9 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 		state += ": " + c.Reason
 	}
 	fmt.Fprintf(w, "campaign\t%s (%s)\n", c.ID, state)
+	if c.Archive != "" {
+		fmt.Fprintf(w, "archive\t%s\n", c.Archive)
+	}
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -86,6 +88,26 @@ func TestWorkersAreJailed(t *testing.T) {
 			t.Errorf("%+v", tool)
 		}
 	}
+}
+
+// A worker, and one under a tool, reaches nothing of a service that started it, as root
+// and as a user.
+func TestWorkersContained(t *testing.T) {
+	if process.Landlock() < 6 {
+		t.Skip("this kernel's Landlock does not confine signals and sockets")
+	}
+	s := backendtest.NewService(t)
+	h, ev := openFake(t, fakeOptions(t, fmt.Sprintf("EVOTUNE_FAKE_SERVICE=:%s,%d,%d,%d", s.Dir, s.Port, os.Getpid(), s.Other)))
+	if r := evaluate(t, ev, fakeGenome(t, "nothing", 1)); r.Verdict != evaluator.Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	for _, tool := range append(sanitizers(), "") {
+		if text, err := os.ReadFile(filepath.Join(h.options.workerWrites[0], "reach-"+tool)); string(text) != "tried\n" {
+			t.Errorf("under %q: %s, %v", tool, text, err)
+		}
+	}
+	s.Unharmed(t)
+	backendtest.AsNobody(t)
 }
 
 // What works outside of the jail alone runs there, and the description says so.

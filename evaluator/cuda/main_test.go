@@ -251,6 +251,7 @@ func openFake(tb testing.TB, o Options) (*lab, *evaluator.Ordeal) {
 
 func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluator.Ordeal) {
 	tb.Helper()
+	known := family(os.Getpid())
 	b, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
@@ -267,7 +268,8 @@ func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluat
 		if err := ordeal.Close(); err != nil {
 			tb.Error(err)
 		}
-		if left := family(os.Getpid()); len(left) > 0 {
+		left := slices.DeleteFunc(family(os.Getpid()), func(p string) bool { return slices.Contains(known, p) })
+		if len(left) > 0 {
 			tb.Errorf("processes left behind: %v", left)
 		}
 	})

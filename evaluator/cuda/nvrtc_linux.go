@@ -125,7 +125,7 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
 		beside += ":" + others
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
+	cmd.Env = append(process.Environment(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
 	cmd.Dir = dir // a source includes nothing from where evotune was started
 	if jail != nil {
 		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})

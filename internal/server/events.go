@@ -54,14 +54,22 @@ type stream struct {
 	*streams
 	campaign string
 
-	mu     sync.Mutex
-	woken  chan struct{}   // closed and made anew when there may be something new
-	read   uint64          // events before it were looked at
-	lines  []line          // the newest, at most cached
-	before uint64          // the newest event that is no longer in lines
-	best64 map[uint64]bool // the events that told a new best
-	tally  tally
-	kept   map[uint64]line // beginnings and ends, which tell of what was before them
+	mu      sync.Mutex
+	woken   chan struct{}   // closed and made anew when there may be something new
+	read    uint64          // events before it were looked at
+	lines   []line          // the newest, at most cached
+	before  uint64          // the newest event that is no longer in lines
+	records map[uint64]bool // the events that told a new best
+	tally   tally
+	kept    map[uint64]line // beginnings and ends, which tell of what was before them
+}
+
+// A board is the newest statuses, and the channel of changes as they were made.
+type board struct {
+	mu    sync.Mutex
+	of    map[string]status
+	moved <-chan struct{}
+	made  time.Time
 }
 
 // A line is an event as it is sent.
@@ -94,7 +102,7 @@ func (s *streams) stream(campaign string) *stream {
 	defer s.mu.Unlock()
 	t := s.of[campaign]
 	if t == nil {
-		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), best64: map[uint64]bool{}, kept: map[uint64]line{}}
+		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}, kept: map[uint64]line{}}
 		s.of[campaign] = t
 	}
 	return t
@@ -157,7 +165,7 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 			return lines, woken, eventErr
 		}
 		t.mu.Lock()
-		best := t.best64[e.Seq]
+		best := t.records[e.Seq]
 		kept, ok := t.kept[e.Seq]
 		t.mu.Unlock()
 		if ok {
@@ -177,19 +185,18 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 
 // catchUp reads what the log has that was not looked at, once for all followers.
 func (t *stream) catchUp() error {
+	if t.read == 0 {
+		if err := t.skim(); err != nil {
+			return err
+		}
+	}
 	for e, err := range t.store.Events(t.campaign, t.read+1) {
 		if err != nil {
 			return err
 		}
-		record := t.tally.add(e)
-		if record {
-			t.best64[e.Seq] = true
-		}
-		made, err := t.turn(e)
+		made, err := t.look(e)
 		if err == nil && made == nil {
-			made, err = t.lineOf(e, record)
-		} else if len(made) > 0 {
-			t.kept[e.Seq] = made[0]
+			made, err = t.lineOf(e, t.records[e.Seq])
 		}
 		if err != nil {
 			return err
@@ -201,6 +208,54 @@ func (t *stream) catchUp() error {
 		}
 	}
 	return nil
+}
+
+// skim looks at the beginning of a long log, up to the events that are kept, without the
+// payloads of results.
+func (t *stream) skim() error {
+	var newest [cached]uint64
+	n := 0
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		newest[n%cached] = e.Seq
+		n++
+	}
+	if n <= cached {
+		return nil
+	}
+	last := newest[n%cached]
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > last {
+			break
+		}
+		if e.Asked == nil && e.Result() == nil {
+			if e, err = t.store.Event(e.Seq); err != nil {
+				return err
+			}
+		}
+		if _, err := t.look(e); err != nil {
+			return err
+		}
+	}
+	t.before, t.read = last, last
+	return nil
+}
+
+// look adds an event to the tally, and tells it if it is a turn.
+func (t *stream) look(e store.Event) ([]line, error) {
+	if t.tally.add(e) {
+		t.records[e.Seq] = true
+	}
+	made, err := t.turn(e)
+	if len(made) > 0 {
+		t.kept[e.Seq] = made[0]
+	}
+	return made, err
 }
 
 // made is an event of the log as it is sent.
@@ -326,7 +381,7 @@ func (s *Service) eventRoutes() {
 		after := uint64(0)
 		if text := cmp.Or(in.Last, in.From); text != "" {
 			if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is no number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "no number"})
+				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is not the number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "not a number"})
 			}
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.follow(ctx, c.Body.ID, after) }}, nil
@@ -398,16 +453,18 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 			}
 			continue
 		}
-		l, ended, err := s.now(id)
+		of, err := s.statuses()
 		if err != nil {
+			s.log.Error("a stream ended", "campaign", id, "error", err)
 			return
 		}
-		if string(l.data) != string(said) {
-			if said = l.data; !out.send(l) {
+		now, known := of[id]
+		if known && string(now.data) != string(said) {
+			if said = now.data; !out.send(now.line) {
 				return
 			}
 		}
-		if ended {
+		if now.ended || !known && s.jobs != nil { // one that no service ran is as it was
 			// What was written before the end was noted may have come after the last look.
 			if lines, _, err = t.after(after); err == nil && len(lines) == 0 {
 				return
@@ -430,20 +487,45 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 	}
 }
 
-// now is the state of a campaign, with its progress, as an event.
-func (s *Service) now(id string) (l line, ended bool, err error) {
-	c, err := s.campaign(id)
-	if err != nil {
-		return l, false, err
-	}
-	l = line{kind: "state"}
-	l.data, err = json.Marshal(api.Status{
-		Kind: "state", Campaign: c.Body.ID, State: c.Body.State, Reason: c.Body.Reason, Position: c.Body.Position, Progress: c.Body.Progress,
-	})
-	return l, c.Body.State.Ended() && c.Body.Progress == nil, err // one that is cancelled still writes why it stopped
+// A status is the state of a campaign, with its progress, as an event.
+type status struct {
+	line
+	version uint64
+	ended   bool
 }
 
-// followAll sends the state of every campaign that changes.
+// statuses are those of the campaigns that the service runs or ran, made at most once in a
+// while for all who follow them.
+func (s *Service) statuses() (map[string]status, error) {
+	if s.jobs == nil {
+		return nil, nil
+	}
+	moved := s.streams.changes()
+	b := &s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.moved == moved && time.Since(b.made) < pace {
+		return b.of, nil
+	}
+	of := map[string]status{}
+	for _, c := range s.jobs.views() {
+		if old, ok := b.of[c.ID]; ok && old.ended && old.version == c.version {
+			of[c.ID] = old
+			continue
+		}
+		data, err := json.Marshal(api.Status{
+			Kind: "state", Campaign: c.ID, State: c.State, Reason: c.Reason, Position: c.Position, Progress: c.Progress,
+		})
+		if err != nil {
+			return nil, err
+		}
+		of[c.ID] = status{line{kind: "state", data: data}, c.version, c.State.Ended() && c.Progress == nil} // one that is cancelled still writes why it stopped
+	}
+	b.of, b.moved, b.made = of, moved, time.Now()
+	return of, nil
+}
+
+// followAll sends the state of every campaign, and then of every one that changes.
 func (s *Service) followAll(ctx huma.Context) {
 	out := newSender(ctx)
 	tick, still := time.NewTicker(pace), time.NewTicker(alive)
@@ -453,29 +535,19 @@ func (s *Service) followAll(ctx huma.Context) {
 	if !out.comment() {
 		return
 	}
-	for first := true; ; first = false {
+	for {
 		moved := s.streams.changes()
-		page, err := s.campaigns(listRequest{Limit: 1000})
+		of, err := s.statuses()
 		if err != nil {
 			s.log.Error("a stream ended", "error", err)
 			return
 		}
-		for _, c := range page.Items {
-			if c.State.Ended() && !first && said[c.ID] == string(c.State) {
+		for id, now := range of {
+			if said[id] == string(now.data) {
 				continue
 			}
-			l, _, err := s.now(c.ID)
-			if err != nil {
+			if said[id] = string(now.data); !out.send(now.line) {
 				return
-			}
-			now := string(l.data)
-			if c.State.Ended() {
-				now = string(c.State)
-			}
-			if said[c.ID] != now {
-				if said[c.ID] = now; !out.send(l) {
-					return
-				}
 			}
 		}
 		select {

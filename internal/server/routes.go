@@ -47,11 +47,13 @@ func (s *Service) routes() http.Handler {
 	s.answerRoutes()
 	s.chartRoutes()
 	s.kernelRoutes()
-	s.tokenRoutes()
 	s.operationRoutes()
 	s.downloadRoutes()
 	s.deviceRoutes()
 	s.importanceRoutes()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET "+assets, servePage)
+	s.tokenRoutes()
 	s.auditRoutes()
 	s.healthRoutes()
 	s.metricsRoutes()
@@ -110,7 +112,7 @@ func failed(err error) error {
 	switch {
 	case err == nil, errors.As(err, &p):
 		return err
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, store.ErrNotFound):
 		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, store.ErrAmbiguous):
 		return fail(http.StatusConflict, api.Ambiguous, err.Error())
@@ -124,6 +126,8 @@ func failed(err error) error {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: field.Field, Message: field.Err.Error()})
 	case errors.Is(err, evotune.ErrInput):
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
 	}

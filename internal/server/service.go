@@ -48,18 +48,19 @@ type Service struct {
 	jobs     *scheduler  // nil without a machine
 	ops      *operations // nil without a machine
 	heavy    gate        // what takes much memory
+	audit    *audit      // nil without a machine
+	limits   *limiters
+	metrics  *metrics
 	streams  *streams
+	board    board
 	kernels  *library
 	charts   *charts
 	analyses analyses
-	api      huma.API
-	handler  http.Handler
-	audit    *audit // nil without a machine
-	limits   *limiters
-	metrics  *metrics
 	probe    probe
 	panics   atomic.Int64 // of requests
 	phase    atomic.Value // of string: why it is not ready; "" when it is
+	api      huma.API
+	handler  http.Handler
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -95,6 +96,9 @@ func New(o Options) (*Service, error) {
 		}
 		if err == nil {
 			s.audit, err = openAudit(s.state, s.log)
+		}
+		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
@@ -159,8 +163,8 @@ func (s *Service) Close(ctx context.Context) error {
 	}
 	s.end()
 	s.listeners.Wait()
-	s.analyses.group.Wait()
 	s.store.Observe(nil)
+	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}
