@@ -96,8 +96,14 @@ func TestReader(t *testing.T) {
 	kernel, device := a[0].Started.Kernel, a[0].Started.Device
 	for _, q := range []store.Query{
 		{},
-		{Kernel: kernel, Limit: 7}, {Kernel: "other"}, {Device: device, Limit: 100}, {Shapes: []string{"recorded"}, Limit: 3}, {Shapes: []string{"a", "b"}},
-		{Campaign: one.ID, Limit: 50}, {Campaigns: []string{one.ID, two.ID}, Limit: 20}, {ProvenOnly: true, Limit: 5},
+		{Kernel: kernel, Limit: 7},
+		{Kernel: "other"},
+		{Device: device, Limit: 100},
+		{Shapes: []string{"recorded"}, Limit: 3},
+		{Shapes: []string{"a", "b"}},
+		{Campaign: one.ID, Limit: 50},
+		{Campaigns: []string{one.ID, two.ID}, Limit: 20},
+		{ProvenOnly: true, Limit: 5},
 	} {
 		a, err := want.Best(q)
 		b, _ := got.Best(q)
@@ -162,7 +168,10 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	for _, o := range []evotune.Selection{
-		{Where: "true", Limit: 20}, {Where: `verdict != "correct"`, Limit: 5}, {Where: "speedup > 0.5", Sort: "-speedup", Limit: 3}, {Where: "speedup > 0.5", Count: true, Limit: 20},
+		{Where: "true", Limit: 20},
+		{Where: `verdict != "correct"`, Limit: 5},
+		{Where: "speedup > 0.5", Sort: "-speedup", Limit: 3},
+		{Where: "speedup > 0.5", Count: true, Limit: 20},
 		{Where: "index >= 0", Campaign: c.ID, Kernel: c.Kernel, Limit: 100},
 	} {
 		found, err := evotune.Select(f.service.store, o)
