@@ -98,8 +98,14 @@ func TestReader(t *testing.T) {
 	kernel, device := a[0].Started.Kernel, a[0].Started.Device
 	for _, q := range []store.Query{
 		{},
-		{Kernel: kernel, Limit: 7}, {Kernel: "other"}, {Device: device, Limit: 100}, {Shapes: []string{"recorded"}, Limit: 3}, {Shapes: []string{"a", "b"}},
-		{Campaign: one.ID, Limit: 50}, {Campaigns: []string{one.ID, two.ID}, Limit: 20}, {ProvenOnly: true, Limit: 5},
+		{Kernel: kernel, Limit: 7},
+		{Kernel: "other"},
+		{Device: device, Limit: 100},
+		{Shapes: []string{"recorded"}, Limit: 3},
+		{Shapes: []string{"a", "b"}},
+		{Campaign: one.ID, Limit: 50},
+		{Campaigns: []string{one.ID, two.ID}, Limit: 20},
+		{ProvenOnly: true, Limit: 5},
 	} {
 		a, err := want.Best(q)
 		b, _ := got.Best(q)
