@@ -13,6 +13,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/evotune/evotune"
@@ -44,10 +45,10 @@ func (s State) Running() bool { return s == Preparing || s == Searching || s == 
 
 // A Submission asks for a campaign: a job, as in [evotune.Job], and how urgent it is.
 type Submission struct {
-	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name. Required, but for the backend replay."`
+	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
 	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
 	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
-	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay."`
+	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay; needs the scope author."`
 	Implementations []string `json:"implementations,omitempty" doc:"Those that are searched. Default: all for the backend."`
 	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
 	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
@@ -398,6 +399,13 @@ const (
 // Scopes lists them in order.
 func Scopes() []Scope { return []Scope{Viewer, Runner, Author, Admin} }
 
+// Includes says whether a token of a scope may do what needs another. A scope that does not
+// exist includes nothing, and nothing includes it.
+func (s Scope) Includes(other Scope) bool {
+	need := slices.Index(Scopes(), other)
+	return need >= 0 && slices.Index(Scopes(), s) >= need
+}
+
 // A Token is what is known of a token. Its secret is told once, when it is made.
 type Token struct {
 	ID      string    `json:"id"`
@@ -408,6 +416,13 @@ type Token struct {
 	Revoked time.Time `json:"revoked,omitzero"`
 	Used    time.Time `json:"used,omitzero" doc:"About when it was last used."`
 	Secret  string    `json:"secret,omitempty"`
+}
+
+// A NewToken asks for a token.
+type NewToken struct {
+	Name    string    `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,99}$" doc:"Who or what uses it: what it does is noted under this name."`
+	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
+	Expires time.Time `json:"expires,omitzero" doc:"Default: never."`
 }
 
 // An AuditEntry tells of one request that changed something, or was refused.

@@ -172,32 +172,51 @@ func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
 	return d, err
 }
 
-// count asks for all GPUs once.
-func (b *Backend) count(ctx context.Context) (int, error) {
+// all asks for all GPUs once.
+func (b *Backend) all(ctx context.Context) ([]wire.Device, error) {
+	list, _, err := chosen(b.options.Devices)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 1 {
+		d, err := b.probe(ctx)
+		return []wire.Device{d}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.gpus > 0 {
+	if len(b.gpus) > 0 {
 		return b.gpus, nil
 	}
-	list, _, err := chosen(b.options.Devices)
-	if err != nil || len(list) == 1 {
-		return len(list), err
-	}
+	devices, err := b.ask(ctx, func(string, error) {}) // opening tells
+	b.gpus = devices
+	return b.gpus, err
+}
+
+// ask asks for all GPUs.
+func (b *Backend) ask(ctx context.Context, unusable func(device string, err error)) ([]wire.Device, error) {
 	path, err := findWorker(b.options.Worker)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	devices, err := askDevices(ctx, l, path, b.options, func(string, error) {}) // opening tells
-	b.gpus = len(devices)
-	return b.gpus, err
+	return askDevices(ctx, l, path, b.options, unusable)
+}
+
+func (b *Backend) uuids(ctx context.Context) (list []string, err error) {
+	devices, err := b.ask(ctx, func(device string, err error) {
+		b.options.Logger.Warn("a GPU cannot be used", "device", device, "error", err)
+	})
+	for _, d := range devices {
+		list = append(list, d.UUID)
+	}
+	return list, err
 }
 
 func (b *Backend) remember(devices []wire.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.first, b.gpus = &devices[0], len(devices)
+	b.first, b.gpus = &devices[0], devices
 }
 
 // settings says what a GPU is set to: the power and the clocks that it is allowed.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
@@ -25,6 +26,15 @@ func (s *Service) routes() http.Handler {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "/openapi", "", ""
 	config.CreateHooks = nil // no $schema in bodies: they are what package api says
 	config.RejectUnknownQueryParameters = true
+	config.Transformers = append(config.Transformers, func(ctx huma.Context, _ string, answer any) (any, error) {
+		if p, ok := answer.(*problem); ok {
+			told := *p
+			told.Request = requestOf(ctx.Context())
+			return &told, nil
+		}
+		return answer, nil
+	})
+	config.OnAddOperation = append(config.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) { op.BodyReadTimeout = s.limits.limits.BodyTime })
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token": {Type: "http", Scheme: "bearer", Description: "A token of `tune serve --token-file`, or of POST /v1/tokens."},
@@ -41,7 +51,13 @@ func (s *Service) routes() http.Handler {
 	s.downloadRoutes()
 	s.deviceRoutes()
 	s.importanceRoutes()
-	return mux
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET "+assets, servePage)
+	s.tokenRoutes()
+	s.auditRoutes()
+	s.healthRoutes()
+	s.metricsRoutes()
+	return older(s.guard(mux))
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
@@ -57,8 +73,15 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// operation describes an operation, and the least scope that it needs.
+// operation describes an operation, and the least scope that it needs; "" means that it
+// answers everybody.
 func operation(method, route, id string, scope api.Scope, summary string, errs ...int) huma.Operation {
+	if scope == "" {
+		return huma.Operation{
+			Method: method, Path: route, OperationID: id, Summary: summary,
+			Security: []map[string][]string{}, Metadata: map[string]any{"scope": scope}, Errors: append([]int{http.StatusTooManyRequests}, errs...),
+		}
+	}
 	return huma.Operation{
 		Method: method, Path: route, OperationID: id, Summary: summary,
 		Security: []map[string][]string{{"token": {string(scope)}}},
@@ -89,7 +112,7 @@ func failed(err error) error {
 	switch {
 	case err == nil, errors.As(err, &p):
 		return err
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, store.ErrNotFound):
 		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, store.ErrAmbiguous):
 		return fail(http.StatusConflict, api.Ambiguous, err.Error())
@@ -103,6 +126,8 @@ func failed(err error) error {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: field.Field, Message: field.Err.Error()})
 	case errors.Is(err, evotune.ErrInput):
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
 	}
@@ -112,6 +137,14 @@ func failed(err error) error {
 func init() {
 	// What huma finds wrong with a request is told like everything else.
 	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
+		var large *http.MaxBytesError
+		if status == http.StatusInternalServerError && detail == "cannot read request body" { // huma's word for it
+			status = http.StatusBadRequest
+			if errors.As(errors.Join(errs...), &large) {
+				status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", large.Limit)
+			}
+			errs = nil
+		}
 		p := &problem{api.Problem{Type: api.BadRequest, Title: http.StatusText(status), Status: status, Detail: detail}}
 		switch status {
 		case http.StatusUnauthorized:

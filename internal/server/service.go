@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,6 +27,11 @@ type Options struct {
 	// GPUs are the devices that campaigns are placed on, as in cuda.Options.Devices; nil
 	// means that there are none.
 	GPUs []string
+	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
+	// new one. Empty means no file.
+	TokenFile string
+	// Limits say how much is taken.
+	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -38,13 +44,21 @@ type Service struct {
 	tools    *evotune.Machine // machine, or one for questions
 	log      *slog.Logger
 	state    *state      // nil without a machine
+	tokens   *tokens     // nil without a machine: then there are none
 	jobs     *scheduler  // nil without a machine
 	ops      *operations // nil without a machine
 	heavy    gate        // what takes much memory
+	audit    *audit      // nil without a machine
+	limits   *limiters
+	metrics  *metrics
 	streams  *streams
+	board    board
 	kernels  *library
 	charts   *charts
 	analyses analyses
+	probe    probe
+	panics   atomic.Int64 // of requests
+	phase    atomic.Value // of string: why it is not ready; "" when it is
 	api      huma.API
 	handler  http.Handler
 
@@ -56,7 +70,8 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -64,16 +79,31 @@ func New(o Options) (*Service, error) {
 		s.tools = &evotune.Machine{}
 	}
 	s.kernels = newLibrary(s.tools)
+	s.phase.Store("the service is starting")
+	s.limits = newLimiters(o.Limits)
+	s.metrics = newMetrics(s)
 	s.ending, s.end = context.WithCancel(context.Background())
 	if o.Machine != nil {
 		var err error
 		if s.state, err = openState(o.Store.Path() + ".service"); err != nil {
 			return nil, err
 		}
-		if err = s.kernels.open(s.state, o.Store.Path()); err != nil {
-			return nil, errors.Join(err, s.state.Close())
+		if s.tokens, err = openTokens(s.state); err == nil && o.TokenFile != "" {
+			err = s.tokens.file(o.TokenFile)
 		}
-		if s.jobs, err = newScheduler(s, o.GPUs); err != nil {
+		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
+			s.audit, err = openAudit(s.state, s.log)
+		}
+		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
+			s.jobs, err = newScheduler(s, o.GPUs)
+		}
+		if err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
 		if s.ops, err = newOperations(s); err != nil {
@@ -81,10 +111,18 @@ func New(o Options) (*Service, error) {
 		}
 	}
 	s.handler = s.routes()
+	if s.tokens != nil {
+		s.listeners.Go(s.noteUse)
+	}
+	if s.audit != nil {
+		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })
+	}
+	o.Store.Observe(s.metrics.commit)
 	if s.jobs != nil {
 		s.jobs.schedule()
 		s.ops.start()
 	}
+	s.phase.Store("")
 	return s, nil
 }
 
@@ -96,7 +134,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // file mode protects, needs no token.
 func (s *Service) Listen(l net.Listener, private bool) {
 	srv := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: headerTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(s.ending, privateKey{}, private) },
 	}
@@ -118,17 +156,35 @@ func (s *Service) Listen(l net.Listener, private bool) {
 // Close ends the service: campaigns end after the candidates in flight, at once when ctx
 // ends, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
+	s.phase.Store("the service is ending")
 	if s.jobs != nil {
 		s.ops.close()
 		s.jobs.close(ctx)
 	}
 	s.end()
 	s.listeners.Wait()
+	s.store.Observe(nil)
 	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}
 	return s.state.Close()
+}
+
+// noteUse writes down once a minute which tokens were used.
+func (s *Service) noteUse() {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for last := false; !last; {
+		select {
+		case <-tick.C:
+		case <-s.ending.Done():
+			last = true
+		}
+		if err := s.tokens.noteUse(); err != nil {
+			s.log.Error("the service's state was not written", "error", err)
+		}
+	}
 }
 
 // privateKey is where a request's context says that it came over a private listener.
@@ -141,6 +197,7 @@ type callerKey struct{}
 type caller struct {
 	name  string
 	scope api.Scope
+	token string // its ID; empty for the socket
 }
 
 // callerOf is who sent a request, once it is authorized.

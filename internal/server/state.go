@@ -27,6 +27,7 @@ const (
 	keysBucket    = "keys"
 	opsBucket     = "operations"
 	auditBucket   = "audit"
+	probeBucket   = "probe" // is written to see whether the disk can be
 	kernelsBucket = "kernels"
 )
 
@@ -40,7 +41,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, kernelsBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

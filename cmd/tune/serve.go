@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/store"
+)
+
+// serveSettings belong to the service.
+var serveSettings = []setting{
+	{"listen", "127.0.0.1:8787", "serve: the `ADDRESS` to listen on besides the socket; empty means the socket alone"},
+	{"token-file", "", "serve: keep an admin's token in this `FILE`; it is made if it does not exist"},
+	{"tls-cert", "", "serve: the certificate, a PEM `FILE` with its chain"},
+	{"tls-key", "", "serve: the certificate's key, a PEM `FILE`"},
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run campaigns as a service: over HTTP, live in a browser",
+		Long: `Run campaigns as a service. It holds one store, takes campaigns over HTTP, places
+them on this machine's devices, one per GPU and one on the CPU, and shows them live
+in a browser. When it is started again, also after "kill -9", it goes on with all
+campaigns that had not ended.
+
+It listens on --listen and on a socket beside the store, which is open to the user
+who runs it and to nobody else. Everybody else needs a token. --token-file has an
+admin's token, for a start; "tune token create" makes others, with fewer rights:
+
+  viewer   sees everything
+  runner   also submits, pauses, resumes and cancels campaigns
+  author   also uploads kernels and has files judged, which runs their code here
+  admin    also makes and revokes tokens, and reads the audit log
+
+On other addresses than those of this machine alone (127.0.0.1, ::1) it needs
+--tls-cert and --tls-key, and it needs candidates to be confined: see "tune doctor".
+
+It uses all GPUs unless --cuda-devices says which. Ctrl-C or SIGTERM ends it after
+the candidates in flight, a second one at once. docs/serve.md says more.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Example: `  tune serve --token-file admin.token
+  tune serve --listen 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem --token-file admin.token`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+	addSettings(cmd.Flags(), serveSettings)
+	addSettings(cmd.Flags(), backendSettings)
+	return cmd
+}
+
+// sandboxed says why candidates are not confined on a machine; nil when they are.
+var sandboxed = func(m *evotune.Machine) error {
+	tools, err := m.Doctor(context.Background(), evotune.CPU)
+	if err != nil {
+		return err
+	}
+	confined := map[string]bool{}
+	for _, t := range tools {
+		if t.Missing == "" {
+			confined[t.Name] = true
+		} else if t.Name == "seccomp" || t.Name == "landlock" {
+			return fmt.Errorf("%s: %s", t.Name, t.Missing)
+		}
+	}
+	if !confined["seccomp"] || !confined["landlock"] {
+		return errors.New("seccomp and landlock are not to be had: see `tune doctor`")
+	}
+	return nil
+}
+
+// serve runs the service until somebody ends it.
+func (a *app) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logger := a.serviceLogger()
+	slog.SetDefault(logger)
+	conf, err := a.serveTLS()
+	if err != nil {
+		return badInput(err)
+	}
+	// The store first: what it belongs to, the socket and the service's state, is then ours.
+	s, err := store.Open(a.v.GetString("store"), store.Options{})
+	if err != nil {
+		return storeError(err)
+	}
+	defer s.Close() //nolint:errcheck // every append was checked
+	gpus, err := a.serveGPUs(ctx, logger)
+	if err != nil {
+		return err
+	}
+	tcp, err := a.listen(conf)
+	if err != nil {
+		return err
+	}
+	if tcp != nil {
+		defer tcp.Close()
+	}
+	socket, err := server.ListenSocket(s.Path())
+	if err != nil {
+		return fmt.Errorf("listen beside %s: %w", s.Path(), err)
+	}
+	defer socket.Close()
+	sig := catchSignals(ctx, cancel)
+	sig.say = func(text string) { logger.Info(text) }
+	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), Logger: logger})
+	if err != nil {
+		return badInput(err)
+	}
+	sig.begun.Store(true)
+	service.Listen(socket, true)
+	if tcp != nil {
+		service.Listen(tcp, false)
+	}
+	err = a.serving(s.Path(), socket, tcp, conf != nil, gpus)
+	if err == nil {
+		select {
+		case <-sig.drain:
+		case <-ctx.Done():
+		}
+	}
+	return errors.Join(err, service.Close(ctx))
+}
+
+// serving prints the one line that says where the service is.
+func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpus []string) error {
+	line := struct {
+		Event     string   `json:"event"`
+		Store     string   `json:"store"`
+		Socket    string   `json:"socket"`
+		Address   string   `json:"address,omitempty"` // as it listens
+		URL       string   `json:"url,omitempty"`
+		TokenFile string   `json:"token_file,omitempty"`
+		GPUs      []string `json:"gpus,omitempty"`
+	}{Event: "serving", Store: path, Socket: socket.Addr().String(), TokenFile: a.v.GetString("token-file"), GPUs: gpus}
+	if tcp != nil {
+		scheme := "http"
+		if encrypted {
+			scheme = "https"
+		}
+		line.Address = tcp.Addr().String()
+		line.URL = scheme + "://" + line.Address + "/"
+	}
+	if a.v.GetBool("json") {
+		return json.NewEncoder(a.out).Encode(line)
+	}
+	token := fmt.Sprintf("make a token with `tune token create NAME --scope runner --store %s`", path)
+	if line.TokenFile != "" {
+		token = "an admin's token is in " + line.TokenFile
+	}
+	where := "the socket " + line.Socket
+	if line.URL != "" {
+		where = line.URL + " and " + where
+	}
+	_, err := fmt.Fprintf(a.out, "serving %s on %s; %s\n", path, where, token)
+	return err
+}
+
+// serviceLogger logs what happens: a service has no terminal to show it on.
+func (a *app) serviceLogger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if a.v.GetBool("verbose") {
+		o.Level = slog.LevelDebug
+	}
+	if a.v.GetBool("json") {
+		return slog.New(slog.NewJSONHandler(a.err, o))
+	}
+	return slog.New(slog.NewTextHandler(a.err, o))
+}
+
+// serveTLS reads the certificate; nil when none is given.
+func (a *app) serveTLS() (*tls.Config, error) {
+	cert, key := a.v.GetString("tls-cert"), a.v.GetString("tls-key")
+	if (cert == "") != (key == "") {
+		return nil, errors.New("--tls-cert and --tls-key belong together: give both, or neither")
+	}
+	if cert == "" {
+		return nil, nil
+	}
+	return server.TLS(cert, key)
+}
+
+// serveGPUs lists the GPUs that campaigns are placed on. A machine without any has none; one
+// whose chosen GPUs do not work is not what was asked for.
+func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, error) {
+	chosen := len(a.list("cuda-devices")) > 0
+	if !chosen {
+		a.v.Set("cuda-devices", []string{"all"})
+	}
+	gpus, err := a.machine().GPUs(ctx)
+	if err != nil && !chosen {
+		logger.Info("no GPU is used", "reason", err)
+		return nil, nil
+	}
+	return gpus, err
+}
+
+// listen listens on --listen; nil when that is empty. What other machines can reach must be
+// encrypted, and run nothing that is not confined: whoever has an author's token sends code.
+func (a *app) listen(conf *tls.Config) (net.Listener, error) {
+	address := a.v.GetString("listen")
+	if address == "" {
+		return nil, nil
+	}
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, badInputf("--listen %s: %w: give an address and a port, such as 127.0.0.1:8787", address, err)
+	}
+	if !resolved.IP.IsLoopback() {
+		if conf == nil {
+			return nil, badInputf("--listen %s is open to other machines, and tokens would cross the network in the clear: give --tls-cert and --tls-key, or listen on 127.0.0.1", address)
+		}
+		if err := sandboxed(a.machine()); err != nil {
+			return nil, badInputf("--listen %s is open to other machines, and candidates are not confined here (%w): listen on 127.0.0.1, or see `tune doctor`", address, err)
+		}
+	}
+	// What was looked at is what is listened on: a name may resolve otherwise the next time.
+	l, err := net.ListenTCP("tcp", resolved)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", address, err)
+	}
+	if conf != nil {
+		return tls.NewListener(l, conf), nil
+	}
+	return l, nil
+}

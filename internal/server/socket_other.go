@@ -1,0 +1,8 @@
+//go:build !unix
+
+package server
+
+import "net"
+
+// listenPrivate listens on a socket, which the permissions of its folder protect.
+func listenPrivate(path string) (net.Listener, error) { return net.Listen("unix", path) }
