@@ -962,7 +962,7 @@ func pictures(t *testing.T, browser context.Context) {
 	p.ctx = context.WithoutCancel(p.ctx) // a tab has a minute
 	p.turn("#/candidates/" + c.Best)
 	p.wait("document.querySelector('.diff')")
-	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').scrollIntoView()"))
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').closest('section').scrollIntoView()"))
 	p.shot("source")
 	p.turn("#/campaigns/" + c.ID + "/genes")
 	p.wait("document.querySelector('#importance').children.length>0&&!document.querySelector('#importance').textContent.includes('Fitting')")
