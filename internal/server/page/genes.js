@@ -74,7 +74,7 @@ function parallel(el, p) {
     return { name: g.name, values: rank.map((i) => g.values[i]), at: Int32Array.from(g.at, (i) => (i < 0 ? -1 : to[i])), brush: null };
   });
   axesOf();
-  const axes = () => [...genesOf, speed];
+  const axes = () => [speed, ...genesOf];
 
   const stage = h("div", { class: "wide", id: "parallel-stage" });
   const sum = h("p", { id: "selection", role: "status", "aria-live": "polite" });
@@ -137,15 +137,15 @@ function parallel(el, p) {
   }
 
   let place = [];
-  const top = 28;
+  const top = 44;
   let low = 0;
   function paint() {
     const list = axes();
-    const width = Math.max(el.clientWidth || 600, list.length * 74);
-    const height = 340;
+    const width = Math.max(el.clientWidth || 600, list.length * 78);
+    const height = 356;
     low = height - 24;
     const [c, g] = canvas(stage, width, height, `Parallel coordinates of ${count(n)} candidates over ${list.length} axes`);
-    place = list.map((_, i) => 44 + (i * (width - 98)) / Math.max(1, list.length - 1));
+    place = list.map((_, i) => 56 + (i * (width - 104)) / Math.max(1, list.length - 1));
     const y = (a, k) => low - a.pos[k] * (low - top);
     const ribbons = (rows, hue, strength) => {
       g.strokeStyle = color(hue);
@@ -163,7 +163,7 @@ function parallel(el, p) {
           if (!counts[q]) continue;
           const share = Math.sqrt(counts[q] / most);
           g.globalAlpha = strength * (0.12 + 0.6 * share);
-          g.lineWidth = 0.7 + (b === speed ? 1.2 : 5) * share;
+          g.lineWidth = 0.7 + (a === speed || b === speed ? 1.2 : 5) * share;
           g.beginPath();
           g.moveTo(place[k], y(a, Math.floor(q / wide)));
           g.lineTo(place[k + 1], y(b, q % wide));
@@ -211,14 +211,14 @@ function parallel(el, p) {
       }
       g.fillStyle = color("ink");
       g.textAlign = "center";
-      g.fillText(a.name, place[k], 14);
+      g.fillText(a.name, place[k], k % 2 ? 28 : 13); // neighbors do not touch
       const labels = a === speed ? [0, 0.5, 1].map((q) => [low - q * (low - top), ratioAt(q)]) : a.values.map((v, i) => [y(a, i), String(v)]);
       let last = Infinity;
       for (const [py, text] of labels) {
         if (last - py < 13 && last !== Infinity) continue; // no room
         last = py;
-        g.textAlign = k === list.length - 1 ? "left" : "right";
-        const px = k === list.length - 1 ? place[k] + 6 : place[k] - 7;
+        g.textAlign = "right";
+        const px = place[k] - 7;
         g.lineWidth = 3;
         g.strokeStyle = color("paper");
         g.strokeText(text, px, py + 4);
@@ -270,7 +270,7 @@ function parallel(el, p) {
     order(names) {
       if (axes().some((a) => a.brush)) return; // they are in use as they are
       const rank = (a) => { const i = names.indexOf(a.name); return i < 0 ? names.length : i; };
-      genesOf = [...genesOf].sort((a, b) => rank(b) - rank(a));
+      genesOf = [...genesOf].sort((a, b) => rank(a) - rank(b));
       choose();
       select();
     },
