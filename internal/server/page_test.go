@@ -741,10 +741,10 @@ func testBrushing(t *testing.T, browser context.Context) {
 	p.show("#/campaigns/" + c.ID + "/genes")
 	p.contains("#selection", "200 of 200")
 	p.wait("document.querySelectorAll('#importance .bar').length>0")
-	// Along the last axis, that of the speedup, from its top to its middle.
+	// Along the first axis, that of the speedup, from its top to its middle.
 	p.do(chromedp.ScrollIntoView(chromedp.CSS("#parallel-canvas")))
-	box := js[[]float64](p, "(({right,top,height})=>[right,top,height])(document.querySelector('#parallel-canvas').getBoundingClientRect())")
-	x, y := box[0]-54, box[1]
+	box := js[[]float64](p, "(({left,top,height})=>[left,top,height])(document.querySelector('#parallel-canvas').getBoundingClientRect())")
+	x, y := box[0]+56, box[1]
 	p.do(chromedp.DragAndDropXY(x, y+20, x, y+box[2]/2, 5))
 	p.contains("#selection", "brushed: speedup")
 	points := fetch[api.Points](s.api(), "/v1/campaigns/"+c.ID+"/points")
@@ -962,7 +962,7 @@ func pictures(t *testing.T, browser context.Context) {
 	p.ctx = context.WithoutCancel(p.ctx) // a tab has a minute
 	p.turn("#/candidates/" + c.Best)
 	p.wait("document.querySelector('.diff')")
-	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').scrollIntoView()"))
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').closest('section').scrollIntoView()"))
 	p.shot("source")
 	p.turn("#/campaigns/" + c.ID + "/genes")
 	p.wait("document.querySelector('#importance').children.length>0&&!document.querySelector('#importance').textContent.includes('Fitting')")

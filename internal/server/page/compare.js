@@ -1,6 +1,6 @@
 // Campaigns held against each other over equal device seconds.
 
-import { count, duration, empty, figure, h, ratio, short, table, title } from "./dom.js";
+import { count, duration, empty, figure, h, ratio, reading, short, table, title } from "./dom.js";
 import { get, whole } from "./api.js";
 import { hues, steps } from "./charts.js";
 
@@ -46,7 +46,7 @@ export async function compare({ el, signal, query, on }) {
     draw();
   }
 
-  const unproven = (p) => (p ? `~ ${ratio(p.speedup)}` : "–");
+  const unproven = (p) => (p ? reading(p.speedup) : "–");
   const at = (k, ns) => k.best.filter((p) => p.device_ns <= ns).at(-1);
 
   function draw() {
