@@ -356,6 +356,11 @@ func (c *Client) Cancel(ctx context.Context, id string) (Campaign, error) {
 	return post[Campaign](ctx, c, nil, "campaigns", id, "cancel")
 }
 
+// Kernel is a kernel that the service has.
+func (c *Client) Kernel(ctx context.Context, name string) (Kernel, error) {
+	return get[Kernel](ctx, c, nil, "kernels", name)
+}
+
 // Upload gives the service a kernel, which is linted first: the problem lists what was found,
 // with files and lines.
 func (c *Client) Upload(ctx context.Context, u Upload) (Kernel, error) {

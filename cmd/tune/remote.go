@@ -220,6 +220,11 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	case strings.HasPrefix(d.Dir, "builtin/"):
 		return nil
 	}
+	if there, err := c.Kernel(ctx, kernel); err == nil && there.Hash == d.Hash {
+		return nil
+	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return remoteError(err)
+	}
 	up := api.Upload{Name: kernel, Files: d.Files()}
 	k, err := c.Upload(ctx, up)
 	if err != nil {
