@@ -170,7 +170,10 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	for _, o := range []evotune.Selection{
-		{Where: "true", Limit: 20}, {Where: `verdict != "correct"`, Limit: 5}, {Where: "speedup > 0.5", Sort: "-speedup", Limit: 3}, {Where: "speedup > 0.5", Count: true, Limit: 20},
+		{Where: "true", Limit: 20},
+		{Where: `verdict != "correct"`, Limit: 5},
+		{Where: "speedup > 0.5", Sort: "-speedup", Limit: 3},
+		{Where: "speedup > 0.5", Count: true, Limit: 20},
 		{Where: "index >= 0", Campaign: c.ID, Kernel: c.Kernel, Limit: 100},
 	} {
 		found, err := evotune.Select(f.service.store, o)
