@@ -70,3 +70,15 @@ func (o Operation) Judgment() (evotune.Judgment, error) {
 	j.Finals = &finals
 	return j, nil
 }
+
+// A Backup asks for a copy of the store on the server, as `tune backup` makes it.
+type Backup struct {
+	Path    string `json:"path" minLength:"1" maxLength:"1000" doc:"An absolute path on the server."`
+	Replace bool   `json:"replace,omitempty" doc:"A store that is there may be replaced."`
+}
+
+// An Archive asks for finished campaigns to be moved out of the store, as `tune archive` does.
+type Archive struct {
+	Campaigns []string `json:"campaigns,omitempty" maxItems:"10000" doc:"IDs, or unique beginnings. Either these or older_than_seconds."`
+	OlderThan *float64 `json:"older_than_seconds,omitempty" minimum:"0" maximum:"10000000000" doc:"Finished campaigns whose last event is so long ago."`
+}

@@ -250,8 +250,13 @@ func TestLeaderboard(t *testing.T) {
 		finals      bool
 		significant bool
 	}{
-		{"one", []string{"a", "b"}, 0.1, false, false}, {"one", []string{"b", "a"}, 0.5, true, true}, {"one", []string{"a", "b"}, 0.4, true, true},
-		{"one", []string{"a", "b"}, 0.2, true, false}, {"one", []string{"a"}, 0.3, false, false}, {"one", []string{"a"}, 0.25, false, false}, {"two", []string{"a"}, 0.9, true, false},
+		{"one", []string{"a", "b"}, 0.1, false, false},
+		{"one", []string{"b", "a"}, 0.5, true, true},
+		{"one", []string{"a", "b"}, 0.4, true, true},
+		{"one", []string{"a", "b"}, 0.2, true, false},
+		{"one", []string{"a"}, 0.3, false, false},
+		{"one", []string{"a"}, 0.25, false, false},
+		{"two", []string{"a"}, 0.9, true, false},
 	} {
 		id, candidate := "k-"+strconv.Itoa(i), "c"+strconv.Itoa(i)
 		events := []store.Event{

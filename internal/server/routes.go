@@ -51,6 +51,7 @@ func (s *Service) routes() http.Handler {
 	s.downloadRoutes()
 	s.deviceRoutes()
 	s.importanceRoutes()
+	s.keepingRoutes()
 	mux.HandleFunc("GET /{$}", servePage)
 	mux.HandleFunc("GET "+assets, servePage)
 	s.tokenRoutes()

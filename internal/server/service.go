@@ -98,9 +98,6 @@ func New(o Options) (*Service, error) {
 			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
-			err = s.kernels.open(s.state, o.Store.Path())
-		}
-		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
 		if err != nil {
