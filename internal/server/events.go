@@ -241,7 +241,7 @@ func (s *Service) eventRoutes() {
 		after := uint64(0)
 		if text := cmp.Or(in.Last, in.From); text != "" {
 			if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is no number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "no number"})
+				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is not the number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "not a number"})
 			}
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.follow(ctx, c.Body.ID, after) }}, nil
