@@ -28,6 +28,8 @@ type Question struct {
 	Proven bool `json:"proven,omitempty"`
 	// Limit is how many are wanted. Zero means one.
 	Limit int `json:"limit,omitempty"`
+	// Definition is the kernel's, where the caller has it; nil is looked up.
+	Definition *kernels.Definition `json:"-"`
 }
 
 // An Answer is a stored candidate, and by which rule it answers: the device, the
@@ -84,7 +86,10 @@ func (m *Machine) question(of Question) (ask.Question, error) {
 	if of.DType == "" && len(of.Shapes) == 0 {
 		return q, nil
 	}
-	definition, err := m.definition(of.Kernel)
+	definition, err := of.Definition, error(nil)
+	if definition == nil {
+		definition, err = m.definition(of.Kernel)
+	}
 	unknown := errors.Is(err, kernels.ErrUnknownKernel)
 	if err != nil && !unknown {
 		return q, err

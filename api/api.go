@@ -45,10 +45,10 @@ func (s State) Running() bool { return s == Preparing || s == Searching || s == 
 
 // A Submission asks for a campaign: a job, as in [evotune.Job], and how urgent it is.
 type Submission struct {
-	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name. Required, but for the backend replay."`
+	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
 	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
 	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
-	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay."`
+	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay; needs the scope author."`
 	Implementations []string `json:"implementations,omitempty" doc:"Those that are searched. Default: all for the backend."`
 	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
 	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
@@ -186,14 +186,21 @@ type Summary struct {
 	Funnel []FunnelRow `json:"funnel"`
 	// Stages sums up the time that candidates spent in each stage, in nanoseconds.
 	Stages map[evaluator.Stage]time.Duration `json:"stages"`
+	// Evaluated, ElapsedNS and DeviceNS are as those of a BestPoint, of all of it.
+	Evaluated int           `json:"evaluated"`
+	ElapsedNS time.Duration `json:"elapsed_ns"`
+	DeviceNS  time.Duration `json:"device_ns"`
 }
 
 // A BestPoint is a new best of a campaign.
 type BestPoint struct {
 	Evaluations int           `json:"evaluations"`
 	ElapsedNS   time.Duration `json:"elapsed_ns"`
-	Speedup     float64       `json:"speedup"`
-	Candidate   string        `json:"candidate"`
+	// DeviceNS is how long the campaign had held devices: the wall time of each of its GPUs,
+	// or of the CPU; of a recorded table the time that it has recorded.
+	DeviceNS  time.Duration `json:"device_ns"`
+	Speedup   float64       `json:"speedup"`
+	Candidate string        `json:"candidate"`
 }
 
 // A FunnelRow counts the candidates that ended alike.
@@ -204,13 +211,15 @@ type FunnelRow struct {
 	Count   int               `json:"count"`
 }
 
-// Points has one candidate per row, in columns, for charts of all candidates.
+// Points has one candidate per row, in columns, for charts of all candidates that have
+// results. A candidate whose row comes again, in a later answer, was measured again. The
+// figures are those of the search; the few of the finals are elsewhere.
 type Points struct {
 	Candidates []string  `json:"candidates"`
 	Index      []int     `json:"index"`
 	Verdict    []int     `json:"verdict" doc:"Positions in verdicts."`
 	Verdicts   []string  `json:"verdicts"`
-	Speedup    []float64 `json:"speedup" doc:"0 unless the verdict is correct."`
+	Speedup    []float64 `json:"speedup" doc:"0 unless the verdict is correct; six digits of it."`
 	// Genes are in the order of the space; each gene's values are positions in its Values.
 	Genes []GenePoints `json:"genes"`
 	// Next is the event to ask from for what came later.
@@ -222,6 +231,58 @@ type GenePoints struct {
 	Name   string `json:"name"`
 	Values []any  `json:"values"`
 	At     []int  `json:"at" doc:"Positions in values; -1 where the candidate has no such gene."`
+}
+
+// Compared are two campaigns over equal device time.
+type Compared struct {
+	A Curve `json:"a"`
+	B Curve `json:"b"`
+	// EqualNS is the device time that both have used; AtA and AtB are the best that each had
+	// found by then, 0 for none.
+	EqualNS time.Duration `json:"equal_ns"`
+	AtA     float64       `json:"at_a"`
+	AtB     float64       `json:"at_b"`
+	// NotComparable says why speedups of the two are not of the same thing; empty when they are.
+	NotComparable []string `json:"not_comparable"`
+}
+
+// A Curve is the best so far of a campaign.
+type Curve struct {
+	Campaign   string        `json:"campaign"`
+	Kernel     string        `json:"kernel"`
+	Shapes     []string      `json:"shapes"`
+	Device     string        `json:"device"`
+	DeviceName string        `json:"device_name"`
+	Strategy   string        `json:"strategy"`
+	DeviceNS   time.Duration `json:"device_ns"`
+	Best       []BestPoint   `json:"best"`
+}
+
+// A Roofline holds times against what a device can do at most.
+type Roofline struct {
+	Campaign   string `json:"campaign"`
+	Device     string `json:"device"`
+	DeviceName string `json:"device_name"`
+	// Peaks are the stored ceilings, as in [evaluator.Device].
+	Peaks  map[string]float64 `json:"peaks"`
+	Points []RooflinePoint    `json:"points"`
+}
+
+// A RooflinePoint is the best candidate or the baseline at a shape.
+type RooflinePoint struct {
+	Shape string `json:"shape"`
+	// Candidate is empty for the baseline.
+	Candidate string  `json:"candidate,omitempty"`
+	Measured  string  `json:"measured"`
+	MedianNS  float64 `json:"median_ns"`
+	// FloorNS is the time below which no launch on this device can be.
+	FloorNS    float64 `json:"floor_ns,omitempty"`
+	Operations float64 `json:"operations"`
+	Bytes      float64 `json:"bytes"`
+	// Intensity is operations by byte; the rates are by second.
+	Intensity      float64 `json:"intensity"`
+	OperationsRate float64 `json:"operations_rate"`
+	BytesRate      float64 `json:"bytes_rate"`
 }
 
 // A LeaderboardRow is the best of a kernel for its shapes on a device. Proven is false where
@@ -252,7 +313,8 @@ type Kernel struct {
 	Implementations []string     `json:"implementations,omitempty"`
 	Shapes          []Shape      `json:"shapes,omitempty"`
 	Genes           []KernelGene `json:"genes,omitempty"`
-	SpaceSize       float64      `json:"space_size,omitempty"`
+	// SpaceSize counts the genomes of all implementations at the first shape to tune for.
+	SpaceSize float64 `json:"space_size,omitempty"`
 }
 
 // A Shape is a size of a problem by its name.
@@ -260,18 +322,25 @@ type Shape struct {
 	Name string           `json:"name"`
 	Uses []string         `json:"uses"`
 	Dims map[string]int64 `json:"dims"`
+	// Backends are those that have it: types, costs and shapes may differ between backends.
+	Backends []string `json:"backends"`
 }
 
 // A KernelGene is a parameter of an implementation.
 type KernelGene struct {
 	Implementation string `json:"implementation"`
+	Backend        string `json:"backend"`
 	Name           string `json:"name"`
 	Values         []any  `json:"values"`
+	// Ordinal says that neighboring values are alike; When, if not empty, is the condition
+	// under which the gene exists.
+	Ordinal bool   `json:"ordinal,omitempty"`
+	When    string `json:"when,omitempty"`
 }
 
 // An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
 type Upload struct {
-	Name  string            `json:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"The kernel's name, which is the folder's."`
+	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: small letters, digits and -, at most 64."`
 	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
 }
 
@@ -280,6 +349,8 @@ type Device struct {
 	evaluator.Device
 	Backend  string   `json:"backend"`
 	Campaign []string `json:"campaigns" doc:"Those that hold it."`
+	// Operations are those that hold it: what measures holds its device alone.
+	Operations []string `json:"operations"`
 	// Measuring and Reserved are shares of the time of this service, for GPUs in use.
 	Usage *evaluator.Usage `json:"usage,omitempty"`
 }
@@ -290,7 +361,6 @@ type Judge struct {
 	// Name is the file's name, which says its language: .c or .cu.
 	Name    string   `json:"name" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
 	Source  string   `json:"source"`
-	Entry   string   `json:"entry,omitempty"`
 	Flags   []string `json:"flags,omitempty"`
 	Threads int      `json:"threads,omitempty" minimum:"0"`
 	Shapes  []string `json:"shapes,omitempty"`

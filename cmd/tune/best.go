@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
@@ -35,20 +36,6 @@ func (a *app) format(given string, known ...string) (string, error) {
 		return "", badInputf("--json and --format %s exclude each other", given)
 	}
 	return given, nil
-}
-
-// An answerView is an answer of `tune best` as it is printed.
-type answerView struct {
-	candidateView
-	Backend    string `json:"backend"`
-	DeviceName string `json:"device_name"`
-	// Rule says in words which rule served; DeviceRule, NearestShape and
-	// Distance say it for scripts.
-	Rule          string  `json:"rule"`
-	DeviceRule    string  `json:"device_rule"`
-	NearestShape  string  `json:"nearest_shape"`
-	Distance      float64 `json:"distance"`
-	KernelChanged bool    `json:"kernel_changed"`
 }
 
 func (a *app) bestCommand() *cobra.Command {
@@ -101,13 +88,7 @@ docs/ask.md has the rule in full, and the keys of the formats.
 				if err != nil {
 					return storeError(err)
 				}
-				views := make([]answerView, len(answers))
-				for i, n := range answers {
-					views[i] = answerView{
-						viewOf(n.Candidate), n.Backend, n.DeviceName, n.Rule(), n.DeviceRule.String(), n.Shape, n.Distance, n.Changed,
-					}
-				}
-				return a.printAnswers(views, format)
+				return a.printAnswers(api.AnswersOf(answers), format)
 			})
 		},
 	}
@@ -118,6 +99,7 @@ docs/ask.md has the rule in full, and the keys of the formats.
 	cmd.Flags().StringVar(&objective, "objective", "time", "what is best: time or energy")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json, toml or csv")
 	cmd.Flags().BoolVar(&q.Proven, "proven", false, "only winners of finals")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -144,13 +126,13 @@ func (a *app) printAnswers(views []answerView, format string) error {
 		rows := make([]map[string]any, len(views))
 		for i, v := range views {
 			rows[i] = map[string]any{"genome": v.Genome}
-			for _, c := range v.columns() {
+			for _, c := range answerColumns(v) {
 				rows[i][c.key] = c.value
 			}
 		}
 		return toml.NewEncoder(a.out).Encode(map[string]any{"candidates": rows})
 	case formatCSV:
-		return writeCSV(a.out, views, answerView{})
+		return writeCSV(a.out, views, answerColumns)
 	}
 	rows := [][]string{{"CANDIDATE", "", "TIME", "BASELINE", "SPEEDUP", "FROM", "SHAPES", "DEVICE"}}
 	for _, v := range views {
@@ -180,16 +162,16 @@ type column struct {
 	value any
 }
 
-// columns lists what TOML and CSV have of an answer.
-func (v answerView) columns() []column {
+// answerColumns lists what TOML and CSV have of an answer.
+func answerColumns(v answerView) []column {
 	return append(
-		v.candidateView.columns(), column{"backend", v.Backend}, column{"device_name", v.DeviceName}, column{"rule", v.Rule},
+		candidateColumns(v.Found), column{"backend", v.Backend}, column{"device_name", v.DeviceName}, column{"rule", v.Rule},
 		column{"device_rule", v.DeviceRule}, column{"nearest_shape", v.NearestShape}, column{"distance", v.Distance},
 		column{"kernel_changed", v.KernelChanged},
 	)
 }
 
-func (v candidateView) columns() []column {
+func candidateColumns(v candidateView) []column {
 	return []column{
 		{"candidate", v.Candidate},
 		{"campaign", v.Campaign},
@@ -213,16 +195,17 @@ func (v candidateView) columns() []column {
 	}
 }
 
-// writeCSV prints a header, of a view that may be empty, and a row for each view.
-func writeCSV[V interface{ columns() []column }](out io.Writer, views []V, empty V) error {
+// writeCSV prints a header and a row for each view, by the columns that it has.
+func writeCSV[V any](out io.Writer, views []V, columns func(V) []column) error {
 	w := csv.NewWriter(out)
 	row := func(v V, text func(column) string) error {
 		var cells []string
-		for _, c := range v.columns() {
+		for _, c := range columns(v) {
 			cells = append(cells, text(c))
 		}
 		return w.Write(cells)
 	}
+	var empty V
 	if err := row(empty, func(c column) string { return c.key }); err != nil {
 		return err
 	}

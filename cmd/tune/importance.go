@@ -1,22 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/importance"
-	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/server"
-	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -24,7 +20,7 @@ import (
 func (a *app) importanceCommand() *cobra.Command {
 	var format string
 	var pairs int
-	var o importance.Options
+	var o evotune.ImportanceOptions
 	cmd := &cobra.Command{
 		Use:   "importance CAMPAIGN|FILE",
 		Short: "Show which genes matter, and how",
@@ -66,144 +62,28 @@ what that does to the figures.
 	cmd.Flags().StringVar(&format, "format", "table", "table or markdown")
 	cmd.Flags().IntVar(&pairs, "pairs", 5, "show the `N` pairs with the largest shares")
 	cmd.Flags().Float64Var(&o.Best, "best", 1, "ask what matters among the best `SHARE` of the candidates: slower ones count as the slowest of these")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
-// An importanceView is what the command prints.
-type importanceView struct {
-	// Campaign or Table says what was looked at.
-	Campaign string   `json:"campaign,omitempty"`
-	Table    string   `json:"table,omitempty"`
-	Kernel   string   `json:"kernel"`
-	Shapes   []string `json:"shapes,omitempty"`
-	Device   string   `json:"device,omitempty"`
-	// Sampled counts the evaluations of genomes that were spread over the space,
-	// and not bred from others.
-	Sampled int     `json:"sampled"`
-	Best    float64 `json:"best"`
-	// Reliable says whether the fit is good enough for the shares to mean
-	// something.
-	Reliable bool `json:"reliable"`
-	*importance.Analysis
-	// Failures are the values that fail more often than all evaluations together,
-	// by more than chance.
-	Failures []failingValue `json:"failures"`
-}
-
-// A failingValue is a value of a gene with which candidates fail.
-type failingValue struct {
-	Gene    string  `json:"gene"`
-	Value   string  `json:"value"`
-	Failed  int     `json:"failed"`
-	Of      int     `json:"of"`
-	Share   float64 `json:"share"`
-	AtLeast float64 `json:"at_least"` // with a probability of 97.5%
-}
-
 // importanceOf analyses a recorded table, if there is such a file, or a campaign.
-func (a *app) importanceOf(cmd *cobra.Command, name string, o importance.Options) (importanceView, error) {
+func (a *app) importanceOf(cmd *cobra.Command, name string, o evotune.ImportanceOptions) (evotune.Importance, error) {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		return tableImportance(name, o)
+		return evotune.TableImportance(name, o)
 	}
-	var v importanceView
+	var v evotune.Importance
 	err := a.withReader(cmd, func(r server.Reader) (err error) {
-		v, err = a.campaignImportance(r, name, o)
-		return err
+		if s, ok := r.(*store.Store); ok {
+			v, err = a.machine().Importance(s, name, o)
+		} else if c, ok := r.(*api.Reader); ok {
+			v, err = c.Importance(cmd.Context(), name, o.Best)
+		}
+		return storeError(err)
 	})
 	return v, err
 }
 
-func tableImportance(file string, o importance.Options) (importanceView, error) {
-	t, err := tables.Load(file)
-	if err != nil {
-		return importanceView{}, badInput(err)
-	}
-	space, err := t.Space()
-	if err != nil {
-		return importanceView{}, badInput(err)
-	}
-	var es []importance.Evaluation
-	for g, ms := range t.All() {
-		es = append(es, importance.Evaluation{Genome: g, Time: ms})
-	}
-	v := importanceView{Table: file, Kernel: t.Name(), Device: t.Device(), Sampled: len(es)}
-	v.Analysis, err = importance.Analyse(space, es, o)
-	return v.finish(o), named(file, err)
-}
-
-func (a *app) campaignImportance(r server.Reader, id string, o importance.Options) (importanceView, error) {
-	c, err := r.Campaign(id)
-	if err != nil {
-		return importanceView{}, storeError(err)
-	}
-	s, ok := r.(*store.Store)
-	if !ok {
-		return importanceView{}, badInputf("another process holds %s: ask when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"))
-	}
-	t, err := a.machine().Recorded(c)
-	if err != nil {
-		return importanceView{}, err
-	}
-	space, err := t.Space()
-	if err != nil {
-		return importanceView{}, err
-	}
-	v := importanceView{Campaign: c.ID, Kernel: c.Started.Kernel, Shapes: c.Started.Shapes, Device: c.Started.Name}
-	var h record.History
-	for e, err := range s.Events(c.ID, 0, store.WithoutDetail()) {
-		if err != nil {
-			return v, storeError(err)
-		}
-		if err := h.Add(e); err != nil {
-			return v, err
-		}
-	}
-	var es []importance.Evaluation
-	for _, t := range h.Results {
-		if t.Verdict == string(evaluator.Infrastructure) {
-			continue
-		}
-		p := h.Proposals[t.Index]
-		g, err := space.Parse(p.Genome)
-		if err != nil {
-			return v, badInputf("campaign %s: candidate %s is not a genome of the kernel as it is now: %w", c.ID, p.Candidate, err)
-		}
-		es = append(es, importance.Evaluation{Genome: g, Time: t.Fitness})
-		if p.Operator == "seed" || p.Operator == "random" {
-			v.Sampled++
-		}
-	}
-	v.Analysis, err = importance.Analyse(space, es, o)
-	return v.finish(o), named("campaign "+c.ID, err)
-}
-
-// named says whose evaluations are too few.
-func named(what string, err error) error {
-	if errors.Is(err, importance.ErrTooFew) {
-		return badInputf("%s: %w", what, err)
-	}
-	return err
-}
-
-// finish fills in what follows from the analysis.
-func (v importanceView) finish(o importance.Options) importanceView {
-	if v.Analysis == nil {
-		return v
-	}
-	v.Best, v.Reliable, v.Failures = o.Best, v.R2 >= importance.GoodFit, []failingValue{}
-	all := float64(v.Evaluations-v.Correct) / float64(v.Evaluations)
-	for _, g := range v.Genes {
-		for _, e := range g.Values {
-			if share, least := e.Failing(); least > all {
-				v.Failures = append(v.Failures, failingValue{g.Name, e.Value, e.Failed, e.Failed + e.Correct, share, least})
-			}
-		}
-	}
-	slices.SortStableFunc(v.Failures, func(a, b failingValue) int { return cmp.Compare(b.AtLeast, a.AtLeast) })
-	return v
-}
-
-func (a *app) printImportance(v importanceView, markdown bool) error {
+func (a *app) printImportance(v evotune.Importance, markdown bool) error {
 	if v.Campaign != "" {
 		fmt.Fprintf(a.out, "campaign %s: %s at %s on %s\n", v.Campaign, v.Kernel, strings.Join(v.Shapes, ", "), v.Device)
 	} else {

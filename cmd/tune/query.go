@@ -10,18 +10,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
-	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
-// withReader opens the store for queries: the file itself, or the campaign
-// that holds it.
+// withReader opens the store for queries: the file itself, the process that holds it, or
+// the service that is set.
 func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		defer c.Close()
+		return remoteError(f(c.Reader(cmd.Context())))
+	}
 	r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
 	if err != nil {
 		return storeError(err)
@@ -31,7 +38,7 @@ func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error 
 }
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of a store",
 		Long:  "List the campaigns of a store, the oldest first.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
@@ -56,13 +63,19 @@ func (a *app) listCommand() *cobra.Command {
 					if v := viewOfCampaign(c); v.Speedup > 0 {
 						best, measured = fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 					}
+					state, err := stateText(r, c)
+					if err != nil {
+						return storeError(err)
+					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
-						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
+						c.Started.Name, state, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
 				}
 				return w.Flush()
 			})
 		},
 	}
+	addSettings(cmd.Flags(), remoteSettings)
+	return cmd
 }
 
 // A campaignView is a stored campaign as queries print it, with the figure of its
@@ -78,49 +91,14 @@ func viewOfCampaign(c store.Campaign) campaignView {
 	return campaignView{c, f.Speedup(), f.From}
 }
 
-// A candidateView is a stored candidate as queries print it.
-type candidateView struct {
-	Candidate string         `json:"candidate"`
-	Campaign  string         `json:"campaign"`
-	Kernel    string         `json:"kernel,omitempty"`
-	Shapes    []string       `json:"shapes,omitempty"`
-	Device    string         `json:"device,omitempty"`
-	Index     int            `json:"index"`
-	Genome    map[string]any `json:"genome"`
-	Encoding  string         `json:"encoding"`
-	Operator  string         `json:"operator"`
-	ParentIDs []string       `json:"parent_ids,omitempty"`
-	Verdict   string         `json:"verdict"`
-	Fitness   float64        `json:"fitness,omitempty"`
-	Speedup   float64        `json:"speedup,omitempty"`
-	evaluator.Times
-	// Measured says which measurement the figures are of: finals, again or search.
-	Measured string `json:"measured,omitempty"`
-	Key      string `json:"key,omitempty"`
-	Finalist bool   `json:"finalist"`
-	Proven   bool   `json:"proven"`
-	// Significant is that of the finals that the candidate won.
-	Significant bool              `json:"significant"`
-	Result      *evaluator.Result `json:"result,omitempty"`
-	// Finals is its part in the finals that it was in.
-	Finals *report.FinalistView `json:"finals,omitempty"`
-}
+// What queries print of candidates.
+type (
+	candidateView = api.Found
+	answerView    = api.Answer
+	selectedView  = api.Match
+)
 
-func viewOf(c store.Candidate) candidateView {
-	v := candidateView{
-		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
-		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: genome.Plain(c.Asked.Genome),
-		Operator: c.Asked.Operator, ParentIDs: c.Asked.Parents, Verdict: "pending",
-		Finalist: c.Finalist, Proven: c.Proven,
-	}
-	if t := c.Told; t != nil {
-		v.Verdict, v.Key = t.Verdict, t.Key
-	}
-	f := record.FiguresOf(c)
-	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
-	v.Speedup, v.Measured = f.Speedup(), f.From
-	return v
-}
+func viewOf(c store.Candidate) candidateView { return api.FoundOf(c) }
 
 func (a *app) showCommand() *cobra.Command {
 	var source bool
@@ -151,16 +129,30 @@ rendered again from the kernel as it is now.
 		},
 	}
 	cmd.Flags().BoolVar(&source, "source", false, "print the candidate's rendered source")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
-// stateText names the state of a campaign. One that never logged an end is
-// running only if it holds the store, and answers for it.
-func stateText(r server.Reader, c store.Campaign) string {
-	if _, free := r.(*store.Store); free && c.State == store.Running {
-		return "killed"
+// stateText names the state of a campaign. One that never logged an end is running only if
+// somebody holds the store who runs it.
+func stateText(r server.Reader, c store.Campaign) (string, error) {
+	if c.State != store.Running {
+		return string(c.State), nil
 	}
-	return string(c.State)
+	there, ok := r.(*api.Reader)
+	if !ok {
+		return "killed", nil
+	}
+	state, err := there.State(c.ID)
+	switch {
+	case err != nil:
+		return "", err
+	case state.Running():
+		return string(c.State), nil
+	case state == api.Queued:
+		return string(state), nil
+	}
+	return "killed", nil
 }
 
 func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
@@ -169,11 +161,17 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	s := c.Started
-	state := stateText(r, c)
+	state, err := stateText(r, c)
+	if err != nil {
+		return storeError(err)
+	}
 	if c.Reason != "" {
 		state += ": " + c.Reason
 	}
 	fmt.Fprintf(w, "campaign\t%s (%s)\n", c.ID, state)
+	if c.Archive != "" {
+		fmt.Fprintf(w, "archive\t%s\n", c.Archive)
+	}
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)
@@ -205,16 +203,8 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 }
 
 func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
-	v := viewOf(c)
-	if c.Told != nil {
-		res, err := record.ReadResult(c.Told)
-		if err != nil {
-			return err
-		}
-		v.Result = &res
-	}
-	var err error
-	if v.Finals, err = report.FinalistOf(c); err != nil {
+	v, err := api.EvidenceOf(c)
+	if err != nil {
 		return err
 	}
 	if a.v.GetBool("json") {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 )
@@ -17,17 +18,10 @@ import (
 // tableRows is how many candidates a table of `tune query` has unless it is told.
 const tableRows = 20
 
-// A selectedView is a candidate of `tune query` as it is printed.
-type selectedView struct {
-	candidateView
-	Backend    string    `json:"backend"`
-	DeviceName string    `json:"device_name"`
-	AskedAt    time.Time `json:"asked_at"`
-}
-
-func (v selectedView) columns() []column {
+// selectedColumns lists what CSV has of a candidate of `tune query`.
+func selectedColumns(v selectedView) []column {
 	return append(
-		v.candidateView.columns(), column{"backend", v.Backend}, column{"device_name", v.DeviceName},
+		candidateColumns(v.Found), column{"backend", v.Backend}, column{"device_name", v.DeviceName},
 		column{"asked_at", v.AskedAt.Format(time.RFC3339Nano)},
 	)
 }
@@ -85,6 +79,7 @@ docs/ask.md says more.
 	cmd.Flags().IntVar(&o.Limit, "limit", tableRows, "at most `N`, 0 for all (json and csv: all)")
 	cmd.Flags().BoolVar(&o.Count, "count", false, "only say how many there are")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json or csv")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -99,16 +94,12 @@ func (a *app) printSelected(s evotune.Selected, format string, count bool) error
 		fmt.Fprintln(a.out, s.Matched)
 		return nil
 	}
-	views := make([]selectedView, len(s.Candidates))
-	for i, c := range s.Candidates {
-		at := s.Started[c.Campaign]
-		views[i] = selectedView{viewOf(c), at.Backend, at.Name, c.AskedAt}
-	}
+	views := api.MatchesOf(s)
 	switch format {
 	case formatJSON:
 		return a.printJSON(views)
 	case formatCSV:
-		return writeCSV(a.out, views, selectedView{})
+		return writeCSV(a.out, views, selectedColumns)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CANDIDATE\tCAMPAIGN\tINDEX\tOPERATOR\tVERDICT\tTIME\tSPEEDUP\tFROM\tGENOME")
@@ -117,7 +108,7 @@ func (a *app) printSelected(s evotune.Selected, format string, count bool) error
 		if v.Speedup > 0 {
 			median, speedup, measured = nanoseconds(v.MedianNS), fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.Candidate, v.Campaign, v.Index, v.Operator, v.Verdict, median, speedup, measured, genomeText(v.candidateView, s.Genes))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.Candidate, v.Campaign, v.Index, v.Operator, v.Verdict, median, speedup, measured, genomeText(v.Found, s.Genes))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -12,6 +12,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/store"
@@ -119,6 +120,21 @@ func ReadTimings(t *store.Told) (timings []evaluator.Timing, binary string, err 
 	return r.Timings, r.Binary, err
 }
 
+// An Outcome is of a result what sums are made of.
+type Outcome struct {
+	Stage      evaluator.Stage `json:"stage"`
+	Reason     string          `json:"reason"`
+	SharedWith string          `json:"shared_with"`
+	Cost       time.Duration   `json:"cost_ns"`
+	Steps      []struct {
+		Stage   evaluator.Stage `json:"stage"`
+		Elapsed time.Duration   `json:"elapsed_ns"`
+	} `json:"steps"`
+}
+
+// ReadOutcome reads of a result only that: its samples and evidence take most of the time.
+func ReadOutcome(t *store.Told) (Outcome, error) { return readPart[Outcome](t) }
+
 // A Resumption is what a campaign notes when it goes on.
 type Resumption struct {
 	// SearchVersion is that of the search, whose proposals begin with number Offset:
@@ -127,6 +143,8 @@ type Resumption struct {
 	Offset        int `json:"offset"`
 	// Budget is nil where the log has none.
 	Budget *Budget `json:"budget"`
+	// Searched is what ended the search, where finals begin.
+	Searched string `json:"searched,omitempty"`
 }
 
 // Note is how the log tells it, after so many results.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
@@ -32,6 +34,25 @@ type Log struct {
 	Made      time.Time
 	// Running says that the campaign has not ended.
 	Running bool
+}
+
+// ReadLog gathers what a store holds of a campaign, given by its ID or a unique beginning.
+func ReadLog(s *store.Store, id string) (Log, error) {
+	c, err := s.Campaign(id)
+	if err != nil {
+		return Log{}, err
+	}
+	l := Log{Campaign: c, By: build.This().String(), Store: filepath.Base(s.Path()), Made: time.Now()}
+	for e, err := range s.Events(c.ID, 0) {
+		if err != nil {
+			return l, err
+		}
+		l.Events = append(l.Events, e)
+	}
+	if best, _ := record.CampaignFigures(c); best != "" {
+		l.Lineage, err = s.Lineage(best)
+	}
+	return l, err
 }
 
 // A Campaign is report.json.
@@ -220,6 +241,9 @@ func NewCampaign(l Log) (*Campaign, error) {
 // A failure's numbers differ from candidate to candidate.
 var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]*([eE][-+]?[0-9]+)?)`)
 
+// Alike is what a reason has in common with those of other candidates.
+func Alike(reason string) string { return figures.ReplaceAllString(words.FirstLine(reason), "#") }
+
 // read goes through the log. It returns how often each check did not run.
 func (r *Campaign) read(h *record.History) (map[string]int, error) {
 	r.Config, r.Resumptions, r.Pauses = h.Job, h.Resumptions, h.Pauses
@@ -258,7 +282,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		}
 		count(res, stages, notRun)
 		if t.Verdict != string(evaluator.Correct) {
-			key := t.Verdict + "\x00" + v.Stage + "\x00" + figures.ReplaceAllString(words.FirstLine(res.Reason), "#")
+			key := t.Verdict + "\x00" + v.Stage + "\x00" + Alike(res.Reason)
 			f := failures[key]
 			if f == nil {
 				f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}

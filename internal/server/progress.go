@@ -41,6 +41,8 @@ func (p *progress) event(e evotune.Event) {
 		p.budget, p.resumed = e.Started.Config.Budget, e.Started.Resumed
 		p.last = evotune.Progress{Evaluated: e.Started.Resumed, Elapsed: e.Started.Spent, Remaining: -1}
 		p.begun, p.lastAt = e.Time, e.Time
+	case e.Budget != nil:
+		p.budget = *e.Budget
 	case e.Evaluated != nil:
 		p.last, p.lastAt = e.Evaluated.Progress, e.Time
 	}
@@ -81,10 +83,22 @@ func (p *progress) now(campaign string, state api.State) api.Progress {
 		w.SinceNS = time.Since(p.since[i])
 		out.Workers[i] = w
 	}
+	out.Usage = p.used()
+	return out
+}
+
+// usage says how busy the device is.
+func (p *progress) usage() *evaluator.Usage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used()
+}
+
+func (p *progress) used() *evaluator.Usage {
 	if p.ev != nil {
 		if u, ok := evaluator.UsageOf(p.ev); ok {
-			out.Usage = &u
+			return &u
 		}
 	}
-	return out
+	return nil
 }

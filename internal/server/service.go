@@ -38,22 +38,29 @@ type Options struct {
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
-	store   *store.Store
-	reader  evotune.Reader
-	machine *evotune.Machine // nil: questions alone
-	log     *slog.Logger
-	state   *state     // nil without a machine
-	tokens  *tokens    // nil without a machine: then there are none
-	jobs    *scheduler // nil without a machine
-	audit   *audit     // nil without a machine
-	limits  *limiters
-	metrics *metrics
-	streams *streams
-	probe   probe
-	panics  atomic.Int64 // of requests
-	phase   atomic.Value // of string: why it is not ready; "" when it is
-	api     huma.API
-	handler http.Handler
+	store    *store.Store
+	reader   *remembered
+	machine  *evotune.Machine // nil: questions alone
+	tools    *evotune.Machine // machine, or one for questions
+	log      *slog.Logger
+	state    *state      // nil without a machine
+	tokens   *tokens     // nil without a machine: then there are none
+	jobs     *scheduler  // nil without a machine
+	ops      *operations // nil without a machine
+	heavy    gate        // what takes much memory
+	audit    *audit      // nil without a machine
+	limits   *limiters
+	metrics  *metrics
+	streams  *streams
+	board    board
+	kernels  *library
+	charts   *charts
+	analyses analyses
+	probe    probe
+	panics   atomic.Int64 // of requests
+	phase    atomic.Value // of string: why it is not ready; "" when it is
+	api      huma.API
+	handler  http.Handler
 
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
@@ -63,10 +70,15 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: o.Store, machine: o.Machine, log: o.Logger, streams: newStreams(o.Store)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if s.tools = o.Machine; s.tools == nil {
+		s.tools = &evotune.Machine{}
+	}
+	s.kernels = newLibrary(s.tools)
 	s.phase.Store("the service is starting")
 	s.limits = newLimiters(o.Limits)
 	s.metrics = newMetrics(s)
@@ -80,12 +92,21 @@ func New(o Options) (*Service, error) {
 			err = s.tokens.file(o.TokenFile)
 		}
 		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
+		}
+		if err == nil {
 			s.audit, err = openAudit(s.state, s.log)
+		}
+		if err == nil {
+			err = s.kernels.open(s.state, o.Store.Path())
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
 		if err != nil {
+			return nil, errors.Join(err, s.state.Close())
+		}
+		if s.ops, err = newOperations(s); err != nil {
 			return nil, errors.Join(err, s.state.Close())
 		}
 	}
@@ -99,6 +120,7 @@ func New(o Options) (*Service, error) {
 	o.Store.Observe(s.metrics.commit)
 	if s.jobs != nil {
 		s.jobs.schedule()
+		s.ops.start()
 	}
 	s.phase.Store("")
 	return s, nil
@@ -136,11 +158,13 @@ func (s *Service) Listen(l net.Listener, private bool) {
 func (s *Service) Close(ctx context.Context) error {
 	s.phase.Store("the service is ending")
 	if s.jobs != nil {
+		s.ops.close()
 		s.jobs.close(ctx)
 	}
 	s.end()
 	s.listeners.Wait()
 	s.store.Observe(nil)
+	s.analyses.group.Wait()
 	if s.state == nil {
 		return nil
 	}

@@ -14,19 +14,21 @@ import (
 )
 
 // State is what a service knows besides its store: which campaigns were submitted and what
-// is wanted of them, tokens, keys of idempotent requests, operations, the audit log. It is
+// is wanted of them, tokens, keys of idempotent requests, operations, uploaded kernels,
+// the audit log. It is
 // a file of its own, with mode 0600: a store may be copied, merged and given away, and
 // must hold nobody's credentials; and a store is only ever appended to.
 type state struct{ db *bbolt.DB }
 
 // The buckets of a state.
 const (
-	jobsBucket   = "jobs"
-	tokensBucket = "tokens"
-	keysBucket   = "keys"
-	opsBucket    = "operations"
-	auditBucket  = "audit"
-	probeBucket  = "probe" // is written to see whether the disk can be
+	jobsBucket    = "jobs"
+	tokensBucket  = "tokens"
+	keysBucket    = "keys"
+	opsBucket     = "operations"
+	auditBucket   = "audit"
+	probeBucket   = "probe" // is written to see whether the disk can be
+	kernelsBucket = "kernels"
 )
 
 func openState(path string) (*state, error) {
@@ -39,7 +41,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

@@ -1,0 +1,593 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/report"
+	"github.com/evotune/evotune/store"
+)
+
+const (
+	// maxCharts is how many campaigns are kept summed up; others are read again.
+	maxCharts = 64
+	// maxReasons is how many kinds of failures of one campaign are told apart.
+	maxReasons = 1000
+	// maxPoints is how many candidates one answer has; the next has more.
+	maxPoints = 200_000
+)
+
+type pointsRequest struct {
+	One
+	From uint64 `query:"from" doc:"The event to begin with: the last answer's next."`
+}
+
+type compareRequest struct {
+	One
+	With string `query:"with" required:"true" minLength:"1" maxLength:"200" doc:"Another campaign."`
+}
+
+// chartRoutes give what charts are drawn from.
+func (s *Service) chartRoutes() {
+	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/summary", "summary", api.Viewer, "New bests, verdicts with reasons, and time by stage", 404, 409, 422),
+		func(_ context.Context, in *One) (*body[api.Summary], error) {
+			c, err := s.campaign(in.ID)
+			if err != nil {
+				return nil, failed(err)
+			}
+			out, err := s.charts.summary(c.Body.ID)
+			return &body[api.Summary]{out}, failed(err)
+		})
+	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/points", "points", api.Viewer, "All candidates of a campaign that have results, in columns", 404, 409, 422),
+		func(_ context.Context, in *pointsRequest) (*body[api.Points], error) {
+			c, err := s.campaign(in.ID)
+			if err != nil {
+				return nil, failed(err)
+			}
+			out, err := points(s.store, c.Body.ID, in.From)
+			return &body[api.Points]{out}, failed(err)
+		})
+	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/compare", "compare", api.Viewer, "Two campaigns over equal device time", 404, 409, 422),
+		func(_ context.Context, in *compareRequest) (*body[api.Compared], error) {
+			out, err := s.compare(in.ID, in.With)
+			return &body[api.Compared]{out}, failed(err)
+		})
+	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/roofline", "roofline", api.Viewer, "The best and the baseline against what the device can do at most", 404, 409, 422),
+		func(_ context.Context, in *One) (*body[api.Roofline], error) {
+			out, err := s.roofline(in.ID)
+			return &body[api.Roofline]{out}, failed(err)
+		})
+}
+
+// Charts sums up campaigns, and reads of each only what has come since the last time.
+type charts struct {
+	store *store.Store
+
+	mu   sync.Mutex
+	of   map[string]*chart
+	used []string // the last one last
+}
+
+func newCharts(s *store.Store) *charts { return &charts{store: s, of: map[string]*chart{}} }
+
+func (c *charts) chart(campaign string) *chart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.of[campaign]
+	if one == nil {
+		one = &chart{}
+		one.reset()
+		c.of[campaign] = one
+	}
+	if at := slices.Index(c.used, campaign); at >= 0 {
+		c.used = slices.Delete(c.used, at, at+1)
+	}
+	c.used = append(c.used, campaign)
+	if len(c.used) > maxCharts {
+		delete(c.of, c.used[0])
+		c.used = c.used[1:]
+	}
+	return one
+}
+
+// summary is that of a campaign, by its whole ID; an empty one before it begins.
+func (c *charts) summary(campaign string) (api.Summary, error) {
+	one := c.chart(campaign)
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if err := one.catchUp(c.store, campaign); err != nil {
+		return api.Summary{}, err
+	}
+	return one.summary(), nil
+}
+
+// A chart is a campaign summed up as far as it was read.
+type chart struct {
+	mu sync.Mutex
+	sums
+}
+
+// Sums are what a chart has of the events that it has read.
+type sums struct {
+	read uint64 // events up to it
+
+	spent       time.Duration // before begun
+	begun, last time.Time
+	recorded    bool          // the device is a table
+	devices     time.Duration // how many
+	cost        time.Duration // of all evaluations
+	evaluated   int
+	best        []api.BestPoint
+	funnel      map[funnelKey]int
+	stages      map[evaluator.Stage]time.Duration
+	failed      map[int]uint64 // the events of results that are not correct, by their numbers
+}
+
+type funnelKey struct {
+	verdict evaluator.Verdict
+	stage   evaluator.Stage
+	reason  string
+}
+
+func (c *chart) reset() {
+	c.sums = sums{
+		devices: 1, best: []api.BestPoint{}, funnel: map[funnelKey]int{}, stages: map[evaluator.Stage]time.Duration{}, failed: map[int]uint64{},
+	}
+}
+
+// catchUp reads what the log has that was not read.
+func (c *chart) catchUp(s *store.Store, campaign string) error {
+	for e, err := range s.Events(campaign, c.read+1) {
+		if err == nil {
+			err = c.add(s, e)
+		}
+		if err != nil {
+			c.reset() // the event may be half added
+			return err
+		}
+		c.read = e.Seq
+	}
+	return nil
+}
+
+// elapsed is the campaign's wall time until the newest event, without that between a stop
+// and the resumption after it.
+func (c *sums) elapsed() time.Duration { return c.spent + c.last.Sub(c.begun) }
+
+// deviceTime is how long the campaign has held devices. A recorded one holds none: its time
+// is what the evaluations took that the table has recorded.
+func (c *sums) deviceTime() time.Duration {
+	if c.recorded {
+		return c.cost
+	}
+	return c.elapsed() * c.devices
+}
+
+// add takes the next event.
+func (c *chart) add(s *store.Store, e store.Event) error {
+	switch e.Kind {
+	case store.KindStarted:
+		c.begun = e.Time
+		d, err := record.ReadDescription(e.Campaign, e.Started)
+		if err != nil {
+			return err
+		}
+		c.recorded = e.Started.Backend == evotune.Replay
+		c.devices = time.Duration(max(1, len(strings.Fields(d.Device.Facts["uuid"]))))
+	case store.KindResumed:
+		c.spent, c.begun = c.elapsed(), e.Time
+	}
+	c.last = e.Time
+	t := e.Result()
+	if t == nil {
+		return nil
+	}
+	if e.Told != nil {
+		c.evaluated++
+	} else if seq := c.failed[t.Index]; seq != 0 { // what is correct is not measured again
+		first, err := s.Event(seq)
+		if err != nil {
+			return err
+		}
+		if err := c.count(first.Result(), -1); err != nil {
+			return err
+		}
+		delete(c.failed, t.Index)
+	}
+	if err := c.count(t, 1); err != nil {
+		return err
+	}
+	if t.Verdict != string(evaluator.Correct) {
+		c.failed[t.Index] = e.Seq
+		return nil
+	}
+	if n := len(c.best); t.Fitness > 0 && (n == 0 || 1/t.Fitness > c.best[n-1].Speedup) {
+		c.best = append(c.best, api.BestPoint{
+			Evaluations: c.evaluated, ElapsedNS: c.elapsed(), DeviceNS: c.deviceTime(), Speedup: 1 / t.Fitness, Candidate: t.Candidate,
+		})
+	}
+	return nil
+}
+
+// count adds a result to the verdicts and stages, or takes it out again.
+func (c *chart) count(t *store.Told, sign int) error {
+	o, err := record.ReadOutcome(t)
+	if err != nil {
+		return err
+	}
+	if sign > 0 {
+		c.cost += o.Cost
+	}
+	k := funnelKey{verdict: evaluator.Verdict(t.Verdict)}
+	if k.verdict != evaluator.Correct {
+		k.stage, k.reason = o.Stage, report.Alike(o.Reason)
+		if c.funnel[k] == 0 && len(c.funnel) >= maxReasons {
+			k.reason = ""
+		}
+	}
+	if c.funnel[k] += sign; c.funnel[k] == 0 {
+		delete(c.funnel, k)
+	}
+	for _, step := range o.Steps {
+		if o.SharedWith != "" && step.Stage != evaluator.StageRender && step.Stage != evaluator.StageCompile {
+			continue // counted with the one that it shares a binary with
+		}
+		c.stages[step.Stage] += time.Duration(sign) * step.Elapsed
+	}
+	return nil
+}
+
+func (c *sums) summary() api.Summary {
+	out := api.Summary{
+		Best: slices.Clone(c.best), Funnel: []api.FunnelRow{}, Stages: map[evaluator.Stage]time.Duration{},
+		Evaluated: c.evaluated, ElapsedNS: c.elapsed(), DeviceNS: c.deviceTime(),
+	}
+	for k, n := range c.funnel {
+		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: k.verdict, Stage: k.stage, Reason: k.reason, Count: n})
+	}
+	slices.SortFunc(out.Funnel, func(a, b api.FunnelRow) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Reason, b.Reason))
+	})
+	for stage, d := range c.stages {
+		out.Stages[stage] = d
+	}
+	return out
+}
+
+// A pointSet gathers the columns of api.Points.
+type pointSet struct {
+	api.Points
+	rows     map[int]int    // by number
+	verdicts map[string]int // positions
+	genes    []*geneColumn  // in the order of the space, as far as it can be told
+	columns  map[string]*geneColumn
+}
+
+// A geneColumn is one gene of all candidates.
+type geneColumn struct {
+	api.GenePoints
+	at map[string]int // positions of the values as they are encoded
+}
+
+// points are the results of a campaign from an event on.
+func points(s *store.Store, campaign string, from uint64) (api.Points, error) {
+	p := pointSet{rows: map[int]int{}, verdicts: map[string]int{}, columns: map[string]*geneColumn{}}
+	p.Candidates, p.Index, p.Verdict, p.Verdicts, p.Speedup = []string{}, []int{}, []int{}, []string{}, []float64{}
+	p.Next = max(from, 1)
+	genomes := map[int]string{} // of what has no result yet
+	for e, err := range s.Events(campaign, from, store.WithoutDetail()) {
+		if err != nil {
+			return p.Points, err
+		}
+		if len(p.Index) == maxPoints {
+			break
+		}
+		p.Next = e.Seq + 1
+		if e.Asked != nil {
+			genomes[e.Asked.Index] = e.Asked.Genome
+		}
+		t := e.Result()
+		if t == nil {
+			continue
+		}
+		encoding, known := genomes[t.Index]
+		if row, again := p.rows[t.Index]; again {
+			p.set(row, t)
+			continue
+		}
+		if !known { // it was asked for before
+			c, err := s.Candidate(t.Candidate)
+			if err != nil {
+				return p.Points, err
+			}
+			encoding = c.Asked.Genome
+		}
+		delete(genomes, t.Index)
+		if err := p.add(t, encoding); err != nil {
+			return p.Points, err
+		}
+	}
+	return p.finish(), nil
+}
+
+// add adds a row.
+func (p *pointSet) add(t *store.Told, encoding string) error {
+	row := len(p.Index)
+	p.rows[t.Index] = row
+	p.Candidates, p.Index = append(p.Candidates, t.Candidate), append(p.Index, t.Index)
+	p.Verdict, p.Speedup = append(p.Verdict, 0), append(p.Speedup, 0)
+	p.set(row, t)
+	place := 0 // where a gene belongs that was not seen before
+	for name, text := range encoded(encoding) {
+		g := p.columns[name]
+		if g == nil {
+			g = &geneColumn{api.GenePoints{Name: name, Values: []any{}, At: make([]int, row, row+1)}, map[string]int{}}
+			for i := range g.At {
+				g.At[i] = -1
+			}
+			p.columns[name] = g
+			p.genes = slices.Insert(p.genes, place, g)
+		}
+		if place == len(p.genes) || p.genes[place] != g {
+			place = slices.Index(p.genes, g)
+		}
+		place++
+		at, known := g.at[text]
+		if !known {
+			value, err := genome.Decode(name + "=" + text)
+			if err != nil {
+				return err
+			}
+			at = len(g.Values)
+			g.at[text], g.Values = at, append(g.Values, value[name].Any())
+		}
+		g.At = append(g.At, at)
+	}
+	for _, g := range p.genes {
+		if len(g.At) == row {
+			g.At = append(g.At, -1)
+		}
+	}
+	return nil
+}
+
+// encoded lists the genes of a genome in their order, with their values as they are written.
+func encoded(encoding string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for rest := encoding; rest != ""; {
+			name, after, _ := strings.Cut(rest, "=")
+			value, err := strconv.QuotedPrefix(after)
+			if err != nil {
+				value, _, _ = strings.Cut(after, ",")
+			}
+			rest = strings.TrimPrefix(after[len(value):], ",")
+			if !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
+// set sets what a result tells of a row.
+func (p *pointSet) set(row int, t *store.Told) {
+	at, known := p.verdicts[t.Verdict]
+	if !known {
+		at = len(p.Verdicts)
+		p.verdicts[t.Verdict], p.Verdicts = at, append(p.Verdicts, t.Verdict)
+	}
+	p.Verdict[row], p.Speedup[row] = at, 0
+	if t.Fitness > 0 {
+		p.Speedup[row] = sixDigits(1 / t.Fitness)
+	}
+}
+
+// sixDigits rounds to what a chart can show.
+func sixDigits(v float64) float64 {
+	scale := math.Pow(10, 5-math.Floor(math.Log10(v)))
+	if r := math.Round(v*scale) / scale; r > 0 && !math.IsInf(r, 0) {
+		return r
+	}
+	return v
+}
+
+// finish puts the values of each gene in order.
+func (p *pointSet) finish() api.Points {
+	p.Genes = make([]api.GenePoints, len(p.genes))
+	for i, g := range p.genes {
+		order := make([]int, len(g.Values))
+		for k := range order {
+			order[k] = k
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return compareValues(g.Values[a], g.Values[b]) })
+		values, moved := make([]any, len(order)), make([]int, len(order))
+		for k, old := range order {
+			values[k], moved[old] = g.Values[old], k
+		}
+		for k, old := range g.At {
+			if old >= 0 {
+				g.At[k] = moved[old]
+			}
+		}
+		p.Genes[i] = api.GenePoints{Name: g.Name, Values: values, At: g.At}
+	}
+	return p.Points
+}
+
+// compareValues orders the values of a gene: numbers by their size, others as they are
+// written.
+func compareValues(a, b any) int {
+	number := func(v any) (float64, bool) {
+		switch v := v.(type) {
+		case int64:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+		return 0, false
+	}
+	x, one := number(a)
+	y, two := number(b)
+	switch {
+	case one && two:
+		return cmp.Compare(x, y)
+	case one != two:
+		if one {
+			return -1
+		}
+		return 1
+	}
+	s, _ := a.(string)
+	t, _ := b.(string)
+	if p, ok := a.(bool); ok {
+		if q, _ := b.(bool); p == q {
+			return 0
+		} else if q {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(s, t)
+}
+
+// curve is the best so far of a campaign that has begun.
+func (s *Service) curve(id string) (store.Campaign, api.Curve, error) {
+	c, err := s.reader.Campaign(id)
+	if err != nil {
+		return c, api.Curve{}, err
+	}
+	sum, err := s.charts.summary(c.ID)
+	return c, api.Curve{
+		Campaign: c.ID, Kernel: c.Started.Kernel, Shapes: c.Started.Shapes, Device: c.Started.Device, DeviceName: c.Started.Name,
+		Strategy: c.Started.Strategy, DeviceNS: sum.DeviceNS, Best: sum.Best,
+	}, err
+}
+
+// at is the best that a curve had after so much device time.
+func at(c api.Curve, limit time.Duration) (best float64) {
+	for _, p := range c.Best {
+		if p.DeviceNS <= limit {
+			best = p.Speedup
+		}
+	}
+	return best
+}
+
+// compare holds two campaigns against each other.
+func (s *Service) compare(id, with string) (out api.Compared, err error) {
+	var a, b store.Campaign
+	if a, out.A, err = s.curve(id); err != nil {
+		return out, err
+	}
+	if b, out.B, err = s.curve(with); err != nil {
+		return out, err
+	}
+	if a.ID == b.ID {
+		return out, fail(http.StatusUnprocessableEntity, api.BadRequest, "a campaign cannot be compared with itself: name another", api.Detail{Location: "query.with", Message: "the same campaign"})
+	}
+	out.EqualNS = min(out.A.DeviceNS, out.B.DeviceNS)
+	out.AtA, out.AtB = at(out.A, out.EqualNS), at(out.B, out.EqualNS)
+	out.NotComparable = []string{}
+	ja, err := record.ReadJob(a.ID, &a.Started)
+	if err != nil {
+		return out, err
+	}
+	jb, err := record.ReadJob(b.ID, &b.Started)
+	if err != nil {
+		return out, err
+	}
+	sorted := func(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), ", ") }
+	for _, x := range []struct{ what, a, b string }{
+		{"kernel", a.Started.Kernel, b.Started.Kernel},
+		{"definition", ja.Hash, jb.Hash},
+		{"shapes", sorted(a.Started.Shapes), sorted(b.Started.Shapes)},
+		{"device", a.Started.Device, b.Started.Device},
+	} {
+		if x.a != x.b {
+			out.NotComparable = append(out.NotComparable, fmt.Sprintf("%s: %s and %s", x.what, x.a, x.b))
+		}
+	}
+	return out, nil
+}
+
+// roofline is the best of a campaign, and its baseline, by shape.
+func (s *Service) roofline(id string) (out api.Roofline, err error) {
+	c, err := s.reader.Campaign(id)
+	if err != nil {
+		return out, err
+	}
+	d, err := record.ReadDescription(c.ID, &c.Started)
+	if err != nil {
+		return out, err
+	}
+	out = api.Roofline{Campaign: c.ID, Device: c.Started.Device, DeviceName: c.Started.Name, Peaks: d.Device.Peaks, Points: []api.RooflinePoint{}}
+	t, err := s.tools.Recorded(c)
+	if err != nil {
+		return out, err
+	}
+	if t.Definition() == nil {
+		return out, fail(http.StatusNotFound, api.NotFound, "a recorded table does not say how many operations its kernel has")
+	}
+	best, f := record.CampaignFigures(c)
+	if best == "" {
+		return out, fail(http.StatusNotFound, api.NoCandidate, fmt.Sprintf("campaign %s has found no correct candidate", c.ID))
+	}
+	found, err := s.reader.Candidate(best)
+	if err != nil {
+		return out, err
+	}
+	v, err := api.EvidenceOf(found)
+	if err != nil {
+		return out, err
+	}
+	var timings []evaluator.Timing
+	switch {
+	case v.Finals != nil && f.From == record.FromFinals:
+		timings = v.Finals.Timings
+	case v.Result != nil:
+		timings = v.Result.Timings
+	}
+	problem := &t.Definition().Problem
+	for _, timing := range timings {
+		shape, err := problem.Shape(timing.Shape)
+		if err != nil {
+			return out, err
+		}
+		p := api.RooflinePoint{Shape: timing.Shape, Measured: f.From, FloorNS: timing.FloorNS}
+		if p.Operations, err = problem.Operations(shape); err != nil {
+			return out, err
+		}
+		if p.Bytes, err = problem.Bytes(shape); err != nil {
+			return out, err
+		}
+		if p.Bytes > 0 {
+			p.Intensity = p.Operations / p.Bytes
+		}
+		for _, of := range []struct {
+			candidate string
+			ns        float64
+		}{{"", timing.BaselineMedianNS}, {best, timing.MedianNS}} {
+			if of.ns > 0 {
+				p.Candidate, p.MedianNS = of.candidate, of.ns
+				p.OperationsRate, p.BytesRate = p.Operations/of.ns*1e9, p.Bytes/of.ns*1e9
+				out.Points = append(out.Points, p)
+			}
+		}
+	}
+	return out, nil
+}

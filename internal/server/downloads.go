@@ -1,0 +1,99 @@
+package server
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/report"
+)
+
+// A download is a file for a client to keep.
+type download struct {
+	Type        string `header:"Content-Type"`
+	Disposition string `header:"Content-Disposition"`
+	Body        []byte
+}
+
+func newDownload(name string, content []byte) *download {
+	return &download{"application/zip", fmt.Sprintf("attachment; filename=%q", name), content}
+}
+
+// zipped is a folder as one file. The same files give the same bytes.
+func zipped(folder string, files evotune.Files) ([]byte, error) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if size += len(files[name]); size > maxDownload {
+			return nil, fmt.Errorf("the files have more than %d bytes", maxDownload)
+		}
+		f, err := w.CreateHeader(&zip.FileHeader{Name: path.Join(folder, name), Method: zip.Deflate})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.Write(files[name]); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+// downloadRoutes give what commands write as folders.
+func (s *Service) downloadRoutes() {
+	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/report", "report", api.Viewer, "What a campaign did, as `tune report` writes it: a zip", 404, 409, 422),
+		func(ctx context.Context, in *One) (*download, error) {
+			// A report is made of the whole log, in memory.
+			if err := s.heavy.enter(ctx); err != nil {
+				return nil, failed(err)
+			}
+			defer s.heavy.leave()
+			l, err := report.ReadLog(s.store, in.ID)
+			if err != nil {
+				return nil, failed(err)
+			}
+			now, err := s.campaign(l.Campaign.ID)
+			if err != nil {
+				return nil, failed(err)
+			}
+			l.Running = now.Body.State.Running()
+			c, err := report.NewCampaign(l)
+			if err != nil {
+				return nil, failed(err)
+			}
+			files, err := c.Files()
+			if err != nil {
+				return nil, failed(err)
+			}
+			files.Seal()
+			b, err := zipped("report-"+c.Campaign, files)
+			if err != nil {
+				return nil, failed(err)
+			}
+			return newDownload("report-"+c.Campaign+".zip", b), nil
+		})
+}
+
+// A gate lets one in at a time.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g gate) leave() { <-g }

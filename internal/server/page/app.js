@@ -1,0 +1,184 @@
+// The dashboard: who is logged in, which view is open, and whether the service answers.
+
+import { h, problem, say, title } from "./dom.js";
+import { get, session, stream } from "./api.js";
+import { forgetColors } from "./charts.js";
+import { campaigns } from "./campaigns.js";
+import { campaign } from "./campaign.js";
+import { candidates } from "./candidates.js";
+import { candidate } from "./candidate.js";
+import { genes } from "./genes.js";
+import { leaderboard } from "./leaderboard.js";
+import { compare } from "./compare.js";
+import { devices } from "./devices.js";
+import { submit } from "./submit.js";
+import { admin } from "./admin.js";
+
+const byId = (id) => document.getElementById(id);
+const main = byId("main");
+
+// Routes, by what follows # in the address: links can be shared.
+const routes = [
+  [/^\/campaigns$/, campaigns],
+  [/^\/campaigns\/([^/]+)$/, campaign],
+  [/^\/campaigns\/([^/]+)\/candidates$/, candidates],
+  [/^\/campaigns\/([^/]+)\/genes$/, genes],
+  [/^\/candidates\/([^/]+)$/, candidate],
+  [/^\/leaderboard$/, leaderboard],
+  [/^\/compare$/, compare],
+  [/^\/devices$/, devices],
+  [/^\/submit$/, submit],
+  [/^\/admin$/, admin],
+];
+
+// The open view. Each is called with a context: main's new content, an abort signal that
+// ends with it, its arguments, and `on`, which the view fills with what it listens to.
+let open = null;
+
+async function show() {
+  open?.abort.abort();
+  if (!session.who) return login();
+  const [path, query] = (location.hash.slice(1) || "/campaigns").split("?");
+  const found = routes.find(([pattern]) => pattern.test(path));
+  for (const a of document.querySelectorAll("#nav a")) {
+    const here = path.startsWith(a.getAttribute("href").slice(1));
+    if (here) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+  const el = h("div", { class: "view" });
+  const view = { abort: new AbortController(), on: {} };
+  open = view;
+  main.replaceChildren(el);
+  window.scrollTo(0, 0);
+  if (!found) {
+    el.setAttribute("data-ready", "");
+    el.append(title("Not found"), h("p", {}, `There is no view ${path}. `, h("a", { href: "#/campaigns" }, "Campaigns")));
+    return;
+  }
+  const args = found[0].exec(path).slice(1).map(decodeURIComponent);
+  const ctx = { el, signal: view.abort.signal, args, query: new URLSearchParams(query || ""), on: view.on, again: show };
+  try {
+    await found[1](ctx);
+  } catch (err) {
+    if (err.name === "AbortError" || open !== view || !session.who) return;
+    el.append(problem(err, show));
+  }
+  if (open === view) {
+    // The heading tells people who cannot see it that the view is another, unless they went on already.
+    if (!document.activeElement || document.activeElement === document.body || document.activeElement.closest("#nav")) el.querySelector("h1")?.focus({ preventScroll: true });
+    el.setAttribute("data-ready", "");
+  }
+}
+
+// Login.
+
+function login(message) {
+  for (const id of ["nav", "logout", "connection"]) byId(id).hidden = true;
+  const field = h("input", { id: "token", name: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "login-error login-hint" });
+  const error = h("p", { id: "login-error", class: "error", role: "alert" }, message || "");
+  const button = h("button", { type: "submit", class: "primary" }, "Log in");
+  const form = h("form", {
+    class: "login",
+    onsubmit: async (e) => {
+      e.preventDefault();
+      error.textContent = "";
+      button.disabled = true;
+      session.token = field.value.trim();
+      try {
+        await enter();
+      } catch (err) {
+        session.token = "";
+        field.setAttribute("aria-invalid", "true");
+        error.textContent = err.status === 401 ? "The service does not know this token, or it has expired or was revoked." : err.message;
+        field.focus();
+        field.select();
+      }
+      button.disabled = false;
+    },
+  }, title("Log in"), h("label", { for: "token" }, "Token"), field, error, button,
+  h("p", { id: "login-hint", class: "soft" }, "The file that ", h("code", {}, "tune serve --token-file FILE"), " wrote holds an admin's token. An admin makes others. The token stays in this tab."));
+  main.replaceChildren(form);
+  field.focus();
+}
+
+// enter asks the service who has the token.
+async function enter() {
+  session.who = await get("/v1/whoami");
+  byId("nav").hidden = byId("logout").hidden = byId("connection").hidden = false;
+  byId("admin-link").hidden = session.who.scope !== "admin";
+  byId("logout").title = `${session.who.name} (${session.who.scope}), evotune ${session.who.version}`;
+  follow();
+  show();
+}
+
+function leave(message) {
+  session.token = "";
+  session.who = null;
+  following?.abort();
+  open?.abort.abort();
+  login(message);
+}
+session.lost = (detail) => leave(`The service no longer takes the token: ${detail || "log in again"}.`);
+
+// Events of all campaigns. This one stream also shows whether the service answers.
+
+let following = null;
+
+function follow() {
+  following?.abort();
+  following = new AbortController();
+  let was = "";
+  stream("/v1/events", {
+    signal: following.signal,
+    event: (e) => open?.on.event?.(e),
+    tell: (state, more) => {
+      if (state === "ended") return;
+      const pill = byId("connection");
+      pill.dataset.state = state;
+      pill.title = state === "live" ? "Events arrive as they happen." : `The service does not answer; the next try is in ${more} s.`;
+      if (state === was) return;
+      pill.textContent = state === "live" ? "live" : "reconnecting";
+      // What was missed is asked for again, without a reload.
+      if (state === "live" && was === "reconnecting") open?.on.back?.();
+      was = state;
+    },
+  });
+}
+
+// Light and dark.
+
+const themes = ["auto", "light", "dark"];
+
+function paint(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = `Theme: ${theme}`;
+  forgetColors();
+  open?.on.paint?.();
+}
+
+let theme = localStorage.getItem("evotune-theme");
+if (!themes.includes(theme)) theme = "auto";
+paint(theme);
+byId("theme").addEventListener("click", () => {
+  theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+  localStorage.setItem("evotune-theme", theme);
+  paint(theme);
+  say(`Theme: ${theme}`);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint(theme));
+let narrow = 0;
+addEventListener("resize", () => {
+  if (innerWidth !== narrow) open?.on.paint?.();
+  narrow = innerWidth;
+});
+
+byId("skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  main.focus();
+});
+byId("logout").addEventListener("click", () => leave());
+addEventListener("hashchange", show);
+
+if (session.token) enter().catch((err) => (err.status === 401 ? leave("The token is no longer valid.") : main.replaceChildren(problem(err, () => location.reload()))));
+else login();

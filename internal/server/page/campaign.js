@@ -1,0 +1,189 @@
+// One campaign, live.
+
+import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, later, ratio, reading, short, speedup, stateBadge, title, when } from "./dom.js";
+import { get, stream } from "./api.js";
+import { bars, roofline, steps } from "./charts.js";
+import { actions, budgetFields } from "./actions.js";
+import { pointsOf, rooflineTable, roofsOf } from "./devices.js";
+
+const ended = (state) => ["finished", "failed", "cancelled"].includes(state);
+
+// Which verdicts are the candidate's, and which are not its fault.
+export const verdictKind = (v) => (v === "correct" ? "good" : v === "infrastructure" ? "idle" : v === "infeasible" ? "idle" : "bad");
+
+const mostRecords = 20;
+const mostNewest = 12;
+
+export async function campaign({ el, signal, args: [id], on, again }) {
+  const path = `/v1/campaigns/${encodeURIComponent(id)}`;
+  let c = await get(path, signal);
+  let summary = { best: [], funnel: [], stages: {} };
+  const here = `#/campaigns/${encodeURIComponent(c.id)}`;
+
+  const parts = Object.fromEntries(["state", "buttons", "note", "cards", "evaluations", "time", "funnel", "stages", "workers", "usage", "budget", "roofline", "about"].map((n) => [n, h("div", { id: `part-${n}` })]));
+  const records = h("ol", { class: "feed", id: "records", reversed: true });
+  const newest = h("ol", { class: "feed", id: "newest" });
+  const section = (name, ...what) => h("section", {}, h("h2", {}, name), ...what);
+  parts.buttons.className = "buttons";
+  el.append(crumbs(["#/campaigns", "Campaigns"]), title(c.id), parts.state, parts.buttons, parts.note, parts.cards,
+    h("nav", { class: "tabs", "aria-label": "This campaign" }, h("a", { href: `${here}/candidates` }, "All candidates"), h("a", { href: `${here}/genes` }, "Genes"), h("a", { href: `#/compare?ids=${encodeURIComponent(c.id)}` }, "Compare")),
+    h("div", { class: "columns" }, section("Best over evaluations", parts.evaluations), section("Best over time", parts.time)),
+    h("div", { class: "columns" }, section("Verdicts", parts.funnel), section("Workers", parts.workers, parts.usage)),
+    h("div", { class: "columns" }, section("New bests", records), section("Newest results", newest)),
+    h("div", { class: "columns" }, section("Time by stage", parts.stages), section("Budget", parts.budget)),
+    section("Roofline", parts.roofline), section("About", parts.about));
+
+  function top() {
+    const p = c.progress;
+    const best = c.best ? h("a", { href: `#/candidates/${encodeURIComponent(c.best)}` }, speedup(c)) : "–";
+    parts.state.replaceChildren(h("p", { class: "headline" }, stateBadge(c.state), " ", c.state === "queued" ? `number ${c.position} in the queue` : "", c.reason ? ` ${c.reason}` : "", " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")} on ${c.device || c.backend}`)));
+    parts.cards.replaceChildren(cards([
+      ["best against the baseline", best],
+      ["confidence", badge(confidence(c)), confidence(c).title],
+      ["evaluated", count(p?.evaluated ?? c.evaluated)],
+      ["evaluations per minute", p?.per_minute ? figure(p.per_minute) : "–"],
+      ["time left", p ? (p.remaining_ns >= 0 ? duration(p.remaining_ns) : "unknown") : "–"],
+      ...(c.budget?.cost_per_hour ? [["cost", figure((c.budget.cost_per_hour * spent()) / 3.6e12)]] : []),
+    ]));
+    const now = actions(c, { done: reload, note: parts.note, signal });
+    // Buttons are made anew only where they are others: one may have the focus.
+    if (now.map((b) => b.id).join() !== [...parts.buttons.children].map((b) => b.id).join()) parts.buttons.replaceChildren(...now);
+    workers();
+    budget();
+  }
+
+  const spent = () => Math.max(c.progress?.elapsed_ns || 0, summary.elapsed_ns || 0);
+
+  function workers() {
+    const p = c.progress;
+    parts.workers.replaceChildren(p?.workers?.length ? h("table", { id: "workers" }, h("thead", {}, h("tr", {}, ["Worker", "Stage", "For", "Candidate"].map((t) => h("th", { scope: "col" }, t)))),
+      h("tbody", {}, p.workers.map((w, i) => h("tr", {}, h("td", {}, String(i + 1)), h("td", {}, w.candidate ? w.stage || "begins" : h("span", { class: "soft" }, "idle")), h("td", {}, duration(w.since_ns)), h("td", { class: "mono" }, short(w.candidate)))))) : empty(ended(c.state) || c.state === "paused" ? "No workers: the campaign does not run." : c.state === "queued" ? "No workers yet: the campaign waits for a device." : "No workers yet."));
+    const u = p?.usage;
+    parts.usage.replaceChildren(u ? facts([["Devices measure", `${figure(100 * u.measuring)}% of the time`], ["Kept free to measure", `${figure(100 * u.reserved)}% of the time`]]) : "");
+  }
+
+  function budget() {
+    const b = c.budget || {};
+    const evaluated = c.progress?.evaluated ?? c.evaluated;
+    const used = { evaluations: evaluated, seconds: spent() / 1e9, target: c.speedup || 0, patience: evaluated - (summary.best.at(-1)?.evaluations || 0), max_cost: ((b.cost_per_hour || 0) * spent()) / 3.6e12 };
+    const write = { seconds: (v) => duration(v * 1e9), target: ratio };
+    const rows = budgetFields.filter(([name]) => b[name] && name in used).map(([name, label]) => ({
+      label: name === "seconds" ? "Time" : label, value: Math.min(1, used[name] / b[name]), title: `${figure((100 * used[name]) / b[name])}%`,
+      text: `${(write[name] || figure)(used[name])} of ${(write[name] || figure)(b[name])}`,
+    }));
+    rows.push({ label: "", value: 1, text: "", kind: "hidden" }); // the whole is the measure
+    parts.budget.replaceChildren(rows.length > 1 ? bars(rows, "Budget used") : empty("No limit is known."));
+  }
+
+  function charts() {
+    const total = c.progress?.evaluated ?? c.evaluated;
+    const tip = (p) => `${ratio(p.speedup)} after ${count(p.evaluations)} evaluations, ${duration(p.elapsed_ns)}: ${short(p.candidate)}`;
+    const y = { label: "times the baseline's speed", format: (v) => `${figure(v)}x`, rule: 1, ruleTitle: "the baseline" };
+    const none = empty("Nothing correct yet.");
+    if (!summary.best.length) {
+      parts.evaluations.replaceChildren(none);
+      parts.time.replaceChildren(none.cloneNode(true));
+    } else {
+      const last = summary.best.at(-1);
+      const say = `Best so far: ${ratio(last.speedup)} after ${count(last.evaluations)} of ${count(total)} evaluations`;
+      steps(parts.evaluations, { series: [{ points: summary.best.map((p) => [p.evaluations, p.speedup, tip(p)]), end: total }], x: { label: "evaluations", format: (v) => (Number.isInteger(v) ? count(v) : "") }, y, label: say });
+      steps(parts.time, { series: [{ points: summary.best.map((p) => [p.elapsed_ns / 1e9, p.speedup, tip(p)]), end: spent() / 1e9, hue: 2 }], x: { label: "seconds of the campaign" }, y, label: `${say}, over time` });
+    }
+    const funnel = [...(summary.funnel || [])].sort((a, b) => b.count - a.count);
+    parts.funnel.replaceChildren(funnel.length ? bars(funnel.slice(0, 14).map((f) => ({ label: f.verdict + (f.stage ? ` at ${f.stage}` : ""), value: f.count, text: count(f.count) + (f.reason ? ` · ${f.reason}` : ""), kind: verdictKind(f.verdict), title: f.reason })), "Candidates by verdict") : empty("No results yet."));
+    const order = ["render", "compile", "inspect", "parity", "sanitize", "benchmark", "finals"];
+    const stages = Object.entries(summary.stages || {}).filter(([, ns]) => ns > 0).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+    parts.stages.replaceChildren(stages.length ? bars(stages.map(([name, ns]) => ({ label: name, value: ns, text: duration(ns) })), "Time of all candidates by stage") : empty("No stage has taken time yet."));
+    if (records.children.length === 0) for (const p of summary.best.slice(-mostRecords)) record(p.candidate, p.speedup, `after ${count(p.evaluations)} evaluations`);
+  }
+
+  function record(candidate, value, note) {
+    if ([...records.children].some((li) => li.dataset.id === candidate)) return;
+    records.prepend(h("li", { "data-id": candidate }, h("b", {}, reading(value)), " ", h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(candidate)}` }, short(candidate)), " ", h("span", { class: "soft" }, note)));
+    while (records.children.length > mostRecords) records.lastChild.remove();
+  }
+
+  function about() {
+    const l = c.log;
+    parts.about.replaceChildren(facts([
+      ["Kernel", c.kernel], ["Shapes", (c.shapes || []).join(", ")], ["Backend", c.backend], ["Device", c.device],
+      ["Submitted", c.submitted ? `${when(c.submitted)} by ${c.by}` : ""], ["Started", l ? when(l.started_at) : ""], ["Newest event", l ? when(l.last_at) : ""],
+      ["Search", l ? `${l.started.strategy}, version ${l.started.search_version}, seed ${l.started.seed}` : ""], ["Priority", String(c.priority || 0)],
+    ]));
+  }
+
+  async function sums() {
+    if (!c.log) return parts.roofline.parentElement.setAttribute("hidden", "");
+    summary = { best: [], funnel: [], stages: {}, ...(await get(`${path}/summary`, signal)) };
+    charts();
+    budget();
+    await roof();
+  }
+  // What the device can do at most is only known of kernels that run.
+  async function roof() {
+    let r = null;
+    if (c.log && c.backend !== "replay") r = await get(`${path}/roofline`, signal).catch(() => null);
+    const roofs = roofsOf(r?.peaks);
+    const points = r ? pointsOf({ ...r, kernel: c.kernel }) : [];
+    parts.roofline.parentElement.hidden = !roofs.length;
+    if (!roofs.length) return;
+    const box = h("div");
+    parts.roofline.replaceChildren(box, rooflineTable(points));
+    roofline(box, { roofs, points, label: `Roofline: ${points.map((p) => p.title).join("; ")}` });
+  }
+  async function reload() {
+    c = await get(path, signal);
+    top();
+    about();
+    if (!following && !ended(c.state)) follow();
+  }
+  const soon = later(() => Promise.all([reload(), sums()]).catch(() => {}), 1000);
+
+  let following = false;
+  function follow() {
+    following = true;
+    let waiting = [];
+    let due = 0;
+    const flush = () => {
+      due = 0;
+      // However many arrive at once, only the newest become elements.
+      for (const e of waiting.slice(-mostNewest)) {
+        newest.prepend(h("li", { "data-id": e.candidate }, badge({ text: e.verdict, kind: verdictKind(e.verdict), title: e.reason }), " ", e.fitness > 0 ? h("b", {}, reading(1 / e.fitness)) : "", " ",
+          h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(e.candidate)}` }, short(e.candidate)), " ", h("span", { class: "soft" }, e.reason || e.operator)));
+      }
+      while (newest.children.length > mostNewest) newest.lastChild.remove();
+      for (const e of waiting.filter((e) => e.record && e.fitness > 0).slice(-mostRecords)) record(e.candidate, 1 / e.fitness, `number ${count(e.index + 1)}`);
+      waiting = [];
+      soon();
+    };
+    stream(`${path}/events`, {
+      signal,
+      // What was before is in the summary; a few of the newest are shown at once.
+      last: Math.max(0, (c.log?.last || 0) - 2 * mostNewest),
+      done: (e) => e.event === "state" && ended(e.state),
+      event: (e) => {
+        if (e.event === "state") {
+          const other = e.state !== c.state;
+          Object.assign(c, { state: e.state, reason: e.reason, position: e.position, progress: e.progress });
+          top();
+          if (other) soon();
+        } else if (e.event === "evaluated" || e.event === "measured") {
+          waiting.push(e);
+          due ||= requestAnimationFrame(flush);
+        } else {
+          soon();
+        }
+      },
+    }).then(() => { following = false; }).catch(() => { following = false; });
+  }
+
+  on.paint = charts;
+  on.back = soon;
+  // The campaign's own stream has ended once it did; that of all campaigns tells if it goes on.
+  on.event = (e) => { if (e.campaign === c.id && !following && !ended(e.state)) again(); };
+  top();
+  about();
+  charts();
+  await sums();
+  follow();
+}

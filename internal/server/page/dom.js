@@ -1,0 +1,165 @@
+// Making elements, and writing figures.
+
+// h makes an element: properties that are functions listen, "class", "text" and "data" are
+// what they say, the others are attributes. Nothing is ever parsed as HTML.
+export function h(tag, props, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+// s makes an element of SVG.
+export function s(tag, props, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), props, children);
+}
+
+function fill(el, props, children) {
+  for (const [key, value] of Object.entries(props || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (typeof value === "function") el.addEventListener(key.slice(2), value);
+    else if (key === "class") el.setAttribute("class", value);
+    else if (key === "text") el.textContent = value;
+    else if (key === "value") el.value = value;
+    else if (key === "checked") el.checked = value;
+    else el.setAttribute(key, value === true ? "" : value);
+  }
+  el.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  return el;
+}
+
+// say tells something to those who cannot see the page change.
+export function say(text) {
+  document.getElementById("say").textContent = text;
+}
+
+const places = (v, n) => (v === 0 ? "0" : Number(v.toPrecision(n)).toString());
+
+// figure writes a number with three digits that count.
+export const figure = (v) => {
+  if (!Number.isFinite(v)) return "–";
+  const a = Math.abs(v);
+  if (a >= 1e15 || (a > 0 && a < 1e-3)) return v.toExponential(2);
+  if (a >= 1000) return Math.round(v).toLocaleString("en-US");
+  return places(v, 3);
+};
+
+// count writes a whole number.
+export const count = (n) => (n ?? 0).toLocaleString("en-US");
+
+// ratio writes a speedup.
+export const ratio = (v) => (v > 0 ? `${v.toFixed(v < 10 ? 3 : v < 100 ? 2 : 1)}x` : "–");
+
+// reading writes a speedup that the search has read: nothing is proven by one.
+export const reading = (v) => `~ ${ratio(v)}`;
+
+// time writes nanoseconds of a kernel.
+export function time(ns) {
+  if (!(ns > 0)) return "–";
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const [size, unit] = units.find(([size]) => ns >= size) || units[3];
+  return `${(ns / size).toPrecision(3)} ${unit}`;
+}
+
+// duration writes nanoseconds of a campaign.
+export function duration(ns) {
+  if (!Number.isFinite(ns) || ns < 0) return "–";
+  const s = ns / 1e9;
+  if (s > 0 && s < 10) return `${s.toFixed(1)} s`;
+  const whole = Math.round(s);
+  if (whole < 120) return `${whole} s`;
+  if (whole < 7200) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+// rate writes a figure per second with a prefix: 4.8 TB/s.
+export function rate(v, unit) {
+  if (!(v > 0)) return "–";
+  const prefixes = ["", "k", "M", "G", "T", "P"];
+  let i = 0;
+  while (v >= 1000 && i < 5) {
+    v /= 1000;
+    i++;
+  }
+  return `${places(v, 3)} ${prefixes[i]}${unit}`;
+}
+
+// when writes an instant as the reader's clock has it.
+export function when(text) {
+  const t = new Date(text);
+  if (!text || Number.isNaN(t.getTime()) || t.getUTCFullYear() < 1971) return "–";
+  return t.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+// short is a candidate's ID as tables show it.
+export const short = (id) => (id || "").slice(0, 16);
+
+// confidence says how far a speedup is proven. Only finals prove one: of many readings of a
+// search the best are also the luckiest.
+export function confidence(c) {
+  if (!(c.speedup > 0)) return { text: "–", kind: "", title: "nothing correct yet" };
+  if (c.significant) return { text: "significant", kind: "good", title: "finals found it to be faster than the baseline by more than noise" };
+  if (c.measured === "finals") return { text: "not significant", kind: "idle", title: "finals found no difference from the baseline beyond noise" };
+  return { text: "~ unproven", kind: "idle", title: "measured by the search alone: finals have not compared it" };
+}
+
+// speedup writes a speedup, with ~ before what is not proven.
+export const speedup = (c) => (c.speedup > 0 ? `${c.significant ? "" : "~ "}${ratio(c.speedup)}` : "–");
+
+export const badge = ({ text, kind, title }) => h("span", { class: `badge ${kind || ""}`, title }, text);
+
+const stateKind = { finished: "good", failed: "bad", cancelled: "idle", paused: "idle", queued: "idle", preparing: "live", searching: "live", finals: "live" };
+export const stateBadge = (state) => h("span", { class: `badge state ${stateKind[state] || ""}`, "data-state": state }, state);
+
+// table makes a small table. Cells are nodes or text; numeric ones are named by position.
+export function table(caption, heads, rows, numeric = []) {
+  const side = (i) => (numeric.includes(i) ? "num" : undefined);
+  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
+    h("table", {}, h("caption", { class: "visually-hidden" }, caption),
+      h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: side(i) }, t)))),
+      h("tbody", {}, rows.map((r) => (r instanceof Node ? r : h("tr", {}, r.map((c, i) => h("td", { class: side(i) }, c))))))));
+}
+
+// facts makes a list of names and what they are; what is empty is left out.
+export const facts = (pairs) => h("dl", {}, pairs.filter(([, v]) => v !== undefined && v !== null && v !== "").map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
+
+// cards are a campaign's few large figures.
+export const cards = (list) => h("div", { class: "cards" }, list.map(([label, value, title]) => h("div", { title }, h("b", {}, value), h("span", {}, label))));
+
+export const empty = (text, ...more) => h("p", { class: "empty" }, text, ...more);
+
+// problem shows an error, and how to try again.
+export function problem(err, retry) {
+  return h("div", { class: "problem", role: "alert" }, h("p", {}, err.message || String(err)),
+    err.problem?.errors?.length ? h("ul", {}, err.problem.errors.map((e) => h("li", {}, `${e.location ? `${e.location}: ` : ""}${e.message}`))) : null,
+    err.problem?.request ? h("p", { class: "soft" }, `Request ${err.problem.request}`) : null,
+    retry ? h("button", { type: "button", onclick: retry }, "Try again") : null);
+}
+
+// crumbs say where a view is.
+export const crumbs = (...links) => h("p", { class: "crumbs" }, links.map(([href, text], i) => [i ? " / " : "", h("a", { href }, text)]));
+
+// title is a view's heading, which takes the focus when the view opens.
+export function title(text, ...more) {
+  document.title = `${text} · evotune`;
+  return h("h1", { tabindex: -1 }, text, more.length ? " " : null, ...more);
+}
+
+// later calls f soon, and once however often it is asked to.
+export function later(f, ms) {
+  let timer = 0;
+  return () => {
+    if (!timer) timer = setTimeout(() => { timer = 0; f(); }, ms);
+  };
+}
+
+// ask shows a dialog and gives what its button says: null when it was closed.
+export function ask(heading, content, yes, danger) {
+  return new Promise((resolve) => {
+    const done = (v) => { dialog.close(); dialog.remove(); resolve(v); };
+    const form = h("form", { onsubmit: (e) => { e.preventDefault(); done(form); } },
+      h("h2", {}, heading), content,
+      h("div", { class: "buttons" }, h("button", { type: "submit", class: danger ? "danger" : "primary" }, yes),
+        h("button", { type: "button", onclick: () => done(null) }, "Close")));
+    const dialog = h("dialog", { "aria-label": heading, oncancel: (e) => { e.preventDefault(); done(null); } }, form);
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,988 @@
+package server
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
+)
+
+// shots writes what the page looks like, for the docs:
+//
+//	EVOTUNE_TEST=all go test ./internal/server -run TestPage -page.shots docs
+var shots = flag.String("page.shots", "", "write screenshots of the page into this `folder`")
+
+// none is an action without a result.
+type none = chromedp.Action[chromedp.Void]
+
+// A site is a service on an address that it keeps when it is started again.
+type site struct {
+	*testing.T
+	path, addr string
+	latency    time.Duration
+	service    *Service
+	store      *store.Store
+	token      string // an admin's
+}
+
+// newSite serves a store, which fill may have made before.
+func newSite(t *testing.T, latency time.Duration, fill ...func(path string)) *site {
+	t.Helper()
+	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0", latency: latency}
+	for _, f := range fill {
+		f(s.path)
+	}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *site) start() {
+	s.Helper()
+	var err error
+	if s.store, err = store.Open(s.path, store.Options{}); err != nil {
+		s.Fatal(err)
+	}
+	if s.service, err = New(Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		s.Fatal(err)
+	}
+	l, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	s.service.Listen(l, false)
+	if s.token == "" {
+		made, err := s.service.tokens.create(api.NewToken{Name: "page", Scope: api.Admin})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.token = made.Secret
+	}
+}
+
+func (s *site) stop() {
+	if s.service == nil {
+		return
+	}
+	if err := errors.Join(s.service.Close(context.Background()), s.store.Close()); err != nil {
+		s.Error(err)
+	}
+	s.service = nil
+}
+
+func (s *site) url() string { return "http://" + s.addr + "/" }
+
+// api is the fixture of the other tests, for the same service.
+func (s *site) api() *fixture {
+	return &fixture{T: s.T, service: s.service, url: strings.TrimSuffix(s.url(), "/"), client: &http.Client{Transport: bearer(s.token)}}
+}
+
+// bearer sends a token with everything.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A tab is one of the browser, which notes what goes wrong in it.
+type tab struct {
+	*testing.T
+	ctx  context.Context
+	site *site
+
+	mu      sync.Mutex
+	wrong   []string
+	expects []*regexp.Regexp
+	bytes   float64
+}
+
+// chromium finds the browser; without one the test is skipped.
+func chromium(t *testing.T) string {
+	for _, name := range []string{"chromium-headless-shell", "chromium"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p
+		}
+	}
+	t.Skip("there is no Chromium: apt-get install chromium-headless-shell")
+	return ""
+}
+
+// browser starts Chromium, with few processes.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WindowSize(1200, 900),
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("renderer-process-limit", "2"), chromedp.Flag("disable-site-isolation-trials", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // which does not run as root
+	}
+	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(alloc)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("Chromium does not start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Logf("the browser ended: %v", err)
+		}
+		end()
+	})
+	return ctx
+}
+
+// open opens a tab for a site. It has the token unless it is to log in.
+func (s *site) open(browser context.Context, login bool) *tab {
+	s.Helper()
+	ctx, end := chromedp.NewContext(browser)
+	s.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	s.Cleanup(cancel)
+	p := &tab{T: s.T, ctx: ctx, site: s}
+	own := regexp.MustCompile(`^(http://` + regexp.QuoteMeta(s.addr) + `/|blob:http://` + regexp.QuoteMeta(s.addr) + `/|about:blank)`)
+	err := chromedp.Listen(ctx, func(ev any) {
+		switch ev := ev.(type) {
+		case *network.EventRequestWillBeSent:
+			if !own.MatchString(ev.Request.URL) {
+				p.note("a foreign request: " + ev.Request.URL)
+			}
+		case *network.EventLoadingFinished:
+			p.mu.Lock()
+			p.bytes += ev.EncodedDataLength
+			p.mu.Unlock()
+		case *log.EventEntryAdded:
+			if l := ev.Entry.Level; l == log.EntryLevelError || l == log.EntryLevelWarning {
+				p.note(fmt.Sprintf("%s: %s %s", l, ev.Entry.Text, ev.Entry.URL))
+			}
+		case *runtime.EventConsoleAPICalled:
+			if k := ev.Type; k == runtime.ConsoleAPICalledTypeError || k == runtime.ConsoleAPICalledTypeWarning || k == runtime.ConsoleAPICalledTypeAssert {
+				p.note(fmt.Sprintf("console.%s: %v", k, ev.Args))
+			}
+		case *runtime.EventExceptionThrown:
+			p.note("an exception: " + ev.ExceptionDetails.Text + " " + description(ev.ExceptionDetails.Exception))
+		}
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(p.check)
+	if !login {
+		if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: "if(location.protocol!='about:')sessionStorage.setItem('evotune-token'," + fmt.Sprintf("%q", s.token) + ")"}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return p
+}
+
+func description(o *runtime.RemoteObject) string {
+	if o == nil {
+		return ""
+	}
+	return o.Description
+}
+
+func (p *tab) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = append(p.wrong, what)
+}
+
+// expect says what the browser's log may complain of: answers that the test provokes.
+func (p *tab) expect(pattern string) { p.expects = append(p.expects, regexp.MustCompile(pattern)) }
+
+// check fails the test for what went wrong that was not provoked.
+func (p *tab) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.wrong {
+		expected := false
+		for _, e := range p.expects {
+			expected = expected || e.MatchString(w)
+		}
+		if !expected {
+			p.Error(w)
+		}
+	}
+}
+
+func (p *tab) do(actions ...none) {
+	p.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.fail(err)
+	}
+}
+
+// fail ends the test with what the page shows.
+func (p *tab) fail(err error) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 2*time.Second)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("location.hash+' '+document.body.innerText.slice(0,3000)"))
+	p.Fatalf("%v; the page shows: %s", err, text)
+}
+
+// js evaluates an expression in the page.
+func js[T any](p *tab, expression string) T {
+	p.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.fail(fmt.Errorf("%s: %w", expression, err))
+	}
+	return v
+}
+
+// wait waits until an expression is true.
+func (p *tab) wait(expression string) {
+	p.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		yes, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if yes && err == nil {
+			return
+		}
+		if time.Now().After(deadline) || p.ctx.Err() != nil {
+			p.fail(fmt.Errorf("waited for %s: %w", expression, errors.Join(err, errors.New("it did not come true"))))
+		}
+	}
+}
+
+// show opens a view, and waits until it is there.
+func (p *tab) show(hash string) {
+	p.Helper()
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(p.site.url()+hash)) // else an address that differs by its hash is not loaded
+	p.wait("document.querySelector('.view[data-ready]')")
+}
+
+// turn goes to a view without a reload.
+func (p *tab) turn(hash string) {
+	p.Helper()
+	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("if(location.hash!=%[1]q)document.querySelector('.view')?.removeAttribute('data-ready');location.hash=%[1]q", hash)))
+	p.wait("document.querySelector('.view[data-ready]')")
+}
+
+func (p *tab) click(css string) { p.Helper(); p.do(chromedp.Click(chromedp.CSS(css))) }
+
+func (p *tab) text(css string) string {
+	p.Helper()
+	return js[string](p, fmt.Sprintf("document.querySelector(%q)?.textContent??''", css))
+}
+
+func (p *tab) contains(css, want string) {
+	p.Helper()
+	p.wait(fmt.Sprintf("(document.querySelector(%q)?.textContent??'').includes(%q)", css, want))
+}
+
+// media emulates what a user prefers.
+func (p *tab) media(name, value string) {
+	p.Helper()
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}}); err != nil {
+		p.fail(err)
+	}
+}
+
+// shot writes a picture of the page, where such were asked for.
+func (p *tab) shot(name string) {
+	p.Helper()
+	if *shots == "" {
+		return
+	}
+	b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*shots, "service-"+name+".png"), b, 0o644)
+	}
+	if err != nil {
+		p.fail(err)
+	}
+}
+
+// TestPage drives the page in a browser. Each test has a service of its own, with recorded
+// campaigns. In all of them nothing may be written to the browser's log, and nothing may be
+// asked of other hosts.
+func TestPage(t *testing.T) {
+	chromium(t)
+	tests := []struct {
+		name  string
+		quick bool // in the first set too
+		run   func(t *testing.T, browser context.Context)
+	}{
+		{"login", true, testLogin},
+		{"submit", false, testSubmit},
+		{"live", false, testLive},
+		{"restart", false, testReconnect},
+		{"actions", false, testActions},
+		{"lineage", false, testLineage},
+		{"source", false, testSource},
+		{"export", false, testExport},
+		{"admin", false, testAdmin},
+		{"brushing", false, testBrushing},
+		{"dark", false, testDark},
+		{"keyboard", false, testKeyboard},
+		{"weight", true, testWeight},
+		{"views", false, testViews},
+		{"phone", false, testPhone},
+		{"100,000 candidates", false, testMany},
+	}
+	b := browser(t)
+	begun := time.Now()
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.quick {
+				longtest.Skip(t, "it drives a browser")
+			}
+			c.run(t, b)
+		})
+	}
+	if *shots != "" {
+		t.Run("pictures", func(t *testing.T) { pictures(t, b) })
+	}
+	t.Logf("%d tests in %s", len(tests), time.Since(begun).Round(time.Millisecond))
+}
+
+// testLogin: a wrong token is told, the right one opens the page, and who logs out is out.
+func testLogin(t *testing.T, browser context.Context) {
+	p := newSite(t, 0).open(browser, true)
+	p.expect(`401 \(Unauthorized\)`)
+	p.do(chromedp.Navigate(p.site.url()+"#/leaderboard"), chromedp.WaitVisible(chromedp.CSS("#token")))
+	p.shot("login")
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), "evt_wrong"+kb.Enter))
+	p.contains("#login-error", "does not know this token")
+	if js[string](p, "sessionStorage.getItem('evotune-token')||''") != "" {
+		t.Error("a wrong token is kept")
+	}
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), p.site.token+kb.Enter))
+	p.contains("h1", "Leaderboard") // the view that was asked for
+	p.wait("document.querySelector('#connection').textContent=='live'")
+	if js[bool](p, "location.href.includes('"+p.site.token+"')||JSON.stringify(localStorage).includes('"+p.site.token+"')||document.cookie!=''") {
+		t.Error("the token is in the address, in a cookie or kept after the tab")
+	}
+	p.click("#logout")
+	p.do(chromedp.WaitVisible(chromedp.CSS("#token")))
+	if js[bool](p, "sessionStorage.length>0||!document.querySelector('#nav').hidden") {
+		t.Error("who logged out is not out")
+	}
+}
+
+// testSubmit: the form is made from the kernel's definition, tells what is wrong at the field,
+// and submits what it says.
+func testSubmit(t *testing.T, browser context.Context) {
+	s := newSite(t, 5*time.Millisecond)
+	p := s.open(browser, false)
+	p.expect(`(422 \(Unprocessable Entity\)|404 \(Not Found\)).*/v1/campaigns`)
+	p.show("#/submit?kernel=softmax")
+	shape := s.kernel("softmax").Shapes[0].Name
+	p.wait(fmt.Sprintf("document.querySelector('input[name=shape][value=%q]').checked", shape))
+	p.shot("submit")
+	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "-3"))
+	p.click("#submit")
+	p.contains("#budget-evaluations-error", "0")
+	if js[string](p, "document.activeElement.id") != "budget-evaluations" {
+		t.Error("the focus is not on the field that is wrong")
+	}
+	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "40"), chromedp.Evaluate[chromedp.Void]("document.querySelector('#kernel').value='\\0recorded';document.querySelector('#kernel').dispatchEvent(new Event('change'))"),
+		chromedp.WaitVisible(chromedp.CSS("#table")), chromedp.SendKeys(chromedp.CSS("#table"), "/nowhere.json"))
+	p.click("#submit")
+	p.contains("#form-error", "/nowhere.json")
+	p.do(chromedp.SetValue(chromedp.CSS("#table"), table(t)))
+	p.click("#submit")
+	p.wait("location.hash.startsWith('#/campaigns/')")
+	p.contains("#part-state .state", "finished")
+	var list api.Page[api.Campaign]
+	s.api().do("GET", "/v1/campaigns", nil, &list, 200)
+	if len(list.Items) != 1 || list.Items[0].Evaluated != 40 || list.Items[0].Budget.Seconds != 180 {
+		t.Errorf("%+v", list.Items)
+	}
+}
+
+// kernel asks for the definition of one.
+func (s *site) kernel(name string) (k api.Kernel) {
+	s.api().do("GET", "/v1/kernels/"+name, nil, &k, 200)
+	return k
+}
+
+// testLive: results and new bests appear while the campaign runs, in its view and in the list.
+func testLive(t *testing.T, browser context.Context) {
+	s := newSite(t, 30*time.Millisecond)
+	p := s.open(browser, false)
+	c := s.api().submit(3, 100000)
+	p.show("#/campaigns/" + c.ID)
+	p.wait("document.querySelectorAll('#newest li').length>=5")
+	p.wait("document.querySelectorAll('#records li').length>=2")
+	first := js[string](p, "document.querySelector('#newest li').dataset.id")
+	p.wait(fmt.Sprintf("document.querySelector('#newest li').dataset.id!=%q", first))
+	p.wait("document.querySelectorAll('#part-evaluations svg .line').length==1&&document.querySelectorAll('#part-time svg .line').length==1&&document.querySelectorAll('#workers tbody tr').length>0&&document.querySelectorAll('#part-funnel .bar').length>0")
+	p.turn("#/campaigns")
+	cell := fmt.Sprintf("document.querySelector('tr[data-id=%q] [data-name=Evaluated]').textContent", c.ID)
+	before := js[string](p, cell)
+	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
+	p.contains("tr .state", "searching")
+}
+
+// testReconnect: the page says that the service does not answer, and goes on by itself, with
+// nothing missing, when it does again on the same address.
+func testReconnect(t *testing.T, browser context.Context) {
+	s := newSite(t, 30*time.Millisecond)
+	p := s.open(browser, false)
+	p.expect(`ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|503`)
+	c := s.api().submit(3, 100000)
+	p.show("#/campaigns/" + c.ID)
+	p.wait("document.querySelectorAll('#newest li').length>=3&&document.querySelector('#connection').dataset.state=='live'")
+	p.do(chromedp.Evaluate[chromedp.Void]("window.same=true"))
+	s.stop()
+	p.wait("document.querySelector('#connection').textContent=='reconnecting'")
+	p.shot("reconnecting")
+	time.Sleep(500 * time.Millisecond) // so that it tries in vain
+	s.start()
+	p.wait("document.querySelector('#connection').textContent=='live'")
+	first := js[string](p, "document.querySelector('#newest li').dataset.id")
+	p.wait(fmt.Sprintf("document.querySelector('#newest li').dataset.id!=%q&&document.querySelector('#part-state .state').textContent=='searching'", first))
+	if !js[bool](p, "window.same===true") {
+		t.Error("the page was loaded again")
+	}
+}
+
+// testActions: pause, resume, another budget and cancel, from the page.
+func testActions(t *testing.T, browser context.Context) {
+	s := newSite(t, 20*time.Millisecond)
+	p := s.open(browser, false)
+	c := s.api().submit(3, 100000)
+	p.show("#/campaigns/" + c.ID)
+	p.contains("#part-state .state", "searching")
+	p.click("#action-pause")
+	p.contains("#part-state .state", "paused")
+	s.api().until(c.ID, api.Paused)
+	p.click("#action-change")
+	p.do(chromedp.SetValue(chromedp.CSS("#change-evaluations"), "200000"), chromedp.SetValue(chromedp.CSS("#change-priority"), "7"), chromedp.Click(chromedp.CSS("dialog button[type=submit]")))
+	p.contains("#part-about", "7")
+	if got := s.api().until(c.ID, api.Paused); got.Budget.Evaluations != 200000 || got.Priority != 7 {
+		t.Errorf("%+v", got)
+	}
+	p.click("#action-resume")
+	p.contains("#part-state .state", "searching")
+	p.click("#action-cancel")
+	p.do(chromedp.WaitVisible(chromedp.CSS("dialog .danger")), chromedp.KeyEvent(kb.Escape))
+	p.do(chromedp.WaitNotPresent(chromedp.CSS("dialog")))
+	if got := s.api().until(c.ID, api.Searching); got.State != api.Searching {
+		t.Errorf("escape has cancelled the campaign: %s", got.State)
+	}
+	p.click("#action-cancel")
+	p.click("dialog .danger")
+	p.contains("#part-state .state", "cancelled")
+	s.api().until(c.ID, api.Cancelled)
+	p.wait("!document.querySelector('#action-pause,#action-resume,#action-cancel')")
+}
+
+// descendant is a candidate that has ancestors over several generations.
+func (s *site) descendant(campaign string) string {
+	s.Helper()
+	points := fetch[api.Points](s.api(), "/v1/campaigns/"+campaign+"/points")
+	for i := len(points.Candidates) - 1; i >= 0; i-- {
+		l := fetch[api.Lineage](s.api(), "/v1/candidates/"+points.Candidates[i]+"/lineage")
+		if len(l.Candidates) > 4 {
+			return l.Candidates[0].ID
+		}
+	}
+	s.Fatal("no candidate has ancestors")
+	return ""
+}
+
+// testLineage: ancestors are walked by keys and by clicks.
+func testLineage(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	c := s.api().until(s.api().submit(3, 200).ID, api.Finished)
+	id := s.descendant(c.ID)
+	p.show("#/candidates/" + id)
+	p.wait("document.querySelectorAll('#lineage .node').length>2")
+	p.do(chromedp.Focus(chromedp.CSS("#lineage .here")), chromedp.KeyEvent(kb.ArrowLeft))
+	parent := js[string](p, "document.activeElement.dataset.id")
+	l := fetch[api.Lineage](s.api(), "/v1/candidates/"+id+"/lineage")
+	if want := l.Candidates[0].Asked.Parents; len(want) == 0 || parent != want[0] {
+		t.Errorf("left of %s is %s, its parents are %v", id, parent, want)
+	}
+	p.contains("#lineage-tell", parent[:8])
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.wait(fmt.Sprintf("location.hash=='#/candidates/%s'&&document.querySelector('.view[data-ready]')&&document.querySelector('#lineage .here').dataset.id==%q", parent, parent))
+	p.do(chromedp.NavigateBack())
+	p.wait(fmt.Sprintf("document.querySelector('#lineage .here')?.dataset.id==%q&&document.querySelector('.view[data-ready]')", id))
+	p.wait("document.querySelectorAll('#checks details').length>0")
+}
+
+// rendered fills a store with a finished campaign of softmax: two candidates, the second of
+// which was made of the first. Its finals found the second to be faster.
+func rendered(t *testing.T, path string) (campaign, parent, child string) {
+	t.Helper()
+	target, err := (&evotune.Machine{}).Target(evotune.Job{ID: "softmax-1", Kernel: "softmax", Backend: "cpu", Shapes: []string{"1024x1024"}, Strategy: "random", Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	space, err := target.Space()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewSource(1))
+	genomes := []genome.Genome{space.Random(rng)}
+	for _, g := range space.Neighbours(genomes[0]) {
+		before, err := target.Render(genomes[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after, err := target.Render(g.String()); err == nil && after.Source != before.Source {
+			genomes = append(genomes, g)
+			break
+		}
+	}
+	device := evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "00000001"}
+	started, err := record.NewStarted(target.Job, evaluator.Description{Backend: "cpu", Device: device, Kernel: "softmax", Shapes: target.Job.Shapes}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"00000000000000aa", "00000000000000bb"}
+	events := []store.Event{{Campaign: "softmax-1", Kind: store.KindStarted, Started: started}}
+	var entries []evaluator.Finalist
+	for i, g := range genomes {
+		source, err := target.Render(g.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		timing := evaluator.Timing{Shape: "1024x1024", MedianNS: 5e5, BaselineMedianNS: 1e6, Ratio: 0.5, SamplesNS: []float64{5e5, 5.1e5, 4.9e5}, BaselineNS: []float64{1e6, 1e6, 1.1e6}}
+		r := evaluator.Result{Verdict: evaluator.Correct, Fitness: 0.5, Source: source.Hash, Timings: []evaluator.Timing{timing}}
+		for _, stage := range evaluator.Stages() {
+			r.Steps = append(r.Steps, evaluator.Step{Stage: stage, Outcome: evaluator.Passed, Evidence: []evaluator.Evidence{{Check: "looked", Outcome: evaluator.Passed}}})
+		}
+		told, err := record.NewTold(i, ids[i], r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := &store.Asked{Index: i, Candidate: ids[i], Genome: g.String(), Operator: "random"}
+		if i > 0 {
+			asked.Operator, asked.Parents = "local", ids[:1]
+		}
+		events = append(events, store.Event{Campaign: "softmax-1", Kind: store.KindAsked, Asked: asked}, store.Event{Campaign: "softmax-1", Kind: store.KindTold, Told: told})
+		entries = append(entries, evaluator.Finalist{Genome: g, Verdict: evaluator.Correct, Fitness: 0.5, Timings: r.Timings})
+	}
+	finals, err := record.NewFinals(ids, evaluator.Finals{Entries: entries, Winner: 1, VsBaseline: &evaluator.Comparison{Ratio: 0.5, P: 1e-6, Alpha: 0.05, Significant: true, N1: 3, N2: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events = append(events, store.Event{Campaign: "softmax-1", Kind: store.KindFinals, Finals: finals}, store.Event{Campaign: "softmax-1", Kind: store.KindFinished, Note: &store.Note{Reason: "evaluations", Evaluated: 2}})
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Append(events...); err != nil {
+		t.Fatal(err)
+	}
+	return "softmax-1", ids[0], ids[1]
+}
+
+// testSource: a candidate's source is held against its parent's, and against the baseline's;
+// the rows of the difference make both texts again.
+func testSource(t *testing.T, browser context.Context) {
+	var parent, child string
+	s := newSite(t, 0, func(path string) { _, parent, child = rendered(t, path) })
+	p := s.open(browser, false)
+	p.show("#/candidates/" + child)
+	p.contains("#diff-sum", "lines more")
+	for _, against := range []string{parent, "baseline"} {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(()=>{document.querySelector('#source').replaceChildren();const e=document.querySelector('#against');e.value=%q;e.dispatchEvent(new Event('change'))})()", against)))
+		p.wait("document.querySelector('.diff')")
+		p.do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.fold button').forEach((b)=>b.click())"))
+		p.wait("!document.querySelector('.fold')")
+		src := fetch[api.Source](s.api(), "/v1/candidates/"+child+"/source?against="+against)
+		text := func(without string) string {
+			return js[string](p, fmt.Sprintf("[...document.querySelectorAll('.diff tr')].filter((r)=>r.className!=%q).map((r)=>r.children[3].textContent).join(String.fromCharCode(10))", without))
+		}
+		if text("less") != src.Source || text("more") != src.Other || src.Source == src.Other {
+			t.Errorf("against %s: the rows of the difference do not make both sources", against)
+		}
+		if n := js[int](p, "document.querySelectorAll('.diff tr.more').length"); against == parent && (n == 0 || n > strings.Count(src.Source, "\n")/2) {
+			t.Errorf("%d of %d lines differ from the parent's", n, strings.Count(src.Source, "\n"))
+		}
+	}
+}
+
+// testExport: a proven winner is saved as a library, and a verification's outcome is told.
+func testExport(t *testing.T, browser context.Context) {
+	var campaign string
+	s := newSite(t, 0, func(path string) { campaign, _, _ = rendered(t, path) })
+	p := s.open(browser, false)
+	folder := t.TempDir()
+	if _, err := chromedp.CallBrowser(p.ctx, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder}); err != nil {
+		t.Fatal(err)
+	}
+	p.show("#/campaigns/" + campaign)
+	p.contains("#part-cards", "significant")
+	p.click("#action-export")
+	p.wait("document.querySelector('#outcome')")
+	p.contains("#outcome", "Saved as")
+	name := regexp.MustCompile(`Saved as (.*\.zip)\.`).FindStringSubmatch(p.text("#outcome"))
+	if name == nil {
+		t.Fatalf("no file is named: %s", p.text("#outcome"))
+	}
+	var b []byte
+	for deadline := time.Now().Add(20 * time.Second); len(b) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		b, _ = os.ReadFile(filepath.Join(folder, name[1]))
+	}
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatalf("%s, %d bytes: %v", name[1], len(b), err)
+	}
+	var names []string
+	for _, f := range z.File {
+		names = append(names, f.Name)
+	}
+	if !strings.Contains(strings.Join(names, " "), ".c") {
+		t.Errorf("the library has the files %v", names)
+	}
+}
+
+// testAdmin: an admin makes a token, which opens the page with fewer rights, and revokes it:
+// the page that has it says so at once.
+func testAdmin(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	p.show("#/admin")
+	p.do(chromedp.SetValue(chromedp.CSS("#token-name"), "a colleague"))
+	p.click("form button[type=submit]")
+	p.do(chromedp.WaitVisible(chromedp.CSS("#secret")))
+	other := s.open(browser, true)
+	other.expect(`401 \(Unauthorized\)|ERR_INCOMPLETE_CHUNKED_ENCODING`)
+	other.do(chromedp.Navigate(s.url()+"#/submit"), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.SendKeys(chromedp.CSS("#token"), p.text("#secret")+kb.Enter))
+	other.contains(".view", "needs the scope runner")
+	if !js[bool](other, "document.querySelector('#admin-link').hidden") {
+		t.Error("a viewer is shown the admin's view")
+	}
+	p.show("#/admin")
+	p.do(chromedp.Evaluate[chromedp.Void]("[...document.querySelectorAll('tr')].find((r)=>r.textContent.includes('a colleague')).querySelector('button').click()"), chromedp.Click(chromedp.CSS("dialog .danger")))
+	p.contains("table", "revoked")
+	other.contains("#login-error", "no longer takes the token")
+	p.show("#/admin")
+	p.contains("section:last-child", "DELETE")
+}
+
+// testMany: 100,000 candidates are painted within a second of the navigation, and do not
+// become as many elements; all that is done with them stays quick.
+func testMany(t *testing.T, browser context.Context) {
+	const n = 100_000
+	s := newSite(t, 0, func(path string) { fill(t, path, 1, n) })
+	p := s.open(browser, false)
+	p.expect(`422 \(Unprocessable Entity\).*/(importance|roofline)`) // the kernel is another than the one of this store
+	const campaign = "#/campaigns/sgemm-00000000"
+	// The best of three: what else runs on the machine is no part of it.
+	best := 1e9
+	for range 3 {
+		p.show(campaign + "/candidates")
+		p.wait("performance.getEntriesByName('points-seen').length")
+		best = min(best, js[float64](p, "performance.getEntriesByName('points-seen')[0].startTime"))
+		t.Logf("loaded after %.0f ms, painted after %.0f ms, on the screen after %.0f ms", js[float64](p, "performance.getEntriesByName('points-loaded')[0].startTime"),
+			js[float64](p, "performance.getEntriesByName('points-painted')[0].startTime"), js[float64](p, "performance.getEntriesByName('points-seen')[0].startTime"))
+	}
+	if best > 1000 {
+		t.Errorf("%d candidates are on the screen %.0f ms after the navigation, at most 1,000 are wanted", n, best)
+	}
+	p.wait(fmt.Sprintf("document.querySelector('.grid-box')?.getAttribute('aria-rowcount')=='%d'", n+1))
+	p.do(chromedp.Focus(chromedp.CSS(".grid-box")), chromedp.KeyEvent(kb.End))
+	p.wait(fmt.Sprintf("document.querySelector('.grid-row.at').getAttribute('aria-rowindex')=='%d'", n+1))
+	p.shot("many")
+	for _, hash := range []string{campaign + "/genes", campaign} {
+		p.turn(hash)
+		if elements := js[int](p, "document.querySelectorAll('*').length"); elements > 3000 {
+			t.Errorf("%s: %d elements", hash, elements)
+		}
+		if hash != campaign {
+			p.contains("#selection", "100,000 of 100,000")
+			took := js[float64](p, "(()=>{const t=performance.now();document.querySelector('.chip').click();return performance.now()-t})()")
+			t.Logf("a brush takes %.0f ms", took)
+		}
+	}
+}
+
+// testBrushing: a drag on an axis selects, values chosen by keys select, and the table, the
+// sum and the brushes agree.
+func testBrushing(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	c := s.api().until(s.api().submit(3, 200).ID, api.Finished)
+	p.show("#/campaigns/" + c.ID + "/genes")
+	p.contains("#selection", "200 of 200")
+	p.wait("document.querySelectorAll('#importance .bar').length>0")
+	// Along the first axis, that of the speedup, from its top to its middle.
+	p.do(chromedp.ScrollIntoView(chromedp.CSS("#parallel-canvas")))
+	box := js[[]float64](p, "(({left,top,height})=>[left,top,height])(document.querySelector('#parallel-canvas').getBoundingClientRect())")
+	x, y := box[0]+56, box[1]
+	p.do(chromedp.DragAndDropXY(x, y+20, x, y+box[2]/2, 5))
+	p.contains("#selection", "brushed: speedup")
+	points := fetch[api.Points](s.api(), "/v1/campaigns/"+c.ID+"/points")
+	lo, hi := 0.0, 0.0
+	for _, v := range points.Speedup {
+		if v > 0 && (lo == 0 || v < lo) {
+			lo = v
+		}
+		hi = max(hi, v)
+	}
+	n := 0
+	for _, v := range points.Speedup {
+		if v > lo+0.6*(hi-lo) {
+			n++
+		}
+	}
+	got := js[int](p, "parseInt(document.querySelector('#selection').textContent)")
+	if got < n || got >= 200 {
+		t.Errorf("%d are selected, at least %d are in the upper part", got, n)
+	}
+	p.click("#clear")
+	p.contains("#selection", "200 of 200")
+	p.click("#brushes summary")
+	gene, value := js[string](p, "document.querySelector('.chip').dataset.gene"), js[string](p, "document.querySelector('.chip').textContent")
+	p.do(chromedp.Focus(chromedp.CSS(".chip")), chromedp.KeyEvent(" "))
+	p.wait("document.querySelector('.chip').getAttribute('aria-pressed')=='true'")
+	n = 0
+	for _, g := range points.Genes {
+		for _, at := range g.At {
+			if g.Name == gene && at >= 0 && fmt.Sprint(g.Values[at]) == value {
+				n++
+			}
+		}
+	}
+	p.contains("#selection", fmt.Sprintf("%d of 200 candidates, brushed: %s", n, gene))
+	p.wait(fmt.Sprintf("document.querySelector('.grid-box').getAttribute('aria-rowcount')=='%d'", n+1))
+}
+
+// testDark: the page follows what the system prefers, and a switch that is kept.
+func testDark(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	c := s.api().until(s.api().submit(3, 100).ID, api.Finished)
+	const paper = "getComputedStyle(document.body).backgroundColor"
+	p.media("prefers-color-scheme", "light")
+	p.show("#/campaigns/" + c.ID + "/candidates")
+	light := js[string](p, paper)
+	p.media("prefers-color-scheme", "dark")
+	p.wait(paper + "!='" + light + "'")
+	dark := js[string](p, paper)
+	p.shot("candidates-dark")
+	p.turn("#/campaigns/" + c.ID)
+	p.shot("campaign-dark")
+	p.click("#theme") // light
+	p.wait(paper + "=='" + light + "'")
+	p.show("#/campaigns")
+	p.wait(paper + "=='" + light + "'")
+	p.click("#theme") // dark
+	p.media("prefers-color-scheme", "light")
+	p.wait(paper + "=='" + dark + "'")
+	// Text can be read on both: 4.5 to 1 is what WCAG asks for.
+	for _, theme := range []string{"light", "dark"} {
+		for _, hue := range []string{"ink", "soft", "good", "bad", "idle", "a"} {
+			got := js[float64](p, fmt.Sprintf(`(()=>{document.documentElement.dataset.theme=%q;const e=document.createElement('i');document.body.append(e);
+const lum=(c)=>{e.style.color='var(--'+c+')';const [r,g,b]=getComputedStyle(e).color.match(/[\d.]+/g).map((v)=>{v/=255;return v<=.03928?v/12.92:((v+.055)/1.055)**2.4});return .2126*r+.7152*g+.0722*b};
+const a=lum(%q),b=lum('card');e.remove();return (Math.max(a,b)+.05)/(Math.min(a,b)+.05)})()`, theme, hue))
+			if got < 4.5 {
+				t.Errorf("%s: %s on cards has a contrast of %.2f, want 4.5", theme, hue, got)
+			}
+		}
+	}
+}
+
+// testKeyboard: a campaign is submitted without the mouse.
+func testKeyboard(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, true)
+	p.do(chromedp.Navigate(p.site.url()), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.KeyEvent(p.site.token+kb.Enter))
+	p.wait("document.querySelector('.view[data-ready]')")
+	// tab goes on until something has the focus, which must be visible.
+	reach := func(what string) {
+		t.Helper()
+		for range 60 {
+			p.do(chromedp.KeyEvent(kb.Tab))
+			if js[bool](p, "document.activeElement.matches("+fmt.Sprintf("%q", what)+")") {
+				if js[string](p, "getComputedStyle(document.activeElement).outlineStyle") == "none" {
+					t.Errorf("%s has the focus, and does not show it", what)
+				}
+				return
+			}
+		}
+		p.fail(fmt.Errorf("no number of tabs reaches %s", what))
+	}
+	reach(`#nav a[href="#/submit"]`)
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.wait("document.querySelector('#kernel')&&document.querySelector('.view[data-ready]')")
+	reach("#kernel")
+	p.do(chromedp.KeyEvent("a recorded")) // a list finds what is typed
+	p.do(chromedp.WaitVisible(chromedp.CSS("#table")))
+	reach("#table")
+	p.do(chromedp.KeyEvent(table(t)))
+	reach("#budget-evaluations")
+	p.do(chromedp.KeyEvent("30"))
+	reach("#submit")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.wait("location.hash.startsWith('#/campaigns/')")
+	p.contains("#part-state .state", "finished")
+	// The table of all candidates has the focus once, and keys move in it.
+	p.turn(js[string](p, "location.hash") + "/candidates")
+	reach(".grid-box")
+	p.do(chromedp.KeyEvent(kb.ArrowDown + kb.ArrowDown))
+	p.wait("document.querySelector('.grid-row.at').getAttribute('aria-rowindex')=='4'")
+	want := js[string](p, "document.querySelector('.grid-row.at a').getAttribute('href')")
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.wait(fmt.Sprintf("location.hash==%q", want))
+}
+
+// testWeight: the first page is small, and comes with what protects it.
+func testWeight(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	p.show("#/campaigns")
+	p.mu.Lock()
+	got := p.bytes
+	p.mu.Unlock()
+	if got > 200e3 || got < 10e3 {
+		t.Errorf("the first page has %.0f bytes, at most 200,000 are wanted", got)
+	}
+	t.Logf("the first page has %.0f bytes", got)
+	ask := func(path string, headers ...string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(s.url(), "/")+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	for at := range pageByPath() {
+		resp := ask(at, "Accept-Encoding", "gzip")
+		if csp := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != 200 || !strings.HasPrefix(csp, "default-src 'self';") || !strings.Contains(csp, "frame-ancestors 'none'") || resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %s, %v", at, resp.Status, resp.Header)
+		}
+		if cached := strings.Contains(resp.Header.Get("Cache-Control"), "immutable"); cached != (at != "/") {
+			t.Errorf("%s: Cache-Control: %s", at, resp.Header.Get("Cache-Control"))
+		}
+		if again := ask(at, "Accept-Encoding", "gzip", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s again: %s", at, again.Status)
+		}
+		if plain := ask(at, "Accept-Encoding", "identity, gzip;q=0"); plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("ETag") == resp.Header.Get("ETag") {
+			t.Errorf("%s plainly: %v", at, plain.Header)
+		}
+	}
+	if resp := ask("/assets/0/app.js"); resp.StatusCode != http.StatusNotFound || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("a file of another version: %s, %v", resp.Status, resp.Header)
+	}
+}
+
+// every gives the addresses of all views.
+func (s *site) every(c api.Campaign) []string {
+	id := "#/campaigns/" + c.ID
+	return []string{"#/campaigns", id, id + "/candidates", id + "/genes", "#/candidates/" + c.Best, "#/leaderboard", "#/compare?ids=" + c.ID, "#/devices", "#/submit", "#/admin", "#/nothing"}
+}
+
+// testViews: all views open, with content and without; nothing goes wrong in any.
+func testViews(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	p.show("#/campaigns")
+	for _, hash := range []string{"#/leaderboard", "#/compare", "#/devices", "#/admin"} {
+		p.turn(hash)
+		if problem := p.text(".problem"); problem != "" && hash != "#/admin" {
+			t.Errorf("%s without content: %s", hash, problem)
+		}
+	}
+	a := s.api().until(s.api().submit(3, 150).ID, api.Finished)
+	b := s.api().until(s.api().submit(4, 150).ID, api.Finished)
+	for _, hash := range s.every(a) {
+		p.turn(hash)
+		if problem := p.text(".problem:not([hidden])"); problem != "" {
+			t.Errorf("%s: %s", hash, problem)
+		}
+	}
+	p.turn("#/compare?ids=" + a.ID + "," + b.ID)
+	p.wait("document.querySelectorAll('#compare-chart .line').length==2")
+	p.shot("compare")
+	p.turn("#/leaderboard")
+	p.contains("tbody td.num", "~")
+	p.shot("leaderboard")
+	p.turn("#/candidates/" + a.Best)
+	p.shot("candidate")
+}
+
+// pictures are those of the docs: a campaign that really runs, on the CPU.
+func pictures(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	var c api.Campaign
+	s.api().do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Budget: api.Budget{Seconds: 60, CostPerHour: 1}}, &c, 201)
+	p := s.open(browser, false)
+	p.show("#/campaigns/" + c.ID)
+	p.do(chromedp.EmulateViewport(1000, 800))
+	p.wait("document.querySelectorAll('#workers tbody tr').length>0")
+	time.Sleep(25 * time.Second)
+	p.turn("#/campaigns")
+	p.turn("#/campaigns/" + c.ID)
+	p.wait("document.querySelectorAll('#newest li').length>0&&document.querySelectorAll('#part-stages .bar').length>2")
+	p.shot("campaign")
+	c = s.api().until(c.ID, api.Finished)
+	p.ctx = context.WithoutCancel(p.ctx) // a tab has a minute
+	p.turn("#/candidates/" + c.Best)
+	p.wait("document.querySelector('.diff')")
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').closest('section').scrollIntoView()"))
+	p.shot("source")
+	p.turn("#/campaigns/" + c.ID + "/genes")
+	p.wait("document.querySelector('#importance').children.length>0&&!document.querySelector('#importance').textContent.includes('Fitting')")
+	p.shot("genes")
+}
+
+// testPhone: nothing is wider than a phone.
+func testPhone(t *testing.T, browser context.Context) {
+	s := newSite(t, 0)
+	c := s.api().until(s.api().submit(3, 150).ID, api.Finished)
+	p := s.open(browser, false)
+	p.do(chromedp.EmulateViewport(375, 740, chromedp.EmulateMobile))
+	p.show("#/campaigns")
+	for i, hash := range s.every(c) {
+		p.turn(hash)
+		if wide := js[int](p, "document.scrollingElement.scrollWidth"); wide > 375 {
+			t.Errorf("%s is %d pixels wide: %s", hash, wide, js[string](p, "[...document.querySelectorAll('main *,header *')].filter((e)=>e.getBoundingClientRect().right>376&&!e.closest('.wide,.grid-box,#nav,.diff,pre')).slice(0,5).map((e)=>e.outerHTML.slice(0,120)).join(' | ')"))
+		}
+		if i < 7 {
+			p.shot(fmt.Sprintf("phone-%d", i))
+		}
+	}
+}
