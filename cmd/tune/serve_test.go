@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"os"
@@ -54,10 +55,10 @@ func TestListen(t *testing.T) {
 		{"192.0.2.1:0", "--tls-cert"},
 		{"127.0.0.1", "--listen"},
 	} {
-		sandboxed = func(*evotune.Machine) error { return nil }
+		sandboxed = func(*evotune.Machine, context.Context) error { return nil }
 		a := &app{v: viper.New(), m: &evotune.Machine{}}
 		a.v.Set("listen", c.address)
-		l, err := a.listen(nil)
+		l, err := a.listen(t.Context(), nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.address, err, c.want)
 		}
@@ -70,12 +71,12 @@ func TestListen(t *testing.T) {
 	}
 	a := &app{v: viper.New(), m: &evotune.Machine{}}
 	a.v.Set("listen", "0.0.0.0:0")
-	sandboxed = func(*evotune.Machine) error { return errors.New("no landlock") }
-	if l, err := a.listen(&tls.Config{}); err == nil || l != nil || !strings.Contains(err.Error(), "not confined here (no landlock)") {
+	sandboxed = func(*evotune.Machine, context.Context) error { return errors.New("no landlock") }
+	if l, err := a.listen(t.Context(), &tls.Config{}); err == nil || l != nil || !strings.Contains(err.Error(), "not confined here (no landlock)") {
 		t.Errorf("without a sandbox: %v", err)
 	}
-	sandboxed = func(*evotune.Machine) error { return nil }
-	l, err := a.listen(&tls.Config{})
+	sandboxed = func(*evotune.Machine, context.Context) error { return nil }
+	l, err := a.listen(t.Context(), &tls.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,8 @@ func (s *Service) answered(r *http.Request, status int, c caller, took time.Dura
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
 	level := slog.LevelDebug
 	switch {
+	case status == http.StatusServiceUnavailable:
+		level = slog.LevelWarn
 	case status >= 500:
 		level = slog.LevelError
 	case changes && c.scope != "" || refused && c.scope != "":

@@ -682,7 +682,7 @@ func TestStreamLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+g.admin)
-		resp, err := g.client.Do(req)
+		resp, err := g.client.Do(req) //nolint:bodyclose // at the end, with the others
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -784,8 +784,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %g, want %g", prefix, got, want)
 		}
 	}
-	for _, prefix := range []string{"evotune_store_bytes", "evotune_store_commit_seconds_count", "evotune_store_commit_seconds_sum", "go_goroutines", "process_open_fds",
-		`evotune_http_requests_total{route="POST /v1/campaigns",status="2xx"}`, `evotune_http_requests_total{route="GET /v1/campaigns/{id}",status="2xx"}`} {
+	for _, prefix := range []string{
+		"evotune_store_bytes", "evotune_store_commit_seconds_count", "evotune_store_commit_seconds_sum", "go_goroutines", "process_open_fds",
+		`evotune_http_requests_total{route="POST /v1/campaigns",status="2xx"}`, `evotune_http_requests_total{route="GET /v1/campaigns/{id}",status="2xx"}`,
+	} {
 		if value(prefix) <= 0 {
 			t.Errorf("%s is zero", prefix)
 		}
