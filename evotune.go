@@ -70,6 +70,9 @@ var (
 	// ErrInput is the error of a job, a question or a name that the caller can
 	// correct: nothing was run.
 	ErrInput = errors.New("bad input")
+	// ErrSandbox says that candidates could reach what is not theirs; see
+	// [Machine.Sandboxed].
+	ErrSandbox = errors.New("candidates are not locked in on this machine")
 	// ErrNoCandidate is the error of a question that no stored candidate answers.
 	ErrNoCandidate = ask.ErrNoCandidate
 	// ErrUnproven is the error of an export of a candidate that lacks evidence.
@@ -125,8 +128,12 @@ func noCandidate(format string, args ...any) error {
 // stand for.
 type (
 	// An Event is one moment of a campaign: exactly one of its fields Started,
-	// Evaluated, Measured, Paused, Continued, Finals, Warning and Finished is set,
-	// besides Time. It is sent after what it tells is durable in the store.
+	// Evaluated, Measured, Paused, Continued, Budget, Searched, Finals, Warning and
+	// Finished is set, besides Time. It is sent after what it tells is durable in the store.
+	//
+	// A campaign is preparing until Started, searching until Searched, and then in its
+	// finals until Finished. One that is stopped has no Searched if it was searching.
+	// From Paused to Continued it waits for a calm machine, in either of the two.
 	Event = campaign.Event
 	// Started opens the stream of events.
 	Started = campaign.Started
@@ -163,7 +170,7 @@ type Files = report.Files
 
 // storeName is the file of a store, where the reader can tell.
 func storeName(r Reader) string {
-	if s, ok := r.(*store.Store); ok {
+	if s, ok := r.(interface{ Path() string }); ok {
 		return s.Path()
 	}
 	return "the store"

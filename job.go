@@ -63,7 +63,8 @@ type (
 	//   - Finalists is how many candidates are measured again at the end. Zero means
 	//     DefaultFinalists; a negative number means that there are no finals.
 	//   - Start are genomes that are proposed before all others. Nil means those of
-	//     WarmStart and then those that the definition names, which a campaign records here.
+	//     WarmStart and then those that the definition names, which a campaign records here
+	//     and [Target.Fix] fills in. Empty and not nil means none.
 	//     The strategy "random", the backend Replay and sweeps have none of the definition's.
 	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
 	Job = record.Job

@@ -114,6 +114,14 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	return t, nil
 }
 
+// File is the file of a FileTarget, as an implementation of the kernel; nil for others.
+func (t *Target) File() *kernels.Implementation {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.im
+}
+
 // Judge judges the file of a FileTarget. Ready, when not nil, is called when reference
 // and baseline are there and the judging begins.
 func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,12 +13,20 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
 // A Machine says how candidates are compiled, run and measured here. The zero value is
 // this machine with its defaults. The fields must not change after the first use; then
-// it is safe for concurrent use, but two campaigns at once disturb each other's times.
+// it is safe for concurrent use.
+//
+// Campaigns of one process, of one Machine or of several, may run at once and take turns:
+// while one times on the CPU, none compiles or launches there, and on each GPU one times
+// while the others wait. They become slower by that, and their times do not. What is timed
+// on a GPU does not wait for the host, and workers of GPUs go on while the CPU is timed.
+// Campaigns of several processes do not know of each other, and each sees the other's work
+// as a disturbance.
 type Machine struct {
 	// Definitions are folders with definitions of kernels. They take the place of
 	// built-in kernels of the same name and of those that a recorded campaign names.
@@ -126,6 +135,22 @@ func (m *Machine) GPU(ctx context.Context) error {
 	return b.Available(ctx)
 }
 
+// device describes what a backend runs candidates on, as its labs do.
+func (m *Machine) device(ctx context.Context, backend string) (evaluator.Device, error) {
+	if backend == CUDA {
+		b, err := m.cudaBackend()
+		if err != nil {
+			return evaluator.Device{}, err
+		}
+		return b.Together(ctx)
+	}
+	b, err := m.cpuBackend()
+	if err != nil {
+		return evaluator.Device{}, err
+	}
+	return b.Device(), nil
+}
+
 // Devices lists those of this machine: its GPU, if it can be used, and its CPU.
 func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
 	var out []evaluator.Device
@@ -163,6 +188,57 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 		tools = append(tools, b.Doctor(ctx)...)
 	}
 	return tools, nil
+}
+
+// Sandboxed tries what keeps candidates, and the tools that handle them, from the files,
+// the sockets and the processes of whoever runs them. The error, an [ErrSandbox], says in
+// one line what of it does not work on this machine. It takes some seconds, and longer
+// where there is a GPU, whose workers and compilers are tried too.
+func (m *Machine) Sandboxed(ctx context.Context) error {
+	fast := &Machine{CPU: m.CPU}
+	fast.CPU.Sanitizers = []string{"none"} // a tool that is not locked in does not run
+	tools, err := fast.Doctor(ctx, CPU)
+	if err != nil {
+		return err
+	}
+	lacks := unlocked(tools, "seccomp", "landlock")
+	if m.GPU(ctx) == nil {
+		gpu, err := m.Doctor(ctx, CUDA)
+		if err != nil {
+			return err
+		}
+		lacks = append(lacks, unlocked(gpu, "landlock", "worker jail")...)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("%w: %s", ErrSandbox, words.OneLine(strings.Join(lacks, "; ")))
+	}
+	return nil
+}
+
+// unlocked says which parts of the sandbox are missing among tools that were tried, or
+// were not tried, and which tools run outside of it.
+func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
+	for _, t := range tools {
+		if i := slices.Index(parts, t.Name); i >= 0 {
+			parts = slices.Delete(slices.Clone(parts), i, i+1)
+		} else if !strings.HasSuffix(t.Name, " jail") {
+			continue
+		}
+		if t.Missing != "" {
+			lacks = append(lacks, t.Name+": "+t.Missing)
+		}
+	}
+	for _, name := range parts {
+		why := "no candidate can be run"
+		if i := slices.IndexFunc(tools, func(t evaluator.Tool) bool { return t.Missing != "" }); i >= 0 {
+			why = tools[i].Name + ": " + tools[i].Missing
+		}
+		lacks = append(lacks, name+": could not be tried ("+why+")")
+	}
+	return lacks
 }
 
 // The built-in kernels never change: what was read of them is kept. One is read alone, which

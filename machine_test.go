@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -28,13 +30,50 @@ func TestBadOptions(t *testing.T) {
 }
 
 // helloVariable makes this program a GPU worker that says hello, and nothing else.
-const helloVariable = "EVOTUNE_TEST_HELLO"
+const helloVariable = "TUNE_TEST_HELLO" // programs that evotune starts get no EVOTUNE_*
 
 func sayHello() {
 	if _, _, err := wire.Read(bufio.NewReader(os.Stdin)); err == nil {
 		_ = wire.Write(os.Stdout, wire.Hello, wire.HelloAnswer{
 			Version: wire.Version, PID: os.Getpid(), Device: wire.Device{Name: "GPU", UUID: "GPU-" + os.Getenv("CUDA_VISIBLE_DEVICES"), Capability: 90},
 		})
+	}
+}
+
+// What of the sandbox is missing, or was not tried, is said in one line.
+func TestUnlocked(t *testing.T) {
+	tool := func(name, missing string) evaluator.Tool { return evaluator.Tool{Name: name, Missing: missing} }
+	for _, c := range []struct {
+		tools []evaluator.Tool
+		want  string
+	}{
+		{[]evaluator.Tool{tool("compiler", ""), tool("seccomp", ""), tool("landlock", ""), tool("memcheck", "not installed")}, ""},
+		{[]evaluator.Tool{tool("seccomp", "refused"), tool("landlock", "none here")}, "seccomp: refused|landlock: none here"},
+		{[]evaluator.Tool{tool("seccomp", ""), tool("landlock", ""), tool("memcheck jail", "works outside")}, "memcheck jail: works outside"},
+		{[]evaluator.Tool{tool("compiler", "no gcc")}, "seccomp: could not be tried (compiler: no gcc)|landlock: could not be tried (compiler: no gcc)"},
+		{nil, "seccomp: could not be tried (no candidate can be run)|landlock: could not be tried (no candidate can be run)"},
+	} {
+		if got := strings.Join(unlocked(c.tools, "seccomp", "landlock"), "|"); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.tools, got, c.want)
+		}
+	}
+}
+
+// Sandboxed agrees with what doctor says of this machine, and is an error where nothing
+// can be tried.
+func TestSandboxed(t *testing.T) {
+	m := &Machine{CPU: cpu.Options{Sanitizers: []string{"none"}}}
+	tools, err := m.Doctor(t.Context(), CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Sandboxed(t.Context())
+	if m.GPU(t.Context()) != nil && (err == nil) != (len(unlocked(tools, "seccomp", "landlock")) == 0) || err != nil && !errors.Is(err, ErrSandbox) {
+		t.Errorf("%v, and doctor says %+v", err, tools)
+	}
+	m = &Machine{CPU: cpu.Options{Compiler: "/nonexistent/cc"}}
+	if err := m.Sandboxed(t.Context()); !errors.Is(err, ErrSandbox) || !strings.Contains(err.Error(), "/nonexistent/cc") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("without a compiler: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
@@ -32,6 +33,14 @@ type Options struct {
 	// being evaluated. The end of the context ends it at once. Either way Finished is
 	// not Complete, and Resume goes on.
 	Drain <-chan struct{}
+	// Budgets, when not nil, gives the campaign another budget on its way, whole: it takes
+	// effect between two results, for later resumptions too, and the event Budget says
+	// that it is durable. One that is larger goes on, and one that is spent already ends the
+	// search as always, with finals. It is received from until the event Searched; then
+	// Resume goes on with a larger one. Who sends must not wait for the campaign alone:
+	// it may have ended. A budget that Validate refuses changes nothing but for an event
+	// Warning.
+	Budgets <-chan Budget
 }
 
 // Run does a job as a new campaign of the store, or of none when s is nil, which keeps
@@ -85,7 +94,19 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	if c.State == store.Finished && t.Job.Budget == last {
 		return nil, &FinishedError{c}
 	}
+	if err := notArchived(s, c); err != nil {
+		return nil, err
+	}
 	return t, badInput(campaign.Validate(t.Job))
+}
+
+// notArchived refuses to go on with a campaign that takes no more events.
+func notArchived(s *store.Store, c store.Campaign) error {
+	if c.Archive == "" {
+		return nil
+	}
+	return badInput(fmt.Errorf("campaign %s is in the archive %s and takes no more evaluations: `tune merge %s --into NEW` makes a store in which it does",
+		c.ID, c.Archive, s.Path()))
 }
 
 // lastRun finds a campaign, or the last one, and the budget that it last ran under,
@@ -113,11 +134,9 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 // with the one that [Machine.Continue] or [Machine.ContinueSweep] made it of. The targets of FileTarget and of
 // Recorded are refused with an ErrInput.
 func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, error) {
-	switch {
-	case t.file != nil:
-		return Finished{}, badInput(fmt.Errorf("%s is a finished kernel, which no campaign searches: judge it", t.file.path))
-	case t.recorded != "" && !t.resumed:
-		return Finished{}, badInput(fmt.Errorf("campaign %s is recorded: go on with it, or start a new campaign with its job", t.recorded))
+	cfg, err := t.Fix(ctx, s)
+	if err != nil {
+		return Finished{}, err
 	}
 	var past []store.Event
 	if t.resumed {
@@ -139,30 +158,87 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
 		return Finished{}, badInput(err)
 	}
-	cfg := t.Job
-	if n := warmStart(t.Job); s != nil && !t.resumed && n > 0 {
-		if cfg.Start, err = campaign.WarmStart(s, p, cfg, t.dims, n); err != nil {
-			return Finished{}, err
-		}
-	}
-	if !t.resumed && len(t.Job.Start) == 0 && !cold(t.Job) {
-		cfg.Start = campaign.Named(p, cfg.Start, t.chosen)
-	}
 	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
 	}
-	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Listen: o.Listen, OnStage: o.OnStage}
+	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage}
 	if s != nil {
 		run.Log = s
 	}
 	return campaign.Run(ctx, p, cfg, run)
 }
 
+// Fix gives the target's job with all that a campaign records of it: name and defaults
+// are filled in, and Start has the genomes to begin with, of what the store holds now; s
+// may be nil. [Target.Run] begins so. A caller that runs jobs later fixes them when they are
+// given to it: [Machine.Run] does what Fix gives along the path that the target would
+// have gone then, whatever the store holds by that time. Nothing is built, but a GPU is
+// looked for. The targets of FileTarget and of Recorded are refused with an ErrInput; the job
+// of a campaign to go on with is what it was.
+func (t *Target) Fix(ctx context.Context, s *store.Store) (Job, error) {
+	switch {
+	case t.file != nil:
+		return Job{}, badInput(fmt.Errorf("%s is a finished kernel, which no campaign searches: judge it", t.file.path))
+	case t.resumed:
+		return t.Job, nil
+	case t.recorded != "":
+		return Job{}, badInput(fmt.Errorf("campaign %s is recorded: go on with it, or start a new campaign with its job", t.recorded))
+	}
+	job := campaign.WithDefaults(t.Job)
+	if job.Start != nil {
+		return job, nil
+	}
+	n := warmStart(job)
+	job.Start = []Start{}
+	if s == nil || n < 0 {
+		n = 0
+	}
+	if n == 0 && cold(job) {
+		return job, nil
+	}
+	space, here, err := t.here(ctx)
+	if err != nil {
+		return Job{}, err
+	}
+	if n > 0 {
+		found, err := campaign.WarmStart(s, space, here, job, t.dims, n)
+		if err != nil {
+			return Job{}, err
+		}
+		job.Start = append(job.Start, found...)
+	}
+	if !cold(job) {
+		job.Start = campaign.Named(space, here, job.Start, t.chosen)
+	}
+	return job, nil
+}
+
+// here is the space, and as much of the description that the evaluator will give as is
+// known before it is open: backend, device and implementations.
+func (t *Target) here(ctx context.Context) (space *genome.Space, d evaluator.Description, err error) {
+	if t.table != nil {
+		ev, err := replay.New(t.table, replay.Options{})
+		if err != nil {
+			return nil, d, badInput(err)
+		}
+		return ev.Space(), ev.Describe(), nil
+	}
+	d.Backend = t.Job.Backend
+	for _, im := range t.chosen {
+		d.Implementations = append(d.Implementations, im.Name)
+	}
+	if d.Device, err = t.machine.device(ctx, d.Backend); err != nil {
+		return nil, d, err
+	}
+	space, err = t.Space()
+	return space, d, err
+}
+
 // warmStart is how many genomes of the store a new campaign may begin with.
 func warmStart(j Job) int {
 	switch {
-	case j.Sweep || len(j.Start) > 0:
+	case j.Sweep || j.Start != nil:
 		return 0
 	case j.WarmStart != 0:
 		return j.WarmStart

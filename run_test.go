@@ -1,13 +1,21 @@
 package evotune
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/store"
 )
 
@@ -78,5 +86,228 @@ func TestRunRefuses(t *testing.T) {
 	}
 	if all, err := s.Campaigns(); err != nil || len(all) != 1 || all[0].Evaluated != 5 {
 		t.Errorf("the store has %+v (%v)", all, err)
+	}
+}
+
+func openStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "evotune.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// logged is the log of a campaign, one event a line, without its place in the store and
+// the time.
+func logged(t *testing.T, s *store.Store, campaign string, kinds ...store.Kind) (lines []string) {
+	t.Helper()
+	for e, err := range s.Events(campaign, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(kinds) > 0 && !slices.Contains(kinds, e.Kind) {
+			continue
+		}
+		e.Seq, e.Time = 0, time.Time{}
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(line))
+	}
+	return lines
+}
+
+// A job that was fixed when it was given walks the path that it would have walked then,
+// whatever other campaigns find until it runs, and after a way through JSON.
+func TestFix(t *testing.T) {
+	const table = "internal/tables/testdata/synthetic.json"
+	testFix(t, Job{Table: table}, nil)
+}
+
+// TestFixCPU is TestFix on this machine, without the results: they are measured.
+func TestFixCPU(t *testing.T) {
+	longtest.Skip(t, "it tunes a kernel on the CPU five times")
+	testFix(t, Job{Kernel: "softmax", Backend: CPU}, []store.Kind{store.KindStarted, store.KindAsked})
+}
+
+func testFix(t *testing.T, job Job, kinds []store.Kind) {
+	run := func(s *store.Store, j Job) {
+		t.Helper()
+		if _, err := new(Machine).Run(t.Context(), s, j, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	earlier := job
+	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 16}
+	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 3, Budget{Evaluations: 8}
+	if len(kinds) == 0 {
+		job.Budget.Evaluations = 60
+	}
+	now, later := openStore(t), openStore(t)
+	run(now, earlier)
+	for e, err := range now.Events(earlier.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := later.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	target, err := new(Machine).Target(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed, err := target.Fix(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fixed.Start) == 0 || fixed.Start[0].Campaign != earlier.ID || fixed.Strategy == "" || fixed.Window == 0 || fixed.Hash == "" {
+		t.Fatalf("fixed: %+v", fixed)
+	}
+	run(now, job) // at once
+
+	earlier.ID, earlier.Seed, earlier.Budget.Evaluations = "between", 3, 30
+	run(later, earlier)
+	text, err := json.Marshal(fixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Job
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	run(later, back)
+	if diff := cmp.Diff(logged(t, now, job.ID, kinds...), logged(t, later, job.ID, kinds...)); diff != "" {
+		t.Errorf("a job that was fixed goes another way (-at once +later):\n%s", diff)
+	}
+}
+
+// A fixed job has a list to begin with even where it is empty, and no store fills it.
+func TestFixNothing(t *testing.T) {
+	m := &Machine{Definitions: []string{"kernels/templates"}}
+	s := openStore(t)
+	job := Job{Table: "internal/tables/testdata/synthetic.json", WarmStart: 4, Budget: Budget{Evaluations: 5}}
+	target, err := m.Target(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed, err := target.Fix(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fixed.ID == "" || fixed.Start == nil || len(fixed.Start) != 0 {
+		t.Fatalf("%+v", fixed)
+	}
+	for range 2 { // the second time there would be winners
+		done, err := m.Run(t.Context(), s, job, Options{})
+		if err != nil || done.Evaluated != 5 {
+			t.Fatal(done, err)
+		}
+		job.ID = ""
+	}
+	text, err := json.Marshal(fixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Job
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Run(t.Context(), s, back, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Campaign(fixed.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := RecordedJob(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fixed, recorded, cmp.Comparer(func(a, b map[string]int64) bool { return len(a) == 0 && len(b) == 0 || cmp.Equal(a, b) })); diff != "" {
+		t.Errorf("recorded (-fixed +recorded):\n%s", diff)
+	}
+}
+
+// TestCampaignsAtOnce: campaigns of one Machine, or of several, at once in one store have,
+// to the byte, the logs that they have alone.
+func TestCampaignsAtOnce(t *testing.T) {
+	jobs := make([]Job, 3)
+	alone := make([][]string, len(jobs))
+	for i := range jobs {
+		jobs[i] = Job{
+			ID: fmt.Sprint("campaign-", i), Table: "internal/tables/testdata/synthetic.json", Seed: int64(i), Budget: Budget{Evaluations: 100},
+		}
+		s := openStore(t)
+		if _, err := new(Machine).Run(t.Context(), s, jobs[i], Options{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if alone[i] = logged(t, s, jobs[i].ID); len(alone[i]) < 2*100+2 {
+			t.Fatalf("%d events", len(alone[i]))
+		}
+	}
+	one := &Machine{ReplayLatency: 200 * time.Microsecond}
+	for name, machines := range map[string][]*Machine{
+		"one machine": {one, one, one},
+		"several":     {new(Machine), {ReplayLatency: time.Millisecond}, {ReplayLatency: 100 * time.Microsecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t)
+			var group errgroup.Group
+			for i, job := range jobs {
+				group.Go(func() error {
+					_, err := machines[i].Run(t.Context(), s, job, Options{Workers: 1 + 3*i})
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			for i, job := range jobs {
+				if diff := cmp.Diff(alone[i], logged(t, s, job.ID)); diff != "" {
+					t.Errorf("%s (-alone +at once):\n%s", job.ID, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestCPUCampaignsAtOnce: campaigns that measure on the CPU, of one Machine and of another,
+// one of which is given up on its way, all come to their ends.
+func TestCPUCampaignsAtOnce(t *testing.T) {
+	longtest.Skip(t, "it tunes three kernels on the CPU")
+	s := openStore(t)
+	one := new(Machine)
+	machines, names := []*Machine{one, one, new(Machine)}, []string{"softmax", "rmsnorm", "softmax"}
+	var group errgroup.Group
+	for i, m := range machines {
+		group.Go(func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := Options{}
+			if i == 1 {
+				o.Listen = func(e Event) {
+					if e.Evaluated != nil {
+						cancel()
+					}
+				}
+			}
+			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Budget: Budget{Evaluations: 8}}, o)
+			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 8) {
+				err = fmt.Errorf("%+v", done)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -63,7 +63,10 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	case sample > 0:
 		t.Job.Budget.Evaluations = sample
 	}
-	return t, c.State == store.Finished && c.Evaluated >= t.Job.Budget.Evaluations, nil
+	if done = c.State == store.Finished && c.Evaluated >= t.Job.Budget.Evaluations; !done {
+		err = notArchived(s, c)
+	}
+	return t, done, err
 }
 
 // A Recording is a sweep's space with what was measured of it. Its method Write writes

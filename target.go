@@ -65,10 +65,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 	if err := check(t.Job); err != nil {
 		return nil, err
 	}
-	t.Job.Definitions = slices.Concat(m.Definitions, job.Definitions)
-	for i, d := range t.Job.Definitions {
-		t.Job.Definitions[i] = absolute(d)
-	}
+	t.Job.Definitions = folders(m.Definitions, job.Definitions)
 	if job.Table != "" {
 		t.Job.Table = absolute(job.Table)
 	}
@@ -183,6 +180,17 @@ func (t *Target) load() error {
 	}
 	_, err = t.shapes()
 	return err
+}
+
+// folders joins lists of folders with definitions, of which the last to have a kernel
+// counts. So does the last mention of a folder: a job that has the machine's is the same
+// when it comes back.
+func folders(lists ...[]string) (all []string) {
+	for _, dir := range slices.Concat(lists...) {
+		dir = absolute(dir)
+		all = append(slices.DeleteFunc(all, func(d string) bool { return d == dir }), dir)
+	}
+	return all
 }
 
 // choose settles which implementations are searched.

@@ -45,10 +45,10 @@ func (s State) Running() bool { return s == Preparing || s == Searching || s == 
 
 // A Submission asks for a campaign: a job, as in [evotune.Job], and how urgent it is.
 type Submission struct {
-	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name. Required, but for the backend replay."`
+	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
 	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
 	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
-	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay."`
+	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay; needs the scope author."`
 	Implementations []string `json:"implementations,omitempty" doc:"Those that are searched. Default: all for the backend."`
 	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
 	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`

@@ -4,27 +4,42 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // An Event is one line of `tune run --json`, and the data of one event of a stream: the
 // kind and the fields that docs/events.md lists for it. In a stream the event's id is ID.
 type Event struct {
-	// ID is the number of the event in the store's log that tells it; 0 for what is not in
-	// the log (state, progress). A client that comes back names the last one that it saw.
+	// ID is the number of the event in the store's log that tells it; 0 for a state,
+	// which is not in the log. A client that comes back names the last one that it saw.
 	ID   uint64    `json:"-"`
-	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,warning,finals,stopped,finished,state,progress"`
+	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,warning,finals,stopped,resumed,state"`
 	Time time.Time `json:"time"`
 	// Data are the fields, with those above.
 	Data json.RawMessage `json:"-"`
 }
 
+// A Status is the data of the event state, which a stream has whenever state or progress are
+// others, five times a second at most.
+type Status struct {
+	Kind     string    `json:"event"`
+	Campaign string    `json:"campaign"`
+	State    State     `json:"state"`
+	Reason   string    `json:"reason,omitempty"`
+	Position int       `json:"position,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
+}
+
 // Evaluated is the data of the events evaluated and measured.
 type Evaluated struct {
-	Campaign  string            `json:"campaign,omitempty"`
-	Index     int               `json:"index"`
-	Candidate string            `json:"candidate"`
-	Genome    map[string]any    `json:"genome"`
+	Campaign  string         `json:"campaign,omitempty"`
+	Index     int            `json:"index"`
+	Candidate string         `json:"candidate"`
+	Genome    map[string]any `json:"genome"`
+	// Encoding is the genome as one text, its genes in the order of the space.
+	Encoding  string            `json:"encoding"`
 	Operator  string            `json:"operator"`
 	Parents   []string          `json:"parents,omitempty"`
 	Record    bool              `json:"record"`
@@ -35,4 +50,50 @@ type Evaluated struct {
 	Fitness   float64           `json:"fitness,omitempty"`
 	evaluator.Times
 	CostNS time.Duration `json:"cost_ns"`
+}
+
+// Started is the data of the event started, which comes once for each time that somebody
+// began to run the campaign. Workers is zero when nobody does.
+type Started = evotune.Started
+
+// An Outcome is the data of the events stopped and finished.
+type Outcome struct {
+	Campaign  string                    `json:"campaign"`
+	Evaluated int                       `json:"evaluated"`
+	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
+	Best      *Best                     `json:"best"` // nil when no candidate is valid
+	// PerMinute is the rate of evaluations since the campaign began or was resumed, without
+	// the finals.
+	PerMinute float64       `json:"per_minute,omitempty"`
+	Reason    string        `json:"reason"`
+	ElapsedNS time.Duration `json:"elapsed_ns"`
+}
+
+// Best is the best candidate of a campaign that has ended.
+type Best struct {
+	Candidate string         `json:"candidate"`
+	Genome    map[string]any `json:"genome"`
+	Encoding  string         `json:"encoding"`
+	evaluator.AllTimes
+	Speedup     float64 `json:"speedup"`
+	Significant bool    `json:"significant"`
+}
+
+// A Comparison is the data of the event finals.
+type Comparison struct {
+	Campaign   string   `json:"campaign"`
+	Candidates []string `json:"candidates"`
+	// Encodings are the genomes of the candidates, as Evaluated.Encoding has them.
+	Encodings []string       `json:"encodings"`
+	Result    *record.Finals `json:"result"`
+}
+
+// A Pause is the data of the event paused: the machine is too busy to measure.
+type Pause struct {
+	Reason string `json:"reason"`
+}
+
+// A Continuation is the data of the event continued: the machine is calm again.
+type Continuation struct {
+	AfterNS time.Duration `json:"after_ns"`
 }

@@ -1,6 +1,15 @@
 package api
 
-import "github.com/evotune/evotune"
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
+)
 
 // A Verify asks for a candidate to be judged again, as `tune verify` does.
 type Verify struct {
@@ -31,4 +40,45 @@ type Judgment struct {
 	Disturbed     string   `json:"disturbed,omitempty"`
 	Sanitized     string   `json:"sanitized"`
 	SanitizedAlso []string `json:"sanitized_also,omitempty"`
+}
+
+// Judgment reads the result of an operation of the kind judge.
+func (o Operation) Judgment() (evotune.Judgment, error) {
+	var told struct {
+		Judgment
+		Finals *record.Finals `json:"finals"` // in the place of those of Judgment: genomes have no space here
+	}
+	if err := json.Unmarshal(o.Result, &told); err != nil {
+		return evotune.Judgment{}, fmt.Errorf("the judgment of operation %s cannot be read: %w", o.ID, err)
+	}
+	j := told.Judgment.Judgment
+	j.Disturbed, j.Sanitized, j.SanitizedAlso = told.Disturbed, told.Sanitized, told.SanitizedAlso
+	if told.Finals == nil {
+		return j, nil
+	}
+	finals := told.Finals.Finals
+	finals.Entries = []evaluator.Finalist{}
+	for _, e := range told.Finals.Entries {
+		for name, value := range e.Genome { // one gene: which file it is
+			var err error
+			if e.Finalist.Genome, err = genome.Alone(name + "=" + strconv.Quote(fmt.Sprint(value))); err != nil {
+				return j, fmt.Errorf("the judgment of operation %s cannot be read: %w", o.ID, err)
+			}
+		}
+		finals.Entries = append(finals.Entries, e.Finalist)
+	}
+	j.Finals = &finals
+	return j, nil
+}
+
+// A Backup asks for a copy of the store on the server, as `tune backup` makes it.
+type Backup struct {
+	Path    string `json:"path" minLength:"1" maxLength:"1000" doc:"An absolute path on the server."`
+	Replace bool   `json:"replace,omitempty" doc:"A store that is there may be replaced."`
+}
+
+// An Archive asks for finished campaigns to be moved out of the store, as `tune archive` does.
+type Archive struct {
+	Campaigns []string `json:"campaigns,omitempty" maxItems:"10000" doc:"IDs, or unique beginnings. Either these or older_than_seconds."`
+	OlderThan *float64 `json:"older_than_seconds,omitempty" minimum:"0" maximum:"10000000000" doc:"Finished campaigns whose last event is so long ago."`
 }

@@ -122,6 +122,25 @@ func Plain(encoding string) map[string]any {
 	return out
 }
 
+// Alone reads an encoding as the one genome of a space of its own. It prints as the genome
+// that was encoded and is equal to no other: use it to show genomes of spaces that are
+// elsewhere.
+func Alone(encoding string) (Genome, error) {
+	fs, err := fields(encoding)
+	if err != nil {
+		return Genome{}, err
+	}
+	genes := make([]Gene, len(fs))
+	for i, f := range fs {
+		genes[i] = Gene{Name: f.name, Values: []Value{f.value}}
+	}
+	s, err := NewListed(genes, [][]int{make([]int, len(genes))})
+	if err != nil {
+		return Genome{}, err
+	}
+	return s.Parse(encoding)
+}
+
 func validName(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false

@@ -173,6 +173,31 @@ func TestIndividualInEaopt(t *testing.T) {
 	}
 }
 
+// TestAlone: a genome without its space is printed like the one with it.
+func TestAlone(t *testing.T) {
+	for _, encoding := range []string{`B=3,A=true,C="x y",D=0.5,E=2.0`, "X=1"} {
+		g, err := Alone(encoding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.String() != encoding {
+			t.Errorf("%s, want %s", g, encoding)
+		}
+	}
+	g, err := Alone(`B=3,A=x`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := g.MarshalJSON(); err != nil || string(b) != `{"B":3,"A":"x"}` {
+		t.Errorf("%s, %v", b, err)
+	}
+	for _, wrong := range []string{"", "A", "A=1,A=2"} {
+		if g, err := Alone(wrong); err == nil {
+			t.Errorf("%q is %s", wrong, g)
+		}
+	}
+}
+
 func TestPlain(t *testing.T) {
 	got := Plain(`A=3,B=true,C="x y",D=0.5`)
 	if want := map[string]any{"A": int64(3), "B": true, "C": "x y", "D": 0.5}; !reflect.DeepEqual(got, want) {

@@ -33,8 +33,14 @@ type Definition struct {
 	Variants        map[string]*Problem `json:"variants,omitempty"`
 	Implementations []*Implementation   `json:"implementations"`
 
-	doc *document // kernel.toml, for the positions of what Lint finds
+	doc   *document         // kernel.toml, for the positions of what Lint finds
+	files map[string]string // those that were read
 }
+
+// Files are the files that the definition was read from, by their slashed paths; those of an
+// include folder beside its own are among them. A folder with just these files has the same
+// kernel.
+func (d *Definition) Files() map[string]string { return maps.Clone(d.files) }
 
 // An Implementation is one way to compute the problem: a template and its
 // space, for one backend.

@@ -126,7 +126,7 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 	}
 	defer catch(&err)
 	l.definition()
-	l.def.Hash = hashFiles("evotune kernel 1", l.texts)
+	l.def.Hash, l.def.files = hashFiles("evotune kernel 1", l.texts), l.texts
 	return name, l.def, nil
 }
 

@@ -4,7 +4,7 @@
 // A strategy is asked for proposals and told their outcomes; it never
 // evaluates anything itself. It may be asked again before earlier proposals
 // were told: the caller keeps a window of W proposals in flight and asks for
-// proposal k after telling exactly the outcomes 0..k-W-1, in that order.
+// proposal k after telling exactly the outcomes 0..k-W, in that order.
 //
 // # Determinism
 //

@@ -93,6 +93,9 @@ func (s *Store) write(group []*request) error {
 		if err != nil {
 			return err
 		}
+		reader := newReader(s, tx)
+		defer reader.leave()
+		a.index.elsewhere = reader.archivedCandidate
 		for _, r := range group {
 			r.first = a.next
 			s.touch(tx, 8*int64(len(r.events))) // each is a handful of places in the indexes
@@ -120,13 +123,23 @@ func newAppender(tx *bolt.Tx) (*appender, error) {
 	a := &appender{events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails), index: newIndexer(tx)}
 	// Keys only grow, so pages can be filled.
 	a.events.FillPercent, a.details.FillPercent = 1, 1
-	k, _ := a.events.Cursor().Last()
-	last, err := keySeq(k)
+	last, err := lastSeq(tx)
 	if err != nil {
 		return nil, err
 	}
 	a.next = last + 1
 	return a, nil
+}
+
+// lastSeq is the largest Seq that was given, 0 in an empty store.
+func lastSeq(tx *bolt.Tx) (uint64, error) {
+	k, _ := tx.Bucket(bucketEvents).Cursor().Last()
+	last, err := keySeq(k)
+	if err != nil {
+		return 0, err
+	}
+	moved, _ := binary.Uvarint(tx.Bucket(bucketMeta).Get(keyLast))
+	return max(last, moved), nil
 }
 
 // keySeq reads the key of an event; no key is 0.

@@ -3,9 +3,11 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +31,8 @@ const maxFindings = 100
 // A Report says what Check looked at and what it found.
 type Report struct {
 	Path string `json:"path"`
+	// Format is the version of the file's format, 0 if it cannot be read.
+	Format int `json:"format"`
 	// Events, Details, Campaigns, Candidates and Results count what was read
 	// and is sound.
 	Events     int `json:"events"`
@@ -39,6 +43,9 @@ type Report struct {
 	// Bytes is the size of the file.
 	Bytes   int64         `json:"bytes"`
 	Elapsed time.Duration `json:"elapsed_ns"`
+	// Archives are the reports on the archives of the store, and Lost and Wrong
+	// count theirs as well.
+	Archives []Report `json:"archives,omitempty"`
 	// Findings lists what is wrong, the first hundred; Wrong counts all of it,
 	// and Lost those that Repair cannot put right.
 	Findings []Finding `json:"findings"`
@@ -98,17 +105,38 @@ func (s *Store) Check() (Report, error) {
 	if s.closed {
 		return Report{}, s.wrap(ErrClosed)
 	}
-	rep, err := checkFile(s.path, s.file, s)
-	return rep, s.wrap(err)
+	c, err := checkFile(s.path, s.file, s)
+	if err == nil {
+		c.archives()
+	}
+	return *c.Report, s.wrap(err)
 }
 
 // Check is Store.Check for a file that is not open, or too damaged to be opened.
 // It waits as Open does when a process writes the store.
 func Check(path string, o Options) (Report, error) {
+	c, err := check(path, o)
+	if err != nil {
+		return Report{}, err
+	}
+	c.archives()
+	return *c.Report, nil
+}
+
+// checkAlone is Check without the archives of the store.
+func checkAlone(path string, o Options) (Report, error) {
+	c, err := check(path, o)
+	if err != nil {
+		return Report{}, err
+	}
+	return *c.Report, nil
+}
+
+func check(path string, o Options) (*checker, error) {
 	o.ReadOnly = true
 	f, err := openLocked(path, o)
 	if err != nil {
-		return Report{}, wrapPath(path, err)
+		return nil, wrapPath(path, err)
 	}
 	// A store that opens is checked in full, another one as far as possible.
 	s, err := openFile(path, f, true)
@@ -118,15 +146,15 @@ func Check(path string, o Options) (Report, error) {
 	case errors.Is(err, ErrCorrupt):
 		_ = abandon(f) // unless bbolt has closed it
 		if f, err = openLocked(path, o); err != nil {
-			return Report{}, wrapPath(path, err)
+			return nil, wrapPath(path, err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 	default:
 		_ = abandon(f)
-		return Report{}, wrapPath(path, err)
+		return nil, wrapPath(path, err)
 	}
-	rep, err := checkFile(path, f, s)
-	return rep, wrapPath(path, err)
+	c, err := checkFile(path, f, s)
+	return c, wrapPath(path, err)
 }
 
 // A checker goes through one file.
@@ -136,7 +164,16 @@ type checker struct {
 	trees     map[string]tree
 	campaigns map[uint64]*campaignRecord // as the log has them
 	detailed  bitmap                     // events that have payloads
-	damaged   bool                       // some events cannot be read
+
+	// What the file says of archives.
+	last    uint64 // the largest Seq that was given when the newest campaign was archived
+	of      string // the store whose archive it is
+	moved   map[uint64]moved
+	heads   map[uint64]heads
+	spans   map[uint64]spans
+	gone    spans // events that are in archives; in an archive, its events
+	leaving spans // of these, what is being removed from the store
+	damaged bool  // some events cannot be read
 }
 
 type bitmap []byte
@@ -157,25 +194,27 @@ func (b bitmap) take(i uint64) bool {
 }
 
 // checkFile checks f; s is nil when bbolt must not be asked.
-func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
+func checkFile(path string, f *os.File, s *Store) (_ *checker, err error) {
 	begin := time.Now()
-	rep.Path = path
+	rep := &Report{Path: path}
+	c := &checker{Report: rep, trees: map[string]tree{}, campaigns: map[uint64]*campaignRecord{}}
 	defer func() { rep.Elapsed = time.Since(begin) }()
 	info, err := f.Stat()
 	if err != nil {
-		return rep, err
+		return c, err
 	}
 	rep.Bytes = info.Size()
-	p, err := openPager(f, info.Size())
+	c.pager, err = openPager(f, info.Size())
 	if errors.Is(err, ErrCorrupt) {
 		rep.found(false, "%s", text(err))
-		return rep, nil
+		return c, nil
 	}
 	if err != nil {
-		return rep, err
+		return c, err
 	}
-	c := &checker{Report: &rep, pager: p, trees: map[string]tree{}, campaigns: map[uint64]*campaignRecord{}}
-	if c.pages() && s != nil {
+	sound := c.pages()
+	c.archiving()
+	if sound && s != nil {
 		// Every page that bbolt can come to makes sense.
 		err = s.view(func(tx *bolt.Tx) error {
 			c.bolt(tx)
@@ -193,12 +232,12 @@ func checkFile(path string, f *os.File, s *Store) (rep Report, err error) {
 		err = nil
 	}
 	rep.Campaigns = len(c.campaigns)
-	return rep, err
+	return c, err
 }
 
 // isTruth says whether damage to that part of the file cannot be put right.
 func isTruth(part string) bool {
-	return part == partRoot || slices.ContainsFunc(bucketsTruth, func(b []byte) bool { return string(b) == part })
+	return part == partRoot || slices.ContainsFunc(slices.Concat(bucketsTruth, bucketsMoved), func(b []byte) bool { return string(b) == part })
 }
 
 // pages looks at the pages of the file.
@@ -214,7 +253,19 @@ func (c *checker) pages() (sound bool) {
 	for _, t := range trees {
 		c.trees[t.name] = t
 	}
-	for _, b := range allBuckets() {
+	c.scan(bucketMeta, func(k, v []byte) {
+		n, _ := binary.Uvarint(v)
+		switch {
+		case bytes.Equal(k, keyFormat):
+			c.Format = int(n)
+		case bytes.Equal(k, keyLast):
+			c.last = n
+		case bytes.Equal(k, keyArchive):
+			c.of = string(v)
+		}
+	})
+	for _, name := range bucketsOf(uint64(c.Format)) {
+		b := string(name)
 		if _, ok := c.trees[b]; !ok {
 			sound = false
 			c.found(!isTruth(b), "bucket %q is missing", b)
@@ -223,13 +274,103 @@ func (c *checker) pages() (sound bool) {
 	return sound
 }
 
-func allBuckets() (names []string) {
-	for _, set := range [][][]byte{bucketsTruth, bucketsIndex} {
-		for _, b := range set {
-			names = append(names, string(b))
+// archiving reads what the file says of campaigns in archives, or as an archive.
+func (c *checker) archiving() {
+	c.moved, c.heads, c.spans = map[uint64]moved{}, map[uint64]heads{}, map[uint64]spans{}
+	each := func(bucket []byte, f func(no uint64, v []byte) error) {
+		c.scan(bucket, func(k, v []byte) {
+			no, err := keySeq(k)
+			if err == nil {
+				err = f(no, bytes.Clone(v))
+			}
+			if err != nil {
+				c.damaged = true
+				c.found(false, "%s", text(err))
+			}
+		})
+	}
+	each(bucketArchived, func(no uint64, v []byte) (err error) { c.moved[no], err = decodeMoved(no, v); return err })
+	each(bucketHeads, func(no uint64, v []byte) (err error) { c.heads[no], err = decodeHeads(no, v); return err })
+	each(bucketSpans, func(no uint64, v []byte) (err error) { c.spans[no], err = decodeSpans(no, v); return err })
+	c.gone = joined(slices.Collect(maps.Values(c.spans))...)
+	if c.of != "" {
+		return
+	}
+	var leaving []spans
+	each(bucketRemoving, func(no uint64, _ []byte) error {
+		if _, ok := c.moved[no]; !ok {
+			return corrupt("campaign %d is in no archive and is being removed", no)
+		}
+		leaving = append(leaving, c.spans[no])
+		return nil
+	})
+	c.leaving = joined(leaving...)
+	for no, m := range c.moved {
+		rec, err := decodeCampaign(no, c.heads[no].summary)
+		if err != nil || c.spans[no] == nil {
+			c.damaged = true
+			c.found(false, "what is kept of archived campaign %d cannot be read", no)
+			continue
+		}
+		c.campaigns[no] = rec
+		if n := len(c.spans[no]); rec.last != m.last || c.spans[no][n-1][1] != m.last || m.last > c.last {
+			c.found(false, "archived campaign %s ends with event %d, %d and %d", rec.id, rec.last, c.spans[no][n-1][1], m.last)
 		}
 	}
-	return names
+	for no := range c.spans {
+		if _, ok := c.moved[no]; !ok {
+			c.found(false, "campaign %d is in no archive and its events are said to be", no)
+		}
+	}
+}
+
+// expected are the events between from and to that the file must have.
+func (c *checker) expected(from, to uint64) spans {
+	if c.of != "" {
+		return c.gone.within(from, to)
+	}
+	return c.gone.without(from, to)
+}
+
+// elsewhere says whether an event belongs into another file.
+func (c *checker) elsewhere(seq uint64) bool { return c.gone.has(seq) != (c.of != "") }
+
+// archives looks at the archives of the store, and at what it says of them.
+func (c *checker) archives() {
+	byName := map[string][]uint64{}
+	for no, m := range c.moved {
+		if c.of == "" && c.campaigns[no] != nil {
+			byName[m.name] = append(byName[m.name], no)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		file := filepath.Join(archiveFolder(c.Path), name)
+		a, err := check(file, Options{})
+		if errors.Is(err, fs.ErrNotExist) {
+			err = missingArchive(c.Path, file)
+		}
+		if err != nil {
+			c.found(false, "archive %s: %v", name, err)
+			continue
+		}
+		for _, no := range byName[name] {
+			if !a.OK() {
+				break // its summaries are made of what was found
+			}
+			rec := a.campaigns[no]
+			if a.of == "" || rec == nil || !bytes.Equal(rec.encode(no), c.heads[no].summary) || !slices.Equal(a.spans[no], c.spans[no]) {
+				a.found(false, "it should have campaign %s with %d events and has another or none", c.campaigns[no].id, c.spans[no].count())
+			}
+		}
+		c.Archives = append(c.Archives, *a.Report)
+		for _, f := range a.Findings {
+			c.found(f.Repairable, "archive %s: %s", name, f.What)
+		}
+		if more := a.Wrong - len(a.Findings); more > 0 { // those that are not listed
+			c.Wrong += more
+			c.Lost += max(0, a.Lost-len(a.Findings))
+		}
+	}
 }
 
 // bolt has bbolt check its own structure.
@@ -266,16 +407,39 @@ func (c *checker) log(compare func(e *Event, campaign uint64) related) {
 		c.damaged = true
 		c.found(false, format, args...)
 	}
+	missing := func(from, to uint64) {
+		for _, s := range c.expected(from, to) {
+			lost("events %d to %d are missing", s[0], s[1])
+		}
+	}
+	for _, rec := range c.campaigns { // in archives
+		names[rec.id] = true
+	}
+	defer func() {
+		end := c.last
+		if n := len(c.gone); c.of != "" && n > 0 {
+			end = c.gone[n-1][1]
+		}
+		if end > last {
+			missing(last+1, end)
+		}
+	}()
 	c.scan(bucketEvents, func(k, v []byte) {
 		seq, err := keySeq(k)
 		if err != nil {
 			lost("%s", text(err))
 			return
 		}
-		if seq != last+1 {
-			lost("events %d to %d are missing", last+1, seq-1)
+		if seq > last+1 {
+			missing(last+1, seq-1)
 		}
 		last = seq
+		if c.elsewhere(seq) {
+			if !c.leaving.has(seq) {
+				c.found(true, "event %d is of a campaign that is in another file", seq)
+			}
+			return
+		}
 		e, no, detail, err := decodeEvent(seq, v)
 		if err != nil {
 			lost("event %d: %s", seq, text(err))
@@ -331,7 +495,7 @@ func (c *checker) payloads() {
 			return
 		}
 		if !c.detailed.take(seq) {
-			if !c.damaged {
+			if !c.damaged && !c.leaving.has(seq) {
 				c.found(false, "there is a detail of event %d, which has none", seq)
 			}
 			return
@@ -381,6 +545,22 @@ func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, 
 	return r, false
 }
 
+// parent looks the first asked of a parent up, which may be in another file.
+func (c *comparer) parent(e *Event, id string) (uint64, bool) {
+	if c.index.foreign != nil {
+		if v := c.index.foreign.Get([]byte(id)); v != nil {
+			born, err := keySeq(v)
+			if err != nil || c.expected(born, born) != nil {
+				c.found(false, "candidate %s is said to be in another file, at event %x", id, v)
+				return 0, false
+			}
+			return born, true
+		}
+	}
+	r, ok := c.find(e, id, 0)
+	return r.born, ok
+}
+
 func (c *comparer) has(b *bolt.Bucket, key []byte) bool {
 	k, _ := b.Cursor().Seek(key)
 	return bytes.Equal(k, key)
@@ -415,16 +595,16 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 		var born []uint64
 		seen := map[uint64]bool{}
 		for _, id := range a.Parents {
-			p, ok := c.find(e, id, 0)
+			p, ok := c.parent(e, id)
 			if !ok {
 				continue
 			}
-			index(p.born < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
-			born = append(born, p.born)
-			if !seen[p.born] {
-				seen[p.born] = true
+			index(p < e.Seq && id != a.Candidate, "candidate %s has the parent %s, which was not asked for before it", a.Candidate, id)
+			born = append(born, p)
+			if !seen[p] {
+				seen[p] = true
 				c.children++
-				index(c.has(c.index.children, childKey(p.born, e.Seq)), "candidate %s is not indexed as a child of %s", a.Candidate, id)
+				index(c.has(c.index.children, childKey(p, e.Seq)), "candidate %s is not indexed as a child of %s", a.Candidate, id)
 			}
 		}
 		if r.asked == e.Seq {
@@ -499,8 +679,11 @@ func (c *comparer) counts() {
 	}
 	var candidates, told, measured, won, finals, n int
 	c.scan(bucketCandidates, func(k, v []byte) {
-		candidates++
 		born, _ := keySeq(k) // 0 when it is none
+		if c.leaving.has(born) {
+			return
+		}
+		candidates++
 		r, err := decodeCandidate(born, v)
 		if err != nil {
 			return // found before, or not counted
@@ -517,15 +700,30 @@ func (c *comparer) counts() {
 	want("second measurements", measured, c.measured)
 	want("winners", won, len(c.winners))
 	want("finalists", finals, len(c.finalists))
+	// The event of an entry is at the end of the key or, of ids, the value.
 	count := func(b []byte) (n int) {
-		c.scan(b, func(_, _ []byte) { n++ })
+		c.scan(b, func(k, v []byte) {
+			if bytes.Equal(b, bucketIDs) {
+				k = v
+			}
+			if len(k) < 8 || !c.leaving.has(binary.BigEndian.Uint64(k[len(k)-8:])) {
+				n++
+			}
+		})
 		return n
 	}
 	want("fitness", count(bucketRanking), c.ranked)
 	want("ids", count(bucketIDs), c.Candidates)
 	want("keys", count(bucketKeys), c.keyed)
 	want("children", count(bucketChildren), c.children)
-	want("campaign names", count(bucketNames), len(c.campaigns))
+	named := 0
+	c.scan(bucketNames, func(_, _ []byte) { named++ })
+	want("campaign names", named, len(c.campaigns))
+	for no, m := range c.moved {
+		if rec := c.campaigns[no]; rec != nil && !bytes.Equal(c.index.names.Get([]byte(rec.id)), seqKey(m.no)) {
+			c.found(true, "campaign %s is not in the index", rec.id)
+		}
+	}
 	c.scan(bucketCampaigns, func(k, v []byte) {
 		n++
 		no, err := keySeq(k)
@@ -568,6 +766,20 @@ func Repair(path string, o Options) (Report, error) {
 	}
 	// The new file is in place; the lock on the old one means nothing any more.
 	rep, err := Check(path, o)
+	if err == nil {
+		again := false
+		for _, a := range rep.Archives {
+			if !a.OK() && a.Lost == 0 {
+				if _, err := Repair(a.Path, o); err != nil {
+					return rep, err
+				}
+				again = true
+			}
+		}
+		if again {
+			rep, err = Check(path, o)
+		}
+	}
 	// What is wrong still, is wrong with the log.
 	for i := range rep.Findings {
 		rep.Findings[i].Repairable = false
@@ -587,7 +799,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	c := &checker{Report: &Report{}, pager: p, trees: map[string]tree{}}
 	c.pages()
-	if len(c.trees) > 0 && !slices.ContainsFunc(allBuckets(), func(b string) bool { _, ok := c.trees[b]; return ok }) {
+	if len(c.trees) > 0 && !slices.ContainsFunc(bucketsOf(formatVersion), func(b []byte) bool { _, ok := c.trees[string(b)]; return ok }) {
 		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
 	}
 	c.scan(bucketMeta, func(k, v []byte) {
@@ -598,6 +810,8 @@ func repair(path string, f *os.File) (err error) {
 	if err != nil {
 		return err
 	}
+	c.campaigns = map[uint64]*campaignRecord{}
+	c.archiving()
 	if c.Lost > 0 {
 		for _, found := range c.Findings {
 			if !found.Repairable {
@@ -661,6 +875,11 @@ func (c *checker) rewrite(s *Store) error {
 	if err := s.update(createBuckets); err != nil {
 		return err
 	}
+	if c.Format >= formatArchives {
+		if err := c.rewriteArchiving(s); err != nil {
+			return err
+		}
+	}
 	names := map[uint64]string{}
 	index := func(tx *bolt.Tx, batch []record) error {
 		x := newIndexer(tx)
@@ -692,6 +911,35 @@ func (c *checker) rewrite(s *Store) error {
 	return c.copy(s, bucketDetails, nil)
 }
 
+// rewriteArchiving copies what the file says of archives. What is left of campaigns that
+// are there is not copied.
+func (c *checker) rewriteArchiving(s *Store) error {
+	if err := s.update(func(tx *bolt.Tx) error {
+		if err := raiseToArchives(tx); err != nil {
+			return err
+		}
+		meta := tx.Bucket(bucketMeta)
+		err := meta.Put(keyLast, binary.AppendUvarint(nil, c.last))
+		if c.of != "" {
+			err = errors.Join(err, meta.Put(keyArchive, []byte(c.of)))
+		}
+		for no := range c.moved {
+			rec := c.campaigns[no]
+			err = errors.Join(err, tx.Bucket(bucketNames).Put([]byte(rec.id), seqKey(no)),
+				tx.Bucket(bucketCampaigns).Put(seqKey(no), rec.encode(no)))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, b := range [][]byte{bucketArchived, bucketHeads, bucketSpans, bucketForeign} {
+		if err := c.copy(s, b, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // copy copies a bucket in several transactions, and calls also within each.
 func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) error) error {
 	var batch []record
@@ -717,7 +965,11 @@ func (c *checker) copy(s *Store, bucket []byte, also func(*bolt.Tx, []record) er
 		clear(batch)
 		batch, size = batch[:0], 0
 	}
+	numbered := bytes.Equal(bucket, bucketEvents) || bytes.Equal(bucket, bucketDetails)
 	c.pager.scan(c.trees[string(bucket)], func(k, v []byte) {
+		if seq, err := keySeq(k); numbered && err == nil && c.elsewhere(seq) {
+			return
+		}
 		batch = append(batch, record{bytes.Clone(k), bytes.Clone(v)})
 		if size += len(k) + len(v); len(batch) >= repairEvents || size >= repairBytes {
 			flush()

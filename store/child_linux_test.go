@@ -32,6 +32,10 @@ func play(role string) int {
 		err = childAppend(path, -1)
 	case "limit":
 		err = childAppend(path, 1<<20)
+	case "archive":
+		err = childArchive(path)
+	case "backup":
+		err = childBackup(path)
 	case "nobody":
 		if err = syscall.Setgid(65534); err == nil {
 			err = syscall.Setuid(65534)

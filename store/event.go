@@ -125,9 +125,11 @@ type Attempt struct {
 }
 
 // The reasons of resumptions that no process begins with: Continued ends a pause, in
-// which the campaign waited for the machine, and InFinals begins the finals.
+// which the campaign waited for the machine, NewBudget gives the campaign another budget
+// on its way, and InFinals begins the finals.
 const (
 	Continued = "continued"
+	NewBudget = "budget"
 	InFinals  = "finals"
 )
 

@@ -14,7 +14,7 @@ import (
 // The buckets. The first three are the truth; the others follow from it.
 // Sequence numbers in keys are 8 bytes, big endian.
 var (
-	bucketMeta    = []byte("meta")    // "format" -> uvarint
+	bucketMeta    = []byte("meta")    // see keyFormat
 	bucketEvents  = []byte("events")  // seq -> event (see encoding.go)
 	bucketDetails = []byte("details") // seq -> payloads
 
@@ -26,9 +26,26 @@ var (
 	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of the result -> nothing
 	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
 
+	// What a store has from its first archive on; truth, too (see archive.go).
+	bucketArchived = []byte("archived") // seq of started -> name of the archive, newest event
+	bucketHeads    = []byte("heads")    // seq of started -> summary, and the events that it names
+	bucketSpans    = []byte("spans")    // seq of started -> seqs of all its events
+	bucketForeign  = []byte("foreign")  // id of a parent that is elsewhere -> seq of its first asked
+	bucketRemoving = []byte("removing") // seq of started -> newest event that may be left here, while there are some
+
 	bucketsTruth = [][]byte{bucketMeta, bucketEvents, bucketDetails}
 	bucketsIndex = [][]byte{bucketCampaigns, bucketNames, bucketIDs, bucketCandidates, bucketRanking, bucketKeys, bucketChildren}
+	bucketsMoved = [][]byte{bucketArchived, bucketHeads, bucketSpans, bucketForeign, bucketRemoving}
 )
+
+// bucketsOf lists the buckets of a format.
+func bucketsOf(format uint64) [][]byte {
+	all := slices.Concat(bucketsTruth, bucketsIndex)
+	if format >= formatArchives {
+		all = append(all, bucketsMoved...)
+	}
+	return all
+}
 
 // correct is the one verdict that the store knows: it has a fitness.
 const correct = "correct"
@@ -285,6 +302,10 @@ type indexer struct {
 
 	meta, events *bolt.Bucket
 
+	archived, foreign *bolt.Bucket // nil before the first archive
+	// elsewhere finds the first asked of a candidate that is not in this file; it may be nil.
+	elsewhere func(id string) (born uint64, ok bool, err error)
+
 	open map[uint64]*campaignRecord
 
 	// gaps allows for events that are missing because they are damaged.
@@ -296,6 +317,7 @@ func newIndexer(tx *bolt.Tx) *indexer {
 		meta: tx.Bucket(bucketMeta), events: tx.Bucket(bucketEvents),
 		campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 		ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
+		archived: tx.Bucket(bucketArchived), foreign: tx.Bucket(bucketForeign),
 		open: map[uint64]*campaignRecord{},
 	}
 	// Candidates come in order, and children soon after their parents.
@@ -323,6 +345,15 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 	}
 	if r := x.open[no]; r != nil {
 		return no, r, nil
+	}
+	if x.archived != nil {
+		if v := x.archived.Get(b); v != nil {
+			m, err := decodeMoved(no, v)
+			if err == nil {
+				err = fmt.Errorf("%w: campaign %s is in the archive %s and takes no more events", ErrInvalid, id, m.name)
+			}
+			return 0, nil, err
+		}
 	}
 	r, err := decodeCampaign(no, x.campaigns.Get(b))
 	if err != nil {
@@ -374,7 +405,10 @@ func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 func (x *indexer) parents(a *Asked) ([]uint64, error) {
 	var born []uint64
 	for _, id := range a.Parents {
-		p, ok, err := x.candidate(id)
+		p, here, ok, err := x.parent(id)
+		if err == nil && ok && !here {
+			err = x.foreign.Put([]byte(id), seqKey(p))
+		}
 		switch {
 		case err != nil:
 			return nil, err
@@ -382,10 +416,30 @@ func (x *indexer) parents(a *Asked) ([]uint64, error) {
 		case !ok || id == a.Candidate:
 			return nil, fmt.Errorf("%w: candidate %s: its parent %s was not asked for before it", ErrInvalid, a.Candidate, id)
 		default:
-			born = append(born, p.born)
+			born = append(born, p)
 		}
 	}
 	return born, nil
+}
+
+// parent finds the first asked of a candidate, here or in another file of the store.
+func (x *indexer) parent(id string) (born uint64, here, ok bool, err error) {
+	c, ok, err := x.candidate(id)
+	if err != nil || x.foreign == nil {
+		return c.born, true, ok, err
+	}
+	if ok { // what is being removed is in its archive
+		return c.born, x.archived.Get(seqKey(c.campaign)) == nil, true, nil
+	}
+	if v := x.foreign.Get([]byte(id)); v != nil {
+		born, err = keySeq(v)
+		return born, false, err == nil, err
+	}
+	if x.elsewhere == nil {
+		return 0, false, false, nil
+	}
+	born, ok, err = x.elsewhere(id)
+	return born, false, ok, err
 }
 
 func (x *indexer) asked(e *Event, no uint64, r *campaignRecord) error {
@@ -525,7 +579,11 @@ func disagree(format string, args ...any) error {
 // eventAt reads an event of one of these kinds, any if there are none, as decodeEvent
 // gives it.
 func eventAt(events *bolt.Bucket, seq uint64, kinds ...Kind) (e Event, campaign uint64, detail bool, err error) {
-	b := events.Get(seqKey(seq))
+	return parseEvent(seq, events.Get(seqKey(seq)), kinds...)
+}
+
+// parseEvent is eventAt for the record b, which is nil when there is none.
+func parseEvent(seq uint64, b []byte, kinds ...Kind) (e Event, campaign uint64, detail bool, err error) {
 	if b == nil {
 		return Event{}, 0, false, disagree("event %d is missing", seq)
 	}

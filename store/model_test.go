@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
 
@@ -158,6 +160,8 @@ type machine struct {
 	store *Store
 	model model
 	next  int
+
+	archived map[string]bool
 }
 
 func (m *machine) open(t *rapid.T) {
@@ -180,8 +184,12 @@ func (m *machine) close(t *rapid.T) {
 	if !rep.OK() {
 		t.Fatalf("check: %+v", rep.Findings)
 	}
-	if rep.Events != len(m.model.events) || rep.Campaigns != len(m.model.campaigns()) || rep.Candidates != len(m.model.candidates()) {
-		t.Fatalf("check counts %+v", rep)
+	events, candidates, archived := rep.Events, rep.Candidates, 0
+	for _, a := range rep.Archives {
+		events, candidates, archived = events+a.Events, candidates+a.Candidates, archived+a.Campaigns
+	}
+	if events != len(m.model.events) || rep.Campaigns != len(m.model.campaigns()) || candidates != len(m.model.candidates()) || archived != len(m.archived) {
+		t.Fatalf("check counts %+v with %d campaigns in archives", rep, len(m.archived))
 	}
 }
 
@@ -199,8 +207,12 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		return e, true
 	}
 	campaign := rapid.SampledFrom(campaigns).Draw(t, "campaign")
-	var mine, untold, toldOnes, right, disturbed []*Candidate
+	if m.archived[campaign] {
+		return Event{}, false
+	}
+	var mine, anyone, untold, toldOnes, right, disturbed []*Candidate
 	for _, c := range all.candidates() {
+		anyone = append(anyone, c)
 		if c.Campaign != campaign {
 			continue
 		}
@@ -265,10 +277,14 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		}
 		var parents []string
 		for range rapid.IntRange(0, 3).Draw(t, "parents") {
-			if len(mine) == 0 {
+			from := mine
+			if rapid.IntRange(0, 3).Draw(t, "of another campaign?") == 0 {
+				from = anyone // as one that begins with winners
+			}
+			if len(from) == 0 {
 				break
 			}
-			if p := rapid.SampledFrom(mine).Draw(t, "parent").ID; p != id {
+			if p := rapid.SampledFrom(from).Draw(t, "parent").ID; p != id {
 				parents = append(parents, p)
 			}
 		}
@@ -306,6 +322,63 @@ func (m *machine) Refuse(t *rapid.T) {
 	if _, err := m.store.Append(e, e); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("%+v twice: %v", e, err)
 	}
+}
+
+// A fuse is a context that ends when it was asked often enough.
+type fuse struct {
+	context.Context //nolint:containedctx // it is one
+	left            int
+}
+
+func (f *fuse) Err() error {
+	if f.left--; f.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Archive moves what is finished to an archive, or stops somewhere.
+func (m *machine) Archive(t *rapid.T) {
+	var finished []string
+	for _, id := range m.model.campaigns() {
+		if m.model.campaign(id).State == Finished && (m.archived[id] || rapid.Bool().Draw(t, "this one")) {
+			finished = append(finished, id)
+		}
+	}
+	f := &fuse{t.Context(), 1000}
+	if rapid.Bool().Draw(t, "stops") {
+		f.left = rapid.IntRange(0, 12).Draw(t, "when")
+	}
+	a, err := m.store.Archive(f, finished...)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if a.Left != (len(a.Campaigns) > 0 && m.removing(t)) {
+		t.Fatalf("it says that events are left: %t", a.Left)
+	}
+	for _, id := range a.Campaigns {
+		if m.archived[id] {
+			t.Fatalf("campaign %s was archived twice", id)
+		}
+		m.archived[id] = true
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.path+".archive", "*"+partial+"*")); len(left) > 0 {
+		t.Fatalf("left behind: %v", left)
+	}
+}
+
+// removing says whether events of archived campaigns are left.
+func (m *machine) removing(t *rapid.T) (some bool) {
+	if err := m.store.view(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketRemoving); b != nil {
+			k, _ := b.Cursor().First()
+			some = k != nil
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return some
 }
 
 func (m *machine) Reopen(t *rapid.T) {
@@ -365,6 +438,10 @@ func (m *machine) Campaigns(t *rapid.T) {
 	if err != nil {
 		return
 	}
+	if (c.Archive != "") != m.archived[id] {
+		t.Fatalf("campaign %s is in the archive %q", id, c.Archive)
+	}
+	c.Archive = ""
 	if diff := cmp.Diff(m.model.campaign(id), c); diff != "" {
 		t.Fatalf("campaign %q (-want +got):\n%s", p, diff)
 	}
@@ -399,6 +476,64 @@ func (m *machine) Candidate(t *rapid.T) {
 		if diff := cmp.Diff(*want, got); diff != "" {
 			t.Fatalf("candidate %q (-want +got):\n%s", p, diff)
 		}
+	}
+}
+
+// Candidates reads page by page.
+func (m *machine) Candidates(t *rapid.T) {
+	q := Query{
+		Kernel: rapid.SampledFrom([]string{"", "sgemm", "softmax"}).Draw(t, "kernel"),
+		Limit:  rapid.IntRange(1, 9).Draw(t, "limit"), ProvenOnly: rapid.Bool().Draw(t, "proven"),
+	}
+	if all := m.model.campaigns(); len(all) > 0 {
+		switch rapid.IntRange(0, 3).Draw(t, "of") {
+		case 0:
+			q.Campaign = rapid.SampledFrom(all).Draw(t, "campaign")
+		case 1:
+			q.Campaigns = rapid.SliceOfN(rapid.SampledFrom(all), 1, 3).Draw(t, "campaigns")
+		}
+	}
+	var want, got []string
+	for _, c := range m.model.candidates() {
+		if (q.Kernel == "" || c.Kernel == q.Kernel) && (q.Campaign == "" || c.Campaign == q.Campaign) &&
+			(len(q.Campaigns) == 0 || slices.Contains(q.Campaigns, c.Campaign)) && (!q.ProvenOnly || c.Proven) {
+			want = append(want, c.ID)
+		}
+	}
+	for from, more := uint64(0), true; more; more = from != 0 {
+		page, next, err := m.store.Candidates(q, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > q.Limit || next != 0 && next <= from {
+			t.Fatalf("a page of %d from %d goes on at %d", len(page), from, next)
+		}
+		for _, c := range page {
+			got = append(got, c.ID)
+		}
+		from = next
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("Candidates(%+v) (-want +got):\n%s", q, diff)
+	}
+}
+
+// Event looks at one event, and at the last.
+func (m *machine) Event(t *rapid.T) {
+	n := uint64(len(m.model.events))
+	if last, err := m.store.Last(); err != nil || last != n {
+		t.Fatalf("last %d, want %d, %v", last, n, err)
+	}
+	seq := rapid.Uint64Range(0, n+1).Draw(t, "seq")
+	e, err := m.store.Event(seq)
+	if seq == 0 || seq > n {
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("event %d: %v", seq, err)
+		}
+		return
+	}
+	if diff := cmp.Diff(m.model.events[seq-1], e); diff != "" || err != nil {
+		t.Fatalf("event %d: %v (-want +got):\n%s", seq, err, diff)
 	}
 }
 
@@ -525,15 +660,18 @@ func (m *machine) Check(*rapid.T) {}
 // must be the same, before and after the store was closed, checked and
 // repaired.
 func TestModel(t *testing.T) {
+	defer func(n int) { maxRemoved = n }(maxRemoved)
+	maxRemoved = 3
 	dir := t.TempDir()
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
-		m := &machine{path: filepath.Join(dir, fmt.Sprintf("%d.db", run))}
+		m := &machine{path: filepath.Join(dir, fmt.Sprintf("%d.db", run)), archived: map[string]bool{}}
 		m.open(t)
 		defer func() {
 			_ = m.store.Close()
 			_ = os.Remove(m.path)
+			_ = os.RemoveAll(m.path + ".archive")
 		}()
 		t.Repeat(rapid.StateMachineActions(m))
 		m.close(t)

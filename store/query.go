@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"encoding/binary"
 	"errors"
@@ -42,6 +43,9 @@ type Campaign struct {
 	// Finals is the newest comparison; nil when there was none. Its Detail is
 	// filled in by Store.Campaign only.
 	Finals *Finals `json:"finals,omitempty"`
+	// Archive is the name of the archive that the campaign was moved to; empty while
+	// it is in the store's own file. One that was moved takes no more events.
+	Archive string `json:"archive,omitempty"`
 }
 
 // A Candidate is what the log says of one candidate.
@@ -84,20 +88,31 @@ type reader struct {
 	tx                                                                          *bolt.Tx
 	events, details, campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
+	archived, heads *bolt.Bucket // nil before the first archive
+
 	records map[uint64]*campaignRecord
 	finals  map[uint64]*Finals // with their Detail
+	list    *movedList         // once it was asked for
+	others  map[string]*reader // of archives, by their names
+}
+
+func newReader(s *Store, tx *bolt.Tx) *reader {
+	return &reader{
+		store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
+		campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
+		ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
+		archived: tx.Bucket(bucketArchived), heads: tx.Bucket(bucketHeads),
+		records: map[uint64]*campaignRecord{}, finals: map[uint64]*Finals{},
+	}
 }
 
 // query runs f with a reader and returns its answer, or the zero value and an error.
 func query[T any](s *Store, f func(*reader) (T, error)) (T, error) {
 	var out T
 	err := s.view(func(tx *bolt.Tx) (err error) {
-		out, err = f(&reader{
-			store: s, tx: tx, events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails),
-			campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
-			ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
-			records: map[uint64]*campaignRecord{}, finals: map[uint64]*Finals{},
-		})
+		r := newReader(s, tx)
+		defer r.leave()
+		out, err = f(r)
 		return err
 	})
 	if err != nil {
@@ -138,7 +153,11 @@ func (r *reader) complete(e *Event, no uint64, payloads bool) error {
 		return nil
 	}
 	r.store.touch(r.tx, 1)
-	b := r.details.Get(seqKey(e.Seq))
+	return fillDetail(e, r.details.Get(seqKey(e.Seq)))
+}
+
+// fillDetail puts the payloads in the record b, nil when it is missing, into e.
+func fillDetail(e *Event, b []byte) error {
 	if b == nil {
 		return corrupt("the detail of event %d is missing", e.Seq)
 	}
@@ -202,16 +221,22 @@ func following(b *bolt.Bucket, prefix []byte) (out []uint64) {
 	return out
 }
 
-// resolve finds the one key in b that is id or begins with it.
-func resolve(b *bolt.Bucket, what, id string) (string, error) {
+// resolve finds the one key in the buckets that is id or begins with it.
+func resolve(what, id string, buckets ...*bolt.Bucket) (string, error) {
 	const show = 4
 	var found []string
-	c := b.Cursor()
-	for k, _ := c.Seek([]byte(id)); id != "" && k != nil && bytes.HasPrefix(k, []byte(id)) && len(found) <= show; k, _ = c.Next() {
-		if found = append(found, string(k)); len(k) == len(id) {
-			break // it is the whole id, and others are longer
+	for _, b := range buckets {
+		c := b.Cursor()
+		n := 0
+		for k, _ := c.Seek([]byte(id)); id != "" && k != nil && bytes.HasPrefix(k, []byte(id)) && n <= show; k, _ = c.Next() {
+			if len(k) == len(id) {
+				return id, nil // it is the whole id, and others are longer
+			}
+			found, n = append(found, string(k)), n+1
 		}
 	}
+	slices.Sort(found)
+	found = slices.Compact(found) // what is being moved may be in two
 	switch {
 	case len(found) == 0:
 		return "", fmt.Errorf("%s %q: %w", what, id, ErrNotFound)
@@ -247,7 +272,7 @@ func (s *Store) Campaigns() ([]Campaign, error) {
 // with it, with all payloads. It gives ErrNotFound and ErrAmbiguous.
 func (s *Store) Campaign(idOrPrefix string) (Campaign, error) {
 	return query(s, func(r *reader) (Campaign, error) {
-		id, err := resolve(r.names, "campaign", idOrPrefix)
+		id, err := resolve("campaign", idOrPrefix, r.names)
 		if err != nil {
 			return Campaign{}, err
 		}
@@ -264,9 +289,20 @@ func (r *reader) campaign(no uint64, full bool) (Campaign, error) {
 	if err != nil {
 		return Campaign{}, err
 	}
+	list, err := r.moved()
+	if err != nil {
+		return Campaign{}, err
+	}
+	event := r.event
+	where, isMoved := list.byNo[no]
+	if isMoved {
+		if event, err = r.headsOf(no, rec); err != nil {
+			return Campaign{}, err
+		}
+	}
 	read := func(seq uint64, full bool, kinds ...Kind) (e Event) {
 		if err == nil && seq != 0 {
-			e, err = r.event(seq, full, kinds...)
+			e, err = event(seq, full, kinds...)
 		}
 		return e
 	}
@@ -280,7 +316,7 @@ func (r *reader) campaign(no uint64, full bool) (Campaign, error) {
 		ID: rec.id, State: rec.state, Started: *started.Started,
 		StartedAt: started.Time, LastAt: last.Time, First: no, Last: rec.last,
 		Asked: rec.asked, Evaluated: rec.told, Verdicts: make(map[string]int, len(rec.verdicts)),
-		Best: best.Result(), BestAgain: best.Measured != nil, Finals: finals.Finals,
+		Best: best.Result(), BestAgain: best.Measured != nil, Finals: finals.Finals, Archive: where.name,
 	}
 	for _, v := range rec.verdicts {
 		c.Verdicts[v.verdict] = v.n
@@ -289,6 +325,32 @@ func (r *reader) campaign(no uint64, full bool) (Campaign, error) {
 		c.Reason = note.Note.Reason
 	}
 	return c, nil
+}
+
+// headsOf reads the events that sum an archived campaign up.
+func (r *reader) headsOf(no uint64, rec *campaignRecord) (func(uint64, bool, ...Kind) (Event, error), error) {
+	b := r.heads.Get(seqKey(no))
+	if b == nil {
+		return nil, corrupt("the heads of archived campaign %s are missing", rec.id)
+	}
+	h, err := decodeHeads(no, b)
+	if err != nil {
+		return nil, err
+	}
+	return func(seq uint64, full bool, kinds ...Kind) (Event, error) {
+		e, of, detail, err := parseEvent(seq, h.events[seq].event, kinds...)
+		switch {
+		case err != nil:
+			return Event{}, err
+		case of != no:
+			return Event{}, disagree("event %d is of campaign %d, not %d", seq, of, no)
+		}
+		e.Campaign = rec.id
+		if full && detail {
+			err = fillDetail(&e, h.events[seq].detail)
+		}
+		return e, err
+	}, nil
 }
 
 // eventsChunk is how many events are read in one transaction.
@@ -343,8 +405,7 @@ func (s *Store) Events(campaign string, from uint64, options ...EventsOption) it
 
 // chunk reads events from next to last. It returns where to go on, or 0 at the end.
 // Events before a damaged one come with the error.
-func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Event, _ uint64, err error) {
-	var only uint64
+func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Event, more uint64, err error) {
 	if campaign != "" {
 		no, rec, err := r.named(campaign)
 		if errors.Is(err, ErrNotFound) {
@@ -353,7 +414,49 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 		if err != nil {
 			return nil, 0, err
 		}
-		only, next, last = no, max(next, no), min(last, rec.last)
+		h, err := r.home(no)
+		if err != nil {
+			return nil, 0, err
+		}
+		return h.scan(no, max(next, no), min(last, rec.last), bare)
+	}
+	files, err := r.homes(func(m moved) bool { return m.no <= last && m.last >= next })
+	if err != nil {
+		return nil, 0, err
+	}
+	// What lies behind the place where one file stopped is left for the next time.
+	end := uint64(math.MaxUint64)
+	for _, h := range files {
+		some, next, scanErr := h.scan(0, next, last, bare)
+		if scanErr != nil {
+			if next, err = 0, h.store.wrap(scanErr); len(some) > 0 {
+				next = some[len(some)-1].Seq + 1
+			}
+			end = min(end, next)
+		} else if next != 0 {
+			end = min(end, next)
+		}
+		out = append(out, some...)
+	}
+	if len(files) > 1 {
+		slices.SortFunc(out, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
+		if len(out) > eventsChunk {
+			end = min(end, out[eventsChunk].Seq)
+		}
+		i, _ := slices.BinarySearchFunc(out, end, func(e Event, end uint64) int { return cmp.Compare(e.Seq, end) })
+		out = out[:i]
+	}
+	if err != nil || end == math.MaxUint64 {
+		return out, 0, err
+	}
+	return out, end, nil
+}
+
+// scan is chunk for the events in one file, of the campaign only unless that is 0.
+func (r *reader) scan(only, next, last uint64, bare bool) (out []Event, _ uint64, err error) {
+	list, err := r.moved()
+	if err != nil {
+		return nil, 0, err
 	}
 	c := r.events.Cursor()
 	k, v := c.Seek(seqKey(next))
@@ -374,7 +477,7 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 		if err != nil {
 			return out, 0, fmt.Errorf("event %d: %w", seq, err)
 		}
-		if campaign != "" && no != only {
+		if _, gone := list.byNo[no]; gone || only != 0 && no != only {
 			continue
 		}
 		if err := r.complete(&e, no, detail && !bare); err != nil {
@@ -390,37 +493,98 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 // none with this Seq.
 func (s *Store) Event(seq uint64) (Event, error) {
 	return query(s, func(r *reader) (Event, error) {
-		if r.events.Get(seqKey(seq)) == nil {
-			return Event{}, fmt.Errorf("event %d: %w", seq, ErrNotFound)
+		files, err := r.homes(func(m moved) bool { return m.no <= seq && seq <= m.last })
+		if err != nil {
+			return Event{}, err
 		}
-		return r.event(seq, true)
+		for _, h := range files {
+			if b := h.events.Get(seqKey(seq)); b != nil {
+				_, no, _, err := parseEvent(seq, b)
+				if err != nil {
+					return Event{}, h.store.wrap(err)
+				}
+				if gone, err := h.gone(no); err != nil || gone {
+					continue // it is in its archive as well
+				}
+				e, err := h.event(seq, true)
+				return e, h.store.wrap(err)
+			}
+		}
+		return Event{}, fmt.Errorf("event %d: %w", seq, ErrNotFound)
 	})
 }
 
 // Last returns the Seq of the newest event, 0 in an empty store.
 func (s *Store) Last() (uint64, error) { return query(s, (*reader).last) }
 
-func (r *reader) last() (uint64, error) {
-	k, _ := r.events.Cursor().Last()
-	return keySeq(k)
-}
+func (r *reader) last() (uint64, error) { return lastSeq(r.tx) }
 
 // Candidate returns the candidate with the given id, or the one whose id begins
 // with it, with all payloads. It gives ErrNotFound and ErrAmbiguous.
 func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
 	return query(s, func(r *reader) (Candidate, error) {
-		c, _, err := r.resolve(idOrPrefix, true)
+		c, _, _, err := r.resolve(idOrPrefix, true)
 		return c, err
 	})
 }
 
-// resolve reads the candidate with that id, or the one whose id begins with it.
-func (r *reader) resolve(idOrPrefix string, full bool) (Candidate, candidateRecord, error) {
-	id, err := resolve(r.ids, "candidate", idOrPrefix)
+// resolve reads the candidate with that id, or the one whose id begins with it, and
+// says where it is.
+func (r *reader) resolve(idOrPrefix string, full bool) (Candidate, candidateRecord, *reader, error) {
+	h, ok, err := r.has(idOrPrefix)
 	if err != nil {
-		return Candidate{}, candidateRecord{}, err
+		return Candidate{}, candidateRecord{}, nil, err
 	}
-	return r.known(id, full)
+	id := idOrPrefix
+	if !ok {
+		files, err := r.homes(anyCampaign)
+		if err != nil {
+			return Candidate{}, candidateRecord{}, nil, err
+		}
+		var ids []*bolt.Bucket
+		for _, h := range files {
+			ids = append(ids, h.ids)
+		}
+		if id, err = resolve("candidate", idOrPrefix, ids...); err == nil {
+			if h, ok, err = r.has(id); err == nil && !ok {
+				err = disagree("candidate %s is missing", id)
+			}
+		}
+		if err != nil {
+			return Candidate{}, candidateRecord{}, nil, err
+		}
+	}
+	c, rec, err := h.known(id, full)
+	return c, rec, h, h.store.wrap(err)
+}
+
+// has finds the file that has the candidate with that whole id.
+func (r *reader) has(id string) (*reader, bool, error) {
+	mine := func(h *reader) (bool, error) {
+		rec, ok, err := findCandidate(h.ids, h.candidates, id)
+		if err != nil || !ok {
+			return false, h.store.wrap(err)
+		}
+		gone, err := h.gone(rec.campaign)
+		return !gone, err
+	}
+	if ok, err := mine(r); ok || err != nil || id == "" {
+		return r, ok, err
+	}
+	list, err := r.moved()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range slices.Backward(list.all) { // the newest are asked for most
+		h, err := r.archive(m.name)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok, err := mine(h); ok || err != nil {
+			return h, ok, err
+		}
+	}
+	return nil, false, nil
 }
 
 // known reads a candidate whose whole id is known.
@@ -563,9 +727,13 @@ func (s *Store) Best(q Query) ([]Candidate, error) {
 			return nil, err
 		}
 		for _, k := range ranks {
-			c, err := r.resulting(k.told)
+			h, err := r.home(k.campaign)
 			if err != nil {
 				return nil, err
+			}
+			c, err := h.resulting(k.told)
+			if err != nil {
+				return nil, h.store.wrap(err)
 			}
 			if c.Told.Verdict != correct || c.Told.Fitness != k.fitness {
 				return nil, disagree("candidate %s is ranked with fitness %v", c.ID, k.fitness)
@@ -587,53 +755,129 @@ func (s *Store) Candidates(q Query, from uint64) (out []Candidate, next uint64, 
 	if q.Limit <= 0 {
 		q.Limit = pageSize
 	}
-	next, err = query(s, func(r *reader) (uint64, error) {
-		var last uint64 = math.MaxUint64
-		if q.Campaign != "" {
-			no, rec, err := r.named(q.Campaign)
-			if err != nil {
-				return 0, err
-			}
-			from, last = max(from, no), rec.last
-		}
-		c := r.candidates.Cursor()
-		// Candidates of other campaigns cost time, too: do not keep the
-		// transaction for too many of them.
-		seen := 0
-		for k, v := c.Seek(seqKey(from)); k != nil; k, v = c.Next() {
-			born, err := keySeq(k)
-			if err != nil {
-				return 0, err
-			}
-			if born > last {
-				return 0, nil
-			}
-			if seen++; len(out) == q.Limit || seen > pageSize+4*q.Limit {
-				return born, nil
-			}
-			rec, err := decodeCandidate(born, v)
-			if err != nil {
-				return 0, err
-			}
-			of, err := r.record(rec.campaign)
-			if err != nil {
-				return 0, err
-			}
-			if !q.selects(of) || len(q.Campaigns) > 0 && !slices.Contains(q.Campaigns, of.id) || q.ProvenOnly && !rec.provenIn(of) {
-				continue
-			}
-			found, err := r.candidate(rec, false)
-			if err != nil {
-				return 0, err
-			}
-			out = append(out, found)
-		}
-		return 0, nil
+	next, err = query(s, func(r *reader) (next uint64, err error) {
+		out, next, err = r.page(q, from)
+		return next, err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
 	return out, next, nil
+}
+
+// page is Candidates over all files.
+func (r *reader) page(q Query, from uint64) (out []Candidate, next uint64, err error) {
+	last := uint64(math.MaxUint64)
+	files := []*reader{r}
+	if q.Campaign != "" {
+		no, rec, err := r.named(q.Campaign)
+		if err != nil {
+			return nil, 0, err
+		}
+		from, last = max(from, no), rec.last
+		if files[0], err = r.home(no); err != nil {
+			return nil, 0, err
+		}
+	} else {
+		var failed error
+		files, err = r.homes(func(m moved) bool {
+			rec, err := r.record(m.no)
+			failed = cmp.Or(failed, err)
+			return err == nil && m.last >= from && q.wants(rec)
+		})
+		if err = cmp.Or(failed, err); err != nil {
+			return nil, 0, err
+		}
+	}
+	if len(files) == 1 {
+		found, next, err := files[0].born(q, from, last)
+		for _, b := range found {
+			out = append(out, b.Candidate)
+		}
+		return out, next, files[0].store.wrap(err)
+	}
+	// What lies behind the place where one file stopped is left for the next page.
+	var all []bornCandidate
+	end := last
+	for _, h := range files {
+		found, next, err := h.born(q, from, end)
+		if err != nil {
+			return nil, 0, h.store.wrap(err)
+		}
+		if next != 0 {
+			end = min(end, next-1)
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b bornCandidate) int { return cmp.Compare(a.born, b.born) })
+	for _, b := range all {
+		if b.born > end {
+			return out, end + 1, nil
+		}
+		if len(out) == q.Limit {
+			return out, b.born, nil
+		}
+		out = append(out, b.Candidate)
+	}
+	if end != last {
+		return out, end + 1, nil
+	}
+	return out, 0, nil
+}
+
+// A bornCandidate is one with the event at which it was first asked for.
+type bornCandidate struct {
+	Candidate
+	born uint64
+}
+
+// wants is selects, and looks at Campaigns as well.
+func (q Query) wants(r *campaignRecord) bool {
+	return q.selects(r) && (len(q.Campaigns) == 0 || slices.Contains(q.Campaigns, r.id))
+}
+
+// born is Candidates for one file.
+func (r *reader) born(q Query, from, last uint64) (out []bornCandidate, next uint64, err error) {
+	list, err := r.moved()
+	if err != nil {
+		return nil, 0, err
+	}
+	c := r.candidates.Cursor()
+	// Candidates of other campaigns cost time, too: do not keep the
+	// transaction for too many of them.
+	seen := 0
+	for k, v := c.Seek(seqKey(from)); k != nil; k, v = c.Next() {
+		born, err := keySeq(k)
+		if err != nil {
+			return nil, 0, err
+		}
+		if born > last {
+			return out, 0, nil
+		}
+		if seen++; len(out) == q.Limit || seen > pageSize+4*q.Limit {
+			return out, born, nil
+		}
+		rec, err := decodeCandidate(born, v)
+		if err != nil {
+			return nil, 0, err
+		}
+		if _, gone := list.byNo[rec.campaign]; gone {
+			continue
+		}
+		of, err := r.record(rec.campaign)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !q.wants(of) || q.ProvenOnly && !rec.provenIn(of) {
+			continue
+		}
+		found, err := r.candidate(rec, false)
+		if err != nil {
+			return nil, 0, err
+		}
+		out = append(out, bornCandidate{found, born})
+	}
+	return out, 0, nil
 }
 
 // A rank is one correct result.
@@ -656,9 +900,15 @@ func (a rank) compare(b rank) int {
 	return 0
 }
 
+// A place is a rank and the campaign that has it.
+type place struct {
+	rank
+	campaign uint64
+}
+
 // rank merges the rankings of the campaigns that q selects. A campaign's
 // ranking is only opened when its best, which its record tells, comes up.
-func (r *reader) rank(q Query) ([]rank, error) {
+func (r *reader) rank(q Query) ([]place, error) {
 	var all []uint64
 	var err error
 	switch {
@@ -677,64 +927,88 @@ func (r *reader) rank(q Query) ([]rank, error) {
 		all = append(all, no)
 	}
 	var h rankHeap
-	var winners []rank
 	for _, no := range all {
 		rec, err := r.record(no)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case !q.selects(rec):
-		case q.ProvenOnly:
-			for _, w := range rec.winners {
-				e, err := r.event(w, false, KindTold, KindMeasured)
-				if err != nil {
-					return nil, err
-				}
-				winners = append(winners, rank{e.Result().Fitness, w})
-			}
-		case rec.best != 0:
-			h = append(h, &ranking{campaign: no, rank: rank{rec.fitness, rec.best}})
+		}
+		if q.selects(rec) && rec.best != 0 && (!q.ProvenOnly || len(rec.winners) > 0) {
+			h = append(h, &ranking{place: place{rank{rec.fitness, rec.best}, no}})
 		}
 	}
 	if q.ProvenOnly {
-		slices.SortFunc(winners, rank.compare)
-		return winners[:min(len(winners), q.Limit)], nil
+		return r.winners(h, q.Limit)
 	}
 	heap.Init(&h)
-	var out []rank
+	var out []place
 	for len(h) > 0 && len(out) < q.Limit {
 		top := h[0]
-		out = append(out, top.rank)
-		if top.advance(r) {
+		out = append(out, top.place)
+		more, err := top.advance(r)
+		switch {
+		case err != nil:
+			return nil, err
+		case more:
 			heap.Fix(&h, 0)
-		} else {
+		default:
 			heap.Pop(&h)
 		}
 	}
 	return out, nil
 }
 
+// winners lists the best winners of finals. None is better than the best of its
+// campaign, so those campaigns are not looked at whose best is not good enough.
+func (r *reader) winners(of rankHeap, limit int) (out []place, err error) {
+	slices.SortFunc(of, func(a, b *ranking) int { return a.compare(b.rank) })
+	for _, c := range of {
+		if len(out) >= limit && out[limit-1].compare(c.rank) < 0 {
+			break
+		}
+		h, err := r.home(c.campaign)
+		if err != nil {
+			return nil, err
+		}
+		rec, err := r.record(c.campaign)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range rec.winners {
+			e, err := h.event(w, false, KindTold, KindMeasured)
+			if err != nil {
+				return nil, h.store.wrap(err)
+			}
+			out = append(out, place{rank{e.Result().Fitness, w}, c.campaign})
+		}
+		slices.SortFunc(out, func(a, b place) int { return a.compare(b.rank) })
+	}
+	return out[:min(len(out), limit)], nil
+}
+
 // A ranking walks the ranked results of one campaign.
 type ranking struct {
-	rank
-	campaign uint64
-	cursor   *bolt.Cursor
+	place
+	cursor *bolt.Cursor
 }
 
 // advance goes to the next result, and says whether there is one.
-func (w *ranking) advance(r *reader) bool {
+func (w *ranking) advance(r *reader) (bool, error) {
 	var k []byte
 	if w.cursor == nil {
-		w.cursor = r.ranking.Cursor()
+		h, err := r.home(w.campaign)
+		if err != nil {
+			return false, err
+		}
+		w.cursor = h.ranking.Cursor()
 		k, _ = w.cursor.Seek(rankingKey(w.campaign, w.fitness, w.told+1))
 	} else {
 		k, _ = w.cursor.Next()
 	}
 	if len(k) != 24 || binary.BigEndian.Uint64(k) != w.campaign {
-		return false
+		return false, nil
 	}
 	w.rank = rank{math.Float64frombits(binary.BigEndian.Uint64(k[8:])), binary.BigEndian.Uint64(k[16:])}
-	return true
+	return true, nil
 }
 
 type rankHeap []*ranking
@@ -757,15 +1031,27 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 		return nil, nil
 	}
 	return query(s, func(r *reader) (out []Candidate, err error) {
-		for _, seq := range following(r.keys, contentKey(key, 0)[:8]) {
-			c, err := r.resulting(seq)
-			if err != nil {
-				return nil, err
-			}
-			if c.Told.Key == key { // else only the first bytes of its hash are the same
-				out = append(out, c)
+		files, err := r.homes(anyCampaign)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range files {
+			for _, seq := range following(h.keys, contentKey(key, 0)[:8]) {
+				if _, no, _, err := eventAt(h.events, seq); err == nil {
+					if gone, err := h.gone(no); err == nil && gone {
+						continue
+					}
+				}
+				c, err := h.resulting(seq)
+				if err != nil {
+					return nil, h.store.wrap(err)
+				}
+				if c.Told.Key == key { // else only the first bytes of its hash are the same
+					out = append(out, c)
+				}
 			}
 		}
+		slices.SortFunc(out, func(a, b Candidate) int { return cmp.Compare(a.ToldSeq, b.ToldSeq) })
 		return out, nil
 	})
 }
@@ -785,7 +1071,7 @@ type Node struct {
 // child of its own descendants: such parents are left out.
 func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 	return query(s, func(r *reader) (*Node, error) {
-		c, rec, err := r.resolve(idOrPrefix, false)
+		c, rec, h, err := r.resolve(idOrPrefix, false)
 		if err != nil {
 			return nil, err
 		}
@@ -793,33 +1079,34 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 		nodes := map[uint64]*Node{}
 		var todo, again []*Node
 		var parents [][]uint64 // of todo
-		visit := func(c Candidate, rec candidateRecord) *Node {
+		var where []*reader    // of todo
+		visit := func(c Candidate, rec candidateRecord, h *reader) *Node {
 			n := &Node{Candidate: c}
 			nodes[rec.born] = n
-			todo, parents = append(todo, n), append(parents, rec.parents)
+			todo, parents, where = append(todo, n), append(parents, rec.parents), append(where, h)
 			if rec.asked != rec.born {
 				again = append(again, n)
 			}
 			return n
 		}
-		root := visit(c, rec)
+		root := visit(c, rec, h)
 		for len(todo) > 0 {
 			last := len(todo) - 1
-			n, born := todo[last], parents[last]
-			todo, parents = todo[:last], parents[:last]
+			n, born, h := todo[last], parents[last], where[last]
+			todo, parents, where = todo[:last], parents[:last], where[:last]
 			for _, b := range born {
 				p := nodes[b]
 				if p == nil {
-					r.store.touch(r.tx, 1)
-					rec, err := candidateAt(r.candidates, b)
+					h.store.touch(h.tx, 1)
+					h, rec, err := r.bornAt(b, h)
 					if err != nil {
 						return nil, err
 					}
-					c, err := r.candidate(rec, false)
+					c, err := h.candidate(rec, false)
 					if err != nil {
-						return nil, err
+						return nil, h.store.wrap(err)
 					}
-					p = visit(c, rec)
+					p = visit(c, rec, h)
 				}
 				if !slices.Contains(n.Asked.Parents, p.ID) {
 					return nil, disagree("candidate %s is no parent of %s", p.ID, n.ID)
@@ -832,6 +1119,36 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 		}
 		return root, nil
 	})
+}
+
+// bornAt finds the candidate that was first asked for at that event, most likely in
+// the file near.
+func (r *reader) bornAt(born uint64, near *reader) (*reader, candidateRecord, error) {
+	look := func(h *reader) (candidateRecord, bool, error) {
+		b := h.candidates.Get(seqKey(born))
+		if b == nil {
+			return candidateRecord{}, false, nil
+		}
+		rec, err := decodeCandidate(born, b)
+		if err != nil {
+			return candidateRecord{}, false, h.store.wrap(err)
+		}
+		gone, err := h.gone(rec.campaign)
+		return rec, !gone, err
+	}
+	if rec, ok, err := look(near); ok || err != nil {
+		return near, rec, err
+	}
+	files, err := r.homes(func(m moved) bool { return m.no <= born && born <= m.last })
+	if err != nil {
+		return nil, candidateRecord{}, err
+	}
+	for _, h := range files {
+		if rec, ok, err := look(h); ok || err != nil {
+			return h, rec, err
+		}
+	}
+	return nil, candidateRecord{}, corrupt("index of candidate %d is missing", born)
 }
 
 // reaches says whether n is p or one of its ancestors.
@@ -857,26 +1174,47 @@ func (p *Node) reaches(n *Node) bool {
 // Candidate, among their parents, oldest first. Details are not filled in.
 func (s *Store) Children(idOrPrefix string) ([]Candidate, error) {
 	return query(s, func(r *reader) (out []Candidate, err error) {
-		parent, rec, err := r.resolve(idOrPrefix, false)
+		parent, rec, _, err := r.resolve(idOrPrefix, false)
 		if err != nil {
 			return nil, err
 		}
-		for _, seq := range following(r.children, seqKey(rec.born)) {
-			asked, err := r.event(seq, false, KindAsked)
-			if err != nil {
-				return nil, err
-			}
-			if !slices.Contains(asked.Asked.Parents, parent.ID) {
-				return nil, disagree("candidate %s is no child of %s", asked.Asked.Candidate, parent.ID)
-			}
-			child, _, err := r.known(asked.Asked.Candidate, false)
-			if err != nil {
-				return nil, err
-			}
-			if child.AskedSeq == seq { // else asked for again since, perhaps with other parents
-				out = append(out, child)
-			}
+		files, err := r.homes(anyCampaign)
+		if err != nil {
+			return nil, err
 		}
+		for _, h := range files {
+			some, err := h.childrenOf(parent, rec.born)
+			if err != nil {
+				return nil, h.store.wrap(err)
+			}
+			out = append(out, some...)
+		}
+		slices.SortFunc(out, func(a, b Candidate) int { return cmp.Compare(a.AskedSeq, b.AskedSeq) })
 		return out, nil
 	})
+}
+
+func (r *reader) childrenOf(parent Candidate, born uint64) (out []Candidate, err error) {
+	for _, seq := range following(r.children, seqKey(born)) {
+		asked, no, _, err := eventAt(r.events, seq, KindAsked)
+		if err != nil {
+			return nil, err
+		}
+		if gone, err := r.gone(no); err != nil {
+			return nil, err
+		} else if gone {
+			continue
+		}
+		if !slices.Contains(asked.Asked.Parents, parent.ID) {
+			return nil, disagree("candidate %s is no child of %s", asked.Asked.Candidate, parent.ID)
+		}
+		child, _, err := r.known(asked.Asked.Candidate, false)
+		if err != nil {
+			return nil, err
+		}
+		if child.AskedSeq == seq { // else asked for again since, perhaps with other parents
+			out = append(out, child)
+		}
+	}
+	return out, nil
 }

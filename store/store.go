@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -18,14 +19,25 @@ import (
 
 // formatVersion is the version of the whole: which buckets there are and what
 // their keys mean. Records carry a version of their own. Version 2 is version 1
-// with measured events, and version 3 with attempts as well: a store has it from
-// the first of these on, and is refused by an evotune that does not know them.
+// with measured events, version 3 with attempts as well, and version 4 with campaigns
+// that were moved to archives: a store has it from the first of these on, and is
+// refused by an evotune that does not know them. Nothing else changes a format, so
+// no older store has to be rewritten to be read or written.
 const (
-	formatVersion = 3
-	formatPlain   = 1
+	formatVersion  = 4
+	formatPlain    = 1
+	formatArchives = 4
 )
 
-var keyFormat = []byte("format")
+// The keys of the meta bucket.
+var (
+	keyFormat = []byte("format")
+	// keyLast has the largest Seq when the newest campaign was archived, as a uvarint:
+	// numbers are never given twice.
+	keyLast = []byte("last")
+	// keyArchive has the name of the store that an archive belongs to.
+	keyArchive = []byte("archive")
+)
 
 // Options say how a store is opened. The zero value opens it for writing and
 // creates it when it is missing.
@@ -67,7 +79,11 @@ type Store struct {
 
 	touched atomic.Int64 // records read since the last trim
 
-	observer atomic.Pointer[func(commit time.Duration)]
+	moved     atomic.Pointer[movedList] // the newest that was read
+	archiveMu sync.Mutex                // held while campaigns are archived
+	openMu    sync.Mutex
+	archives  map[string]*Store // opened so far, guarded by openMu; nil after Close
+	observer  atomic.Pointer[func(commit time.Duration)]
 
 	commitMu sync.Mutex // held while committing, checking or closing
 	closed   bool       // guarded by commitMu
@@ -247,7 +263,12 @@ func inspectOpening(p *pager) error {
 
 func (s *Store) openBolt() error {
 	_, err := guard(func() (err error) {
+		size, err := s.mapSize()
+		if err != nil {
+			return err
+		}
 		s.db, err = bolt.Open(s.path, 0o644, &bolt.Options{
+			InitialMmapSize: size,
 			// The lock is held already; other systems wait here.
 			Timeout:  defaultTimeout,
 			ReadOnly: s.readOnly,
@@ -272,6 +293,35 @@ func (s *Store) openBolt() error {
 	return err
 }
 
+// mapSize is how much of the address space the map of a file takes that is written.
+// bbolt has to wait for all readers when the file outgrows its map: a backup
+// would then keep campaigns waiting.
+func (s *Store) mapSize() (int, error) {
+	if s.readOnly || bits.UintSize < 64 {
+		return 0, nil
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size := max(mapAtLeast, 4*info.Size())
+	if !canMap(s.file, size) {
+		return 0, nil // backups may then keep campaigns waiting
+	}
+	return int(size), nil
+}
+
+const mapAtLeast = int64(16) << 30
+
+// grown says by how much bbolt makes the file longer when it is full: a map that is
+// longer than the file leaves it to AllocSize. The file doubles until that is
+// bbolt's own step.
+func (s *Store) grown() {
+	if info, err := s.file.Stat(); err == nil {
+		s.db.AllocSize = int(min(max(info.Size(), 32<<10), 16<<20))
+	}
+}
+
 // openBuckets creates what a new store needs, or checks the format.
 func (s *Store) openBuckets() error {
 	empty := false
@@ -284,10 +334,13 @@ func (s *Store) openBuckets() error {
 		if err := checkFormat(meta.Get(keyFormat)); err != nil {
 			return err
 		}
-		for _, name := range append(bucketsTruth[1:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
+		for _, name := range bucketsOf(formatOf(meta)) {
 			if tx.Bucket(name) == nil {
 				return corrupt("bucket %q is missing", name)
 			}
+		}
+		if of := meta.Get(keyArchive); of != nil && !s.readOnly {
+			return fmt.Errorf("%w: it is an archive of the store %s, and archives do not change: name that store", ErrReadOnly, of)
 		}
 		return nil
 	})
@@ -307,13 +360,13 @@ func checkFormat(b []byte) error {
 	case n <= 0 || v == 0:
 		return corrupt("the format is not noted")
 	case v > formatVersion:
-		return fmt.Errorf("%w: format %d, up to %d are known", ErrVersion, v, formatVersion)
+		return fmt.Errorf("%w: it has format %d, this evotune knows those up to %d", ErrVersion, v, formatVersion)
 	}
 	return nil
 }
 
 func createBuckets(tx *bolt.Tx) error {
-	for _, name := range append(bucketsTruth[:len(bucketsTruth):len(bucketsTruth)], bucketsIndex...) {
+	for _, name := range bucketsOf(formatPlain) {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
@@ -336,7 +389,14 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	return s.wrap(s.shut())
+	err := s.shut()
+	s.openMu.Lock()
+	defer s.openMu.Unlock()
+	for _, a := range s.archives {
+		err = cmp.Or(err, a.Close())
+	}
+	s.archives = nil
+	return s.wrap(err)
 }
 
 // shut closes the file. After a panic bbolt may wait for its own locks forever,
@@ -418,6 +478,7 @@ func (s *Store) update(f func(*bolt.Tx) error) error {
 	}
 	var inner error
 	panicked, err := guard(func() error {
+		s.grown()
 		return s.db.Update(func(tx *bolt.Tx) error {
 			inner = f(tx)
 			return inner

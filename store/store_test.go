@@ -496,7 +496,7 @@ func TestAttempt(t *testing.T) {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
 	mustAppend(t, s, measured("one", 3, "dddd0001", 0.5))
-	if got := storedFormat(t, s); got != formatVersion {
+	if got := storedFormat(t, s); got != attemptVersion {
 		t.Errorf("a measured event lowered the format to %d", got)
 	}
 	path := s.Path()
@@ -517,7 +517,7 @@ func TestAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := storedFormat(t, s); got != formatVersion {
+	if got := storedFormat(t, s); got != attemptVersion {
 		t.Errorf("format %d after a repair", got)
 	}
 }

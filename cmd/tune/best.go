@@ -99,6 +99,7 @@ docs/ask.md has the rule in full, and the keys of the formats.
 	cmd.Flags().StringVar(&objective, "objective", "time", "what is best: time or energy")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json, toml or csv")
 	cmd.Flags().BoolVar(&q.Proven, "proven", false, "only winners of finals")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

@@ -15,8 +15,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Verify a store",
 		Long: `Verify a store: every event's checksum, the order and consistency of the log, and
-the indexes, which are rebuilt from the log and compared. --repair replaces the
-indexes by the rebuilt ones; the log itself is never changed.
+the indexes, which are rebuilt from the log and compared; and the same for its
+archives. It says the version of the file's format. --repair replaces the indexes
+by the rebuilt ones; the log itself is never changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -38,7 +39,10 @@ indexes by the rebuilt ones; the log itself is never changed.
 				for _, f := range r.Findings {
 					fmt.Fprintln(a.out, f.What)
 				}
-				fmt.Fprintf(a.out, "%s: %d events, %d campaigns, %d candidates: ", path, r.Events, r.Campaigns, r.Candidates)
+				for _, of := range r.Archives {
+					fmt.Fprintf(a.out, "%s: format %d, %d events, %d campaigns, %d candidates\n", of.Path, of.Format, of.Events, of.Campaigns, of.Candidates)
+				}
+				fmt.Fprintf(a.out, "%s: format %d, %d events, %d campaigns, %d candidates: ", path, r.Format, r.Events, r.Campaigns, r.Candidates)
 				if r.OK() {
 					fmt.Fprintln(a.out, "no fault found")
 				} else {

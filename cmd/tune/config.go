@@ -52,6 +52,11 @@ var runSettings = []setting{
 	{"implementation", []string{}, "search only this implementation (repeatable; default: all for the backend)"},
 }
 
+// submitSettings belong to campaigns in a service.
+var submitSettings = []setting{
+	{"priority", 0, "with a service: the larger is run first, from -100 to 100"},
+}
+
 // backendSettings belong to the commands that open a backend.
 var backendSettings = []setting{
 	{"latency", time.Duration(0), "replay: let every evaluation take this `DURATION`"},
@@ -72,7 +77,7 @@ var backendSettings = []setting{
 }
 
 func allSettings() []setting {
-	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings)
+	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings, remoteSettings, submitSettings)
 }
 
 func knownSettings() map[string]setting {
@@ -119,6 +124,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	envs := map[string]bool{
 		envPrefix + "CONFIG": true,
 		envPrefix + "TEST":   true, // which tests run (internal/longtest): somebody who tests may export it
+		tokenName:            true,
 	}
 	for _, name := range export.Environment() {
 		envs[name] = true
@@ -158,7 +164,10 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if bindErr != nil {
 		return bindErr
 	}
-	return a.checkTypes(known)
+	if err := a.checkTypes(known); err != nil {
+		return err
+	}
+	return a.checkServer(cmd)
 }
 
 // readConfig reads a configuration file and refuses what it does not know.

@@ -51,6 +51,10 @@ func (p jsonPrinter) event(e campaign.Event) {
 		p.line("paused", *e.Paused)
 	case e.Continued != nil:
 		p.line("continued", *e.Continued)
+	case e.Budget != nil:
+		p.line("budget", *e.Budget)
+	case e.Searched != nil:
+		p.line("searched", *e.Searched)
 	case e.Finals != nil:
 		p.line("finals", *e.Finals)
 	case e.Warning != "":
@@ -98,6 +102,7 @@ func (p jsonPrinter) line(name string, v any) {
 
 type textPrinter struct {
 	w       io.Writer
+	started bool
 	missing []string // checks that no candidate gets, and why
 }
 
@@ -109,7 +114,10 @@ func (p *textPrinter) stage(int, string, evaluator.Stage) {}
 
 func (p *textPrinter) event(e campaign.Event) {
 	switch {
+	case e.Started != nil && p.started: // a service was restarted, or somebody resumed it there
+		fmt.Fprintf(p.w, "%s resumed after %s and %s\n", e.Time.Format(time.TimeOnly), words.Plural(e.Started.Resumed, "evaluation"), duration(e.Started.Spent))
 	case e.Started != nil:
+		p.started = true
 		for _, t := range e.Started.Description.Tools {
 			if t.Missing != "" {
 				p.missing = append(p.missing, fmt.Sprintf("%s: NOT RUN: %s", t.Name, t.Missing))
@@ -124,6 +132,8 @@ func (p *textPrinter) event(e campaign.Event) {
 		fmt.Fprintf(p.w, "%s paused: %s; the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n", e.Time.Format(time.TimeOnly), words.OneLine(e.Paused.Reason))
 	case e.Continued != nil:
 		fmt.Fprintf(p.w, "%s continued after a pause of %s\n", e.Time.Format(time.TimeOnly), duration(e.Continued.After))
+	case e.Budget != nil:
+		fmt.Fprintf(p.w, "%s new budget: %s\n", e.Time.Format(time.TimeOnly), budgetText(*e.Budget))
 	case e.Finals != nil:
 		fmt.Fprint(p.w, finalsLines(e.Finals))
 	case e.Warning != "":
@@ -140,12 +150,11 @@ func startLines(s *campaign.Started, missing []string) string {
 	if d.Compiler != "" {
 		fmt.Fprintf(&b, ", %s", d.Compiler)
 	}
-	about := ""
-	if !s.SpaceExact {
-		about = "about "
+	fmt.Fprintf(&b, "\ncampaign %s: %s%s search, seed %d, window %d", s.Campaign, spaceText(s), s.Config.Strategy, s.Config.Seed, s.Config.Window)
+	if s.Workers > 0 { // somebody runs it now
+		fmt.Fprintf(&b, ", %s", words.Plural(s.Workers, "worker"))
 	}
-	fmt.Fprintf(&b, "\ncampaign %s: %s%s genomes, %s search, seed %d, window %d, %s\n", s.Campaign,
-		about, count(s.SpaceSize), s.Config.Strategy, s.Config.Seed, s.Config.Window, words.Plural(s.Workers, "worker"))
+	fmt.Fprintln(&b)
 	fmt.Fprintf(&b, "budget: %s; baseline: %s\n", budgetText(s.Config.Budget), orNone(d.Baseline))
 	var ran []string
 	for _, t := range d.Tools {
@@ -166,6 +175,17 @@ func startLines(s *campaign.Started, missing []string) string {
 		fmt.Fprintf(&b, "resumed after %s and %s\n", words.Plural(s.Resumed, "evaluation"), duration(s.Spent))
 	}
 	return b.String()
+}
+
+// spaceText says how many genomes are searched, if that is known.
+func spaceText(s *campaign.Started) string {
+	switch {
+	case s.SpaceSize == 0: // a service no longer has the kernel
+		return ""
+	case s.SpaceExact:
+		return count(s.SpaceSize) + " genomes, "
+	}
+	return "about " + count(s.SpaceSize) + " genomes, "
 }
 
 // warmText says in one line how many genomes a campaign began with, and where
@@ -321,7 +341,7 @@ type livePrinter struct {
 	bars     []*mpb.Bar
 	total    *mpb.Bar
 
-	evaluator evaluator.Evaluator
+	usage func() (evaluator.Usage, bool)
 
 	mu      sync.Mutex
 	state   campaign.Progress
@@ -333,8 +353,9 @@ type livePrinter struct {
 
 const barScale = 1000
 
-func newLivePrinter(w io.Writer, workers int, ev evaluator.Evaluator) *livePrinter {
-	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers), evaluator: ev}
+// newLivePrinter makes one for so many workers. Usage tells how busy the devices are.
+func newLivePrinter(w io.Writer, workers int, usage func() (evaluator.Usage, bool)) *livePrinter {
+	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers), usage: usage}
 	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
 	p.text.w = cleanLine{p.progress}
 	return p
@@ -358,14 +379,17 @@ func (p *livePrinter) show(s *campaign.Started) {
 	p.state = campaign.Progress{Elapsed: s.Spent, Remaining: -1, Evaluated: s.Resumed}
 	p.began = time.Now().Add(-s.Spent)
 	p.mu.Unlock()
+	if p.total != nil { // somebody else goes on with the campaign
+		return
+	}
 	p.total = p.progress.New(barScale, mpb.BarStyle().Lbound("[").Rbound("]").Filler("=").Tip(">").Padding(" "),
 		mpb.BarRemoveOnComplete(),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.headline() })))
 	p.bars = append(p.bars, p.total)
 	p.line(func() string { return p.bestLine() })
 	p.line(func() string { return verdictCounts(p.state.Verdicts) })
-	if _, ok := evaluator.UsageOf(p.evaluator); ok {
-		p.line(func() string { u, _ := evaluator.UsageOf(p.evaluator); return usageLine(u) })
+	if _, ok := p.usage(); ok {
+		p.line(func() string { u, _ := p.usage(); return usageLine(u) })
 	}
 	if len(p.workers) > mostWorkerLines {
 		p.line(p.stages)
@@ -467,6 +491,11 @@ func (p *livePrinter) event(e campaign.Event) {
 			p.text.event(e)
 		}
 		p.advance()
+	case e.Budget != nil:
+		p.mu.Lock()
+		p.budget = *e.Budget
+		p.mu.Unlock()
+		p.text.event(e)
 	case e.Paused != nil || e.Continued != nil:
 		p.mu.Lock()
 		if e.Paused != nil {

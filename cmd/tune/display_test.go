@@ -11,13 +11,15 @@ import (
 	"github.com/evotune/evotune/internal/campaign"
 )
 
-// TestPauseIsSaid: lines, the terminal and JSON tell of a pause, of its end, and of
-// candidates that are measured again.
+// TestPauseIsSaid: lines, the terminal and JSON tell of a pause, of its end, of another
+// budget, and of candidates that are measured again.
 func TestPauseIsSaid(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.Local)
 	events := []campaign.Event{
 		{Time: at, Paused: &campaign.Paused{Reason: "python3 (pid 812) uses the GPU (97%)"}},
 		{Time: at.Add(time.Minute), Continued: &campaign.Continued{After: time.Minute}},
+		{Time: at.Add(2 * time.Minute), Budget: &evotune.Budget{Evaluations: 40}},
+		{Time: at.Add(2 * time.Minute), Searched: &campaign.Searched{Reason: "40 evaluations", Evaluated: 40}},
 		{Time: at.Add(time.Minute), Measured: &campaign.Evaluated{Index: 3, Candidate: "a", Operator: "seed", Result: evaluator.Result{
 			Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5, 0.01),
 		}}},
@@ -25,10 +27,11 @@ func TestPauseIsSaid(t *testing.T) {
 	lines := []string{
 		"12:00:00 paused: python3 (pid 812) uses the GPU (97%); the campaign goes on when the machine is calm (Ctrl-C stops it, tune resume goes on)\n",
 		"12:01:00 continued after a pause of 1m0s\n",
+		"12:02:00 new budget: 40 evaluations\n",
 		"2.000x  seed  measured again\n",
 	}
 	var text, js, live bytes.Buffer
-	terminal := newLivePrinter(&live, 1, nil)
+	terminal := newLivePrinter(&live, 1, func() (evaluator.Usage, bool) { return evaluator.Usage{}, false })
 	for _, p := range []printer{&textPrinter{w: &text}, jsonPrinter{&js, &js}, terminal} {
 		for _, e := range events {
 			p.event(e)
@@ -42,11 +45,15 @@ func TestPauseIsSaid(t *testing.T) {
 	}
 	for _, want := range []string{
 		`{"event":"paused","reason":"python3 (pid 812) uses the GPU (97%)"}`, `{"event":"continued","after_ns":60000000000}`,
+		`{"event":"budget","evaluations":40}`, `{"event":"searched","reason":"40 evaluations","evaluated":40}`,
 		`{"event":"measured","index":3,"candidate":"a",`, `"verdict":"correct"`,
 	} {
 		if !strings.Contains(js.String(), want) {
 			t.Errorf("no %s in\n%s", want, js.String())
 		}
+	}
+	if terminal.budget.Evaluations != 40 {
+		t.Error("the terminal's bar is that of another budget")
 	}
 	if terminal.paused != (time.Time{}) {
 		t.Error("the terminal's clock stands still")

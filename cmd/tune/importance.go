@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/importance"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
@@ -61,6 +62,7 @@ what that does to the figures.
 	cmd.Flags().StringVar(&format, "format", "table", "table or markdown")
 	cmd.Flags().IntVar(&pairs, "pairs", 5, "show the `N` pairs with the largest shares")
 	cmd.Flags().Float64Var(&o.Best, "best", 1, "ask what matters among the best `SHARE` of the candidates: slower ones count as the slowest of these")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -71,11 +73,11 @@ func (a *app) importanceOf(cmd *cobra.Command, name string, o evotune.Importance
 	}
 	var v evotune.Importance
 	err := a.withReader(cmd, func(r server.Reader) (err error) {
-		s, ok := r.(*store.Store)
-		if !ok {
-			return badInputf("another process holds %s: ask when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"))
+		if s, ok := r.(*store.Store); ok {
+			v, err = a.machine().Importance(s, name, o)
+		} else if c, ok := r.(*api.Reader); ok {
+			v, err = c.Importance(cmd.Context(), name, o.Best)
 		}
-		v, err = a.machine().Importance(s, name, o)
 		return storeError(err)
 	})
 	return v, err

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
@@ -70,7 +73,15 @@ baseline is.
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
-			err := a.judge(ctx, j)
+			c, err := a.client()
+			switch {
+			case err != nil:
+			case c != nil:
+				defer c.Close()
+				err = a.judgeThere(ctx, cmd, c, j)
+			default:
+				err = a.judge(ctx, j)
+			}
 			if ctx.Err() != nil {
 				return &exitError{exitInterrupted, errors.New("interrupted: nothing was found right or wrong")}
 			}
@@ -88,6 +99,7 @@ baseline is.
 		}
 	}
 	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(backendSettings), func(s setting) bool { return s.key == "latency" }))
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -112,7 +124,7 @@ func (a *app) judge(ctx context.Context, j judging) error {
 		return err
 	}
 	if !a.v.GetBool("json") {
-		a.preparing(t)
+		a.preparing(t.Job.Kernel)
 	}
 	found, err := t.Judge(ctx, func() {
 		if !a.v.GetBool("json") {
@@ -122,6 +134,11 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	if err != nil {
 		return err
 	}
+	return a.judged(found)
+}
+
+// judged prints what was found.
+func (a *app) judged(found evotune.Judgment) error {
 	status := judgeStatus[found.Verdict]
 	if found.Disturbed != "" {
 		status = exitDisturbed
@@ -141,6 +158,77 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	return nil
 }
 
+// judgeThere has a service judge a file.
+func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client, j judging) error {
+	if j.kernel == "" {
+		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
+	}
+	if err := elsewhereOnly(cmd); err != nil {
+		return err
+	}
+	// What is wrong with the file is said before it is sent, as far as it can be told here.
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed")}, j.file, j.against)
+	switch {
+	case errors.Is(err, kernels.ErrUnknownKernel):
+	case err != nil:
+		return err
+	}
+	if t != nil && len(t.File().Include) > 0 {
+		return badInputf("%s includes %s from its folder, and a service takes one file: put it in", j.file.Path, strings.Join(t.File().Include, ", "))
+	}
+	in := api.Judge{
+		Kernel: j.kernel, Name: filepath.Base(j.file.Path), Flags: j.file.Flags, Threads: j.file.Threads,
+		Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"),
+	}
+	if in.Source, err = readSource(j.file.Path); err != nil {
+		return err
+	}
+	if j.against != "" {
+		in.AgainstName = filepath.Base(j.against)
+		if in.Against, err = readSource(j.against); err != nil {
+			return err
+		}
+		if in.AgainstName == in.Name { // in one folder there
+			in.AgainstName = "against-" + in.Name
+		}
+	}
+	if err := a.upload(ctx, c, j.kernel); err != nil {
+		return err
+	}
+	o, err := c.Judge(ctx, in)
+	if err != nil {
+		return remoteError(err)
+	}
+	if !a.v.GetBool("json") {
+		a.preparing(j.kernel)
+		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
+	}
+	if o, err = c.Wait(ctx, o.ID); err != nil {
+		return remoteError(err)
+	}
+	if o.State != api.Finished {
+		return fmt.Errorf("%s: the judgment has %s: %s", c.Address(), o.State, o.Error)
+	}
+	found, err := o.Judgment()
+	if err != nil {
+		return err
+	}
+	found.File, found.Against = j.file.Path, j.against
+	if t != nil {
+		found.Implementation = t.File()
+	}
+	return a.judged(found)
+}
+
+// readSource reads a file that is to be judged elsewhere.
+func readSource(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", badInput(err)
+	}
+	return string(b), nil
+}
+
 // plain takes out of a text what a terminal would act on: some of it is the
 // candidate's.
 func plain(text string) string {
@@ -154,14 +242,16 @@ func plain(text string) string {
 
 // print writes one page for people.
 func (f judgment) print(w io.Writer) {
-	d, problem := f.Description, f.Implementation.Problem()
+	d := f.Description
 	compiled := "without flags"
 	if len(f.Flags) > 0 {
 		compiled = "with " + strings.Join(f.Flags, " ")
 	}
 	row(w, "file", "%s: %s, %s, compiled %s", f.File, f.Entry, words.Plural(f.Threads, "thread"), compiled)
-	for _, c := range f.Implementation.Constraints {
-		row(w, "", "only for shapes where %s", c.Expr)
+	if f.Implementation != nil { // of a kernel that only a service has
+		for _, c := range f.Implementation.Constraints {
+			row(w, "", "only for shapes where %s", c.Expr)
+		}
 	}
 	sanitized := f.Sanitized
 	if len(f.SanitizedAlso) > 0 {
@@ -188,7 +278,7 @@ func (f judgment) print(w io.Writer) {
 		verdict += ": " + words.OneLine(f.Reason)
 	}
 	row(w, "verdict", "%s", verdict)
-	if next := f.next(problem); next != "" {
+	if next := f.next(); next != "" {
 		row(w, "next", "%s", next)
 	}
 }
@@ -268,18 +358,18 @@ func (f judgment) printFinals(w io.Writer) {
 }
 
 // next says what its author can do about a verdict.
-func (f judgment) next(p *kernels.Problem) string {
-	switch f.Verdict {
+func (f judgment) next() string {
+	switch im := f.Implementation; f.Verdict {
 	case evaluator.Render:
 		return "correct the launch in the lines `// evotune:` of " + f.File
 	case evaluator.Compile:
 		if strings.Contains(f.Reason, "cannot open source file") {
 			return "NVRTC has no header of the host: use --cuda-compiler nvcc, or include the header only where __CUDACC_RTC__ is not defined"
 		}
-		if !strings.Contains(f.Reason, f.Implementation.Entry) {
+		if im == nil || !strings.Contains(f.Reason, im.Entry) {
 			return "correct what the compiler reports above"
 		}
-		return "the function must be " + f.Implementation.Prototype()
+		return "the function must be " + im.Prototype()
 	case evaluator.Inspect:
 		return "change what the failed check names; `// evotune: max_stack = N` (max_registers, max_spill) sets another bound"
 	case evaluator.Launch:
@@ -287,7 +377,10 @@ func (f judgment) next(p *kernels.Problem) string {
 	case evaluator.Timeout:
 		return "the kernel hangs, or needs more than --timeout"
 	case evaluator.Parity:
-		return fmt.Sprintf("compare with the reference, %s of the kernel %s, at the shape named above", p.Reference.File, f.Kernel)
+		if im == nil {
+			return fmt.Sprintf("compare with the reference of the kernel %s, at the shape named above", f.Kernel)
+		}
+		return fmt.Sprintf("compare with the reference, %s of the kernel %s, at the shape named above", im.Problem().Reference.File, f.Kernel)
 	case evaluator.Sanitizer:
 		return "the report above names the line"
 	case evaluator.Implausible:

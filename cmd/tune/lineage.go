@@ -97,6 +97,7 @@ with the shape and the device that it was measured for.
 	}
 	cmd.Flags().StringVar(&format, "format", formatText, strings.Join(lineageFormats, ", "))
 	cmd.Flags().StringVar(&out, "out", "", "write it to a `FILE`, whole or not at all (default: print it)")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

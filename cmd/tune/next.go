@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
@@ -30,26 +31,27 @@ func (a *app) firstSteps() error {
 	}, "`tune --help` lists all commands.\n")
 }
 
-// nextSteps suggests what to do with a campaign that has ended.
-func (a *app) nextSteps(c store.Campaign, t *evotune.Target, sum evotune.Finished) error {
+// nextSteps suggests what to do with a campaign of a job that has ended. Definition is nil
+// where nothing can be made of its winner: recorded tables, kernels that only a service has.
+// From has the flags that name the store or the service.
+func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.Definition, sum evotune.Finished, from string) error {
 	if a.v.GetBool("json") || sum.Best == nil {
 		return nil
 	}
-	from := a.given("store")
 	show := [2]string{"tune show " + sum.Best.Candidate + from, "show what it is, and what was checked"}
 	won := c.Finals != nil && c.Finals.Winner == sum.Best.Candidate
 	switch {
 	case c.Finals == nil:
 		return a.suggest("\nno finals, so no winner; next:", [][2]string{
 			show,
-			{"tune run " + shellWord(cmp.Or(t.Job.Table, t.Job.Kernel)) + a.given("kernels", "backend", "shape", "store"), "run a campaign with finals"},
+			{"tune run " + shellWord(cmp.Or(job.Table, job.Kernel)) + a.given("kernels", "backend", "shape") + from, "run a campaign with finals"},
 		}, "")
 	case !won || !sum.Best.Significant:
 		return a.suggest("\nnothing is shown to be faster than the baseline; next:", [][2]string{
 			show,
 			{fmt.Sprintf("tune resume %s --evaluations %d", c.ID, 2*sum.Evaluated) + from, "search on with a larger budget"},
 		}, "")
-	case t.Definition() == nil: // nothing of a recorded table can run
+	case definition == nil:
 		return a.suggest("\nnext:", [][2]string{
 			show,
 			{"tune lineage " + sum.Best.Candidate + from, "show its ancestors"},
@@ -57,10 +59,14 @@ func (a *app) nextSteps(c store.Campaign, t *evotune.Target, sum evotune.Finishe
 		}, "")
 	}
 	id := sum.Best.Candidate
-	last := [2]string{"tune export " + t.Job.Kernel + " --out lib" + t.Job.Kernel + from, "write it as a library"}
+	last := [2]string{"tune export " + job.Kernel + " --out lib" + job.Kernel + from, "write it as a library"}
 	switch {
-	case t.Job.Backend != evotune.CUDA:
-	case t.Definition().Problem.DeviceReference == nil: // which the library's test needs
+	case job.Backend != evotune.CUDA:
+	case definition.Problem.DeviceReference == nil: // which the library's test needs
+		if a.v.GetString("server") != "" {
+			last = [2]string{"tune report " + c.ID + " --out report-" + c.ID + from, "write a folder that describes it"}
+			break
+		}
 		last = [2]string{"tune evidence " + id + " --out evidence-" + id + from, "write a folder that proves it"}
 	default:
 		last[0] += " --lang cuda"
@@ -69,11 +75,11 @@ func (a *app) nextSteps(c store.Campaign, t *evotune.Target, sum evotune.Finishe
 	for i, s := range backendSettings {
 		backend[i] = s.key
 	}
-	return a.suggest("\nnext:", [][2]string{
-		show,
-		{"tune verify " + id + from + a.given(backend...), "measure it again"},
-		last,
-	}, "")
+	again := [2]string{"tune verify " + id + from + a.given(backend...), "measure it again"}
+	if a.v.GetString("server") != "" { // which measures nothing again yet
+		again = [2]string{"tune lineage " + id + from, "show its ancestors"}
+	}
+	return a.suggest("\nnext:", [][2]string{show, again, last}, "")
 }
 
 // suggest prints commands, each with what it does.

@@ -18,9 +18,17 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// withReader opens the store for queries: the file itself, or the campaign
-// that holds it.
+// withReader opens the store for queries: the file itself, the process that holds it, or
+// the service that is set.
 func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		defer c.Close()
+		return remoteError(f(c.Reader(cmd.Context())))
+	}
 	r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
 	if err != nil {
 		return storeError(err)
@@ -30,7 +38,7 @@ func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error 
 }
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of a store",
 		Long:  "List the campaigns of a store, the oldest first.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
@@ -55,13 +63,19 @@ func (a *app) listCommand() *cobra.Command {
 					if v := viewOfCampaign(c); v.Speedup > 0 {
 						best, measured = fmt.Sprintf("%.3fx", v.Speedup), v.Measured
 					}
+					state, err := stateText(r, c)
+					if err != nil {
+						return storeError(err)
+					}
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
-						c.Started.Name, stateText(r, c), c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
+						c.Started.Name, state, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
 				}
 				return w.Flush()
 			})
 		},
 	}
+	addSettings(cmd.Flags(), remoteSettings)
+	return cmd
 }
 
 // A campaignView is a stored campaign as queries print it, with the figure of its
@@ -115,16 +129,30 @@ rendered again from the kernel as it is now.
 		},
 	}
 	cmd.Flags().BoolVar(&source, "source", false, "print the candidate's rendered source")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
-// stateText names the state of a campaign. One that never logged an end is
-// running only if it holds the store, and answers for it.
-func stateText(r server.Reader, c store.Campaign) string {
-	if _, free := r.(*store.Store); free && c.State == store.Running {
-		return "killed"
+// stateText names the state of a campaign. One that never logged an end is running only if
+// somebody holds the store who runs it.
+func stateText(r server.Reader, c store.Campaign) (string, error) {
+	if c.State != store.Running {
+		return string(c.State), nil
 	}
-	return string(c.State)
+	there, ok := r.(*api.Reader)
+	if !ok {
+		return "killed", nil
+	}
+	state, err := there.State(c.ID)
+	switch {
+	case err != nil:
+		return "", err
+	case state.Running():
+		return string(c.State), nil
+	case state == api.Queued:
+		return string(state), nil
+	}
+	return "killed", nil
 }
 
 func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
@@ -133,11 +161,17 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	s := c.Started
-	state := stateText(r, c)
+	state, err := stateText(r, c)
+	if err != nil {
+		return storeError(err)
+	}
 	if c.Reason != "" {
 		state += ": " + c.Reason
 	}
 	fmt.Fprintf(w, "campaign\t%s (%s)\n", c.ID, state)
+	if c.Archive != "" {
+		fmt.Fprintf(w, "archive\t%s\n", c.Archive)
+	}
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)

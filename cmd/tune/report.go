@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -20,9 +24,8 @@ of failures, the finals with their tests, operators, genes, the lineage of the
 best, what was not run, and the commands that make it again.
 
 The folder appears when it is whole. One that is there and not empty is refused;
---force replaces it if it was written by this command. A campaign that another
-process is running has to be waited for, or interrupted. docs/evidence.md has
-the format.
+--force replaces it if it was written by this command. docs/evidence.md has the
+format.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune report sgemm-44d7aa49 --out report-sgemm",
 		Args:    cobra.ExactArgs(1),
@@ -31,6 +34,9 @@ the format.
 				return badInputf("where should it go? give --out DIR")
 			}
 			return a.withReader(cmd, func(r server.Reader) error {
+				if c, ok := r.(*api.Reader); ok {
+					return a.reportThere(cmd, c.Client, args[0], out, force)
+				}
 				l, err := a.campaignLog(r, args[0])
 				if err != nil {
 					return err
@@ -48,6 +54,7 @@ the format.
 		},
 	}
 	addFolderFlags(cmd, &out, &force)
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -63,4 +70,20 @@ func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
 	}
 	l, err := report.ReadLog(s, c.ID)
 	return l, storeError(err)
+}
+
+// reportThere writes a report that the process makes which holds the store.
+func (a *app) reportThere(cmd *cobra.Command, c *api.Client, id, out string, force bool) error {
+	files, err := c.Report(cmd.Context(), id)
+	if err != nil {
+		return storeError(err)
+	}
+	var about struct {
+		Campaign string   `json:"campaign"`
+		NotRun   []string `json:"not_run"`
+	}
+	if err := json.Unmarshal(files["report.json"], &about); err != nil {
+		return fmt.Errorf("%s: the report cannot be read: %w", c.Address(), err)
+	}
+	return a.writeFolder(out, files, force, about.Campaign, about.NotRun)
 }

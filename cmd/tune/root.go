@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type app struct {
 	err io.Writer
 	v   *viper.Viper
 	m   *evotune.Machine // once it was asked for
+	// token is that of EVOTUNE_TOKEN, which no process that is started here gets.
+	token string
 }
 
 // An output keeps the first error of writing, so that no command that printed half
@@ -42,7 +45,10 @@ func (o *output) Write(b []byte) (int, error) {
 
 // run is the whole program; tests call it. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: &output{Writer: stdout}, err: stderr, v: viper.New()}
+	a := &app{in: stdin, out: &output{Writer: stdout}, err: stderr, v: viper.New(), token: os.Getenv(tokenName)}
+	if err := os.Unsetenv(tokenName); err != nil {
+		a.token = ""
+	}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -103,14 +109,17 @@ configuration folder; an unknown key in it is an error.`,
 		if errors.As(err, &refused) {
 			err = fmt.Errorf("--%s %s: %s", refused.GetFlag().Name, refused.GetValue(), wanted(refused))
 		}
+		if strings.HasPrefix(err.Error(), "unknown flag: --server") {
+			err = errors.New("--server: this command does not ask a service; it works on this machine")
+		}
 		return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().String("config", "", "the configuration `FILE`")
 	addSettings(root.PersistentFlags(), globalSettings)
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(), a.judgeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
+		a.runCommand(), a.resumeCommand(), a.attachCommand(), a.pauseCommand(), a.cancelCommand(), a.judgeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
 		a.listCommand(), a.showCommand(), a.bestCommand(), a.selectCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
-		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(),
+		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(), a.backupCommand(), a.archiveCommand(),
 		a.serveCommand(), a.tokenCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	// cobra's own complaints about arguments are the user's to correct.

@@ -39,12 +39,29 @@ Ctrl-C ends the campaign after the candidates in flight, a second one at once;
 
 With --json every line is one event; the last one is the "finished" event. With
 --backend replay, KERNEL is a file with a recorded table of results.
+
+With --server, or a --store that "tune serve" holds, the campaign is submitted to that
+service and followed; a kernel of --kernels is uploaded first. Ctrl-C ends only the
+following then, and "tune attach" comes back.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Example: `  tune run sgemm
   tune run attention --shape 2x8x512x64-causal --time 20m
   tune run mykernel --kernels ./kernels --evaluations 200 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.service(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c != nil {
+				defer c.Close()
+				return a.submit(cmd.Context(), cmd, c, args[0])
+			}
+			for _, name := range []string{"detach", "priority"} {
+				if cmd.Flags().Changed(name) {
+					return badInputf("--%s is for campaigns in a service: give --server URL, or the --store of a `tune serve` on this machine", name)
+				}
+			}
 			job, err := a.job(args[0])
 			if err != nil {
 				return err
@@ -64,6 +81,9 @@ With --json every line is one event; the last one is the "finished" event. With
 	}
 	addSettings(cmd.Flags(), runSettings)
 	addSettings(cmd.Flags(), backendSettings)
+	addSettings(cmd.Flags(), remoteSettings)
+	addSettings(cmd.Flags(), submitSettings)
+	cmd.Flags().Bool("detach", false, "with a service: print the campaign's name and do not follow it")
 	return cmd
 }
 
@@ -78,6 +98,9 @@ If evotune was killed, what was in flight then is evaluated first, one at a time
 candidate that ends it once more, alone, gets the verdict launch and is not run again.
 Budgets given here replace all of the campaign's, for later resumptions too;
 nothing else can be changed.
+
+With --server, or a --store that "tune serve" holds, the campaign goes on in that
+service, and is followed as by "tune attach".
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,11 +108,20 @@ nothing else can be changed.
 			if len(args) == 1 {
 				id = args[0]
 			}
+			c, err := a.service(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c != nil {
+				defer c.Close()
+				return a.resumeThere(cmd.Context(), c, id, a.budget())
+			}
 			return a.resume(cmd.Context(), id)
 		},
 	}
 	addSettings(cmd.Flags(), budgetSettings())
 	addSettings(cmd.Flags(), backendSettings)
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
@@ -171,7 +203,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	}
 	defer stop()
 	if !a.v.GetBool("json") && t.Job.Backend != evotune.Replay {
-		a.preparing(t)
+		a.preparing(t.Job.Kernel)
 	}
 	var out printer
 	defer func() {
@@ -182,7 +214,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	sum, err := t.Run(ctx, s, evotune.Options{
 		Workers: a.v.GetInt("workers"), Drain: sig.drain,
 		Ready: func(workers int, ev evaluator.Evaluator) {
-			out = a.printer(workers, ev)
+			out = a.printer(workers, func() (evaluator.Usage, bool) { return evaluator.UsageOf(ev) })
 			sig.say = out.say
 			sig.begun.Store(true)
 		},
@@ -209,22 +241,22 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	if err != nil {
 		return storeError(err)
 	}
-	return a.nextSteps(c, t, sum)
+	return a.nextSteps(c, t.Job, t.Definition(), sum, a.given("store"))
 }
 
 // preparing says what takes the first seconds.
-func (a *app) preparing(t *evotune.Target) {
-	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", t.Job.Kernel)
+func (a *app) preparing(kernel string) {
+	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", kernel)
 }
 
 // printer chooses how events are shown: JSON lines, a live display in a
 // terminal, or plain lines.
-func (a *app) printer(workers int, ev evaluator.Evaluator) printer {
+func (a *app) printer(workers int, usage func() (evaluator.Usage, bool)) printer {
 	if a.v.GetBool("json") {
 		return jsonPrinter{a.out, a.err}
 	}
 	if f, ok := a.terminal(); ok {
-		return newLivePrinter(f, workers, ev)
+		return newLivePrinter(f, workers, usage)
 	}
 	return &textPrinter{w: a.out}
 }

@@ -79,6 +79,7 @@ docs/ask.md says more.
 	cmd.Flags().IntVar(&o.Limit, "limit", tableRows, "at most `N`, 0 for all (json and csv: all)")
 	cmd.Flags().BoolVar(&o.Count, "count", false, "only say how many there are")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json or csv")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 

@@ -39,3 +39,6 @@ func (a *app) printJSON(v any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
+
+// printJSONLine prints an event.
+func (a *app) printJSONLine(v any) error { return json.NewEncoder(a.out).Encode(v) }

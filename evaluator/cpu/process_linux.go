@@ -183,7 +183,34 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		return nil, err
 	}
 	p.sandboxed = spec.sandbox && a.Error == 0
+	if spec.sandbox {
+		if err := limitThreads(p.pid); err != nil {
+			p.kill()
+			return nil, fmt.Errorf("%w: limiting its threads: %w", errProcess, err)
+		}
+	}
 	return p, nil
+}
+
+// moreThreads is how many threads a user's processes may start while a candidate runs
+// before the candidate can start no more: far more than honest ones and others need.
+const moreThreads = 4096
+
+// limitThreads leaves a process so many threads that it cannot keep evotune, which is
+// the same user's, from starting its own: half of what the user may have at most. The
+// system has no such limit for root.
+func limitThreads(pid int) error {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
+		return err
+	}
+	now := uint64(programs.UserThreads())
+	most := now + moreThreads
+	if own.Cur > now {
+		most = min(most, now+(own.Cur-now)/2)
+	}
+	most = min(most, own.Max)
+	return unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
 }
 
 // send writes one command and lets the process go on if it is frozen: it has

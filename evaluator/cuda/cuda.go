@@ -113,8 +113,8 @@ type Backend struct {
 	options Options
 
 	mu    sync.Mutex
-	first *wire.Device // the first GPU, once a worker has told of it
-	gpus  int          // how many there are, once workers have told
+	first *wire.Device  // the first GPU, once a worker has told of it
+	gpus  []wire.Device // all of them, once workers have told
 }
 
 var _ evaluator.Backend = (*Backend)(nil)
@@ -180,6 +180,15 @@ func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
 	return describeDevice([]wire.Device{d}), nil
 }
 
+// Together describes the GPUs as one device, as labs do, without its peaks.
+func (b *Backend) Together(ctx context.Context) (evaluator.Device, error) {
+	devices, err := b.all(ctx)
+	if err != nil {
+		return evaluator.Device{}, err
+	}
+	return describeDevice(devices), nil
+}
+
 // Limits describes the first of the GPUs by the names that definitions may use
 // in constraints; see [kernels.Limits]. It is nil when no worker finds one.
 func (b *Backend) Limits() map[string]any {
@@ -192,11 +201,11 @@ func (b *Backend) Limits() map[string]any {
 
 // GPUs is how many there are; 0 when one of them cannot be used.
 func (b *Backend) GPUs() int {
-	n, err := b.count(context.Background())
+	devices, err := b.all(context.Background())
 	if err != nil {
 		return 0
 	}
-	return n
+	return len(devices)
 }
 
 // UUIDs asks for each of the GPUs and names it, as Options.Devices does.

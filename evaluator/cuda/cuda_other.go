@@ -19,7 +19,7 @@ func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Lab, error) {
 
 func (b *Backend) probe(context.Context) (wire.Device, error) { return wire.Device{}, ErrUnsupported }
 
-func (b *Backend) count(context.Context) (int, error) { return 0, ErrUnsupported }
+func (b *Backend) all(context.Context) ([]wire.Device, error) { return nil, ErrUnsupported }
 
 func (b *Backend) uuids(context.Context) ([]string, error) { return nil, ErrUnsupported }
 
@@ -27,3 +27,6 @@ func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} 
 
 // CompileServerMain does nothing on this system.
 func CompileServerMain() {}
+
+// Fatbin compiles nothing on this system.
+func Fatbin(string, string, []string) ([]byte, error) { return nil, ErrUnsupported }

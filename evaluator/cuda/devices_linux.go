@@ -172,19 +172,23 @@ func (b *Backend) probe(ctx context.Context) (wire.Device, error) {
 	return d, err
 }
 
-// count asks for all GPUs once.
-func (b *Backend) count(ctx context.Context) (int, error) {
+// all asks for all GPUs once.
+func (b *Backend) all(ctx context.Context) ([]wire.Device, error) {
+	list, _, err := chosen(b.options.Devices)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 1 {
+		d, err := b.probe(ctx)
+		return []wire.Device{d}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.gpus > 0 {
+	if len(b.gpus) > 0 {
 		return b.gpus, nil
 	}
-	list, _, err := chosen(b.options.Devices)
-	if err != nil || len(list) == 1 {
-		return len(list), err
-	}
 	devices, err := b.ask(ctx, func(string, error) {}) // opening tells
-	b.gpus = len(devices)
+	b.gpus = devices
 	return b.gpus, err
 }
 
@@ -212,7 +216,7 @@ func (b *Backend) uuids(ctx context.Context) (list []string, err error) {
 func (b *Backend) remember(devices []wire.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.first, b.gpus = &devices[0], len(devices)
+	b.first, b.gpus = &devices[0], devices
 }
 
 // settings says what a GPU is set to: the power and the clocks that it is allowed.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 )
@@ -267,7 +269,7 @@ func launched(kind wire.Kind, binary string, g wire.Geometry) {
 	}
 }
 
-// apart notes when timed work and other work are under way together: both leave
+// apart notes when timed work and any other work are under way together: both leave
 // a file while they are, and look for those of the others.
 func apart(kind wire.Kind) func() {
 	dir := os.Getenv("EVOTUNE_FAKE_APART")
@@ -295,9 +297,14 @@ func apart(kind wire.Kind) func() {
 			}
 		}
 		found, _ := filepath.Glob(filepath.Join(dir, others+"*"))
+		if kind == wire.Time {
+			timed, _ := filepath.Glob(filepath.Join(dir, mine+"*"))
+			found = append(found, timed...)
+		}
 		for _, f := range found {
 			var pid int
-			if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(f), others), "%d", &pid); err == nil && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			_, of, _ := strings.Cut(filepath.Base(f), "-")
+			if _, err := fmt.Sscanf(of, "%d", &pid); err == nil && pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("clash-", filepath.Base(path), "-", filepath.Base(f))), nil, 0o600)
 			}
 		}
@@ -324,6 +331,9 @@ func (f *fake) start(d time.Duration) {
 // reach notes whether it is kept from a file and from the network. It fails
 // where the file is what it needs, under a tool or, without a name, by itself.
 func (f *fake) reach() error {
+	if _, service, ok := strings.Cut(os.Getenv("EVOTUNE_FAKE_SERVICE"), ":"); ok {
+		return os.WriteFile(filepath.Join(os.Getenv("EVOTUNE_FAKE_STATE"), "reach-"+f.tool), []byte(reached(strings.Split(service, ","))), 0o600)
+	}
 	tool, path, ok := strings.Cut(os.Getenv("EVOTUNE_FAKE_FILE"), ":")
 	if !ok {
 		return nil
@@ -339,6 +349,57 @@ func (f *fake) reach() error {
 		return nil
 	}
 	return err
+}
+
+// reached lists what a worker can reach of a service, by its folder, its port, its
+// process and another one.
+func reached(service []string) (text string) {
+	could := func(what string, err error) {
+		if err == nil {
+			text += "it could " + what + "\n"
+		}
+	}
+	dir := service[0]
+	for _, name := range []string{"store", "token", "public"} {
+		_, err := os.ReadFile(filepath.Join(dir, name))
+		could("read "+name, err)
+		could("truncate "+name, os.Truncate(filepath.Join(dir, name), 0))
+		could("remove "+name, os.Remove(filepath.Join(dir, name)))
+	}
+	could("make a file", os.WriteFile(filepath.Join(dir, "made"), nil, 0o600))
+	for kind, name := range map[int]string{unix.SOCK_STREAM: filepath.Join(dir, "socket"), unix.SOCK_SEQPACKET: "@evotune-packets-" + service[1]} {
+		fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
+		if err == nil {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+			_ = unix.Close(fd)
+		}
+		could("connect to "+name, err)
+	}
+	_, err := net.Dial("tcp4", "127.0.0.1:"+service[1])
+	could("connect to the port", err)
+	for _, process := range service[2:] {
+		pid, _ := strconv.Atoi(process)
+		could("signal "+process, unix.Kill(pid, unix.SIGUSR1))
+		could("trace "+process, unix.PtraceSeize(pid))
+		could("limit "+process, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 9, Max: 9}, nil))
+		for _, name := range []string{"mem", "environ", "maps"} {
+			f, err := os.Open("/proc/" + process + "/" + name)
+			could("open "+name+" of "+process, err)
+			_ = f.Close()
+		}
+	}
+	for _, v := range os.Environ() {
+		if strings.Contains(v, backendtest.Secret) {
+			could("read "+v, nil)
+		}
+	}
+	for fd := range 100 {
+		b := make([]byte, 100)
+		if n, err := unix.Pread(fd, b, 0); err == nil && strings.Contains(string(b[:n]), backendtest.Secret) {
+			could(fmt.Sprint("read descriptor ", fd), nil)
+		}
+	}
+	return text + "tried\n"
 }
 
 // fakeInput is an element of a buffer without a reference.

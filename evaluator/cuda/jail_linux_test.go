@@ -2,7 +2,9 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
@@ -88,6 +91,26 @@ func TestWorkersAreJailed(t *testing.T) {
 	}
 }
 
+// A worker, and one under a tool, reaches nothing of a service that started it, as root
+// and as a user.
+func TestWorkersContained(t *testing.T) {
+	if process.Landlock() < 6 {
+		t.Skip("this kernel's Landlock does not confine signals and sockets")
+	}
+	s := backendtest.NewService(t)
+	h, ev := openFake(t, fakeOptions(t, fmt.Sprintf("EVOTUNE_FAKE_SERVICE=:%s,%d,%d,%d", s.Dir, s.Port, os.Getpid(), s.Other)))
+	if r := evaluate(t, ev, fakeGenome(t, "nothing", 1)); r.Verdict != evaluator.Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	for _, tool := range append(sanitizers(), "") {
+		if text, err := os.ReadFile(filepath.Join(h.options.workerWrites[0], "reach-"+tool)); string(text) != "tried\n" {
+			t.Errorf("under %q: %s, %v", tool, text, err)
+		}
+	}
+	s.Unharmed(t)
+	backendtest.AsNobody(t)
+}
+
 // What works outside of the jail alone runs there, and the description says so.
 func TestUnjailed(t *testing.T) {
 	for _, c := range []struct{ needs, missing string }{
@@ -157,5 +180,26 @@ func TestUnjailedProfiler(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A library is compiled as candidates are: no source of it reads a file of the user.
+func TestFatbin(t *testing.T) {
+	nvcc, err := exec.LookPath("nvcc")
+	if err != nil || process.Landlock() == 0 {
+		t.Skip("needs nvcc and Landlock")
+	}
+	secret := filepath.Join(t.TempDir(), "secret.h")
+	if err := os.WriteFile(secret, []byte("#error "+backendtest.Secret+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const kernel = "\nextern \"C\" __global__ void k(int *x) { *x = 1; }\n"
+	args := []string{"-fatbin", "-gencode=arch=compute_80,code=sm_80"}
+	if code, err := Fatbin(nvcc, kernel, args); err != nil || len(code) < 1000 {
+		t.Errorf("%d bytes, %v", len(code), err)
+	}
+	_, err = Fatbin(nvcc, "#define THE \""+secret+"\"\n#include THE"+kernel, args)
+	if err == nil || !strings.Contains(err.Error(), "ermission denied") || strings.Contains(err.Error(), backendtest.Secret) {
+		t.Errorf("a source that names a file of the user: %v", err)
 	}
 }

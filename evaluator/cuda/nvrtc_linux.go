@@ -125,7 +125,7 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
 		beside += ":" + others
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
+	cmd.Env = append(process.Environment(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
 	cmd.Dir = dir // a source includes nothing from where evotune was started
 	if jail != nil {
 		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})
@@ -319,6 +319,11 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)
 	}
+	ctx, leave, err := process.ShareHost(ctx)
+	if err != nil {
+		return compiled{}, err
+	}
+	defer leave()
 	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...), PTX: ptx}
 	for try := 0; ; try++ {
 		s, err := n.acquire()

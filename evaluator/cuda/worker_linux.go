@@ -113,7 +113,7 @@ func startWorker(ctx context.Context, l *process.Launcher, spec workerSpec) (*wo
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = spec.dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "CUDA_CACHE_DISABLE=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+	cmd.Env = append(process.Environment(), "LC_ALL=C", "CUDA_CACHE_DISABLE=1", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 	if spec.dir != "" {
 		cmd.Env = append(cmd.Env, "TMPDIR="+spec.dir)
 	}

@@ -4,10 +4,11 @@
 // # The path
 //
 // A campaign keeps up to Job.Window proposals in flight and tells results
-// in the order in which they were proposed: proposal k is made after exactly
-// the results 0..k-Window were told. What the search sees therefore depends on
-// its seed and on the results, never on who finished first or on how many
-// workers there were.
+// in the order in which they were proposed: proposal k is made when the search knows
+// exactly the results 0..k-Window, and is compared with the best of these while it is
+// timed. What the search sees, and what a candidate is asked to beat, therefore depend
+// on the seed and on the results, never on who finished first, on how many workers there
+// were, or on when a budget was changed.
 //
 // # The log
 //
@@ -109,6 +110,9 @@ type Options struct {
 	// Drain, when it is closed, ends the campaign after the candidates that
 	// are being evaluated.
 	Drain <-chan struct{}
+	// Budgets gives budgets that take the place of the campaign's. It is received
+	// from until the search has come to rest.
+	Budgets <-chan record.Budget
 }
 
 // CandidateID names a genome within a campaign: the first 16 hex digits of the
@@ -125,7 +129,7 @@ func CandidateID(campaign string, g genome.Genome) string {
 // when evotune or the machine failed; all that was announced is in the log
 // even then.
 func Run(ctx context.Context, p Problem, cfg record.Job, o Options) (Finished, error) {
-	cfg = withDefaults(cfg)
+	cfg = WithDefaults(cfg)
 	if err := Validate(cfg); err != nil {
 		return Finished{}, err
 	}
@@ -150,7 +154,9 @@ type candidate struct {
 	genome   genome.Genome
 	operator string
 	parents  []string
-	told     bool
+	// incumbent is the best fitness that was known when it was proposed, or zero.
+	incumbent float64
+	told      bool
 	// disturbed: the machine disturbed the measurement that the search was told
 	// of; again: the figures are those of a second one.
 	disturbed, again bool
@@ -174,8 +180,11 @@ type runner struct {
 	known      []search.Known           // of an older search's log
 	origins    map[genome.Genome]string // stored candidates that Job.Start was taken from
 	offset     int                      // index of the strategy's proposal 0
-	told       int                      // results 0..told-1 were told
+	told       int                      // results 0..told-1 are in the log
+	learned    int                      // results 0..learned-1 are known to the strategy
+	standard   float64                  // the best fitness of these, or zero
 	queue      []int                    // proposed, not handed to a worker
+	late       bool                     // the time is over: what is in the queue stays there
 	running    int                      // handed to a worker, not arrived
 	arrived    map[int]evaluator.Result
 	verdicts   map[evaluator.Verdict]int
@@ -189,7 +198,8 @@ type runner struct {
 	interrupt  bool
 	exhausted  bool
 
-	paused time.Duration // wall time of this process that does not count
+	paused   time.Duration // wall time of this process that does not count
+	pausedAt time.Time     // since when no time counts; zero while it does
 
 	// How the search went, noted when it came to rest.
 	rested    bool
@@ -223,7 +233,7 @@ func (r *runner) open() error {
 	if err != nil {
 		return err
 	}
-	r.strategy = s
+	r.strategy, r.learned, r.standard = s, r.offset, r.incumbent()
 	if r.past.Started == nil {
 		return r.logStart(version)
 	}
@@ -256,7 +266,7 @@ func (r *runner) recall(i int) error {
 	c := candidate{id: pc.Candidate, genome: g, operator: pc.Operator, parents: pc.Parents}
 	if t := pc.Told; t != nil {
 		c.recall(t)
-		r.known = append(r.known, search.Known{Genome: g, Outcome: c.outcome(0)})
+		r.known = append(r.known, search.Known{Genome: g, Outcome: c.outcome()})
 		r.verdicts[c.verdict]++
 	}
 	r.candidates = append(r.candidates, c)
@@ -298,6 +308,10 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 		return r.finish(r.stopped("interrupted"), nil)
 	}
 	r.rest()
+	r.notes = append(r.notes, Event{Searched: &Searched{Reason: r.reason, Evaluated: r.evaluated()}})
+	if err := r.flush(); err != nil {
+		return r.finish(r.stopped(err.Error()), err)
+	}
 	err = r.measureAgain(ctx)
 	if r.interrupt && err == nil {
 		return r.finish(r.stopped("interrupted before the finals"), nil)
@@ -322,14 +336,17 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 // drained. It is the one goroutine that touches the runner.
 func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan result) error {
 	drain := r.opts.Drain
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	var clock <-chan time.Time
-	restart := func() {}
-	if d := deadline(r.cfg.Budget); d > 0 {
-		t := time.NewTimer(max(0, d-r.elapsed()))
-		defer t.Stop()
-		clock = t.C
-		restart = func() { t.Reset(max(0, d-r.elapsed())) }
+	restart := func() {
+		clock = nil
+		if d := deadline(r.cfg.Budget); d > 0 {
+			timer.Reset(max(0, d-r.elapsed()))
+			clock = timer.C
+		}
 	}
+	restart()
 	// Without a log nothing is read back, and the start is announced at once.
 	r.announceStart()
 	for {
@@ -346,7 +363,16 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		if err := r.flush(); err != nil {
 			return err
 		}
-		if r.running == 0 && (len(r.queue) == 0 || r.interrupt) {
+		select { // one that is there already is not too late
+		case b, ok := <-r.opts.Budgets:
+			if err := r.rebudget(b, ok); err != nil {
+				return err
+			}
+			restart()
+			continue
+		default:
+		}
+		if r.running == 0 && !r.more() {
 			return nil
 		}
 		if r.disturbed >= maxDisturbed && !r.interrupt {
@@ -361,9 +387,9 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		}
 		var out chan<- job
 		var next job
-		if len(r.queue) > 0 && !r.interrupt {
+		if r.more() {
 			i := r.queue[0]
-			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.incumbent(), alone: r.isolate(i)}
+			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.candidates[i].incumbent, alone: r.isolate(i)}
 			if r.running == 0 || !r.isolate(r.told) {
 				out = jobs
 			}
@@ -379,7 +405,12 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		case <-clock:
 			clock = nil
 			r.stop(spent(r.cfg.Budget, r.elapsed(), 0, 0, 0))
-			r.queue = nil // what no worker holds stays unevaluated until a resumption
+			r.late = true
+		case b, ok := <-r.opts.Budgets:
+			if err := r.rebudget(b, ok); err != nil {
+				return err
+			}
+			restart()
 		case <-drain:
 			// Proposing goes on, so that the log reads as if nothing had
 			// happened; what no worker holds waits for a resumption.
@@ -402,12 +433,13 @@ func (r *runner) propose() error {
 			r.stop(spent(r.cfg.Budget, 0, n, 0, 0))
 			return nil
 		}
+		for ; r.learned <= len(r.candidates)-r.cfg.Window; r.learned++ {
+			r.learn(r.learned)
+		}
 		p, ok := r.strategy.Ask()
 		if !ok {
 			r.exhausted = true
-			if len(r.candidates)-r.offset+len(r.known) > 0 {
-				r.stop("every valid genome was evaluated")
-			}
+			r.stopExhausted()
 			return nil
 		}
 		if err := r.accept(p); err != nil {
@@ -417,13 +449,24 @@ func (r *runner) propose() error {
 	return nil
 }
 
+// learn tells the strategy the result of candidate i. Results that are in the log already
+// wait for the proposal that is made after them: where a budget ended proposing and
+// another one goes on, the path is as if it had been there from the start.
+func (r *runner) learn(i int) {
+	c := &r.candidates[i]
+	r.strategy.Tell(i-r.offset, c.outcome())
+	if c.verdict == evaluator.Correct && (r.standard == 0 || c.figures.Fitness < r.standard) {
+		r.standard = c.figures.Fitness
+	}
+}
+
 // accept takes one proposal: from the log if it is there, otherwise to be
 // evaluated.
 func (r *runner) accept(p search.Proposal) error {
 	i := len(r.candidates)
 	c := candidate{
 		id: CandidateID(r.cfg.ID, p.Genome), genome: p.Genome, operator: p.Operator,
-		parents: r.parentIDs(p.Parents),
+		parents: r.parentIDs(p.Parents), incumbent: r.standard,
 	}
 	if from := r.origins[p.Genome]; from != "" {
 		c.parents = []string{from}
@@ -459,13 +502,12 @@ func (r *runner) parentIDs(indexes []int) []string {
 	return ids
 }
 
-// tell passes the next result on to the search and to the log.
+// tell passes the next result on to the log; propose passes it on to the search.
 func (r *runner) tell(res evaluator.Result) error {
 	i := r.told
 	c := &r.candidates[i]
 	if logged := r.past.proposal(i).Told; logged != nil {
 		c.recall(logged)
-		r.strategy.Tell(i-r.offset, c.outcome(0))
 		r.told++
 		r.verdicts[c.verdict]++
 		r.consider(i)
@@ -475,7 +517,6 @@ func (r *runner) tell(res evaluator.Result) error {
 	if err != nil {
 		return err
 	}
-	r.strategy.Tell(i-r.offset, c.outcome(res.Cost))
 	r.told++
 	r.verdicts[c.verdict]++
 	record := r.consider(i)
@@ -487,10 +528,60 @@ func (r *runner) tell(res evaluator.Result) error {
 		return err
 	}
 	if r.reason == "" && len(r.candidates) >= len(r.past.Proposals) {
-		b := r.cfg.Budget
-		b.Evaluations = 0 // counted when proposing
-		r.stop(spent(b, r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
+		r.stopSpent()
 	}
+	return nil
+}
+
+// stopSpent ends proposing if a limit has been reached. Evaluations are counted when
+// proposing.
+func (r *runner) stopSpent() {
+	b := r.cfg.Budget
+	b.Evaluations = 0
+	r.stop(spent(b, r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
+}
+
+// stopExhausted ends proposing since the strategy has no more to propose.
+func (r *runner) stopExhausted() {
+	if len(r.candidates)-r.offset+len(r.known) > 0 {
+		r.stop("every valid genome was evaluated")
+	}
+}
+
+// more says whether the next proposal in the queue is to be evaluated by this process.
+// What the budget no longer covers stays unevaluated until a resumption.
+func (r *runner) more() bool {
+	n := r.cfg.Budget.Evaluations
+	return len(r.queue) > 0 && !r.interrupt && !r.late && (n == 0 || r.queue[0] < n)
+}
+
+// rebudget takes what Options.Budgets gave: a budget that replaces the one there is, for
+// later resumptions too. A limit that ended the search ends it no more, unless it does by
+// the new budget.
+func (r *runner) rebudget(b record.Budget, ok bool) error {
+	if !ok {
+		r.opts.Budgets = nil
+		return nil
+	}
+	if err := b.Validate(); err != nil {
+		r.warn("the budget stays as it is: %v", err)
+		return nil
+	}
+	r.cfg.Budget = b
+	if err := r.logResume(store.NewBudget, r.evaluated()); err != nil {
+		return err
+	}
+	r.notes = append(r.notes, Event{Budget: &b})
+	r.reason, r.late = "", false
+	if r.exhausted {
+		r.stopExhausted()
+	}
+	if n := b.Evaluations; n > 0 && len(r.candidates) >= n {
+		r.stop(spent(b, 0, n, 0, 0))
+	}
+	r.stopSpent()
+	d := deadline(b)
+	r.late = d > 0 && r.elapsed() >= d
 	return nil
 }
 
@@ -549,7 +640,13 @@ func (r *runner) incumbent() float64 {
 
 // ran is the wall time of this process, and elapsed that of the campaign, earlier
 // runs included. Paused time is in neither.
-func (r *runner) ran() time.Duration     { return time.Since(r.start) - r.paused }
+func (r *runner) ran() time.Duration {
+	now := time.Now()
+	if !r.pausedAt.IsZero() {
+		now = r.pausedAt
+	}
+	return now.Sub(r.start) - r.paused
+}
 func (r *runner) elapsed() time.Duration { return r.past.Spent() + r.ran() }
 
 // log queues an event for the next transaction.
@@ -623,7 +720,7 @@ func (r *runner) rest() {
 	if r.rested {
 		return
 	}
-	r.rested = true
+	r.rested, r.opts.Budgets = true, nil
 	if d := r.ran(); d > 0 {
 		r.perMinute = float64(r.evaluated()-r.past.told) / d.Minutes()
 	}
@@ -676,7 +773,8 @@ func (r *runner) evaluated() int {
 	return n
 }
 
-// outcome is what the search is told.
-func (c *candidate) outcome(cost time.Duration) search.Outcome {
-	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.figures.Fitness, Cost: cost}
+// outcome is what the search is told: what the log has of it, without the cost, so that
+// a resumption tells the same.
+func (c *candidate) outcome() search.Outcome {
+	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.figures.Fitness}
 }

@@ -485,7 +485,7 @@ func child(path string) error {
 			return err
 		}
 	default: // what an earlier campaign found, if the store has one
-		if cfg.Start, err = campaign.WarmStart(s, p, cfg, dims, 5); err != nil {
+		if cfg.Start, err = campaign.WarmStart(s, p.Space, p.Evaluator.Describe(), cfg, dims, 5); err != nil {
 			return err
 		}
 	}
@@ -538,7 +538,8 @@ func testKill9(t *testing.T, kills int, warm bool) {
 			t.Fatal(err)
 		}
 		var err error
-		if cfg.Start, err = campaign.WarmStart(calm, problem(t, 0), cfg, dims, 5); err != nil || len(cfg.Start) < 3 {
+		p := problem(t, 0)
+		if cfg.Start, err = campaign.WarmStart(calm, p.Space, p.Evaluator.Describe(), cfg, dims, 5); err != nil || len(cfg.Start) < 3 {
 			t.Fatal(cfg.Start, err)
 		}
 	}

@@ -20,7 +20,9 @@ const (
 	DefaultStrategy  = "evolution"
 )
 
-func withDefaults(c record.Job) record.Job {
+// WithDefaults fills in what a job leaves to the campaign: strategy, window, finalists and
+// a name.
+func WithDefaults(c record.Job) record.Job {
 	if c.Strategy == "" {
 		c.Strategy = DefaultStrategy
 	}
@@ -55,23 +57,8 @@ func Validate(c record.Job) error {
 	if c.Strategy != "" && !slices.Contains(search.Names(), c.Strategy) {
 		return fmt.Errorf("campaign: unknown strategy %q: there are %s", c.Strategy, strings.Join(search.Names(), ", "))
 	}
-	return validateBudget(c.Budget)
-}
-
-func validateBudget(b record.Budget) error {
-	switch {
-	case b.Evaluations < 0:
-		return fmt.Errorf("campaign: evaluations is %d, it must not be negative", b.Evaluations)
-	case b.Time < 0:
-		return fmt.Errorf("campaign: time is %s, it must not be negative", b.Time)
-	case b.Target < 0:
-		return fmt.Errorf("campaign: target is %g, it must not be negative", b.Target)
-	case b.Patience < 0:
-		return fmt.Errorf("campaign: patience is %d, it must not be negative", b.Patience)
-	case b.MaxCost < 0 || b.CostPerHour < 0:
-		return errors.New("campaign: cost-per-hour and max-cost must not be negative")
-	case b.MaxCost > 0 && b.CostPerHour == 0:
-		return errors.New("campaign: max-cost needs cost-per-hour: what does an hour of this machine cost?")
+	if err := c.Budget.Validate(); err != nil {
+		return fmt.Errorf("campaign: %w", err)
 	}
 	return nil
 }

@@ -105,15 +105,15 @@ func (r *runner) pause(ctx context.Context) error {
 	} else if c.Disturbed != "" {
 		why = c.Disturbed
 	}
-	begin := time.Now()
+	r.pausedAt = time.Now()
 	r.log(store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: pausedBy + why, Evaluated: r.evaluated()}})
 	r.notes = append(r.notes, Event{Paused: &Paused{Reason: why}})
 	if err := r.flush(); err != nil {
 		return err
 	}
 	err := r.calm(ctx, wait)
-	took := time.Since(begin)
-	r.paused += took
+	took := time.Since(r.pausedAt)
+	r.paused, r.pausedAt = r.paused+took, time.Time{}
 	if lerr := r.logResume(store.Continued, r.evaluated()); lerr != nil {
 		return lerr
 	}
@@ -129,6 +129,15 @@ func (r *runner) calm(ctx context.Context, wait time.Duration) error {
 	for looks := 0; looks < calmLooks; looks++ {
 		select {
 		case <-time.After(wait):
+		case b, ok := <-r.opts.Budgets:
+			if err := r.rebudget(b, ok); err != nil {
+				return err
+			}
+			if err := r.flush(); err != nil {
+				return err
+			}
+			looks--
+			continue
 		case <-r.opts.Drain:
 			r.interrupt = true
 			return nil

@@ -21,9 +21,14 @@ type Event struct {
 	Measured  *Evaluated
 	Paused    *Paused
 	Continued *Continued
-	Finals    *Finals
-	Warning   string
-	Finished  *Finished
+	// Budget is what a campaign has taken for its new budget.
+	Budget *record.Budget
+	// Searched says that the search has come to rest. Second measurements and the
+	// finals follow, if there are any, and Finished.
+	Searched *Searched
+	Finals   *Finals
+	Warning  string
+	Finished *Finished
 }
 
 // Started opens the stream, or opens it again after a resumption.
@@ -65,6 +70,13 @@ type Paused struct {
 // Continued ends a pause, of the given wall time.
 type Continued struct {
 	After time.Duration `json:"after_ns"`
+}
+
+// Searched ends the search, but not the campaign.
+type Searched struct {
+	// Reason is what ended it, such as the limit of the budget that was reached.
+	Reason    string `json:"reason"`
+	Evaluated int    `json:"evaluated"`
 }
 
 // Progress sums up a campaign so far.

@@ -39,7 +39,7 @@ func (p *past) read(events []store.Event) error {
 			switch {
 			case e.Note.Reason == store.InFinals:
 				p.inFinals = true
-			case e.Note.Reason != store.Continued && p.broken:
+			case e.Note.Reason != store.Continued && e.Note.Reason != store.NewBudget && p.broken:
 				p.ended()
 			}
 			p.broken, p.version = true, r.SearchVersion

@@ -45,10 +45,10 @@ const (
 // gene lacks a value, it gets the nearest (by ratio); a genome that is not valid
 // then, or is of an implementation that is not searched, is left out.
 //
-// Nothing else is carried over: the genomes are evaluated like any others. dims
-// gives the dimensions of a shape by its name, or nil.
-func WarmStart(s *store.Store, p Problem, cfg record.Job, dims func(shape string) map[string]int64, limit int) ([]record.Start, error) {
-	here := p.Evaluator.Describe()
+// Nothing else is carried over: the genomes are evaluated like any others. Of here
+// only backend, device and implementations are looked at. dims gives the dimensions of
+// a shape by its name, or nil.
+func WarmStart(s *store.Store, space *genome.Space, here evaluator.Description, cfg record.Job, dims func(shape string) map[string]int64, limit int) ([]record.Start, error) {
 	all, err := s.Campaigns()
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func WarmStart(s *store.Store, p Problem, cfg record.Job, dims func(shape string
 			if w == nil {
 				continue
 			}
-			g, ok := carryOver(p.Space, w.Asked.Genome, n.there.Implementations, here.Implementations)
+			g, ok := carryOver(space, w.Asked.Genome, n.there.Implementations, here.Implementations)
 			if !ok || seen[g] {
 				continue
 			}
@@ -101,10 +101,10 @@ func WarmStart(s *store.Store, p Problem, cfg record.Job, dims func(shape string
 
 // Named gives the genomes that definitions name to start with, and that are valid here
 // and not in list, as far as they are searched. It returns list with them at its end.
-func Named(p Problem, list []record.Start, implementations []*kernels.Implementation) []record.Start {
+func Named(space *genome.Space, here evaluator.Description, list []record.Start, implementations []*kernels.Implementation) []record.Start {
 	for _, im := range implementations {
 		for _, encoding := range im.Starts {
-			g, ok := carryOver(p.Space, encoding, []string{im.Name}, p.Evaluator.Describe().Implementations)
+			g, ok := carryOver(space, encoding, []string{im.Name}, here.Implementations)
 			if ok && !slices.ContainsFunc(list, func(s record.Start) bool { return s.Genome == g.String() }) {
 				list = append(list, record.Start{Genome: g.String()})
 			}

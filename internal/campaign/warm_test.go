@@ -27,15 +27,6 @@ func dims(shape string) map[string]int64 {
 	return map[string]int64{"ROWS": rows, "COLS": cols}
 }
 
-// A judge is an evaluator by a formula, on a device and with implementations of
-// the test's choice.
-type judge struct {
-	evaluator.Evaluator
-	description evaluator.Description
-}
-
-func (j judge) Describe() evaluator.Description { return j.description }
-
 // tiles is a space in which larger products are better, and TILE is ordinal.
 func tiles(t *testing.T, constraint string, tile ...int64) *genome.Space {
 	t.Helper()
@@ -182,8 +173,8 @@ func TestWarmStart(t *testing.T) {
 			for _, e := range tt.past {
 				e.write(t, s)
 			}
-			p := campaign.Problem{Space: tiles(t, `TILE < 8 or ORDER == "rows"`, 1, 2, 4, 8), Evaluator: judge{description: base.description()}}
-			got, err := campaign.WarmStart(s, p, record.Job{Kernel: "k", Shapes: []string{"512x512"}}, dims, tt.limit)
+			space := tiles(t, `TILE < 8 or ORDER == "rows"`, 1, 2, 4, 8)
+			got, err := campaign.WarmStart(s, space, base.description(), record.Job{Kernel: "k", Shapes: []string{"512x512"}}, dims, tt.limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +206,7 @@ func TestWarmStartUnion(t *testing.T) {
 	}
 	d := e.description()
 	d.Implementations = []string{"fancy", "plain"}
-	got, err := campaign.WarmStart(s, campaign.Problem{Space: space, Evaluator: judge{description: d}}, record.Job{Kernel: "k", Shapes: []string{"1x1"}}, dims, 8)
+	got, err := campaign.WarmStart(s, space, d, record.Job{Kernel: "k", Shapes: []string{"1x1"}}, dims, 8)
 	if err != nil || len(got) != 1 || got[0].Genome != "implementation=plain,TILE=2,ORDER=rows" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -223,15 +214,13 @@ func TestWarmStartUnion(t *testing.T) {
 
 // What a definition names comes after what the store knows, once, where it is valid.
 func TestNamed(t *testing.T) {
-	p := campaign.Problem{
-		Space: tiles(t, "TILE < 8", 1, 2, 4, 8), Evaluator: judge{description: evaluator.Description{Implementations: []string{"plain"}}},
-	}
+	space, here := tiles(t, "TILE < 8", 1, 2, 4, 8), evaluator.Description{Implementations: []string{"plain"}}
 	plain := &kernels.Implementation{Name: "plain", Starts: []string{
 		"TILE=8,ORDER=rows", "TILE=2,ORDER=rows", "TILE=4,ORDER=columns", "TILE=4,ORDER=columns",
 	}}
 	fancy := &kernels.Implementation{Name: "fancy", Starts: []string{"TILE=1,ORDER=rows"}} // not searched
 	list := []record.Start{{Genome: "TILE=2,ORDER=rows", Candidate: "c"}}
-	got := campaign.Named(p, list, []*kernels.Implementation{fancy, plain})
+	got := campaign.Named(space, here, list, []*kernels.Implementation{fancy, plain})
 	if want := append(list, record.Start{Genome: "TILE=4,ORDER=columns"}); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
@@ -249,7 +238,7 @@ func warmed(t *testing.T) (*store.Store, record.Job) {
 		t.Fatal(err)
 	}
 	cfg := config(60)
-	start, err := campaign.WarmStart(s, p, cfg, dims, 3)
+	start, err := campaign.WarmStart(s, p.Space, p.Evaluator.Describe(), cfg, dims, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

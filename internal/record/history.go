@@ -67,6 +67,9 @@ func (h *History) Add(e store.Event) error {
 		if err := h.resumed(&e); err != nil {
 			return err
 		}
+		if e.Note != nil && e.Note.Reason == store.NewBudget {
+			return nil // perhaps in a pause, whose time does not count
+		}
 		h.spent, h.begun = h.Spent(), e.Time
 	case store.KindAsked:
 		if e.Asked.Index != len(h.Proposals) {
@@ -98,7 +101,7 @@ func (h *History) resumed(e *store.Event) error {
 	switch {
 	case e.Note != nil && e.Note.Reason == store.Continued:
 		h.Pauses++
-	case e.Note == nil || e.Note.Reason != store.InFinals:
+	case e.Note == nil || e.Note.Reason != store.InFinals && e.Note.Reason != store.NewBudget:
 		h.Resumptions++
 	}
 	if e.Note == nil || len(e.Note.Detail) == 0 {

@@ -112,3 +112,26 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestNewBudgetInHistory: another budget on the way is no resumption, and takes no time
+// away and adds none, in a pause and out of it.
+func TestNewBudgetInHistory(t *testing.T) {
+	larger := Budget{Evaluations: 9}
+	another := resumed(store.NewBudget, Resumption{SearchVersion: 1, Budget: &larger})
+	stop := store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "paused: steal 43%"}}
+	asked := store.Event{Kind: store.KindAsked, Asked: &store.Asked{Candidate: "0", Genome: "x=1"}}
+	var h History
+	for _, e := range events(
+		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1))},
+		another, asked, stop, another, // 3 s until the pause
+		resumed(store.Continued, Resumption{SearchVersion: 1, Budget: &larger}),
+		store.Event{Kind: store.KindTold, Told: must(NewTold(0, "0", correct))}, // 1 s more
+	) {
+		if err := h.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.Spent() != 4*time.Second || h.Resumptions != 0 || h.Pauses != 1 || h.Job.Budget != larger {
+		t.Errorf("spent %s, %d resumptions, %d pauses, %+v", h.Spent(), h.Resumptions, h.Pauses, h.Job.Budget)
+	}
+}

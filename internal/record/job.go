@@ -1,6 +1,10 @@
 package record
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // A Job is a campaign's configuration: what it is, apart from the machine that it
 // happens to run on. It is the root package's Job, which documents the fields.
@@ -29,8 +33,9 @@ type Job struct {
 	Finalists int `json:"finalists"`
 	// Start are proposed by the operator "warm" and with the stored candidates that they
 	// were taken from as parents, which the log must have. Those that a definition names
-	// have none.
-	Start  []Start `json:"start,omitempty"`
+	// have none. Nil leaves the choice to who starts the campaign; empty says that there
+	// are none, in the log as well.
+	Start  []Start `json:"start,omitzero"`
 	Budget Budget  `json:"budget"`
 }
 
@@ -68,4 +73,23 @@ type Budget struct {
 // IsZero says that nothing but the end of the space ends the search.
 func (b Budget) IsZero() bool {
 	return b.Evaluations == 0 && b.Time == 0 && b.Target == 0 && b.Patience == 0 && b.MaxCost == 0
+}
+
+// Validate reports the first thing that makes a budget unusable.
+func (b Budget) Validate() error {
+	switch {
+	case b.Evaluations < 0:
+		return fmt.Errorf("evaluations is %d, it must not be negative", b.Evaluations)
+	case b.Time < 0:
+		return fmt.Errorf("time is %s, it must not be negative", b.Time)
+	case b.Target < 0:
+		return fmt.Errorf("target is %g, it must not be negative", b.Target)
+	case b.Patience < 0:
+		return fmt.Errorf("patience is %d, it must not be negative", b.Patience)
+	case b.MaxCost < 0 || b.CostPerHour < 0:
+		return errors.New("cost-per-hour and max-cost must not be negative")
+	case b.MaxCost > 0 && b.CostPerHour == 0:
+		return errors.New("max-cost needs cost-per-hour: what does an hour of this machine cost?")
+	}
+	return nil
 }

@@ -155,8 +155,22 @@ func (s *Service) campaign(id string) (*campaignAnswer, error) {
 	}
 	if s.jobs != nil {
 		out.ETag, _ = s.jobs.view(&out.Body)
+		s.complete(&out.Body)
 	}
 	return out, nil
+}
+
+// complete reads the log again of a campaign that has ended since it was read: the end comes
+// with the last events, and is not told without them.
+func (s *Service) complete(c *api.Campaign) {
+	if c.Log == nil || !c.State.Ended() {
+		return
+	}
+	if now, known := s.reader.brief(c.ID); known && now.Last != c.Log.Last {
+		now.Started.Config, now.Started.Description = c.Log.Started.Config, c.Log.Started.Description
+		*c = viewOf(now)
+		s.jobs.view(c)
+	}
 }
 
 // viewOf is a campaign by what the log says of it.
@@ -192,6 +206,7 @@ func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err er
 		}
 		for i := range list {
 			s.jobs.view(&list[i])
+			s.complete(&list[i])
 		}
 	}
 	// By when they were submitted or, where nobody submitted them, started; the ID settles ties.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,10 @@ const (
 // Streams has a stream for each campaign that somebody follows or has followed.
 type streams struct {
 	store *store.Store
+	// space tells how many genomes a campaign searches, as far as that can be told here.
+	space func(store.Campaign) (size float64, exact bool)
+	// workers has how many there are, by the campaigns that run.
+	workers sync.Map
 
 	mu    sync.Mutex
 	of    map[string]*stream
@@ -46,16 +51,25 @@ type streams struct {
 // A stream is a campaign as its followers see it. Nothing waits for a follower: each reads at
 // its own pace, from what is kept here or from the log.
 type stream struct {
-	store    *store.Store
+	*streams
 	campaign string
 
-	mu     sync.Mutex
-	woken  chan struct{} // closed and made anew when there may be something new
-	read   uint64        // events before it were looked at
-	lines  []line        // the newest, at most cached
-	before uint64        // the newest event that is no longer in lines
-	best   float64
-	best64 map[uint64]bool // the events that told a new best
+	mu      sync.Mutex
+	woken   chan struct{}   // closed and made anew when there may be something new
+	read    uint64          // events before it were looked at
+	lines   []line          // the newest, at most cached
+	before  uint64          // the newest event that is no longer in lines
+	records map[uint64]bool // the events that told a new best
+	tally   tally
+	kept    map[uint64]line // beginnings and ends, which tell of what was before them
+}
+
+// A board is the newest statuses, and the channel of changes as they were made.
+type board struct {
+	mu    sync.Mutex
+	of    map[string]status
+	moved <-chan struct{}
+	made  time.Time
 }
 
 // A line is an event as it is sent.
@@ -65,8 +79,22 @@ type line struct {
 	data []byte
 }
 
-func newStreams(s *store.Store) *streams {
-	return &streams{store: s, of: map[string]*stream{}, moved: make(chan struct{})}
+func newStreams(s *Service) *streams {
+	return &streams{store: s.store, space: s.spaceOf, of: map[string]*stream{}, moved: make(chan struct{})}
+}
+
+// spaceOf is the size of the space that a campaign searches; zero where its kernel is no
+// longer here.
+func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
+	t, err := s.tools.Recorded(c)
+	if err != nil {
+		return 0, false
+	}
+	space, err := t.Space()
+	if err != nil {
+		return 0, false
+	}
+	return space.Size(), space.Exact()
 }
 
 func (s *streams) stream(campaign string) *stream {
@@ -74,10 +102,17 @@ func (s *streams) stream(campaign string) *stream {
 	defer s.mu.Unlock()
 	t := s.of[campaign]
 	if t == nil {
-		t = &stream{store: s.store, campaign: campaign, woken: make(chan struct{}), best64: map[uint64]bool{}}
+		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}, kept: map[uint64]line{}}
 		s.of[campaign] = t
 	}
 	return t
+}
+
+// workersOf is how many workers a campaign has; zero while nobody runs it.
+func (s *streams) workersOf(campaign string) int {
+	n, _ := s.workers.Load(campaign)
+	workers, _ := n.(int)
+	return workers
 }
 
 // wake tells the followers of a campaign that its log has grown.
@@ -130,8 +165,13 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 			return lines, woken, eventErr
 		}
 		t.mu.Lock()
-		best := t.best64[e.Seq]
+		best := t.records[e.Seq]
+		kept, ok := t.kept[e.Seq]
 		t.mu.Unlock()
+		if ok {
+			lines = append(lines, kept)
+			continue
+		}
 		made, lineErr := t.lineOf(e, best)
 		if lineErr != nil {
 			return lines, woken, lineErr
@@ -145,14 +185,19 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 
 // catchUp reads what the log has that was not looked at, once for all followers.
 func (t *stream) catchUp() error {
+	if t.read == 0 {
+		if err := t.skim(); err != nil {
+			return err
+		}
+	}
 	for e, err := range t.store.Events(t.campaign, t.read+1) {
 		if err != nil {
 			return err
 		}
-		if told := e.Told; told != nil && told.Verdict == string(evaluator.Correct) && (t.best == 0 || told.Fitness < t.best) {
-			t.best, t.best64[e.Seq] = told.Fitness, true
+		made, err := t.look(e)
+		if err == nil && made == nil {
+			made, err = t.lineOf(e, t.records[e.Seq])
 		}
-		made, err := t.lineOf(e, t.best64[e.Seq])
 		if err != nil {
 			return err
 		}
@@ -165,21 +210,76 @@ func (t *stream) catchUp() error {
 	return nil
 }
 
-// lineOf is an event of the log in the words of docs/events.md; none for what these leave out.
-func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
-	made := func(kind string, data any) ([]line, error) {
-		b, err := json.Marshal(data)
+// skim looks at the beginning of a long log, up to the events that are kept, without the
+// payloads of results.
+func (t *stream) skim() error {
+	var newest [cached]uint64
+	n := 0
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		newest[n%cached] = e.Seq
+		n++
+	}
+	if n <= cached {
+		return nil
+	}
+	last := newest[n%cached]
+	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > last {
+			break
+		}
+		if e.Asked == nil && e.Result() == nil {
+			if e, err = t.store.Event(e.Seq); err != nil {
+				return err
+			}
+		}
+		if _, err := t.look(e); err != nil {
+			return err
+		}
+	}
+	t.before, t.read = last, last
+	return nil
+}
+
+// look adds an event to the tally, and tells it if it is a turn.
+func (t *stream) look(e store.Event) ([]line, error) {
+	if t.tally.add(e) {
+		t.records[e.Seq] = true
+	}
+	made, err := t.turn(e)
+	if len(made) > 0 {
+		t.kept[e.Seq] = made[0]
+	}
+	return made, err
+}
+
+// made is an event of the log as it is sent.
+func made(e store.Event, kind string, data any) ([]line, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf(`{"event":%q,"time":%q`, kind, e.Time.Format(time.RFC3339Nano))
+	if string(b) != "{}" {
+		head += ","
+	}
+	return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
+}
+
+// turn is a beginning, an end or a pause of the campaign, told in the words of
+// docs/events.md; nil for other events. It reads the tally.
+func (t *stream) turn(e store.Event) ([]line, error) {
+	switch e.Kind {
+	case store.KindStarted:
+		c, err := t.store.Campaign(e.Campaign)
 		if err != nil {
 			return nil, err
 		}
-		head := fmt.Sprintf(`{"event":%q,"time":%q,"campaign":%q`, kind, e.Time.Format(time.RFC3339Nano), e.Campaign)
-		if string(b) != "{}" {
-			head += ","
-		}
-		return []line{{e.Seq, kind, append([]byte(head), b[1:]...)}}, nil
-	}
-	switch e.Kind {
-	case store.KindStarted:
 		job, err := record.ReadJob(e.Campaign, e.Started)
 		if err != nil {
 			return nil, err
@@ -188,10 +288,43 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made("started", struct {
-			Config      record.Job            `json:"config"`
-			Description evaluator.Description `json:"description"`
-		}{job, d})
+		t.tally.started = &api.Started{Config: job, Description: d, Workers: t.workersOf(e.Campaign)}
+		t.tally.started.SpaceSize, t.tally.started.SpaceExact = t.space(c)
+		return made(e, "started", t.tally.beginning(e, 0, nil))
+	case store.KindResumed:
+		switch {
+		case e.Note != nil && e.Note.Reason == store.InFinals:
+			return nil, nil
+		case e.Note != nil && e.Note.Reason == store.Continued:
+			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+		}
+		r, err := record.ReadResumption(&e)
+		if err != nil {
+			return nil, err
+		}
+		t.tally.started.Workers = t.workersOf(e.Campaign)
+		return made(e, "started", t.tally.beginning(e, e.Note.Evaluated, r.Budget))
+	case store.KindStopped, store.KindFinished:
+		if e.Note != nil {
+			if why, ok := strings.CutPrefix(e.Note.Reason, "paused: "); ok && e.Kind == store.KindStopped {
+				return made(e, "paused", api.Pause{Reason: why})
+			}
+		}
+		f, err := t.tally.ending(e, func(candidate string) (string, error) {
+			c, err := t.store.Candidate(candidate)
+			return c.Asked.Genome, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return made(e, string(e.Kind), f)
+	}
+	return nil, nil
+}
+
+// lineOf is a result or finals as they are sent; none for other events.
+func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
+	switch e.Kind {
 	case store.KindTold, store.KindMeasured:
 		told, kind := e.Result(), "evaluated"
 		if e.Measured != nil {
@@ -205,19 +338,26 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		return made(kind, api.Evaluated{
-			Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Operator: c.Asked.Operator, Parents: c.Asked.Parents,
+		return made(e, kind, api.Evaluated{
+			Campaign: e.Campaign, Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
+			Operator: c.Asked.Operator, Parents: c.Asked.Parents,
 			Record: best, Verdict: r.Verdict, Stage: r.Stage, Reason: r.Reason, Disturbed: r.Disturbed, Fitness: told.Fitness,
-			Times: evaluator.Times{MedianNS: told.MedianNS, BaselineNS: told.BaselineNS}, CostNS: r.Cost,
+			Times: evaluator.MedianTimes(r.Timings[:min(1, len(r.Timings))]), CostNS: r.Cost,
 		})
 	case store.KindFinals:
 		f, err := record.ReadFinals(e.Campaign, e.Finals)
 		if err != nil {
 			return nil, err
 		}
-		return made("finals", f)
-	case store.KindResumed, store.KindStopped, store.KindFinished:
-		return made(string(e.Kind), e.Note)
+		out := api.Comparison{Campaign: e.Campaign, Candidates: e.Finals.Finalists, Result: f}
+		for _, id := range e.Finals.Finalists {
+			c, err := t.store.Candidate(id)
+			if err != nil {
+				return nil, err
+			}
+			out.Encodings = append(out.Encodings, c.Asked.Genome)
+		}
+		return made(e, "finals", out)
 	}
 	return nil, nil
 }
@@ -241,7 +381,7 @@ func (s *Service) eventRoutes() {
 		after := uint64(0)
 		if text := cmp.Or(in.Last, in.From); text != "" {
 			if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is no number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "no number"})
+				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is not the number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "not a number"})
 			}
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.follow(ctx, c.Body.ID, after) }}, nil
@@ -313,16 +453,18 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 			}
 			continue
 		}
-		l, ended, err := s.now(id)
+		of, err := s.statuses()
 		if err != nil {
+			s.log.Error("a stream ended", "campaign", id, "error", err)
 			return
 		}
-		if string(l.data) != string(said) {
-			if said = l.data; !out.send(l) {
+		now, known := of[id]
+		if known && string(now.data) != string(said) {
+			if said = now.data; !out.send(now.line) {
 				return
 			}
 		}
-		if ended {
+		if now.ended || !known && s.jobs != nil { // one that no service ran is as it was
 			// What was written before the end was noted may have come after the last look.
 			if lines, _, err = t.after(after); err == nil && len(lines) == 0 {
 				return
@@ -345,25 +487,45 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 	}
 }
 
-// now is the state of a campaign, with its progress, as an event.
-func (s *Service) now(id string) (l line, ended bool, err error) {
-	c, err := s.campaign(id)
-	if err != nil {
-		return l, false, err
-	}
-	l = line{kind: "state"}
-	l.data, err = json.Marshal(struct {
-		Kind     string        `json:"event"`
-		Campaign string        `json:"campaign"`
-		State    api.State     `json:"state"`
-		Reason   string        `json:"reason,omitempty"`
-		Position int           `json:"position,omitempty"`
-		Progress *api.Progress `json:"progress,omitempty"`
-	}{"state", c.Body.ID, c.Body.State, c.Body.Reason, c.Body.Position, c.Body.Progress})
-	return l, c.Body.State.Ended() || s.jobs == nil && c.Body.State == api.Finished, err
+// A status is the state of a campaign, with its progress, as an event.
+type status struct {
+	line
+	version uint64
+	ended   bool
 }
 
-// followAll sends the state of every campaign that changes.
+// statuses are those of the campaigns that the service runs or ran, made at most once in a
+// while for all who follow them.
+func (s *Service) statuses() (map[string]status, error) {
+	if s.jobs == nil {
+		return nil, nil
+	}
+	moved := s.streams.changes()
+	b := &s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.moved == moved && time.Since(b.made) < pace {
+		return b.of, nil
+	}
+	of := map[string]status{}
+	for _, c := range s.jobs.views() {
+		if old, ok := b.of[c.ID]; ok && old.ended && old.version == c.version {
+			of[c.ID] = old
+			continue
+		}
+		data, err := json.Marshal(api.Status{
+			Kind: "state", Campaign: c.ID, State: c.State, Reason: c.Reason, Position: c.Position, Progress: c.Progress,
+		})
+		if err != nil {
+			return nil, err
+		}
+		of[c.ID] = status{line{kind: "state", data: data}, c.version, c.State.Ended() && c.Progress == nil} // one that is cancelled still writes why it stopped
+	}
+	b.of, b.moved, b.made = of, moved, time.Now()
+	return of, nil
+}
+
+// followAll sends the state of every campaign, and then of every one that changes.
 func (s *Service) followAll(ctx huma.Context) {
 	out := newSender(ctx)
 	tick, still := time.NewTicker(pace), time.NewTicker(alive)
@@ -373,29 +535,19 @@ func (s *Service) followAll(ctx huma.Context) {
 	if !out.comment() {
 		return
 	}
-	for first := true; ; first = false {
+	for {
 		moved := s.streams.changes()
-		page, err := s.campaigns(listRequest{Limit: 1000})
+		of, err := s.statuses()
 		if err != nil {
 			s.log.Error("a stream ended", "error", err)
 			return
 		}
-		for _, c := range page.Items {
-			if c.State.Ended() && !first && said[c.ID] == string(c.State) {
+		for id, now := range of {
+			if said[id] == string(now.data) {
 				continue
 			}
-			l, _, err := s.now(c.ID)
-			if err != nil {
+			if said[id] = string(now.data); !out.send(now.line) {
 				return
-			}
-			now := string(l.data)
-			if c.State.Ended() {
-				now = string(c.State)
-			}
-			if said[c.ID] != now {
-				if said[c.ID] = now; !out.send(l) {
-					return
-				}
 			}
 		}
 		select {

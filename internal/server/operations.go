@@ -42,6 +42,8 @@ const (
 	verifying = "verify"
 	judging   = "judge"
 	exporting = "export"
+	backingUp = "backup"
+	archiving = "archive"
 )
 
 // An action is an operation with what was asked for, as the service's state keeps it.
@@ -49,9 +51,11 @@ type action struct {
 	api.Operation
 	Turn uint64 `json:"turn"` // orders them
 	// Exactly one of these is set.
-	Verify *verifyAction `json:"verify,omitempty"`
-	Judge  *api.Judge    `json:"judge,omitempty"`
-	Export *api.Export   `json:"export,omitempty"`
+	Verify  *verifyAction `json:"verify,omitempty"`
+	Judge   *api.Judge    `json:"judge,omitempty"`
+	Export  *api.Export   `json:"export,omitempty"`
+	Backup  *api.Backup   `json:"backup,omitempty"`
+	Archive *api.Archive  `json:"archive,omitempty"`
 }
 
 type verifyAction struct {
@@ -254,6 +258,10 @@ func (o *operations) run(ctx context.Context, a action) (json.RawMessage, string
 	case a.Export != nil:
 		download = "/v1/operations/" + a.ID + "/files"
 		result, err = o.export(ctx, a)
+	case a.Backup != nil:
+		result, err = o.backup(ctx, a)
+	case a.Archive != nil:
+		result, err = o.archive(ctx, a)
 	case a.Judge != nil:
 		err = o.holding(ctx, a.ID, backendOf(a.Judge.Name), func(ctx context.Context, m *evotune.Machine) error {
 			result, err = o.judge(ctx, m, a)

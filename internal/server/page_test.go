@@ -106,7 +106,7 @@ func (s *site) url() string { return "http://" + s.addr + "/" }
 
 // api is the fixture of the other tests, for the same service.
 func (s *site) api() *fixture {
-	return &fixture{s.T, s.service, strings.TrimSuffix(s.url(), "/"), &http.Client{Transport: bearer(s.token)}}
+	return &fixture{T: s.T, service: s.service, url: strings.TrimSuffix(s.url(), "/"), client: &http.Client{Transport: bearer(s.token)}}
 }
 
 // bearer sends a token with everything.

@@ -41,6 +41,8 @@ func (p *progress) event(e evotune.Event) {
 		p.budget, p.resumed = e.Started.Config.Budget, e.Started.Resumed
 		p.last = evotune.Progress{Evaluated: e.Started.Resumed, Elapsed: e.Started.Spent, Remaining: -1}
 		p.begun, p.lastAt = e.Time, e.Time
+	case e.Budget != nil:
+		p.budget = *e.Budget
 	case e.Evaluated != nil:
 		p.last, p.lastAt = e.Evaluated.Progress, e.Time
 	}

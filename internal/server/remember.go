@@ -113,3 +113,14 @@ func (r *remembered) Campaign(id string) (store.Campaign, error) {
 	}
 	return c, err
 }
+
+// brief is a campaign without payloads, by its whole ID.
+func (r *remembered) brief(id string) (store.Campaign, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.catchUp() != nil {
+		return store.Campaign{}, false // who asks has the campaign as it was before
+	}
+	c, known := r.list[id]
+	return c, known
+}

@@ -68,3 +68,16 @@ func TestRemembered(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedWithItsLog: a campaign that ended after its log was read has its whole log.
+func TestEndedWithItsLog(t *testing.T) {
+	f, c := finished(t, 20)
+	early := *c.Log
+	early.Last, early.Evaluated, early.Finals = early.First, 1, nil
+	stale := viewOf(early)
+	stale.State = api.Finished
+	f.service.complete(&stale)
+	if stale.Evaluated != 20 || stale.Log.Last != c.Log.Last || stale.Measured != c.Measured || stale.By != c.By {
+		t.Errorf("%+v, want %+v", stale, c)
+	}
+}

@@ -51,13 +51,14 @@ func (s *Service) routes() http.Handler {
 	s.downloadRoutes()
 	s.deviceRoutes()
 	s.importanceRoutes()
+	s.keepingRoutes()
 	mux.HandleFunc("GET /{$}", servePage)
 	mux.HandleFunc("GET "+assets, servePage)
 	s.tokenRoutes()
 	s.auditRoutes()
 	s.healthRoutes()
 	s.metricsRoutes()
-	return s.guard(mux)
+	return older(s.guard(mux))
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
@@ -112,7 +113,7 @@ func failed(err error) error {
 	switch {
 	case err == nil, errors.As(err, &p):
 		return err
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, store.ErrNotFound):
 		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, store.ErrAmbiguous):
 		return fail(http.StatusConflict, api.Ambiguous, err.Error())
@@ -126,6 +127,8 @@ func failed(err error) error {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: field.Field, Message: field.Err.Error()})
 	case errors.Is(err, evotune.ErrInput):
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(http.StatusNotFound, api.NotFound, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
 	}

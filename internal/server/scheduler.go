@@ -3,14 +3,11 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,6 +65,7 @@ type run struct {
 	// or Queued, which goes on with the same campaign. Empty lets the campaign say.
 	then     api.State
 	budgets  chan evotune.Budget
+	budget   evotune.Budget // that it runs under
 	progress progress
 }
 
@@ -123,6 +121,15 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
 		Finalists: in.Finalists, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
 	}
+	if want.Backend == evotune.Replay && want.Table == "" {
+		want.Kernel, want.Table = "", want.Kernel
+	}
+	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
+		return "", false, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
+	}
+	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) {
+		want.Backend = evotune.CPU
+	}
 	machine, err := q.machineFor(in)
 	if err != nil {
 		return "", false, err
@@ -131,7 +138,10 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if err != nil {
 		return "", false, failed(err)
 	}
-	fixed, err := fix(ctx, t, q.s.store)
+	if !q.has(t.Job.Backend) {
+		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for it"})
+	}
+	fixed, err := t.Fix(ctx, q.s.store)
 	if err != nil {
 		return "", false, failed(err)
 	}
@@ -195,6 +205,11 @@ func (q *scheduler) known(key, digest string) (id string, ok bool, err error) {
 		return old.check(digest)
 	})
 	return id, ok, err
+}
+
+// has says whether there is a device for a backend.
+func (q *scheduler) has(backend string) bool {
+	return slices.ContainsFunc(q.devices, func(d *device) bool { return d.backend == backend })
 }
 
 // machineFor is the machine that a submission is looked at with: that of the GPU it asks for.
@@ -345,8 +360,8 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 	default:
 		state, reason = api.Queued, "" // the service ends, and goes on with it the next time
 	}
-	if done.Complete && r.then == api.Queued {
-		state, reason = api.Queued, "" // its budget was enlarged as it ended
+	if b := j.Job.Budget; done.Complete && !b.IsZero() && b != r.budget {
+		state, reason = api.Queued, "" // it was given another budget when the search had ended
 	}
 	q.settle(j, state, reason)
 	q.place()
@@ -362,6 +377,11 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		t, err = r.device.machine.Target(want)
+	case err == nil && want.Sweep:
+		var whole bool
+		if t, whole, err = r.device.machine.ContinueSweep(q.s.store, want.ID, want.Budget.Evaluations); whole {
+			return evotune.Finished{Campaign: want.ID, Reason: "every valid genome was evaluated", Complete: true}, nil
+		}
 	case err == nil:
 		t, err = r.device.machine.Continue(q.s.store, want.ID, want.Budget)
 	}
@@ -369,9 +389,13 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		return evotune.Finished{}, err
 	}
 	defer q.s.streams.wake(want.ID)
+	defer q.s.streams.workers.Delete(want.ID)
 	return t.Run(ctx, q.s.store, evotune.Options{
-		Drain: drain,
-		Ready: func(workers int, ev evaluator.Evaluator) { r.progress.ready(workers, ev) },
+		Drain: drain, Budgets: r.budgets,
+		Ready: func(workers int, ev evaluator.Evaluator) {
+			q.s.streams.workers.Store(want.ID, workers)
+			r.progress.ready(workers, ev)
+		},
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
 			q.s.metrics.event(e)
@@ -379,7 +403,10 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 			switch {
 			case e.Started != nil:
 				q.enter(j, r, api.Searching)
-			case e.Measured != nil, e.Finals != nil:
+				q.took(r, e.Started.Config.Budget)
+			case e.Budget != nil:
+				q.took(r, *e.Budget)
+			case e.Searched != nil:
 				q.enter(j, r, api.Finals)
 			}
 		},
@@ -395,6 +422,13 @@ func (q *scheduler) enter(j *job, r *run, phase api.State) {
 		r.phase = phase
 		q.changed(j)
 	}
+}
+
+// took notes under which budget a campaign runs.
+func (q *scheduler) took(r *run, b evotune.Budget) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.budget = b
 }
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
@@ -475,6 +509,9 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		if r != nil {
 			r.then = api.Paused
 			r.drain()
+			if r.phase == api.Preparing {
+				r.cancel() // nothing is in flight
+			}
 		}
 	case "resume":
 		switch {
@@ -576,6 +613,32 @@ func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
 	if j == nil {
 		return "", false
 	}
+	q.fill(c, j, q.queue())
+	return j.etag(), true
+}
+
+// A jobView is what the scheduler knows of a campaign, and the version of its job.
+type jobView struct {
+	api.Campaign
+	version uint64
+}
+
+// views are those of all campaigns that have jobs.
+func (q *scheduler) views() []jobView {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	queue := q.queue()
+	list := make([]jobView, 0, len(q.jobs))
+	for id, j := range q.jobs {
+		v := jobView{api.Campaign{ID: id}, j.Version}
+		q.fill(&v.Campaign, j, queue)
+		list = append(list, v)
+	}
+	return list
+}
+
+// fill fills in what is known of a job. The caller holds the lock.
+func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
 	if !j.Job.Budget.IsZero() {
@@ -585,9 +648,8 @@ func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
 		p := r.progress.now(c.ID, c.State)
 		c.Progress = &p
 	} else if j.State == api.Queued {
-		c.Position = 1 + slices.Index(q.queue(), j)
+		c.Position = 1 + slices.Index(queue, j)
 	}
-	return j.etag(), true
 }
 
 // ids lists the campaigns that have jobs.
@@ -626,6 +688,9 @@ func (q *scheduler) close(ctx context.Context) {
 	q.closed = true
 	for _, r := range q.runs {
 		r.drain()
+		if r.phase == api.Preparing {
+			r.cancel()
+		}
 	}
 	q.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {
@@ -637,16 +702,4 @@ func (q *scheduler) close(ctx context.Context) {
 	})
 	defer stop()
 	q.group.Wait()
-}
-
-// fix settles all that a campaign records, so that its path no longer depends on when it
-// begins.
-func fix(_ context.Context, t *evotune.Target, _ *store.Store) (evotune.Job, error) {
-	j := t.Job
-	if j.ID == "" {
-		b := make([]byte, 4)
-		rand.Read(b) //nolint:errcheck // never fails
-		j.ID = strings.ReplaceAll(j.Kernel, " ", "-") + "-" + hex.EncodeToString(b)
-	}
-	return j, nil
 }

@@ -39,7 +39,7 @@ type Options struct {
 // A Service serves a store: its handlers, its campaigns, and who may do what.
 type Service struct {
 	store    *store.Store
-	reader   evotune.Reader
+	reader   *remembered
 	machine  *evotune.Machine // nil: questions alone
 	tools    *evotune.Machine // machine, or one for questions
 	log      *slog.Logger
@@ -52,6 +52,7 @@ type Service struct {
 	limits   *limiters
 	metrics  *metrics
 	streams  *streams
+	board    board
 	kernels  *library
 	charts   *charts
 	analyses analyses
@@ -69,7 +70,8 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, streams: newStreams(o.Store), charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -90,10 +92,10 @@ func New(o Options) (*Service, error) {
 			err = s.tokens.file(o.TokenFile)
 		}
 		if err == nil {
-			s.audit, err = openAudit(s.state, s.log)
+			err = s.kernels.open(s.state, o.Store.Path())
 		}
 		if err == nil {
-			err = s.kernels.open(s.state, o.Store.Path())
+			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,6 +27,20 @@ type fixture struct {
 	service *Service
 	url     string
 	client  *http.Client
+	stop    func() // once
+}
+
+// soak is how long the test of that name takes.
+var soak = flag.Duration("soak", 3*time.Minute, "how long TestSoak takes")
+
+// descriptors counts the open ones of this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(list)
 }
 
 // table is a recorded space.
@@ -37,7 +53,7 @@ func table(t testing.TB) string {
 	return path
 }
 
-// serve starts a service on a store.
+// serve starts a service on a store of its own, until the test ends.
 func serve(t *testing.T, path string, latency time.Duration) *fixture {
 	t.Helper()
 	s, err := store.Open(path, store.Options{})
@@ -45,21 +61,30 @@ func serve(t *testing.T, path string, latency time.Duration) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	f := serveStore(t, s, latency)
+	t.Cleanup(f.stop)
+	return f
+}
+
+// serveStore starts a service on an open store.
+func serveStore(t *testing.T, s *store.Store, latency time.Duration) *fixture {
+	t.Helper()
 	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		service.Handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), privateKey{}, true)))
 	}))
-	h.Start()
-	t.Cleanup(h.Close)
-	t.Cleanup(func() {
-		if err := service.Close(t.Context()); err != nil {
+	f := &fixture{T: t, service: service, url: h.URL, client: h.Client()}
+	f.stop = sync.OnceFunc(func() {
+		if err := service.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
+		h.CloseClientConnections()
+		h.Close()
 	})
-	return &fixture{t, service, h.URL, h.Client()}
+	return f
 }
 
 // do sends a request and decodes the answer, whose status must be the one wanted.
@@ -255,4 +280,101 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%d evaluated, want 60", c.Evaluated)
 		}
 	})
+}
+
+// TestBudget: a budget that is changed while a campaign runs, and after it has finished.
+func TestBudget(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 5*time.Millisecond)
+	c := f.submit(3, 100000)
+	f.until(c.ID, api.Searching)
+	change := func(evaluations int) {
+		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: evaluations}}, nil, 200)
+	}
+	change(30)
+	got := f.until(c.ID, api.Finished)
+	if got.Evaluated < 30 || got.Evaluated > 60 || got.Budget.Evaluations != 30 {
+		t.Errorf("%d evaluated under %+v", got.Evaluated, got.Budget)
+	}
+	change(got.Evaluated + 10)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		var now api.Campaign
+		f.do("GET", "/v1/campaigns/"+c.ID, nil, &now, 200)
+		if now.State == api.Finished && now.Evaluated == got.Evaluated+10 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s with %d evaluated", now.State, now.Evaluated)
+		}
+	}
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{}}, nil, 422)
+}
+
+// TestQueue: of what waits for a device, the most urgent is next, then the oldest.
+func TestQueue(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 20*time.Millisecond)
+	var running []string
+	for seed := range int64(replayRoom) {
+		running = append(running, f.submit(seed+1, 100000).ID)
+	}
+	first, second := f.submit(50, 10), f.submit(51, 10)
+	if first.State != api.Queued || first.Position != 1 || second.Position != 2 {
+		t.Fatalf("%s at %d, %s at %d", first.State, first.Position, second.State, second.Position)
+	}
+	urgent := 5
+	f.do("PATCH", "/v1/campaigns/"+second.ID, api.Change{Priority: &urgent}, nil, 200)
+	var c api.Campaign
+	f.do("GET", "/v1/campaigns/"+first.ID, nil, &c, 200)
+	if c.Position != 2 {
+		t.Errorf("the first is at %d, want 2", c.Position)
+	}
+	f.do("POST", "/v1/campaigns/"+running[0]+"/cancel", nil, nil, 200)
+	f.until(second.ID, api.Finished)
+	f.until(first.ID, api.Finished)
+	// The order in which they began is in the log.
+	events := func(id string) uint64 {
+		c, err := f.service.store.Campaign(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.First
+	}
+	if events(second.ID) > events(first.ID) {
+		t.Error("the less urgent began first")
+	}
+	for _, id := range running[1:] {
+		f.do("POST", "/v1/campaigns/"+id+"/cancel", nil, nil, 200)
+	}
+}
+
+// TestSweep: a sweep that a restart interrupts goes on, and ends once.
+func TestSweep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	var id string
+	t.Run("before", func(t *testing.T) {
+		f := serve(t, path, 10*time.Millisecond)
+		var c api.Campaign
+		f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Sweep: true, Budget: api.Budget{Evaluations: 50}}, &c, 201)
+		id = c.ID
+		f.events("/v1/campaigns/"+id+"/events", "", 10)
+	})
+	t.Run("after", func(t *testing.T) {
+		if c := serve(t, path, 0).until(id, api.Finished); c.Evaluated != 50 {
+			t.Errorf("%d evaluated, want 50", c.Evaluated)
+		}
+	})
+}
+
+// TestNoDevice: what no device can run is refused, and does not wait for ever.
+func TestNoDevice(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	for _, in := range []api.Submission{
+		{Kernel: "gemm", Backend: "cuda"}, {Kernel: "sgemm", Device: "GPU-1"}, {Kernel: "nothing"}, {}, {Backend: "replay", Table: "/nothing"},
+		{Kernel: "sgemm", Shapes: []string{"no such"}}, {Kernel: "sgemm", Strategy: "no such"},
+	} {
+		var p api.Problem
+		f.do("POST", "/v1/campaigns", in, &p, 422)
+		if p.Type != api.BadRequest || p.Detail == "" {
+			t.Errorf("%+v: %+v", in, p)
+		}
+	}
 }

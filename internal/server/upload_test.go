@@ -14,8 +14,9 @@ import (
 )
 
 // small is a kernel that can be uploaded.
-func small(t *testing.T, name string) api.Upload {
+func small(t *testing.T) api.Upload {
 	t.Helper()
+	const name = "mine"
 	dir := filepath.Join(t.TempDir(), name)
 	if err := kernels.Scaffold(dir, name, "cpu"); err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func with(u api.Upload, name, text string) api.Upload {
 
 func TestUpload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	u := small(t, "mine")
+	u := small(t)
 	var before, after api.Kernel
 	t.Run("upload", func(t *testing.T) {
 		f := serve(t, path, 0)
@@ -110,7 +111,7 @@ func TestUpload(t *testing.T) {
 // before it is accepted, with file and line.
 func TestUploadRefused(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
-	u := small(t, "mine")
+	u := small(t)
 	toml := u.Files["kernel.toml"]
 	template := ""
 	for name := range u.Files {
@@ -165,7 +166,7 @@ func TestUploadRefused(t *testing.T) {
 	refused("an unknown key", with(u, "kernel.toml", "nonsense = 1\n"+toml), 422, "kernel.toml:1")
 	refused("a file outside", with(u, "kernel.toml", strings.Replace(toml, template, "../"+template, 1)), 422, "kernel.toml:")
 	refused("a template that does not parse", with(u, template, u.Files[template]+"{{"), 422, template+":")
-	refused("a suspicious one", with(u, "kernel.toml", strings.Replace(toml, `use = "verify"`, `use = "tune"`, -1)), 422, "kernel.toml:")
+	refused("a suspicious one", with(u, "kernel.toml", strings.ReplaceAll(toml, `use = "verify"`, `use = "tune"`)), 422, "kernel.toml:")
 	var p api.Problem
 	f.do("POST", "/v1/kernels", with(u, "data", strings.Repeat("x", maxUploadBody)), &p, 413)
 	if p.Type != api.TooLarge {
@@ -196,7 +197,7 @@ func TestUploadRoot(t *testing.T) {
 	if err := os.Symlink(elsewhere, path+".kernels"); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, path, 0).do("POST", "/v1/kernels", small(t, "mine"), nil, 500)
+	serve(t, path, 0).do("POST", "/v1/kernels", small(t), nil, 500)
 	if list, err := os.ReadDir(elsewhere); err != nil || len(list) != 0 {
 		t.Errorf("written through a link: %v, %v", list, err)
 	}
@@ -206,7 +207,7 @@ func TestUploadRoot(t *testing.T) {
 func TestUploadedCampaign(t *testing.T) {
 	longtest.Skip(t, "compiles and measures")
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
-	u := small(t, "mine")
+	u := small(t)
 	f.do("POST", "/v1/kernels", u, nil, 201)
 	var c api.Campaign
 	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "mine", Backend: "cpu", Budget: api.Budget{Evaluations: 4}, Finalists: -1}, &c, 201)

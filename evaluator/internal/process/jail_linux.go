@@ -28,6 +28,8 @@ type Jail struct {
 	// Ports are those of TCP on which it may listen and connect, whatever the
 	// address; before Linux 6.7 any port where there is one here.
 	Ports []uint16
+	// Capabilities says that root keeps its own: the counters of a GPU are root's.
+	Capabilities bool
 }
 
 // system holds what programs and libraries of a machine need: none of it is a
@@ -66,7 +68,7 @@ func NewJail(read ...string) *Jail {
 
 // With returns a jail with more paths.
 func (j *Jail) With(read, write []string) *Jail {
-	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports}
+	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports, Capabilities: j.Capabilities}
 }
 
 // List gives the paths as evaluator/cpu/native/jail.h reads them.
@@ -157,7 +159,12 @@ func (j *Jail) enter() error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
 		return os.NewSyscallError("landlock_restrict_self", errno)
 	}
-	return noSockets(len(j.Ports) > 0)
+	if !j.Capabilities {
+		if err := dropCapabilities(); err != nil {
+			return err
+		}
+	}
+	return filterCalls(len(j.Ports) > 0)
 }
 
 // allow adds a path to a set of rules; one that is not there needs none.
@@ -183,41 +190,106 @@ func allow(set int, path string, access uint64) error {
 	return nil
 }
 
-// noSockets refuses sockets but those of Unix, whose abstract names Landlock
-// keeps apart, and, if asked, of TCP over IPv4, whose ports it knows. Where the
-// kernel has no filters the network stays.
-func noSockets(tcp bool) error {
+// acts are refused to every program in a jail: what Landlock does not see and neither
+// compilers nor GPU workers need. Those on processes outside are Landlock's.
+var acts = []uint32{
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
+	unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY,
+	unix.SYS_MQ_OPEN, unix.SYS_MSGGET, unix.SYS_SEMGET,
+}
+
+// newNamespaces are the flags of clone for namespaces.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// filterCalls refuses acts, limits for other processes, and sockets: but those of TCP
+// over IPv4 if asked, whose ports Landlock knows, and those of Unix for sequenced
+// packets. CUDA's driver must be able to listen on one of these. They connect to none
+// of another type, so to no service's, of which Landlock keeps only abstract names
+// apart. Where the kernel has no filters all this stays.
+func filterCalls(tcp bool) error {
 	// The numbers of x86-64's other tables begin at 0x40000000.
 	arch := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if arch == 0 {
 		return nil
 	}
-	const load, equal, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	family := uint32(unix.AF_UNIX) // which has been let through before
-	if tcp {
-		family = unix.AF_INET
+	var filter []unix.SockFilter
+	add := func(code uint16, k uint32, yes, no uint8) {
+		filter = append(filter, unix.SockFilter{Code: code, K: k, Jt: yes, Jf: no})
 	}
-	filter := []unix.SockFilter{
-		{Code: load, K: 4},
-		{Code: equal, K: arch, Jf: 16}, // 32-bit calls could open any socket
-		{Code: load, K: 0},
-		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: 0x40000000, Jt: 14},
-		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 13},
-		{Code: equal, K: unix.SYS_SOCKET, Jf: 9},
-		{Code: load, K: 16}, // the family
-		{Code: equal, K: unix.AF_UNIX, Jt: 7},
-		{Code: equal, K: family, Jf: 7},
-		{Code: load, K: 24}, // the type, with flags
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
-		{Code: equal, K: unix.SOCK_STREAM, Jf: 4},
-		{Code: load, K: 32}, // the protocol
-		{Code: equal, K: 0, Jt: 1},
-		{Code: equal, K: unix.IPPROTO_TCP, Jf: 1},
-		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
-		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
-		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
-		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+	load := func(at uint32) { add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, at, 0, 0) }
+	argument := func(n uint32) { load(16 + 8*n) } // its lower half
+	equal := func(k uint32, yes, no uint8) { add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, k, yes, no) }
+	ret := func(k uint32) { add(unix.BPF_RET|unix.BPF_K, k, 0, 0) }
+	allow := func() { ret(unix.SECCOMP_RET_ALLOW) }
+	refuse := func(why unix.Errno) { ret(unix.SECCOMP_RET_ERRNO | uint32(why)) }
+	// on has a block decide on a call; it must return in every way. Only the number
+	// is loaded behind it.
+	on := func(call uint32, block func()) {
+		at := len(filter)
+		equal(call, 0, 0)
+		block()
+		filter[at].Jf = uint8(len(filter) - at - 1)
 	}
+
+	load(4)
+	equal(arch, 1, 0)
+	refuse(unix.ENOSYS) // 32-bit calls could open any socket
+	load(0)
+	add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, 0x40000000, 0, 1)
+	refuse(unix.ENOSYS)
+	for _, call := range acts {
+		on(call, func() { refuse(unix.EPERM) })
+	}
+	for _, call := range []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_CLONE3} { // no filter sees what they are to do
+		on(call, func() { refuse(unix.ENOSYS) })
+	}
+	on(unix.SYS_CLONE, func() {
+		argument(0)
+		add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, newNamespaces, 0, 1)
+		refuse(unix.EPERM)
+		allow()
+	})
+	on(unix.SYS_PRLIMIT64, func() { // new limits, of another process than itself
+		argument(0)
+		equal(0, 4, 0)
+		argument(2)
+		equal(0, 0, 3)
+		load(16 + 8*2 + 4)
+		equal(0, 0, 1)
+		allow()
+		refuse(unix.EPERM)
+	})
+	on(unix.SYS_SOCKETPAIR, func() { // one for datagrams can send to any other
+		argument(1)
+		add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+		equal(unix.SOCK_STREAM, 1, 0)
+		equal(unix.SOCK_SEQPACKET, 0, 1)
+		allow()
+		refuse(unix.EACCES)
+	})
+	on(unix.SYS_SOCKET, func() {
+		argument(0)
+		equal(unix.AF_UNIX, 0, 5)
+		argument(1)
+		add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+		equal(unix.SOCK_SEQPACKET, 0, 1)
+		allow()
+		refuse(unix.EACCES)
+		if tcp {
+			equal(unix.AF_INET, 0, 7)
+			argument(1)
+			add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
+			equal(unix.SOCK_STREAM, 0, 4)
+			argument(2)
+			equal(0, 1, 0)
+			equal(unix.IPPROTO_TCP, 0, 1)
+			allow()
+		}
+		refuse(unix.EACCES)
+	})
+	allow()
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 	runtime.KeepAlive(filter)
@@ -225,6 +297,20 @@ func noSockets(tcp bool) error {
 		return nil
 	}
 	return os.NewSyscallError("prctl", err)
+}
+
+// dropCapabilities takes those of root from the calling thread and, as it gets no new
+// privileges, from what it executes. It stays able to read what belongs to others,
+// where Landlock lets it: sudo does not change whose a toolkit is.
+func dropCapabilities() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	if err := unix.Capget(&header, &has[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	const kept = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+	left := [2]unix.CapUserData{{Effective: has[0].Effective & kept, Permitted: has[0].Permitted & kept}}
+	return os.NewSyscallError("capset", unix.Capset(&header, &left[0]))
 }
 
 // jailer starts a program from a thread of its own, which is locked in before

@@ -6,10 +6,13 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -118,6 +121,9 @@ func (l *Launcher) start(r request) error {
 		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	}
 	r.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := closeOnExec(); err != nil {
+		return fmt.Errorf("keeping open files from %s: %w", r.cmd.Path, err)
+	}
 	r.result = make(chan error, 1)
 	select {
 	case l.requests <- r:
@@ -125,6 +131,26 @@ func (l *Launcher) start(r request) error {
 	case <-l.done:
 		return evaluator.ErrClosed
 	}
+}
+
+// closeOnExec keeps every open file but the standard ones from the programs that are
+// started from now on, unless they are given it. Go does so with what it opens;
+// whoever started evotune, and libraries of C, may have left others open.
+func closeOnExec() error {
+	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return err
+	}
+	for _, f := range open {
+		if fd, err := strconv.Atoi(f.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 const addrNoRandomize = 0x0040000 // ADDR_NO_RANDOMIZE of personality(2)
@@ -209,7 +235,7 @@ type Command struct {
 	Path string
 	Args []string
 	Dir  string
-	Env  []string // added to evotune's own
+	Env  []string // added to [Environment]
 	// Timeout is its deadline; zero sets none.
 	Timeout time.Duration
 	// Memory bounds its address space in bytes; zero sets no bound.
@@ -227,15 +253,20 @@ type Command struct {
 }
 
 // Run runs a program to its end and returns what it wrote to both of its
-// streams. The error is ErrTimeout at the deadline, the context's when that
-// ended first, and an *exec.ExitError when the program failed.
+// streams. It holds a share of the host. The error is ErrTimeout at the deadline, the
+// context's when that ended first, and an *exec.ExitError when the program failed.
 func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	ctx, leave, err := ShareHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), c.Env...)
+	cmd.Env = append(append(Environment(), "LC_ALL=C"), c.Env...)
 	if c.Dir != "" {
 		cmd.Env = append(cmd.Env, "TMPDIR="+c.Dir)
 	}

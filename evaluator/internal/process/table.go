@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // An Entry is one line of the process table.
@@ -39,6 +42,37 @@ func Table() []Entry {
 	}
 	return list
 }
+
+// userThreads is what UserThreads found last, and when.
+var userThreads struct {
+	sync.Mutex
+	count int
+	at    time.Time
+}
+
+// UserThreads counts the threads of all processes of this user, or did so some seconds
+// ago.
+func UserThreads() int {
+	known := &userThreads
+	known.Lock()
+	defer known.Unlock()
+	if time.Since(known.at) < 5*time.Second {
+		return known.count
+	}
+	known.count, known.at = 0, time.Now()
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if text, err := os.ReadFile(filepath.Join(dir, "status")); err == nil { // others have gone meanwhile
+			if m := userStatus.FindSubmatch(text); m != nil && string(m[1]) == strconv.Itoa(os.Getuid()) {
+				n, _ := strconv.Atoi(string(m[2]))
+				known.count += n
+			}
+		}
+	}
+	return known.count
+}
+
+var userStatus = regexp.MustCompile(`(?s)\nUid:\t(\d+)\t.*\nThreads:\t(\d+)\n`)
 
 // ReadStat reads the entry of a process or a thread from its file "stat". The error
 // is fs.ErrNotExist or ESRCH when it has gone.

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"time"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
+)
+
+// A Moment of a campaign in a service: an event as a campaign in this process would tell it,
+// or what becomes of the campaign in the service.
+type Moment struct {
+	// ID is the number of the event in the log; 0 for a Status, and for what is told when
+	// it is settled.
+	ID uint64
+	// Event is nil for a Status.
+	Event  *evotune.Event
+	Status *Status
+}
+
+// Follow follows a campaign as [Client.Events] does, in the events that
+// evotune.Options.Listen gets, as far as a service tells them. Genomes have spaces of their
+// own. Finished comes once, when the campaign has ended or is paused, and Follow ends then.
+func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[Moment, error] {
+	return func(yield func(Moment, error) bool) {
+		f := follower{verdicts: map[evaluator.Verdict]int{}}
+		for e, err := range c.Events(ctx, id, 0) {
+			if err != nil {
+				yield(Moment{}, err)
+				return
+			}
+			if e.Kind == "state" {
+				s := new(Status)
+				if err := json.Unmarshal(e.Data, s); err != nil {
+					yield(Moment{}, fmt.Errorf("%s: an event cannot be read: %w", c.address, err))
+					return
+				}
+				f.status = s
+				if !yield(Moment{Status: s}, nil) {
+					return
+				}
+				if s.State == Paused && s.Progress == nil {
+					break
+				}
+				continue
+			}
+			told, err := f.event(e)
+			if err != nil {
+				yield(Moment{}, fmt.Errorf("%s: the event %s number %d cannot be read: %w", c.address, e.Kind, e.ID, err))
+				return
+			}
+			if told != nil && !yield(Moment{ID: e.ID, Event: told}, nil) {
+				return
+			}
+		}
+		if f.end != nil {
+			yield(Moment{Event: f.end}, nil)
+		}
+	}
+}
+
+// A follower remembers of a campaign what later events are told with.
+type follower struct {
+	status   *Status
+	started  *evotune.Started
+	begun    time.Time
+	paused   time.Duration // of this run
+	fresh    int           // results of this run
+	verdicts map[evaluator.Verdict]int
+	best     *evotune.Best
+	end      *evotune.Event // the newest stop or end, which may be gone on from
+}
+
+// event is an event as a campaign tells it; nil for what is not told at once.
+func (f *follower) event(e Event) (*evotune.Event, error) {
+	out := &evotune.Event{Time: e.Time.Local()}
+	if f.started == nil && e.Kind != "started" {
+		return nil, errors.New("it comes before the campaign has started")
+	}
+	switch e.Kind {
+	case "started":
+		out.Started = new(evotune.Started)
+		if err := json.Unmarshal(e.Data, out.Started); err != nil {
+			return nil, err
+		}
+		f.started, f.begun, f.paused, f.fresh, f.end = out.Started, e.Time, 0, 0, nil
+	case "evaluated", "measured":
+		told, err := f.evaluated(e)
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind == "measured" {
+			out.Measured = told
+		} else {
+			out.Evaluated = told
+		}
+	case "paused":
+		out.Paused = new(campaign.Paused)
+		return out, json.Unmarshal(e.Data, out.Paused)
+	case "continued":
+		out.Continued = new(campaign.Continued)
+		if err := json.Unmarshal(e.Data, out.Continued); err != nil {
+			return nil, err
+		}
+		f.paused += out.Continued.After
+	case "finals":
+		var told Comparison
+		if err := json.Unmarshal(e.Data, &told); err != nil {
+			return nil, err
+		}
+		var err error
+		out.Finals, err = finalsOf(told)
+		return out, err
+	case "stopped", "finished":
+		var err error
+		if out.Finished, err = f.finished(e); err != nil {
+			return nil, err
+		}
+		f.end = out
+		return nil, nil
+	default:
+		return nil, nil // of a newer service
+	}
+	return out, nil
+}
+
+func (f *follower) evaluated(e Event) (*campaign.Evaluated, error) {
+	var told Evaluated
+	if err := json.Unmarshal(e.Data, &told); err != nil {
+		return nil, err
+	}
+	g, err := genome.Alone(told.Encoding)
+	if err != nil {
+		return nil, err
+	}
+	out := &campaign.Evaluated{
+		Index: told.Index, Candidate: told.Candidate, Genome: g, Operator: told.Operator, Parents: told.Parents, Record: told.Record,
+		Result: evaluator.Result{
+			Verdict: told.Verdict, Stage: told.Stage, Reason: told.Reason, Disturbed: told.Disturbed, Fitness: told.Fitness, Cost: told.CostNS,
+		},
+	}
+	if told.MedianNS > 0 {
+		out.Result.Timings = []evaluator.Timing{{MedianNS: told.MedianNS, BaselineMedianNS: told.BaselineNS}}
+	}
+	if e.Kind == "measured" {
+		return out, nil
+	}
+	f.fresh++
+	f.verdicts[told.Verdict]++
+	if told.Record {
+		f.best = &evotune.Best{Candidate: told.Candidate, Genome: g, AllTimes: evaluator.AllTimes(told.Times), Speedup: 1 / told.Fitness}
+	}
+	out.Progress = f.progress(e.Time)
+	return out, nil
+}
+
+// progress sums the campaign up.
+func (f *follower) progress(at time.Time) evotune.Progress {
+	ran := at.Sub(f.begun) - f.paused
+	p := evotune.Progress{Verdicts: maps.Clone(f.verdicts), Best: f.best, Elapsed: f.started.Spent + ran, Remaining: -1}
+	for _, n := range f.verdicts {
+		p.Evaluated += n
+	}
+	b := f.started.Config.Budget
+	if b.Time > 0 {
+		p.Remaining = max(0, b.Time-p.Elapsed)
+	}
+	if left := b.Evaluations - p.Evaluated; b.Evaluations > 0 && f.fresh > 0 {
+		if d := max(0, ran/time.Duration(f.fresh)*time.Duration(left)); p.Remaining < 0 || d < p.Remaining {
+			p.Remaining = d
+		}
+	}
+	return p
+}
+
+func (f *follower) finished(e Event) (*evotune.Finished, error) {
+	var told Outcome
+	if err := json.Unmarshal(e.Data, &told); err != nil {
+		return nil, err
+	}
+	out := &evotune.Finished{
+		Campaign: told.Campaign, Evaluated: told.Evaluated, Verdicts: told.Verdicts, PerMinute: told.PerMinute,
+		Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS,
+	}
+	if s := f.status; s != nil && s.Progress != nil && s.Progress.Usage != nil {
+		u := *s.Progress.Usage
+		u.Stages, u.Waiting = nil, nil // nothing is under way
+		out.Usage = &u
+	}
+	if b := told.Best; b != nil {
+		g, err := genome.Alone(b.Encoding)
+		if err != nil {
+			return nil, err
+		}
+		out.Best = &evotune.Best{Candidate: b.Candidate, Genome: g, AllTimes: b.AllTimes, Speedup: b.Speedup, Significant: b.Significant}
+	}
+	return out, nil
+}
+
+func finalsOf(told Comparison) (*campaign.Finals, error) {
+	if told.Result == nil || len(told.Encodings) != len(told.Result.Entries) {
+		return nil, errors.New("it does not tell of all finalists")
+	}
+	out := &campaign.Finals{Candidates: told.Candidates, Result: told.Result.Finals}
+	for i, e := range told.Result.Entries {
+		var err error
+		if e.Finalist.Genome, err = genome.Alone(told.Encodings[i]); err != nil {
+			return nil, err
+		}
+		out.Result.Entries = append(out.Result.Entries, e.Finalist)
+	}
+	return out, nil
+}

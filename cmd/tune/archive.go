@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune/internal/words"
+	"github.com/evotune/evotune/store"
+)
+
+func (a *app) archiveCommand() *cobra.Command {
+	var older time.Duration
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "archive [CAMPAIGN...]",
+		Short: "Move finished campaigns out of a store into an archive",
+		Long: `Move finished campaigns to an archive: a store file in the folder STORE.archive beside
+the store, which never changes again. Every command finds them there as before, as
+long as store and folder stay together. Archived campaigns take no more evaluations.
+
+Campaigns are named, by their ids or unique beginnings, or chosen by --older-than: those
+whose last event is so long ago. Others than finished ones stay. The archive is written,
+checked and synced before anything leaves the store; killed at any instant, nothing is
+lost. The store's file does not shrink, but what is written next needs no more room.
+` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
+		Example: "  tune archive --older-than 720h --dry-run\n  tune archive sgemm-79a32cfc",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen := cmd.Flags().Changed("older-than")
+			switch {
+			case chosen == (len(args) > 0):
+				return badInputf("which campaigns? name them, or give --older-than alone")
+			case older < 0:
+				return badInputf("--older-than %s is negative", older)
+			}
+			s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: dry, MustExist: true})
+			if err != nil {
+				return storeError(err)
+			}
+			defer s.Close()
+			var ids []string
+			if chosen {
+				ids, err = olderThan(s, older)
+			} else {
+				ids, err = wholeIDs(s, args)
+			}
+			if err != nil {
+				return storeError(err)
+			}
+			done := store.Archived{Campaigns: ids}
+			if !dry {
+				err = a.interruptible(cmd.Context(), 1, func(ctx context.Context, _ func()) (err error) {
+					done, err = s.Archive(ctx, ids...)
+					return err
+				})
+			}
+			switch {
+			case errors.Is(err, store.ErrInvalid):
+				return badInput(err)
+			case err != nil:
+				return storeError(err)
+			case a.v.GetBool("json"):
+				return a.printJSON(done)
+			}
+			a.printArchived(done, dry)
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&older, "older-than", 0, "choose campaigns whose last event is at least so long ago, a `DURATION`")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say which would be moved")
+	return cmd
+}
+
+// olderThan lists the finished campaigns that ended so long ago.
+func olderThan(s *store.Store, age time.Duration) ([]string, error) {
+	old, err := s.Archivable(time.Now().Add(-age))
+	ids := []string{}
+	for _, c := range old {
+		ids = append(ids, c.ID)
+	}
+	return ids, err
+}
+
+// wholeIDs finds the campaigns that are named. Each must be one that can be moved.
+func wholeIDs(s *store.Store, names []string) ([]string, error) {
+	ids := []string{}
+	for _, name := range names {
+		c, err := s.Campaign(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Archive != "":
+			return nil, badInputf("campaign %s is in the archive %s already", c.ID, c.Archive)
+		case c.State != store.Finished:
+			return nil, badInputf("campaign %s is not finished: only finished campaigns are archived", c.ID)
+		}
+		ids = append(ids, c.ID)
+	}
+	return ids, nil
+}
+
+func (a *app) printArchived(done store.Archived, dry bool) {
+	n := words.Plural(len(done.Campaigns), "campaign")
+	switch {
+	case len(done.Campaigns) == 0:
+		fmt.Fprintln(a.out, "no finished campaign is that old: nothing is moved")
+	case dry:
+		for _, id := range done.Campaigns {
+			fmt.Fprintln(a.out, id)
+		}
+		fmt.Fprintf(a.out, "%s would be moved\n", n)
+	default:
+		for _, id := range done.Campaigns {
+			fmt.Fprintf(a.out, "%s  moved\n", id)
+		}
+		fmt.Fprintf(a.out, "%s: %s, %d events, %s: no fault found\n", done.Path, n, done.Events, words.Plural(done.Report.Candidates, "candidate"))
+		if done.Left {
+			fmt.Fprintln(a.out, "the store still has room to give back: the next `tune archive` does that")
+		}
+	}
+}

@@ -1,0 +1,589 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
+	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/store"
+)
+
+// remoteSettings belong to the commands that can ask a service.
+var remoteSettings = []setting{
+	{"server", "", "ask the service at this `URL`, such as https://host:8787, instead of --store; the token is in EVOTUNE_TOKEN or --token-file"},
+	{"token-file", "", "with --server: the `FILE` that the token is in"},
+}
+
+// tokenName is the variable with the client's token. It is no setting: a token does not belong
+// into a file of settings or onto a command line.
+const tokenName = envPrefix + "TOKEN"
+
+// localCommands use the store and cannot ask a service for it.
+var localCommands = []string{"sweep", "compare", "plot", "verify", "ratchet", "evidence", "check", "merge"}
+
+// checkServer refuses to answer from a file what a service was to be asked.
+func (a *app) checkServer(cmd *cobra.Command) error {
+	address := a.v.GetString("server")
+	switch known := cmd.Flags().Lookup("server") != nil; {
+	case address == "":
+		return nil
+	case !known && slices.Contains(localCommands, cmd.Name()):
+		return fmt.Errorf("`%s` cannot ask a service, and a server is set (%s): set it to nothing (%s=) to use a store here", cmd.CommandPath(), words.OneLine(address), envName("server"))
+	case known && cmd.Flags().Changed("store"):
+		return fmt.Errorf("--store and --server %s exclude each other: leave one out (--server= where a variable or a file sets it)", words.OneLine(address))
+	}
+	return nil
+}
+
+// client makes the client of the service that is set; nil when none is.
+func (a *app) client() (*api.Client, error) {
+	address := a.v.GetString("server")
+	if address == "" {
+		return nil, nil
+	}
+	token := a.token
+	if path := a.v.GetString("token-file"); path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, badInputf("--token-file: %w", err)
+		}
+		if token = strings.TrimSpace(string(b)); token == "" || strings.ContainsAny(token, " \t\r\n") {
+			return nil, badInputf("--token-file %s: it must have one line, the token", path)
+		}
+	}
+	c, err := api.NewClient(address, token)
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(address); err == nil && u.Scheme == "http" && token != "" && !loopback(u.Hostname()) {
+		fmt.Fprintf(a.err, "tune: the token crosses the network in the clear: use https, or a tunnel to the service\n")
+	}
+	return c, nil
+}
+
+func loopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+}
+
+// service is the client of the service that is asked: that of --server or, where --store is
+// in use, the one that holds it. Nil means that the store is to be opened here.
+func (a *app) service(ctx context.Context) (*api.Client, error) {
+	c, err := a.client()
+	if c != nil || err != nil {
+		return c, err
+	}
+	path := a.v.GetString("store")
+	s, err := store.Open(path, store.Options{ReadOnly: true, MustExist: true})
+	if err == nil {
+		return nil, s.Close()
+	}
+	if !errors.Is(err, store.ErrLocked) {
+		return nil, nil //nolint:nilerr // whoever opens it says what is wrong
+	}
+	c, who, err := server.Dial(ctx, path)
+	if err != nil || !who.Service {
+		return nil, nil //nolint:nilerr // as above
+	}
+	return c, nil
+}
+
+// where repeats the flag that a command needs to be about the same service.
+func (a *app) where(c *api.Client) string {
+	if a.v.GetString("server") == "" {
+		return a.given("store")
+	}
+	return " --server " + shellWord(c.Address())
+}
+
+// elsewhereOnly refuses flags that are for the machine that evaluates.
+func elsewhereOnly(cmd *cobra.Command) error {
+	for _, s := range append(slices.Clone(backendSettings), setting{key: "workers"}) {
+		if cmd.Flags().Changed(s.key) && (s.key != "cuda-devices" || cmd.Name() != "run") {
+			return badInputf("--%s is for the machine that evaluates: give it to `tune serve` there", s.key)
+		}
+	}
+	return nil
+}
+
+// submission is a job as a service takes it.
+func (a *app) submission(cmd *cobra.Command, kernel string) (api.Submission, error) {
+	if err := elsewhereOnly(cmd); err != nil {
+		return api.Submission{}, err
+	}
+	j, err := a.job(kernel)
+	if err != nil {
+		return api.Submission{}, err
+	}
+	s := api.Submission{
+		Kernel: j.Kernel, Shapes: j.Shapes, Backend: j.Backend, Table: j.Table, Implementations: j.Implementations, WarmStart: j.WarmStart,
+		Strategy: j.Strategy, Seed: j.Seed, Window: j.Window, Finalists: j.Finalists, Budget: api.BudgetOf(j.Budget),
+		Priority: a.v.GetInt("priority"),
+	}
+	if s.Table != "" {
+		if s.Table, err = filepath.Abs(s.Table); err != nil {
+			return s, badInput(err)
+		}
+	}
+	if gpus := a.list("cuda-devices"); cmd.Flags().Changed("cuda-devices") {
+		if len(gpus) != 1 || gpus[0] == "all" {
+			return s, badInputf("--cuda-devices: a service runs a campaign on one GPU: name that one, or leave it out for any")
+		}
+		s.Device = gpus[0]
+	}
+	return s, nil
+}
+
+// submit submits a campaign to a service and follows it.
+func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, kernel string) error {
+	s, err := a.submission(cmd, kernel)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := a.upload(ctx, c, s.Kernel); err != nil {
+		return err
+	}
+	detach, err := cmd.Flags().GetBool("detach")
+	if err != nil {
+		return err
+	}
+	campaign, err := c.Submit(ctx, s)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &exitError{exitInterrupted, errors.New("interrupted: it is not known whether the campaign was submitted: see `tune list" + a.where(c) + "`")}
+	case err != nil:
+		return remoteError(err)
+	case detach:
+		return a.detached(c, campaign)
+	}
+	if !a.v.GetBool("json") {
+		fmt.Fprintf(a.out, "campaign %s is submitted to %s\n", campaign.ID, a.whose(c))
+	}
+	return a.follow(ctx, c, campaign.ID, false)
+}
+
+// whose names a service for people.
+func (a *app) whose(c *api.Client) string {
+	if a.v.GetString("server") == "" {
+		return "the service that holds " + a.v.GetString("store")
+	}
+	return c.Address()
+}
+
+// detached prints what a script needs to come back.
+func (a *app) detached(c *api.Client, campaign api.Campaign) error {
+	if a.v.GetBool("json") {
+		return a.printJSONLine(struct {
+			Event    string    `json:"event"`
+			Campaign string    `json:"campaign"`
+			State    api.State `json:"state"`
+		}{"submitted", campaign.ID, campaign.State})
+	}
+	fmt.Fprintf(a.err, "tune: to follow it: tune attach %s%s\n", campaign.ID, a.where(c))
+	_, err := fmt.Fprintln(a.out, campaign.ID)
+	return err
+}
+
+// upload gives a service the kernel that is to be tuned, if a folder of --kernels has it.
+func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
+	folders := a.list("kernels")
+	if len(folders) == 0 || kernel == "" {
+		return nil
+	}
+	own, err := kernels.Open(folders...)
+	if err != nil {
+		return badInput(err)
+	}
+	d, err := own.Get(kernel)
+	switch {
+	case errors.Is(err, kernels.ErrUnknownKernel):
+		return nil // the service may know it
+	case err != nil:
+		return badInput(err)
+	case strings.HasPrefix(d.Dir, "builtin/"):
+		return nil
+	}
+	up := api.Upload{Name: kernel, Files: d.Files()}
+	k, err := c.Upload(ctx, up)
+	if err != nil {
+		return remoteError(err)
+	}
+	if !a.v.GetBool("json") {
+		fmt.Fprintf(a.out, "kernel %s is uploaded (%.12s)\n", k.Name, k.Hash)
+	}
+	return nil
+}
+
+// remoteError adds to an error of a service which fields it is about, and gives what the user
+// can correct its exit status.
+func remoteError(err error) error {
+	var p *api.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	var field *evotune.FieldError
+	if !errors.As(err, &field) && len(p.Errors) > 0 {
+		text := p.Detail
+		for _, d := range p.Errors {
+			if !strings.Contains(text, d.Message) {
+				text += fmt.Sprintf("; %s: %s", d.Location, d.Message)
+			}
+		}
+		err = fmt.Errorf("%s%w", text, silent{err})
+	}
+	switch p.Status / 100 {
+	case 4:
+		if statusOf(err) == exitFailure {
+			return badInput(err)
+		}
+	}
+	return err
+}
+
+// A silent error is there for errors.Is and says nothing.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
+
+// A following is what one command has seen of a campaign in a service.
+type following struct {
+	*app
+	client *api.Client
+	id     string
+
+	out    printer
+	usage  *evaluator.Usage
+	past   uint64 // events until this one are told in summary
+	best   *evotune.Event
+	early  []evotune.Event // of the past, to be told
+	state  api.State
+	reason string
+	said   string
+	begun  *evotune.Started
+	end    *evotune.Finished
+}
+
+// follow prints a campaign of a service as if it ran here, until it ends. Ctrl-C leaves it
+// alone. In summary tells what has happened so far shortly.
+func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool) error {
+	f := &following{app: a, client: c, id: id}
+	if summary {
+		campaign, err := c.Campaign(ctx, id)
+		if err != nil {
+			return remoteError(err)
+		}
+		if f.id = campaign.ID; campaign.Log != nil {
+			f.past = campaign.Log.Last
+		}
+	}
+	lost := false
+	c.OnRetry = func(err error, after time.Duration) {
+		if !lost {
+			lost = true
+			f.say(fmt.Sprintf("%s; the campaign does not depend on it, trying again", words.OneLine(err.Error())))
+		}
+	}
+	defer f.close()
+	for m, err := range c.Follow(ctx, f.id) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return f.detach()
+		case err != nil:
+			return remoteError(err)
+		}
+		if lost {
+			lost = false
+			f.say("connected again")
+		}
+		f.moment(m)
+	}
+	f.catchUp()
+	return f.ended(ctx)
+}
+
+// say prints a word that is not the campaign's.
+func (f *following) say(line string) {
+	if f.out != nil && !f.v.GetBool("json") {
+		f.out.say(line)
+		return
+	}
+	fmt.Fprintf(f.err, "tune: %s\n", line)
+}
+
+func (f *following) close() {
+	if f.out != nil {
+		f.out.close()
+	}
+}
+
+// moment takes what comes next.
+func (f *following) moment(m api.Moment) {
+	if m.Status != nil {
+		f.catchUp()
+		f.status(m.Status)
+		return
+	}
+	e := *m.Event
+	if e.Started != nil && f.begun == nil {
+		f.begun = e.Started
+		f.open(e.Started.Workers)
+	}
+	if m.ID > 0 && m.ID <= f.past {
+		f.keep(e)
+		return
+	}
+	f.catchUp()
+	f.event(e)
+}
+
+// keep keeps what is told of what has happened: the beginning, the best so far, the finals.
+func (f *following) keep(e evotune.Event) {
+	switch {
+	case e.Started != nil && len(f.early) == 0, e.Finals != nil:
+		f.early = append(f.early, e)
+	case e.Evaluated != nil && (e.Evaluated.Record || f.best == nil):
+		f.best = &e
+	}
+}
+
+// catchUp tells what was kept of the past.
+func (f *following) catchUp() {
+	for i, e := range f.early {
+		if i > 0 && f.best != nil {
+			f.event(*f.best)
+			f.best = nil
+		}
+		f.event(e)
+	}
+	if f.best != nil {
+		f.event(*f.best)
+	}
+	f.early, f.best, f.past = nil, nil, 0
+}
+
+func (f *following) event(e evotune.Event) {
+	if e.Finished != nil {
+		f.end = e.Finished
+	}
+	if f.out != nil {
+		f.out.event(e)
+	}
+}
+
+// open begins to print.
+func (f *following) open(workers int) {
+	f.out = f.printer(workers, func() (evaluator.Usage, bool) {
+		if f.usage == nil {
+			return evaluator.Usage{}, false
+		}
+		return *f.usage, true
+	})
+}
+
+// status takes what becomes of the campaign.
+func (f *following) status(s *api.Status) {
+	f.state, f.reason = s.State, s.Reason
+	if p := s.Progress; p != nil {
+		f.usage = p.Usage
+		for i, w := range p.Workers {
+			if f.out != nil {
+				f.out.stage(i, w.Candidate, w.Stage)
+			}
+		}
+	}
+	text := ""
+	switch {
+	case s.State == api.Queued && s.Position > 0:
+		text = fmt.Sprintf("queued: number %d", s.Position)
+	case s.State == api.Preparing && f.begun == nil:
+		text = "preparing: harness, reference, baseline, ceilings of the machine"
+	}
+	if text != "" && text != f.said && !f.v.GetBool("json") {
+		f.said = text
+		fmt.Fprintln(f.app.out, text)
+	}
+}
+
+// detach says how to come back.
+func (f *following) detach() error {
+	f.close()
+	fmt.Fprintf(f.err, "tune: detached, the campaign goes on; to come back: tune attach %s%s\n", f.id, f.where(f.client))
+	return &exitError{code: exitInterrupted}
+}
+
+// ended turns the end of a campaign into the command's.
+func (f *following) ended(ctx context.Context) error {
+	f.close()
+	again := fmt.Sprintf("`tune resume %s%s` goes on", f.id, f.where(f.client))
+	switch {
+	case f.state == api.Failed:
+		return fmt.Errorf("campaign %s has failed: %s: %s", f.id, f.reason, again)
+	case f.state == api.Paused:
+		return &exitError{exitInterrupted, fmt.Errorf("campaign %s is %s: %s", f.id, orPaused(f.reason), again)}
+	case f.state == api.Cancelled:
+		return &exitError{exitInterrupted, fmt.Errorf("campaign %s was %s", f.id, orPaused(f.reason))}
+	case f.end == nil:
+		return fmt.Errorf("campaign %s has ended (%s) and has told of no end: see `tune show %s%s`", f.id, f.state, f.id, f.where(f.client))
+	case f.end.Best == nil:
+		return &exitError{exitNoCandidate, fmt.Errorf("campaign %s has no valid candidate: see `tune show %s%s` for the verdicts", f.id, f.id, f.where(f.client))}
+	case f.begun.Config.Sweep:
+		return nil
+	}
+	c, err := f.client.Campaign(ctx, f.id)
+	if err != nil {
+		return remoteError(err)
+	}
+	if c.Log == nil {
+		return nil
+	}
+	var definition *kernels.Definition
+	if t, err := f.machine().Recorded(*c.Log); err == nil {
+		definition = t.Definition()
+	}
+	return f.nextSteps(*c.Log, f.begun.Config, definition, *f.end, f.where(f.client))
+}
+
+// orPaused is why a campaign does not run, where nobody said why.
+func orPaused(reason string) string {
+	if reason == "" {
+		return "paused"
+	}
+	return reason
+}
+
+func (a *app) attachCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "attach CAMPAIGN",
+		Short: "Follow a campaign of a service",
+		Long: `Follow a campaign of a service: that at --server, or the one that holds --store. What
+has happened so far is told shortly: how it began, the best so far, the finals. Then
+all is told as it happens, until the campaign has ended.
+
+Ctrl-C ends the following and not the campaign. When the connection is lost, or the
+service is restarted, it is asked again, and nothing is told twice or left out.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
+		Example: "  tune attach softmax-1f2e3d4c --server http://127.0.0.1:8787",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.needService(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			return a.follow(ctx, c, args[0], true)
+		},
+	}
+	addSettings(cmd.Flags(), remoteSettings)
+	return cmd
+}
+
+// needService is the client of a service that there must be.
+func (a *app) needService(ctx context.Context) (*api.Client, error) {
+	c, err := a.service(ctx)
+	if c == nil && err == nil {
+		err = badInputf("no service holds %s: give --server URL, or the --store of a `tune serve` on this machine", a.v.GetString("store"))
+	}
+	return c, err
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	return a.actCommand(&cobra.Command{
+		Use:   "pause CAMPAIGN",
+		Short: "Pause a campaign of a service",
+		Long: `Pause a campaign of a service: it ends after the candidates in flight and gives its
+device free. "tune resume" goes on with it.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+	}, (*api.Client).Pause)
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	return a.actCommand(&cobra.Command{
+		Use:   "cancel CAMPAIGN",
+		Short: "Cancel a campaign of a service",
+		Long: `Cancel a campaign of a service: it ends at once, for good. What was evaluated stays in
+the store.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+	}, (*api.Client).Cancel)
+}
+
+// actCommand makes a command that does one thing with a campaign of a service.
+func (a *app) actCommand(cmd *cobra.Command, act func(*api.Client, context.Context, string) (api.Campaign, error)) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.needService(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		campaign, err := act(c, cmd.Context(), args[0])
+		if err != nil {
+			return remoteError(err)
+		}
+		if a.v.GetBool("json") {
+			return a.printJSON(campaign)
+		}
+		_, err = fmt.Fprintf(a.out, "campaign %s is %s\n", campaign.ID, campaign.State)
+		return err
+	}
+	addSettings(cmd.Flags(), remoteSettings)
+	return cmd
+}
+
+// resumeThere goes on with a campaign in a service and follows it.
+func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget evotune.Budget) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if id == "" {
+		page, err := c.Campaigns(ctx, "", "", "")
+		if err != nil {
+			return remoteError(err)
+		}
+		if len(page.Items) == 0 {
+			return badInputf("%s has no campaign: submit one with `tune run`", a.whose(c))
+		}
+		id = page.Items[0].ID
+	}
+	campaign, err := c.Campaign(ctx, id)
+	if err != nil {
+		return remoteError(err)
+	}
+	id = campaign.ID
+	if !budget.IsZero() {
+		b := api.BudgetOf(budget)
+		if campaign, err = c.Change(ctx, id, api.Change{Budget: &b}); err != nil {
+			return remoteError(err)
+		}
+	}
+	switch {
+	case campaign.State == api.Finished:
+		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", id, 2*campaign.Evaluated)
+		return nil
+	case campaign.State == api.Paused, campaign.State == api.Failed:
+		if _, err = c.Resume(ctx, id); err != nil {
+			return remoteError(err)
+		}
+	case campaign.State == api.Cancelled:
+		return badInputf("campaign %s was cancelled: submit a new one with `tune run`", id)
+	}
+	return a.follow(ctx, c, id, true)
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/tables"
+	"github.com/evotune/evotune/store"
+)
+
+// served serves a store as a service, to this test without a token.
+func served(t *testing.T, path string) (address string) {
+	t.Helper()
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	service, err := server.New(server.Options{Store: s, Machine: new(evotune.Machine)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Listen(l, true)
+	t.Cleanup(func() {
+		if err := service.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+func table(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "synthetic.json")
+	if err := os.WriteFile(path, tables.SyntheticFile(1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A said is all that a command tells.
+type said struct {
+	Status      int
+	Out, Err    string
+	Folder      map[string]string
+	folder, was string
+}
+
+// say runs a command. The argument DIR becomes a new folder, whose files are read.
+func say(t *testing.T, args ...string) (s said) {
+	t.Helper()
+	args = slices.Clone(args)
+	for i, a := range args {
+		if a == "DIR" {
+			s.folder = filepath.Join(t.TempDir(), "out")
+			args[i], s.was = s.folder, a
+		}
+	}
+	var out, err bytes.Buffer
+	s.Status = run(t.Context(), args, nil, &out, &err)
+	s.Out, s.Err = out.String(), err.String()
+	if s.folder == "" {
+		return s
+	}
+	s.Out = strings.ReplaceAll(s.Out, s.folder, s.was)
+	s.Folder = map[string]string{}
+	walkErr := filepath.WalkDir(s.folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		name, _ := filepath.Rel(s.folder, path)
+		s.Folder[name] = string(b)
+		return err
+	})
+	if walkErr != nil && s.Status == 0 {
+		t.Error(walkErr)
+	}
+	s.folder = ""
+	return s
+}
+
+// TestSameAnswers: with --server every query prints what it prints on the store itself.
+func TestSameAnswers(t *testing.T) {
+	path := manyCandidates(t, 4, 30)
+	addProven(t, path, "softmax", 7, 0.5)
+	recorded := table(t)
+	tune(t, 0, "run", recorded, "--backend", "replay", "--evaluations", "150", "--store", path)
+	s, err := store.Open(path, store.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	campaigns, err := s.Campaigns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	last := campaigns[len(campaigns)-1]
+	winner := last.Finals.Winner
+	proven := "0000000000000007"
+	var asked [][]string
+	for _, q := range [][]string{
+		{"list"}, {"show", last.ID}, {"show", winner}, {"show", proven}, {"show", "nothing"}, {"best", "attention"}, {"best", "softmax", "--top", "3"},
+		{"best", "attention", "--device", "h200", "--shape", "B=2,H=8,S=700,D=64"}, {"best", "nothing"}, {"best", "attention", "--dtype", "no"},
+		{"best", "softmax", "--shape", ""},
+		{"query", "true"}, {"query", "speedup > 1", "--sort", "-speedup"}, {"query", "no such", "--count"}, {"query", "nogene > 1"}, {"query", "true", "--count"},
+		{"lineage", winner}, {"lineage", "nothing"}, {"importance", last.ID, "--pairs", "3"}, {"importance", last.ID, "--best", "0.5"}, {"importance", "nothing"},
+		{"export", "softmax", "--out", "DIR"}, {"export", "attention", "--out", "DIR"}, {"report", "nothing", "--out", "DIR"},
+	} {
+		asked = append(asked, q, append(slices.Clone(q), "--json"))
+	}
+	asked = append(
+		asked, []string{"show", proven, "--source"}, []string{"show", winner, "--source"}, []string{"best", "attention", "--format", "toml"},
+		[]string{"best", "attention", "--format", "csv"}, []string{"query", "true", "--format", "csv"}, []string{"lineage", winner, "--format", "dot"},
+		[]string{"lineage", winner, "--format", "svg"}, []string{"importance", last.ID, "--format", "markdown"},
+		[]string{"importance", recorded}, []string{"report", last.ID, "--out", "DIR"}, []string{"report", last.ID, "--out", "DIR", "--json"},
+	)
+	want := make([]said, len(asked))
+	for i, q := range asked {
+		want[i] = say(t, append(slices.Clone(q), "--store", path)...)
+	}
+	if want[0].Status != 0 || want[0].Out == "" || len(want[len(want)-1].Folder) < 5 {
+		t.Fatalf("nothing to compare: %+v", want[0])
+	}
+	address := served(t, path)
+	// What a report and its sums say of the moment in which it was made.
+	moment := regexp.MustCompile(`(?m)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[^" <,\n]*|^[0-9a-f]{64}  .*$`)
+	for i, q := range asked {
+		for name, where := range map[string][]string{"server": {"--server", address}, "socket": {"--store", path}} {
+			if name == "socket" {
+				continue // this process holds the store itself: TestQueryOverASocket
+			}
+			got := say(t, append(slices.Clone(q), where...)...)
+			if q[0] == "report" {
+				for _, f := range []map[string]string{want[i].Folder, got.Folder} {
+					for file, text := range f {
+						f[file] = moment.ReplaceAllString(text, "-")
+					}
+				}
+			}
+			if diff := cmp.Diff(want[i], got, cmp.AllowUnexported(said{})); diff != "" {
+				t.Errorf("tune %s (-store +%s):\n%.3000s", strings.Join(q, " "), name, diff)
+			}
+		}
+	}
+}
+
+// TestSameRun: a campaign is printed as it was where it ran, as text and as JSON.
+func TestSameRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	var here, there [2]bytes.Buffer
+	printers := func(to *[2]bytes.Buffer) []printer {
+		return []printer{&textPrinter{w: &to[0]}, jsonPrinter{&to[1], &to[1]}}
+	}
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := printers(&here)
+	done, err := new(evotune.Machine).Run(t.Context(), s, evotune.Job{Backend: evotune.Replay, Table: table(t), Seed: 1, Budget: evotune.Budget{Evaluations: 60}}, evotune.Options{
+		Workers: 1,
+		Listen: func(e evotune.Event) {
+			for _, p := range local {
+				p.event(e)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	c, err := api.NewClient(served(t, path), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	remote := printers(&there)
+	for m, err := range c.Follow(t.Context(), done.Campaign) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Event == nil {
+			continue
+		}
+		if m.Event.Started != nil {
+			m.Event.Started.Workers = 1 // nobody runs it now
+		}
+		for _, p := range remote {
+			p.event(*m.Event)
+		}
+	}
+	// Times of the moment, and the pace of a process.
+	moment := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d|in \d[^ ]*s \(\d+ a minute\)|"per_minute":[^,}]*`)
+	for i := range here {
+		want, got := moment.ReplaceAllString(here[i].String(), "-"), moment.ReplaceAllString(there[i].String(), "-")
+		if len(want) < 1000 || want != got {
+			t.Errorf("(-here +there):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+		}
+	}
+}
+
+// TestRunThere submits, detaches, comes back, pauses, resumes with a larger budget, cancels.
+func TestRunThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	address := served(t, path)
+	recorded := table(t)
+	at := func(args ...string) []string { return append(args, "--server", address) }
+	out := say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20")...)
+	if out.Status != 0 || strings.Count(out.Out, "correct      ") != 20 || !strings.Contains(out.Out, "next:\n  tune show ") || !strings.Contains(out.Out, " --server "+address) {
+		t.Errorf("%+v", out)
+	}
+	out = say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--json")...)
+	lines := strings.Split(strings.TrimSpace(out.Out), "\n")
+	if out.Status != 0 || len(lines) != 23 || !strings.HasPrefix(lines[0], `{"event":"started"`) || !strings.HasPrefix(lines[22], `{"event":"finished"`) || out.Err != "" {
+		t.Errorf("%d lines; %+v", len(lines), out)
+	}
+	out = say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--json", "--detach", "--priority", "3")...)
+	var sent struct{ Event, Campaign string }
+	if err := json.Unmarshal([]byte(out.Out), &sent); err != nil || sent.Event != "submitted" || sent.Campaign == "" {
+		t.Fatalf("%+v: %v", out, err)
+	}
+	out = say(t, at("attach", sent.Campaign[:len(sent.Campaign)-2])...)
+	if out.Status != 0 || !strings.Contains(out.Out, "finals: 4 finalists") || !strings.Contains(out.Out, "best so far") {
+		t.Errorf("%+v", out)
+	}
+	out = say(t, at("resume", sent.Campaign)...)
+	if out.Status != 0 || !strings.Contains(out.Out, "is finished; give it a larger budget to go on, such as --evaluations 40") {
+		t.Errorf("%+v", out)
+	}
+	out = say(t, at("resume", sent.Campaign, "--evaluations", "40", "--json")...)
+	if out.Status != 0 || !strings.Contains(out.Out, `"event":"finished","campaign":"`+sent.Campaign+`","evaluated":40,`) || strings.Count(out.Out, `"event":"finished"`) != 1 {
+		t.Errorf("%+v", out)
+	}
+	for name, want := range map[string]string{
+		"pause": "campaign " + sent.Campaign + " is finished", "cancel": "campaign " + sent.Campaign + " is finished",
+	} {
+		if out := say(t, at(name, sent.Campaign)...); out.Status != exitBadInput || !strings.Contains(out.Err, want) || strings.Count(out.Err, "\n") != 1 {
+			t.Errorf("%s: %+v", name, out)
+		}
+	}
+}
+
+// TestServerFlags: what contradicts itself is refused in one line, before anything is asked.
+func TestServerFlags(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("empty", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const nowhere = "http://127.0.0.1:1"
+	for _, c := range []struct {
+		args, env, want string
+		status          int
+	}{
+		{"list --server " + nowhere + " --store s.db", "", "--store and --server", exitBadInput},
+		{"sweep softmax --server " + nowhere, "", "does not ask a service", exitBadInput},
+		{"version --server " + nowhere, "", "does not ask a service", exitBadInput},
+		{"sweep softmax", nowhere, "`tune sweep` cannot ask a service, and a server is set", exitBadInput},
+		{"list --server ftp://host", "", "is not known: give http://HOST:PORT", exitBadInput},
+		{"list --server " + nowhere + " --token-file none", "", "--token-file: open none", exitBadInput},
+		{"list --server " + nowhere + " --token-file empty", "", "must have one line, the token", exitBadInput},
+		{"list --server " + nowhere, "", "does not answer", exitFailure},
+		{"run softmax --server " + nowhere + " --compiler gcc", "", "--compiler is for the machine that evaluates", exitBadInput},
+		{"run softmax --server " + nowhere + " --workers 2", "", "--workers is for the machine that evaluates", exitBadInput},
+		{"run softmax --detach", "", "--detach is for campaigns in a service", exitBadInput},
+		{"attach x", "", "no service holds evotune.db", exitBadInput},
+		{"pause x", "", "no service holds evotune.db", exitBadInput},
+		{"judge x.c --kernel softmax --server " + nowhere + " --timeout 3s", "", "--timeout is for the machine that evaluates", exitBadInput},
+	} {
+		t.Setenv("EVOTUNE_SERVER", c.env)
+		out := say(t, strings.Fields(c.args)...)
+		if out.Status != c.status || !strings.Contains(out.Err, c.want) || strings.Count(out.Err, "\n") != 1 || out.Out != "" {
+			t.Errorf("tune %s: %+v, want %q", c.args, out, c.want)
+		}
+	}
+	t.Setenv("EVOTUNE_SERVER", nowhere)
+	if out := say(t, "version"); out.Status != 0 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestTokenStays: no process that this one starts has the token, and no message tells it.
+func TestTokenStays(t *testing.T) {
+	t.Setenv(tokenName, "evt-secret")
+	out := say(t, "list", "--server", "http://127.0.0.1:1")
+	if out.Status != exitFailure || strings.Contains(out.Err+out.Out, "secret") {
+		t.Errorf("%+v", out)
+	}
+	if _, is := os.LookupEnv(tokenName); is {
+		t.Error("what is started from here gets the token")
+	}
+}
+
+// TestLiveThere: the live display shows what the service's workers do.
+func TestLiveThere(t *testing.T) {
+	var b bytes.Buffer
+	u := evaluator.Usage{Measuring: 0.25}
+	p := newLivePrinter(&b, 1, func() (evaluator.Usage, bool) { return u, true })
+	f := following{app: &app{}, out: p, begun: &evotune.Started{}}
+	p.event(evotune.Event{Time: time.Now(), Started: &evotune.Started{Workers: 1}})
+	f.status(&api.Status{State: api.Searching, Progress: &api.Progress{Workers: []api.Worker{{Candidate: "abc", Stage: evaluator.StageParity}}}})
+	if p.workers[0] != "parity     abc" {
+		t.Errorf("worker: %q", p.workers[0])
+	}
+	p.event(evotune.Event{Time: time.Now(), Started: &evotune.Started{Resumed: 3}}) // after a restart
+	p.close()
+	if !strings.Contains(b.String(), "resumed after 3 evaluations") {
+		t.Errorf("%s", b.String())
+	}
+}

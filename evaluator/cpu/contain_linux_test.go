@@ -1,0 +1,400 @@
+package cpu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/kernels"
+)
+
+const containDir = "../testdata/contain"
+
+// serviceHeader tells attempts.h where the service is.
+func serviceHeader(s *backendtest.Service) string {
+	return fmt.Sprintf("#define SERVICE %q\n#define SETUID %q\n#define PORT %d\n#define VICTIM %d\n#define SECRET %q\n", s.Dir, s.Setuid, s.Port, s.Other, backendtest.Secret)
+}
+
+// An ending is how an attempt ends: with an error that the kernel sees, after which it
+// computes what it should, or with the kernel's end for the act named.
+type ending struct {
+	errno unix.Errno
+	act   string
+}
+
+func fails(e unix.Errno) ending { return ending{errno: e} }
+
+func ends(act string) ending { return ending{act: act} }
+
+// endings are those of all attempts of attempts.h.
+var endings = map[string]ending{
+	"network": ends("use the network"), "files_read": fails(unix.EACCES), "files_write": ends("write a file"),
+	"store": fails(unix.EACCES), "token": fails(unix.EACCES), "unix_socket": ends("use the network"),
+	"trace": ends("reach into another process"), "kill": ends("send a signal"), "fork_flood": ends("start a process"),
+	"disk_flood": ends("write a file"), "memory_file": fails(unix.EACCES), "setuid_exec": ends("become another program"),
+	"descriptors": fails(unix.EBADF),
+
+	"store_write": ends("write a file"), "store_truncate": ends("write a file"), "store_remove": ends("remove a file"),
+	"token_move": ends("rename a file"), "token_link": ends("a system call that is refused"), "token_mode": ends("change a file"),
+	"token_climb": fails(unix.EACCES), "token_root": fails(unix.EACCES), "token_root_of": fails(unix.EACCES),
+	"token_openat2": fails(unix.ENOSYS), "token_handle": ends("open a file by its handle"), "token_by_handle": ends("open a file by its handle"),
+	"folder": fails(unix.EACCES), "processes": fails(unix.EACCES),
+	"abstract_socket": ends("use the network"), "socket_pair": ends("use the network"), "socket_netlink": ends("use the network"),
+	"socket_vsock": ends("use the network"), "socket_packet": ends("use the network"), "socket_crypto": ends("use the network"),
+	"socket_32_bit": ends("a system call that is refused"), "socket_passes": fails(unix.ENOSYS), "socket_receives": fails(unix.ENOSYS),
+	"table_x32": ends("a system call that is refused"), "ring": ends("io_uring_setup"), "execute_memory": ends("make a file in memory"),
+	"faults": ends("userfaultfd"), "trace_judge": ends("reach into another process"), "memory_judge": fails(unix.EACCES),
+	"memory_read": ends("reach into another process"), "memory_read_judge": ends("reach into another process"),
+	"files_of_judge": fails(unix.EACCES), "files_taken": ends("reach into another process"), "compared": ends("reach into another process"),
+	"kill_judge": ends("send a signal"), "kill_group": ends("send a signal"), "kill_all": ends("send a signal"),
+	"kill_thread": ends("send a signal"), "signal_queue": ends("send a signal"), "signal_owner": ends("send a signal"),
+	"limits_of_judge": ends("change limits"), "limits_of_other": ends("change limits"), "limits_raised": ends("change limits"),
+	"affinity_of_other": fails(unix.EPERM), "priority_of_other": ends("change priorities"), "priority_of_disk": ends("change priorities"),
+	"pages_of_other": ends("move the memory of another process"),
+	"shared_file":    ends("write a file"), "shared_memory": ends("keep memory"), "messages": ends("keep memory"), "queue": ends("keep memory"),
+	"keys": ends("keep memory"), "keys_read": ends("keep memory"), "watch": ends("watch files"), "watch_all": ends("watch files"),
+	"kernel_program": ends("load a program into the kernel"), "counters": ends("count what others do"), "kernel_log": ends("read the kernel's log"),
+	"mounted": ends("change what is mounted"), "mounted_new": fails(unix.ENOSYS), "mounted_tree": fails(unix.ENOSYS),
+	"root_changed": ends("change what is mounted"), "namespace": ends("leave its process group"), "namespace_joined": ends("leave its process group"),
+	"user": ends("become another user"), "capabilities": ends("become another user"), "dumpable": ends("change what the kernel does"),
+	"terminal": fails(unix.ENOTTY), "layout": ends("change what the kernel does"), "locked": ends("lock memory"),
+	// These hold no secret, which is looked for in them.
+	"own_environment": fails(unix.ENODATA), "own_arguments": fails(unix.ENODATA),
+}
+
+// valgrindEndings are those of attempts that valgrind answers itself, since it does not
+// know the call or looks at the file first.
+var valgrindEndings = map[string]ending{
+	"setuid_exec": fails(unix.EACCES), "socket_32_bit": ends("SIGILL"), "table_x32": fails(unix.ENOSYS), "faults": fails(unix.ENOSYS),
+	"files_taken": fails(unix.ENOSYS), "pages_of_other": fails(unix.ENOSYS), "own_arguments": fails(unix.ENOSYS),
+}
+
+// TestContained: in each build that runs, as root and as a user, no attempt of a kernel
+// on the service that judges it succeeds, when it is loaded or launched.
+func TestContained(t *testing.T) {
+	defer backendtest.AsNobody(t, containDir)
+	s := backendtest.NewService(t)
+	o := quick("none")
+	if longtest.All(t) {
+		o.Sanitizers = nil
+	}
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := jailLab(t, b.options)
+	for _, tool := range h.Desc.Tools {
+		if (tool.Name == "seccomp" || tool.Name == "landlock") && tool.Missing != "" {
+			t.Skipf("skipped: %s: %s", tool.Name, tool.Missing)
+		}
+	}
+	attempts, err := os.ReadFile(containDir + "/attempts.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^\tX\((\w+),`).FindAllStringSubmatch(string(attempts), -1) {
+		names = append(names, m[1])
+	}
+	const source = `#include "attempts.h"
+static long when_loaded;
+#ifdef LOADED
+__attribute__((constructor)) static void early(void) { when_loaded = attempt(LOADED); }
+#endif
+void evotune_call(const long *d, void *const *b, const double *s)
+{
+	(void)d, (void)s;
+	float *x = b[0];
+	x[0] = (float)(*x < 0 ? when_loaded : attempt((int)*x));
+	for (int i = 0; i < (int)sizeof leaked; i++)
+		x[1 + i] = leaked[i];
+}
+`
+	for _, f := range append([]flavour{cleanFlavour()}, h.flavours...) {
+		t.Run(f.name, func(t *testing.T) {
+			build := func(args ...string) []byte {
+				args = slices.Concat([]string{"-O1"}, f.args, args, []string{"-shared", "-fPIC", "contain.c"})
+				object, err := h.tool.compile(t.Context(), compilation{
+					files: map[string]string{"contain.c": source, "attempts.h": string(attempts), "service.h": serviceHeader(s)}, args: args,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return object.Object
+			}
+			const elements = 65
+			d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: elements, bytes: 4 * elements, role: roleInOut}})}
+			a, err := newArena(d.layout.stride)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.close()
+			var p *process
+			start := func(object []byte) error {
+				if p != nil {
+					p.kill()
+				}
+				var err error
+				if p, err = h.start(t.Context(), &f, object, a, nil, 2); err != nil {
+					return err
+				}
+				return p.setShape(d, span{})
+			}
+			defer func() {
+				if p != nil {
+					p.kill()
+				}
+			}()
+			// judge compares what an attempt gave and what the kernel put out.
+			judge := func(name, when string, want ending, object []byte, code float64, err error) {
+				t.Helper()
+				if err == nil {
+					x := a.buffer(&d.layout, span{}, 0, 0)
+					f32.put(x, 0, code)
+					if _, err = p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, 20*time.Second); err == nil {
+						code = f32.get(x, 0)
+						for i := 1; i < elements; i++ {
+							if f32.get(x, i) != 0 {
+								t.Errorf("%s, %s: the outputs depend on what it read", name, when)
+								break
+							}
+						}
+					}
+				}
+				text := ""
+				if p != nil {
+					text = p.log.Text()
+				}
+				var fault *evaluator.Fault
+				if errors.As(err, &fault) {
+					text += fault.Log
+				}
+				switch {
+				case err != nil && fault == nil:
+					t.Errorf("%s, %s: %v", name, when, err)
+				case want.act != "" && f.wrapper != nil && fault != nil && strings.Contains(fault.Reason, "a system call that is refused to candidates"):
+				case want.act != "" && (fault == nil || !strings.Contains(fault.Reason, "tried to "+want.act) && !strings.Contains(fault.Reason, want.act)):
+					t.Errorf("%s, %s: gives %v, %v, and should end: %s", name, when, unix.Errno(-code), err, want.act)
+				case want.act == "" && (fault != nil || unix.Errno(-code) != want.errno):
+					t.Errorf("%s, %s: gives %v, %v, and should give %v", name, when, unix.Errno(-code), err, want.errno)
+				}
+				if strings.Contains(text, backendtest.Secret) {
+					t.Errorf("%s, %s: the kernel printed the secret", name, when)
+				}
+				if err != nil && when == "launched" {
+					if err := start(object); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			object := build()
+			if err := start(object); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range names {
+				want, ok := endings[name]
+				if !ok {
+					t.Errorf("attempt %s has no ending", name)
+				}
+				if other, ok := valgrindEndings[name]; ok && f.wrapper != nil {
+					want = other
+				}
+				judge(name, "launched", want, object, float64(i), nil)
+			}
+			for i, name := range names {
+				if i >= 13 || f.name != "clean" {
+					break // of one build is enough
+				}
+				object := build(fmt.Sprintf("-DLOADED=%d", i))
+				judge(name, "loaded", endings[name], object, -1, start(object))
+			}
+		})
+		s.Unharmed(t)
+	}
+}
+
+// TestThreadFlood: a candidate's threads stop where evotune, the same user's, still has
+// some left.
+func TestThreadFlood(t *testing.T) {
+	defer backendtest.AsNobody(t)
+	if os.Getuid() == 0 || runtime.GOARCH != "amd64" {
+		return // root may have any number
+	}
+	h, _ := jailLab(t, quick())
+	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "flood.c", "-pthread"}, files: map[string]string{"flood.c": `
+static const long pause[2] = {600, 0};
+/* A thread without a stack, which needs none to wait. */
+static long thread(void)
+{
+	long r;
+	__asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 2f\n"
+	                 "1:\tmov $35, %%eax\n\tmov %2, %%rdi\n\txor %%esi, %%esi\n\tsyscall\n\tjmp 1b\n2:"
+	                 : "=a"(r) : "a"(56), "r"(pause), "D"(0x50f00), "S"(0) : "rcx", "r11", "rdx", "r10", "r8", "memory");
+	return r;
+}
+void evotune_call(const long *d, void *const *b, const double *s)
+{
+	(void)d, (void)s;
+	int n = 0;
+	while (n < 3 * 4096 && thread() > 0)
+		n++;
+	*(float *)b[0] = (float)n;
+}
+`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	f := cleanFlavour()
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	if err := p.setShape(d, span{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	got := f32.get(a.buffer(&d.layout, span{}, 0, 0), 0)
+	t.Logf("%v threads", got)
+	if got < 100 || got > moreThreads+500 { // others of this user may have gone
+		t.Errorf("it started %v threads", got)
+	}
+	if err := exec.Command("/bin/true").Run(); err != nil {
+		t.Errorf("while they are there: %v", err)
+	}
+}
+
+// TestContainedCompiler: no source brings what is the service's into a diagnostic or a
+// binary, as root and as a user.
+func TestContainedCompiler(t *testing.T) {
+	defer backendtest.AsNobody(t)
+	s := backendtest.NewService(t)
+	h, _ := jailLab(t, quick())
+	if h.tool.jail == nil {
+		t.Skip(h.tool.unjailed)
+	}
+	paths := []string{s.Dir + "/store", s.Dir + "/token", s.Dir + "/public", s.Dir + "/socket"}
+	for _, pid := range []string{"self", fmt.Sprint(s.Other), fmt.Sprint(os.Getpid())} {
+		for _, name := range []string{"environ", "mem", "cmdline", "maps", "root" + s.Dir + "/token", fmt.Sprint("fd/", s.Open)} {
+			paths = append(paths, "/proc/"+pid+"/"+name)
+		}
+	}
+	paths = append(paths, fmt.Sprint("/dev/fd/", s.Open), "/dev/fd/3", "/dev/fd/4", "/dev/fd/5")
+	const kernel = "\nvoid evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; }\n"
+	compile := func(source string) (compiled, error) {
+		return h.tool.compile(t.Context(), compilation{files: map[string]string{"k.c": source + kernel}, args: []string{"-shared", "-fPIC", "k.c"}})
+	}
+	for i, path := range paths {
+		for what, source := range map[string]string{
+			"include":   "#define THE \"%s\"\n#include THE",
+			"incbin":    `__asm__(".incbin \"%s\"");`,
+			"assembler": `__asm__(".include \"%s\"");`,
+		} {
+			if what != "incbin" && i > 1 && !longtest.All(t) {
+				continue // the same calls by other parts of the compiler
+			}
+			out, err := compile(fmt.Sprintf(source, path))
+			var refused *labs.Refusal
+			text := out.Log + string(out.Object)
+			if errors.As(err, &refused) {
+				text += refused.Summary + refused.Log
+			} else if !strings.Contains(path, "/fd/") || err != nil { // the compiler has files of its own
+				t.Errorf("%s of %s: error %v", what, path, err)
+			}
+			if strings.Contains(text, backendtest.Secret) {
+				t.Errorf("%s of %s gives the secret", what, path)
+			}
+		}
+	}
+	s.Unharmed(t)
+}
+
+// TestContainedOrdeal: each of the twelve attempts, made when the kernel is loaded, when
+// it is verified, when it is timed, and under a sanitizer or valgrind, through the whole
+// ordeal, gets its verdict at its stage; and those that end with an error change nothing.
+func TestContainedOrdeal(t *testing.T) {
+	longtest.Skip(t, "it judges some fifty kernels as root and as a user")
+	defer backendtest.AsNobody(t, containDir)
+	s := backendtest.NewService(t)
+	folder := fstest.MapFS{"contain/service.h": {Data: []byte(serviceHeader(s))}}
+	files, err := os.ReadDir(containDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(containDir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder["contain/"+f.Name()] = &fstest.MapFile{Data: text}
+	}
+	def, err := kernels.Load(folder, "contain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := quick("asan", "memcheck")
+	ev := open(t, def, o)
+	for _, tool := range ev.Describe().Tools {
+		if slices.Contains([]string{"seccomp", "landlock", "asan", "memcheck"}, tool.Name) && tool.Missing != "" {
+			t.Skipf("skipped: %s: %s", tool.Name, tool.Missing)
+		}
+	}
+	stages := map[string]evaluator.Stage{
+		"loaded": evaluator.StageParity, "verified": evaluator.StageParity,
+		"sanitized": evaluator.StageSanitize, "timed": evaluator.StageBenchmark,
+	}
+	for _, g := range ev.space.Genes() {
+		if g.Name != "ATTEMPT" {
+			continue
+		}
+		for _, v := range g.Values {
+			name := v.Any().(string)
+			want, ok := endings[name]
+			if !ok {
+				t.Errorf("attempt %s has no ending", name)
+			}
+			for when, stage := range stages {
+				r := ev.evaluate(t, "ATTEMPT", name, "WHEN", when, "SALT", 1)
+				t.Logf("%s, %s: %s at %s: %s", name, when, r.Verdict, r.Stage, r.Reason)
+				verdict := evaluator.Launch
+				switch {
+				case want.act == "":
+					verdict, stage = evaluator.Correct, evaluator.StageBenchmark // the last
+				case when == "sanitized":
+					verdict = evaluator.Sanitizer
+				}
+				if r.Verdict != verdict || r.Stage != stage || !strings.Contains(r.Reason, want.act) {
+					t.Errorf("%s, %s: %s at %s: %s; want %s at %s: %s", name, when, r.Verdict, r.Stage, r.Reason, verdict, stage, want.act)
+				}
+				if text, err := json.Marshal(r); err != nil || strings.Contains(string(text), backendtest.Secret) {
+					t.Errorf("%s, %s: the result holds the secret, %v", name, when, err)
+				}
+			}
+		}
+	}
+	s.Unharmed(t)
+}

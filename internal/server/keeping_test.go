@@ -1,0 +1,62 @@
+package server
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/store"
+)
+
+func TestBackupOperation(t *testing.T) {
+	f, c := finished(t, 20)
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if a := f.ended(f.begin("/v1/backup", api.Backup{Path: path}).ID); a.State != api.Finished {
+		t.Fatalf("%+v", a)
+	}
+	s, err := store.Open(path, store.Options{ReadOnly: true, MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.Campaign(c.ID); err != nil || got.Evaluated != 20 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if a := f.ended(f.begin("/v1/backup", api.Backup{Path: path}).ID); a.State != api.Failed || a.Error == "" {
+		t.Errorf("a file was replaced: %+v", a)
+	}
+	f.do("POST", "/v1/backup", api.Backup{Path: "copy.db"}, nil, 422)
+	f.do("POST", "/v1/backup", map[string]any{}, nil, 422)
+}
+
+func TestArchiveOperation(t *testing.T) {
+	f, c := finished(t, 20)
+	before := fetch[[]store.Candidate](f, "/v1/ranking?limit=5")
+	fetch[[]store.Campaign](f, "/v1/log/campaigns") // which is remembered
+	if a := f.ended(f.begin("/v1/archive", api.Archive{Campaigns: []string{c.ID}}).ID); a.State != api.Finished {
+		t.Fatalf("%+v", a)
+	}
+	want, err := f.service.store.Campaigns()
+	if err != nil || len(want) != 1 || want[0].Archive == "" {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	if d := cmp.Diff(want, fetch[[]store.Campaign](f, "/v1/log/campaigns")); d != "" {
+		t.Errorf("(-store +HTTP):\n%s", d)
+	}
+	if d := cmp.Diff(before, fetch[[]store.Candidate](f, "/v1/ranking?limit=5")); d != "" {
+		t.Errorf("(-before +after):\n%s", d)
+	}
+	f.do("POST", "/v1/archive", api.Archive{}, nil, 422)
+	f.do("POST", "/v1/archive", api.Archive{Campaigns: []string{"nothing"}}, nil, 404)
+	age := 0.0
+	f.do("POST", "/v1/archive", api.Archive{Campaigns: []string{c.ID}, OlderThan: &age}, nil, 422)
+	two := f.until(f.submit(5, 10).ID, api.Finished)
+	if a := f.ended(f.begin("/v1/archive", api.Archive{OlderThan: &age}).ID); a.State != api.Finished {
+		t.Fatalf("%+v", a)
+	}
+	if got := fetch[store.Campaign](f, "/v1/log/campaigns/"+two.ID); got.Archive == "" {
+		t.Errorf("%+v", got)
+	}
+}

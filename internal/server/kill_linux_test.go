@@ -1,0 +1,255 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/store"
+)
+
+// childVariable makes this program a service on the store that it names, until it is killed.
+const childVariable = "EVOTUNE_TEST_SERVICE"
+
+func init() {
+	path := os.Getenv(childVariable)
+	if path == "" {
+		return
+	}
+	err := func() error {
+		s, err := store.Open(path, store.Options{Timeout: 10 * time.Second})
+		if err != nil {
+			return err
+		}
+		service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: 15 * time.Millisecond}})
+		if err != nil {
+			return err
+		}
+		_ = os.Remove(path + ".sock")
+		l, err := net.Listen("unix", path+".sock")
+		if err != nil {
+			return err
+		}
+		service.Listen(l, true)
+		select {}
+	}()
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// A child is such a service.
+type child struct {
+	*exec.Cmd
+	out    bytes.Buffer
+	client *http.Client
+}
+
+func startChild(t *testing.T, path string) *child {
+	t.Helper()
+	c := &child{Cmd: exec.CommandContext(t.Context(), os.Args[0])} //nolint:gosec // this program
+	c.Env = append(os.Environ(), childVariable+"="+path)
+	c.Stderr = &c.out
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path+".sock")
+	}
+	c.client = &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		if err := c.ask(http.MethodGet, "/v1/campaigns", nil, nil); err == nil {
+			return c
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the service does not answer: %s", c.out.String())
+		}
+	}
+}
+
+// kill ends it as kill -9 does.
+func (c *child) kill() {
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+func (c *child) ask(method, path string, in, out any, headers ...string) error {
+	var b bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&b).Encode(in); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, "http://service"+path, &b)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("%s: %s", resp.Status, text)
+	case out != nil:
+		return json.Unmarshal(text, out)
+	}
+	return nil
+}
+
+// pathOf is what a campaign's log says of its search and its finals, without names and times.
+func pathOf(t *testing.T, path, id string) (lines []string) {
+	t.Helper()
+	s, err := store.Open(path, store.Options{ReadOnly: true, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	index := map[string]int{}
+	asked, told := []string{}, []string{}
+	for e, err := range s.Events(id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.Asked != nil:
+			index[e.Asked.Candidate] = e.Asked.Index
+			parents := []int{}
+			for _, p := range e.Asked.Parents {
+				parents = append(parents, index[p])
+			}
+			asked = append(asked, fmt.Sprintf("%d asked %s %s %v", e.Asked.Index, e.Asked.Genome, e.Asked.Operator, parents))
+		case e.Told != nil:
+			told = append(told, fmt.Sprintf("%d told %s %v %v", e.Told.Index, e.Told.Verdict, e.Told.Fitness, e.Told.MedianNS))
+		case e.Finals != nil:
+			told = append(told, fmt.Sprintf("finals %d %v %v", index[e.Finals.Winner], e.Finals.Fitness, len(e.Finals.Finalists)))
+		}
+	}
+	return append(asked, told...)
+}
+
+// TestKilled: a service that is killed at any instant goes on with every campaign, loses
+// nothing that it has acknowledged, and each campaign ends with the log that it has alone.
+func TestKilled(t *testing.T) {
+	kills, evaluations := 4, 60
+	if longtest.All(t) {
+		kills, evaluations = 50, 300
+	}
+	in := func(seed int64) api.Submission {
+		return api.Submission{Backend: "replay", Table: table(t), Seed: seed, Budget: api.Budget{Evaluations: evaluations}}
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.db")
+	random := rand.New(rand.NewPCG(1, 2))
+	acknowledged := map[int64]string{}
+	priorities := map[string]int{}
+	for n := range kills {
+		c := startChild(t, path)
+		at := time.After(time.Duration(random.Int64N(int64(250 * time.Millisecond))))
+		stop := make(chan struct{})
+		go func() {
+			defer close(stop)
+			<-at
+			_ = c.Process.Kill()
+		}()
+		for seed := range int64(3) {
+			var got api.Campaign
+			if err := c.ask(http.MethodPost, "/v1/campaigns", in(seed+1), &got, "Idempotency-Key", fmt.Sprint(seed)); err != nil {
+				break
+			}
+			if old := acknowledged[seed]; old != "" && old != got.ID {
+				t.Fatalf("kill %d: the campaign %s was acknowledged, and is %s now", n, old, got.ID)
+			}
+			acknowledged[seed] = got.ID
+		}
+		for id, want := range priorities {
+			var got api.Campaign
+			if err := c.ask(http.MethodGet, "/v1/campaigns/"+id, nil, &got); err == nil && got.Priority < want {
+				t.Errorf("kill %d: campaign %s has priority %d, %d was acknowledged", n, id, got.Priority, want)
+			}
+			if c.ask(http.MethodPatch, "/v1/campaigns/"+id, api.Change{Priority: &n}, &got) == nil {
+				priorities[id] = n
+			}
+		}
+		for _, id := range acknowledged {
+			if _, ok := priorities[id]; !ok {
+				priorities[id] = 0
+			}
+		}
+		<-stop
+		_ = c.Wait()
+		if text := c.out.String(); strings.Contains(text, "panic") || strings.Contains(text, "ERROR") {
+			t.Fatalf("kill %d: %s", n, text)
+		}
+	}
+	last := startChild(t, path)
+	for seed := range int64(3) {
+		var c api.Campaign
+		if err := last.ask(http.MethodPost, "/v1/campaigns", in(seed+1), &c, "Idempotency-Key", fmt.Sprint(seed)); err != nil {
+			t.Fatal(err)
+		}
+		if old := acknowledged[seed]; old != "" && old != c.ID {
+			t.Fatalf("the campaign %s was acknowledged, and is %s now", old, c.ID)
+		}
+		acknowledged[seed] = c.ID
+	}
+	for _, id := range acknowledged {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			var c api.Campaign
+			if err := last.ask(http.MethodGet, "/v1/campaigns/"+id, nil, &c); err != nil {
+				t.Fatal(err)
+			}
+			if c.State == api.Finished {
+				break
+			}
+			if c.State.Ended() || time.Now().After(deadline) {
+				t.Fatalf("campaign %s is %s: %s", id, c.State, c.Reason)
+			}
+		}
+	}
+	last.kill()
+
+	alone := filepath.Join(dir, "alone.db")
+	f := serve(t, alone, 0)
+	ids := map[int64]string{}
+	for seed := range int64(3) {
+		var c api.Campaign
+		f.do("POST", "/v1/campaigns", in(seed+1), &c, 201)
+		ids[seed] = f.until(c.ID, api.Finished).ID
+	}
+	if err := f.service.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for seed, id := range acknowledged {
+		want, got := pathOf(t, alone, ids[seed]), pathOf(t, path, id)
+		if len(want) < 2*evaluations {
+			t.Fatalf("the undisturbed log has %d lines", len(want))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("seed %d (-undisturbed +killed):\n%s", seed+1, diff)
+		}
+	}
+}
