@@ -452,6 +452,29 @@ func testLive(t *testing.T, browser chrome) {
 	before := js[string](p, cell)
 	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
 	p.contains("tr .state", "searching")
+	// A tab that nobody sees follows nothing, and goes on when it is seen again.
+	metric := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got, _ := s.api().ask(t.Context(), "/metrics")
+			if strings.Contains(string(got), "\nevotune_sse_clients "+want+"\n") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s clients follow events", want)
+			}
+		}
+	}
+	turn := func(hidden bool) {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("Object.defineProperty(document,'hidden',{configurable:true,value:%t});document.dispatchEvent(new Event('visibilitychange'))", hidden)))
+	}
+	metric("1")
+	turn(true)
+	metric("0")
+	before = js[string](p, cell)
+	turn(false)
+	metric("1")
+	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
 }
 
 // testReconnect: the page says that the service does not answer, and goes on by itself, with
