@@ -140,8 +140,11 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
+// A chrome is a browser that runs, in which tabs are opened.
+type chrome struct{ ctx context.Context }
+
 // browser starts Chromium, with few processes.
-func browser(t *testing.T) context.Context {
+func browser(t *testing.T) chrome {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WindowSize(1200, 900),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("renderer-process-limit", "2"), chromedp.Flag("disable-site-isolation-trials", true))
@@ -160,13 +163,13 @@ func browser(t *testing.T) context.Context {
 		}
 		end()
 	})
-	return ctx
+	return chrome{ctx}
 }
 
 // open opens a tab for a site. It has the token unless it is to log in.
-func (s *site) open(browser context.Context, login bool) *tab {
+func (s *site) open(browser chrome, login bool) *tab {
 	s.Helper()
-	ctx, end := chromedp.NewContext(browser)
+	ctx, end := chromedp.NewContext(browser.ctx)
 	s.Cleanup(end)
 	if err := chromedp.Do(ctx); err != nil {
 		s.Fatal(err)
@@ -337,7 +340,7 @@ func TestPage(t *testing.T) {
 	tests := []struct {
 		name  string
 		quick bool // in the first set too
-		run   func(t *testing.T, browser context.Context)
+		run   func(t *testing.T, browser chrome)
 	}{
 		{"login", true, testLogin},
 		{"submit", false, testSubmit},
@@ -373,7 +376,7 @@ func TestPage(t *testing.T) {
 }
 
 // testLogin: a wrong token is told, the right one opens the page, and who logs out is out.
-func testLogin(t *testing.T, browser context.Context) {
+func testLogin(t *testing.T, browser chrome) {
 	p := newSite(t, 0).open(browser, true)
 	p.expect(`401 \(Unauthorized\)`)
 	p.do(chromedp.Navigate(p.site.url()+"#/leaderboard"), chromedp.WaitVisible(chromedp.CSS("#token")))
@@ -398,7 +401,7 @@ func testLogin(t *testing.T, browser context.Context) {
 
 // testSubmit: the form is made from the kernel's definition, tells what is wrong at the field,
 // and submits what it says.
-func testSubmit(t *testing.T, browser context.Context) {
+func testSubmit(t *testing.T, browser chrome) {
 	s := newSite(t, 5*time.Millisecond)
 	p := s.open(browser, false)
 	p.expect(`(422 \(Unprocessable Entity\)|404 \(Not Found\)).*/v1/campaigns`)
@@ -434,7 +437,7 @@ func (s *site) kernel(name string) (k api.Kernel) {
 }
 
 // testLive: results and new bests appear while the campaign runs, in its view and in the list.
-func testLive(t *testing.T, browser context.Context) {
+func testLive(t *testing.T, browser chrome) {
 	s := newSite(t, 30*time.Millisecond)
 	p := s.open(browser, false)
 	c := s.api().submit(3, 100000)
@@ -449,11 +452,34 @@ func testLive(t *testing.T, browser context.Context) {
 	before := js[string](p, cell)
 	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
 	p.contains("tr .state", "searching")
+	// A tab that nobody sees follows nothing, and goes on when it is seen again.
+	metric := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got, _ := s.api().ask(t.Context(), "/metrics")
+			if strings.Contains(string(got), "\nevotune_sse_clients "+want+"\n") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s clients follow events", want)
+			}
+		}
+	}
+	turn := func(hidden bool) {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("Object.defineProperty(document,'hidden',{configurable:true,value:%t});document.dispatchEvent(new Event('visibilitychange'))", hidden)))
+	}
+	metric("1")
+	turn(true)
+	metric("0")
+	before = js[string](p, cell)
+	turn(false)
+	metric("1")
+	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
 }
 
 // testReconnect: the page says that the service does not answer, and goes on by itself, with
 // nothing missing, when it does again on the same address.
-func testReconnect(t *testing.T, browser context.Context) {
+func testReconnect(t *testing.T, browser chrome) {
 	s := newSite(t, 30*time.Millisecond)
 	p := s.open(browser, false)
 	p.expect(`ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|503`)
@@ -475,7 +501,7 @@ func testReconnect(t *testing.T, browser context.Context) {
 }
 
 // testActions: pause, resume, another budget and cancel, from the page.
-func testActions(t *testing.T, browser context.Context) {
+func testActions(t *testing.T, browser chrome) {
 	s := newSite(t, 20*time.Millisecond)
 	p := s.open(browser, false)
 	c := s.api().submit(3, 100000)
@@ -520,7 +546,7 @@ func (s *site) descendant(campaign string) string {
 }
 
 // testLineage: ancestors are walked by keys and by clicks.
-func testLineage(t *testing.T, browser context.Context) {
+func testLineage(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	c := s.api().until(s.api().submit(3, 200).ID, api.Finished)
@@ -612,7 +638,7 @@ func rendered(t *testing.T, path string) (campaign, parent, child string) {
 
 // testSource: a candidate's source is held against its parent's, and against the baseline's;
 // the rows of the difference make both texts again.
-func testSource(t *testing.T, browser context.Context) {
+func testSource(t *testing.T, browser chrome) {
 	var parent, child string
 	s := newSite(t, 0, func(path string) { _, parent, child = rendered(t, path) })
 	p := s.open(browser, false)
@@ -637,7 +663,7 @@ func testSource(t *testing.T, browser context.Context) {
 }
 
 // testExport: a proven winner is saved as a library, and a verification's outcome is told.
-func testExport(t *testing.T, browser context.Context) {
+func testExport(t *testing.T, browser chrome) {
 	var campaign string
 	s := newSite(t, 0, func(path string) { campaign, _, _ = rendered(t, path) })
 	p := s.open(browser, false)
@@ -673,7 +699,7 @@ func testExport(t *testing.T, browser context.Context) {
 
 // testAdmin: an admin makes a token, which opens the page with fewer rights, and revokes it:
 // the page that has it says so at once.
-func testAdmin(t *testing.T, browser context.Context) {
+func testAdmin(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	p.show("#/admin")
@@ -697,7 +723,7 @@ func testAdmin(t *testing.T, browser context.Context) {
 
 // testMany: 100,000 candidates are painted within a second of the navigation, and do not
 // become as many elements; all that is done with them stays quick.
-func testMany(t *testing.T, browser context.Context) {
+func testMany(t *testing.T, browser chrome) {
 	const n = 100_000
 	s := newSite(t, 0, func(path string) { fill(t, path, 1, n) })
 	p := s.open(browser, false)
@@ -734,7 +760,7 @@ func testMany(t *testing.T, browser context.Context) {
 
 // testBrushing: a drag on an axis selects, values chosen by keys select, and the table, the
 // sum and the brushes agree.
-func testBrushing(t *testing.T, browser context.Context) {
+func testBrushing(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	c := s.api().until(s.api().submit(3, 200).ID, api.Finished)
@@ -784,7 +810,7 @@ func testBrushing(t *testing.T, browser context.Context) {
 }
 
 // testDark: the page follows what the system prefers, and a switch that is kept.
-func testDark(t *testing.T, browser context.Context) {
+func testDark(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	c := s.api().until(s.api().submit(3, 100).ID, api.Finished)
@@ -819,7 +845,7 @@ const a=lum(%q),b=lum('card');e.remove();return (Math.max(a,b)+.05)/(Math.min(a,
 }
 
 // testKeyboard: a campaign is submitted without the mouse.
-func testKeyboard(t *testing.T, browser context.Context) {
+func testKeyboard(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, true)
 	p.do(chromedp.Navigate(p.site.url()), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.KeyEvent(p.site.token+kb.Enter))
@@ -863,7 +889,7 @@ func testKeyboard(t *testing.T, browser context.Context) {
 }
 
 // testWeight: the first page is small, and comes with what protects it.
-func testWeight(t *testing.T, browser context.Context) {
+func testWeight(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	p.show("#/campaigns")
@@ -916,7 +942,7 @@ func (s *site) every(c api.Campaign) []string {
 }
 
 // testViews: all views open, with content and without; nothing goes wrong in any.
-func testViews(t *testing.T, browser context.Context) {
+func testViews(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	p.show("#/campaigns")
@@ -945,7 +971,7 @@ func testViews(t *testing.T, browser context.Context) {
 }
 
 // pictures are those of the docs: a campaign that really runs, on the CPU.
-func pictures(t *testing.T, browser context.Context) {
+func pictures(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	var c api.Campaign
 	s.api().do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Budget: api.Budget{Seconds: 60, CostPerHour: 1}}, &c, 201)
@@ -970,7 +996,7 @@ func pictures(t *testing.T, browser context.Context) {
 }
 
 // testPhone: nothing is wider than a phone.
-func testPhone(t *testing.T, browser context.Context) {
+func testPhone(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	c := s.api().until(s.api().submit(3, 150).ID, api.Finished)
 	p := s.open(browser, false)

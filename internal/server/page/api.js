@@ -142,9 +142,16 @@ export async function stream(path, { last = 0, event, done = () => false, tell =
   let wait = 250;
   let over = false;
   while (!signal.aborted) {
+    try {
+      await shown(signal);
+    } catch {
+      return;
+    }
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     signal.addEventListener("abort", stop);
+    const hide = () => { if (document.hidden) stop(); };
+    document.addEventListener("visibilitychange", hide);
     let watchdog = 0;
     const alive = () => { clearTimeout(watchdog); watchdog = setTimeout(stop, silence); };
     try {
@@ -181,8 +188,10 @@ export async function stream(path, { last = 0, event, done = () => false, tell =
     } finally {
       clearTimeout(watchdog);
       signal.removeEventListener("abort", stop);
+      document.removeEventListener("visibilitychange", hide);
     }
     if (signal.aborted) return;
+    if (document.hidden) continue;
     tell("reconnecting", wait / 1000);
     try {
       await pause(wait * (0.75 + Math.random() / 2), signal);
@@ -191,6 +200,17 @@ export async function stream(path, { last = 0, event, done = () => false, tell =
     }
     wait = Math.min(10000, wait * 2);
   }
+}
+
+// shown waits until the tab can be seen. One that cannot holds no stream: a browser has six
+// connections to a host, for all tabs together.
+function shown(signal) {
+  return new Promise((resolve, reject) => {
+    if (!document.hidden) return resolve();
+    const look = () => { if (!document.hidden) resolve(); };
+    document.addEventListener("visibilitychange", look, { signal });
+    signal.addEventListener("abort", () => reject(new DOMException("ended", "AbortError")), { once: true });
+  });
 }
 
 function parse(block) {
