@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
@@ -68,6 +69,7 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	}
 	files, err := export.Export(winners, export.Options{
 		Lang: export.Lang(o.Lang), Min: export.Level(o.MinEvidence), By: cmp.Or(o.By, "evotune"), Embed: o.Embed, NVCC: o.NVCC,
+		Compile: cuda.Fatbin,
 	})
 	if errors.Is(err, export.ErrUnproven) {
 		return nil, err

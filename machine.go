@@ -19,7 +19,14 @@ import (
 
 // A Machine says how candidates are compiled, run and measured here. The zero value is
 // this machine with its defaults. The fields must not change after the first use; then
-// it is safe for concurrent use, but two campaigns at once disturb each other's times.
+// it is safe for concurrent use.
+//
+// Campaigns of one process, of one Machine or of several, may run at once and take turns:
+// while one times on the CPU, none compiles or launches there, and on each GPU one times
+// while the others wait. They become slower by that, and their times do not. What is timed
+// on a GPU does not wait for the host, and workers of GPUs go on while the CPU is timed.
+// Campaigns of several processes do not know of each other, and each sees the other's work
+// as a disturbance.
 type Machine struct {
 	// Definitions are folders with definitions of kernels. They take the place of
 	// built-in kernels of the same name and of those that a recorded campaign names.

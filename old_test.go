@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -102,6 +103,34 @@ func TestOldJobs(t *testing.T) {
 // A store of an older version answers what a new one does.
 func TestOldStore(t *testing.T) {
 	s, m := oldStore(t)
+	askOldStore(t, s, m)
+}
+
+// So it does when all of it is in archives.
+func TestArchivedStore(t *testing.T) {
+	s, m := oldStore(t)
+	old, err := s.Archivable(time.Now())
+	if err != nil || len(old) != 3 {
+		t.Fatalf("%d campaigns can be archived, %v", len(old), err)
+	}
+	for _, c := range old {
+		if _, err := s.Archive(t.Context(), c.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	askOldStore(t, s, m)
+	_, job := kernelOf(t, s, "mine", false)
+	if _, err := m.Continue(s, job.ID, Budget{Evaluations: 6}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "takes no more evaluations") {
+		t.Errorf("a campaign in an archive: %v", err)
+	}
+	sweep, _ := kernelOf(t, s, "mine", true)
+	if _, _, err := m.ContinueSweep(s, sweep.ID, 3); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "takes no more evaluations") {
+		t.Errorf("a sweep in an archive: %v", err)
+	}
+}
+
+func askOldStore(t *testing.T, s *store.Store, m *Machine) {
+	t.Helper()
 	_, job := kernelOf(t, s, "mine", false)
 	answers, err := m.Best(t.Context(), s, Question{Kernel: "mine", Shapes: job.Shapes, Proven: true})
 	if err != nil || len(answers) != 1 || answers[0].Changed {

@@ -1,6 +1,7 @@
 package evotune
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -276,5 +277,37 @@ func TestCampaignsAtOnce(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCPUCampaignsAtOnce: campaigns that measure on the CPU, of one Machine and of another,
+// one of which is given up on its way, all come to their ends.
+func TestCPUCampaignsAtOnce(t *testing.T) {
+	longtest.Skip(t, "it tunes three kernels on the CPU")
+	s := openStore(t)
+	one := new(Machine)
+	machines, names := []*Machine{one, one, new(Machine)}, []string{"softmax", "rmsnorm", "softmax"}
+	var group errgroup.Group
+	for i, m := range machines {
+		group.Go(func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := Options{}
+			if i == 1 {
+				o.Listen = func(e Event) {
+					if e.Evaluated != nil {
+						cancel()
+					}
+				}
+			}
+			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Budget: Budget{Evaluations: 8}}, o)
+			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 8) {
+				err = fmt.Errorf("%+v", done)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }

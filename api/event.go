@@ -93,6 +93,12 @@ type Pause struct {
 	Reason string `json:"reason"`
 }
 
+// Searched is the data of the event searched: finals begin.
+type Searched struct {
+	Reason    string `json:"reason" doc:"What ended the search; empty in logs of earlier versions."`
+	Evaluated int    `json:"evaluated"`
+}
+
 // A Continuation is the data of the event continued: the machine is calm again.
 type Continuation struct {
 	AfterNS time.Duration `json:"after_ns"`

@@ -111,6 +111,12 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 			return nil, err
 		}
 		f.paused += out.Continued.After
+	case "budget":
+		out.Budget = new(evotune.Budget)
+		return out, json.Unmarshal(e.Data, out.Budget)
+	case "searched":
+		out.Searched = new(campaign.Searched)
+		return out, json.Unmarshal(e.Data, out.Searched)
 	case "finals":
 		var told Comparison
 		if err := json.Unmarshal(e.Data, &told); err != nil {

@@ -33,7 +33,7 @@ expect "tune version" "evotune v$version " "$dir/said"
 expect "tune version" "revision $revision" "$dir/said"
 
 dpkg-deb --contents "evotune_${version}_amd64.deb" >"$dir/contents"
-for file in bin/tune bin/tune-cuda share/bash-completion/completions/tune share/zsh/vendor-completions/_tune share/fish/vendor_completions.d/tune.fish; do
+for file in bin/tune bin/tune-cuda share/bash-completion/completions/tune share/zsh/vendor-completions/_tune share/fish/vendor_completions.d/tune.fish lib/systemd/system/evotune.service; do
 	expect "the package" "./usr/$file" "$dir/contents"
 done
 dpkg-deb --extract "evotune_${version}_amd64.deb" "$dir/installed"

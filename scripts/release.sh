@@ -8,7 +8,7 @@
 #
 #	evotune_VERSION_linux_amd64.tar.gz   tune and tune-cuda
 #	evotune_VERSION_linux_arm64.tar.gz   tune
-#	evotune_VERSION_amd64.deb            tune and tune-cuda, completions for bash, zsh and fish
+#	evotune_VERSION_amd64.deb            tune and tune-cuda, a systemd unit, completions for bash, zsh and fish
 #	SHA256SUMS
 #
 # One commit, version and toolchain give the same bytes: the build is from a clean clone, paths are
@@ -61,8 +61,9 @@ done
 
 # The package: what the shells look for has the names that they look for.
 deb=$work/deb share=$work/deb/usr/share programs=$work/amd64/evotune_$version
-mkdir -p "$deb/DEBIAN" "$deb/usr/bin" "$share/doc/evotune" "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d"
+mkdir -p "$deb/DEBIAN" "$deb/usr/bin" "$share/doc/evotune" "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d" "$deb/usr/lib/systemd/system"
 cp "$programs/tune" "$programs/tune-cuda" "$deb/usr/bin/"
+cp scripts/evotune.service "$deb/usr/lib/systemd/system/"
 cp LICENSE "$share/doc/evotune/copyright"
 cp README.md CHANGELOG.md "$share/doc/evotune/"
 "$programs/tune" completion bash >"$share/bash-completion/completions/tune"

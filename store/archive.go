@@ -25,6 +25,9 @@ type Archived struct {
 	Campaigns []string `json:"campaigns"`
 	// Events counts theirs.
 	Events int `json:"events"`
+	// Left says that events of theirs are in the store still, where nobody reads them,
+	// because the disk was full or the context ended. The next call removes them.
+	Left bool `json:"left,omitempty"`
 	// Report is that of Check on the archive.
 	Report Report `json:"report"`
 }
@@ -100,11 +103,7 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 		return out, err
 	}
 	defer os.Remove(folder) //nolint:errcheck // it stays unless it is empty
-	if left, err := filepath.Glob(filepath.Join(globbed(folder), "*"+partial+"*")); err == nil {
-		for _, name := range left { // of a call that was killed
-			_ = os.Remove(name)
-		}
-	}
+	a.tidy(folder)
 	name, err := a.free(folder)
 	if err != nil {
 		return out, err
@@ -146,15 +145,61 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 	for _, no := range a.nos {
 		out.Campaigns = append(out.Campaigns, a.ids[no])
 	}
-	// They are moved. What is not removed now is removed the next time.
-	if err := a.remove(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return out, err
+	// They are moved, whatever comes now.
+	err = a.remove()
+	if errors.Is(err, ErrFull) || err != nil && a.ctx.Err() != nil {
+		out.Left, err = true, nil
 	}
-	return out, nil
+	return out, err
 }
 
 // partial is in the names of archives that are being written.
 const partial = ".partial-"
+
+// tidy removes what a call that was killed has left in the folder: files that are not
+// whole, and archives that no campaign was moved to, as all of theirs are in the store.
+func (a *archiver) tidy(folder string) {
+	all, err := filepath.Glob(filepath.Join(globbed(folder), "*"))
+	if err != nil {
+		return
+	}
+	for _, name := range all {
+		if strings.Contains(filepath.Base(name), partial) || strings.HasSuffix(name, ".db") && a.double(name) {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+// double says whether a file is an archive of which the store itself has everything.
+func (a *archiver) double(name string) bool {
+	t, err := Open(name, Options{ReadOnly: true, Timeout: -1})
+	if err != nil {
+		return false
+	}
+	defer t.Close() //nolint:errcheck // it is only read
+	has := map[uint64][]byte{}
+	if err := t.view(func(tx *bolt.Tx) error {
+		if tx.Bucket(bucketMeta).Get(keyArchive) == nil {
+			return nil
+		}
+		return tx.Bucket(bucketCampaigns).ForEach(func(k, v []byte) error {
+			no, err := keySeq(k)
+			has[no] = bytes.Clone(v)
+			return err
+		})
+	}); err != nil || len(has) == 0 {
+		return false
+	}
+	double, err := query(a.store, func(r *reader) (bool, error) {
+		for no, summary := range has {
+			if gone, err := r.gone(no); err != nil || gone || !bytes.Equal(r.campaigns.Get(seqKey(no)), summary) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return err == nil && double
+}
 
 // globbed quotes what Match would not take as it is.
 func globbed(path string) string {
@@ -606,7 +651,9 @@ func removeSome(tx *bolt.Tx, elsewhere func(string) (uint64, bool, error)) (more
 			return false, err
 		}
 	}
-	return true, removing.Delete(seqKey(no))
+	err = removing.Delete(seqKey(no))
+	k, _ = removing.Cursor().First()
+	return k != nil, err
 }
 
 // lastWithin finds the last event from from to to that is there, or 0.

@@ -4,7 +4,7 @@
 // # Model
 //
 // The log is the truth. [Store.Append] adds events in one transaction and
-// returns when they are durable; nothing is ever changed or deleted. Every
+// returns when they are durable; nothing is ever changed. Every
 // event carries a version and a checksum of its own. Bulky payloads (the
 // Detail, Config and Description fields) are kept apart from the events,
 // compressed, so that queries do not read them.
@@ -20,6 +20,10 @@
 // a result of a candidate that was never asked for, a second result, a parent
 // that does not exist, a gap in a campaign's proposals.
 //
+// [Store.Archive] moves finished campaigns to files of their own beside the store,
+// and every query finds them there, with the same Seq. [Store.Backup] copies a
+// store that is in use. Seq is unique over a store with its archives.
+//
 // One process writes. Any number may read when none writes ([Options.ReadOnly]);
 // a process that does not get the file gets [ErrLocked] within [Options.Timeout].
 // Within the process a Store is safe for concurrent use, and concurrent calls of
@@ -29,7 +33,7 @@
 //
 // A store must not be on a file system without working locks or shared memory
 // maps (some network file systems). The file does not shrink; Repair writes it
-// compactly. Checksums find damage, they do not undo it: a damaged event is
+// compactly. A store and the folder of its archives belong together. Checksums find damage, they do not undo it: a damaged event is
 // lost, all others stay readable. The state "running" means that no end was logged: the
 // campaign runs, or its process was killed. Event times are kept to the
 // nanosecond, in UTC, without their monotonic part.

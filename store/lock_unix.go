@@ -37,6 +37,16 @@ func lock(f *os.File, shared bool, timeout time.Duration) error {
 	}
 }
 
+// canMap says whether so much of a file can be mapped, more than it has. A limit on the
+// address space may forbid it.
+func canMap(f *os.File, size int64) bool {
+	b, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return false
+	}
+	return syscall.Munmap(b) == nil
+}
+
 // unlock gives the lock back although the file may stay mapped: a map keeps the
 // open file alive, and with it the lock, after f is closed.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -414,7 +414,7 @@ func (l *logs) append(s *Store, tx *bolt.Tx) (more bool, err error) {
 		}
 	}
 	if len(l.ready) == 0 && len(l.waiting) > 0 {
-		return false, corrupt("parents of some candidates are in none of the stores")
+		return false, fmt.Errorf("%w: parents of some candidates are in none of the stores: an archive is merged with its store, by naming that", ErrInvalid)
 	}
 	return len(l.ready) > 0, a.index.flush()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
 
@@ -352,6 +353,9 @@ func (m *machine) Archive(t *rapid.T) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
+	if a.Left != (len(a.Campaigns) > 0 && m.removing(t)) {
+		t.Fatalf("it says that events are left: %t", a.Left)
+	}
 	for _, id := range a.Campaigns {
 		if m.archived[id] {
 			t.Fatalf("campaign %s was archived twice", id)
@@ -361,6 +365,20 @@ func (m *machine) Archive(t *rapid.T) {
 	if left, _ := filepath.Glob(filepath.Join(m.path+".archive", "*"+partial+"*")); len(left) > 0 {
 		t.Fatalf("left behind: %v", left)
 	}
+}
+
+// removing says whether events of archived campaigns are left.
+func (m *machine) removing(t *rapid.T) (some bool) {
+	if err := m.store.view(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(bucketRemoving); b != nil {
+			k, _ := b.Cursor().First()
+			some = k != nil
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return some
 }
 
 func (m *machine) Reopen(t *rapid.T) {

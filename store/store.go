@@ -304,7 +304,11 @@ func (s *Store) mapSize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int(max(mapAtLeast, 4*info.Size())), nil
+	size := max(mapAtLeast, 4*info.Size())
+	if !canMap(s.file, size) {
+		return 0, nil // backups may then keep campaigns waiting
+	}
+	return int(size), nil
 }
 
 const mapAtLeast = int64(16) << 30

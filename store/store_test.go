@@ -930,3 +930,29 @@ func TestPermission(t *testing.T) {
 	}
 	oneLine(t, err, path)
 }
+
+// TestObserve: each transaction is told, and that one that failed cannot be written.
+func TestObserve(t *testing.T) {
+	s := mustCreate(t)
+	var told []time.Duration
+	s.Observe(func(took time.Duration) { told = append(told, took) })
+	smallStore(t, s)
+	n := len(told)
+	if n == 0 || slices.Min(told) <= 0 {
+		t.Errorf("told: %v", told)
+	}
+	s.Observe(nil)
+	if _, err := s.Append(Event{}); err == nil {
+		t.Error("an empty event is taken")
+	}
+	if len(told) != n {
+		t.Error("told after the end")
+	}
+	if err := s.Writable(); err != nil {
+		t.Error(err)
+	}
+	s.fail(errors.New("the disk is full"))
+	if err := s.Writable(); !errors.Is(err, ErrFailed) {
+		t.Errorf("%v", err)
+	}
+}

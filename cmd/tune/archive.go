@@ -117,5 +117,8 @@ func (a *app) printArchived(done store.Archived, dry bool) {
 			fmt.Fprintf(a.out, "%s  moved\n", id)
 		}
 		fmt.Fprintf(a.out, "%s: %s, %d events, %s: no fault found\n", done.Path, n, done.Events, words.Plural(done.Report.Candidates, "candidate"))
+		if done.Left {
+			fmt.Fprintln(a.out, "the store still has room to give back: the next `tune archive` does that")
+		}
 	}
 }

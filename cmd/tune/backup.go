@@ -36,8 +36,7 @@ FILE must not exist. With --replace it may be a store, which the copy replaces.
 			if n := len(b.Archives); n > 0 {
 				archives = fmt.Sprintf(" with %s", words.Plural(n, "archive"))
 			}
-			fmt.Fprintf(a.out, "%s%s: %s, %d events, %d bytes: no fault found\n", b.Path, archives,
-				words.Plural(b.Report.Campaigns, "campaign"), b.Report.Events, b.Report.Bytes)
+			fmt.Fprintf(a.out, "%s%s: %s, %d bytes: no fault found\n", b.Path, archives, words.Plural(b.Report.Campaigns, "campaign"), b.Report.Bytes)
 			return nil
 		},
 	}

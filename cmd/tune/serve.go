@@ -113,8 +113,11 @@ func (a *app) serve(ctx context.Context) error {
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
 	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), Logger: logger})
-	if err != nil {
+	if errors.Is(err, server.ErrTokenFile) {
 		return badInput(err)
+	}
+	if err != nil {
+		return err
 	}
 	sig.begun.Store(true)
 	service.Listen(socket, true)

@@ -49,7 +49,7 @@ func NewService(t *testing.T) *Service {
 		}
 	}
 	var err error
-	s.Dir, err = os.MkdirTemp("", "evotune-service-") // a short path: that of a socket
+	s.Dir, err = os.MkdirTemp("", "evotune-service-") //nolint:usetesting // a socket's path is short, and others enter it
 	must(err)
 	t.Cleanup(func() { _ = os.RemoveAll(s.Dir) })
 	must(os.Chmod(s.Dir, 0o755))

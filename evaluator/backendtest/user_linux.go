@@ -27,7 +27,7 @@ func AsNobody(t *testing.T, folders ...string) {
 	}
 	t.Run("nobody", func(t *testing.T) {
 		defer syscall.Umask(syscall.Umask(0o022))
-		base, err := os.MkdirTemp("", "evotune-nobody-")
+		base, err := os.MkdirTemp("", "evotune-nobody-") //nolint:usetesting // others may not enter the folders of t.TempDir
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,9 +23,10 @@
 //
 // The package needs Linux on x86-64 or 64-bit ARM; elsewhere Open says so. It
 // makes evotune the reaper of orphaned descendants (PR_SET_CHILD_SUBREAPER), so
-// that no candidate's child escapes. Timings of one process never overlap, but
-// two evotunes on one machine do not know of each other. A definition is
-// trusted, as a Makefile is; what its templates render is not.
+// that no candidate's child escapes. While one lab of a process times, no other
+// of it times, launches on the CPU or compiles, whatever device that is for; two
+// evotunes on one machine do not know of each other. A definition is trusted, as
+// a Makefile is; what its templates render is not.
 //
 // docs/ordeal.md explains the stages and docs/adr/0001-cpu-harness.md the
 // choices.

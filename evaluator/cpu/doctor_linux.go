@@ -131,6 +131,11 @@ func (h *lab) toolVersion(ctx context.Context, path string) string {
 // try runs a trivial candidate in a flavour and says whether its process was
 // sandboxed.
 func (h *lab) try(ctx context.Context, f *flavour) (sandboxed bool, err error) {
+	ctx, leave, err := programs.ShareHost(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	args := slices.Concat([]string{"-O1"}, f.args, []string{"-shared", "-fPIC", "trial.c"})
 	object, err := h.tool.compile(ctx, compilation{files: map[string]string{"trial.c": trialSource}, args: args})
 	if err != nil {

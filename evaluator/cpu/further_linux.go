@@ -66,7 +66,7 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) 
 			return nil
 		}
 	}
-	release, err := h.share(ctx)
+	ctx, release, err := h.share(ctx)
 	if err != nil {
 		return err
 	}

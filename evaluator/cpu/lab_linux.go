@@ -21,14 +21,6 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// The machine is shared by all labs of this process: what is compiled, compared
-// and sanitized holds one share of it, what is timed holds all of it. The
-// semaphore serves in the order of asking, so that a timing waits for what is
-// under way and nothing new overtakes it.
-const wholeMachine = 1 << 30
-
-var machine = semaphore.NewWeighted(wholeMachine)
-
 // A lab is the CPU backend at work on one plan.
 type lab struct {
 	*labs.Base
@@ -51,7 +43,7 @@ type lab struct {
 	baselineMu     sync.Mutex
 	baseline       *candidate
 
-	timing *timingState // guarded by holding the whole machine
+	timing *timingState // guarded by holding the whole host
 }
 
 var _ evaluator.Lab = (*lab)(nil)
@@ -134,13 +126,13 @@ func supported(im *kernels.Implementation) error {
 	return nil
 }
 
-// work begins a call that needs a share of the machine. Done ends it.
+// work begins a call that needs a share of the host. Done ends it.
 func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err error) {
 	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := h.share(ctx)
+	ctx, release, err := h.share(ctx)
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -148,16 +140,17 @@ func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err err
 	return ctx, func() { release(); leave() }, nil
 }
 
-// share waits for a job's slot and for the machine to be free of timings.
-func (h *lab) share(ctx context.Context) (func(), error) {
+// share waits for a job's slot and for the host to be free of timings.
+func (h *lab) share(ctx context.Context) (context.Context, func(), error) {
 	if err := h.jobs.Acquire(ctx, 1); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := machine.Acquire(ctx, 1); err != nil {
+	ctx, release, err := programs.ShareHost(ctx)
+	if err != nil {
 		h.jobs.Release(1)
-		return nil, err
+		return nil, nil, err
 	}
-	return func() { machine.Release(1); h.jobs.Release(1) }, nil
+	return ctx, func() { release(); h.jobs.Release(1) }, nil
 }
 
 // describe says what results depend on, and makes the lab's part of every key of it.
@@ -240,15 +233,20 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
+		_, release, err := h.share(ctx)
+		if err != nil {
+			return errors.Join(err, g.Wait())
+		}
 		h.problem.makeInputs(d)
+		release()
 		for v := range variants {
 			g.Go(func() error {
-				release, err := h.share(gctx)
+				ctx, release, err := h.share(gctx)
 				if err != nil {
 					return err
 				}
 				defer release()
-				d.expected[v], err = h.ref.outputs(gctx, d, d.inputs[v], v)
+				d.expected[v], err = h.ref.outputs(ctx, d, d.inputs[v], v)
 				return err
 			})
 		}
@@ -278,11 +276,12 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 		if i < 0 || j < 0 || d.layout.buffers[i].elements != d.layout.buffers[j].elements {
 			return nil, nil
 		}
-		release, err := h.share(ctx)
+		shared, release, err := h.share(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
+		ctx = shared
 		inputs := slices.Clone(d.inputs[0])
 		inputs[i], inputs[j] = inputs[j], inputs[i]
 		if swapped, err = h.ref.outputs(ctx, d, inputs, -1); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 //go:embed native/probe.c
@@ -29,10 +30,11 @@ func (h *lab) loadPeaks(ctx context.Context) error {
 
 // measurePeaks measures the machine's peaks with all of its cores and with one.
 func (h *lab) measurePeaks(ctx context.Context) (map[string]float64, error) {
-	if err := machine.Acquire(ctx, wholeMachine); err != nil {
+	ctx, release, err := programs.TakeHost(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer machine.Release(wholeMachine)
+	defer release()
 	probe, err := h.tool.compile(ctx, compilation{
 		files: map[string]string{"probe.c": probeSource},
 		args:  []string{"-O3", "-march=native", "-ffp-contract=fast", "-w", "probe.c", "-pthread"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // A session is a set of harness processes with candidates loaded.
@@ -73,7 +74,7 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 }
 
 func (s *session) openParity(ctx context.Context) error {
-	release, err := s.h.share(ctx)
+	_, release, err := s.h.share(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,16 +90,17 @@ func (s *session) openParity(ctx context.Context) error {
 	return s.start(s.entries[0], s.arena, parityEnv)
 }
 
-// openTiming takes the machine. Timings of single candidates share memory and the
+// openTiming takes the host. Timings of single candidates share memory and the
 // baseline's process; the finals have their own.
 func (s *session) openTiming(ctx context.Context) (err error) {
 	if _, err := s.h.builtBaseline(ctx); err != nil {
 		return err
 	}
-	if err := machine.Acquire(ctx, wholeMachine); err != nil {
+	_, release, err := programs.TakeHost(ctx)
+	if err != nil {
 		return err
 	}
-	s.end = append(s.end, func() { machine.Release(wholeMachine) })
+	s.end = append(s.end, release)
 	tune := s.h.problem.Tune
 	switch {
 	case s.purpose == evaluator.ForFinals:

@@ -2,12 +2,16 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -95,3 +99,32 @@ func (n *nvcc) run(ctx context.Context, files map[string]string, product string,
 		Files: files, Product: product, Marks: errorMarks, Crash: "Segmentation fault",
 	}.Run(ctx, n.launcher, n.cache)
 }
+
+// Fatbin compiles one source with an nvcc, whose arguments say for which devices, in the
+// jail of compilers where that works: a library holds what others wrote as candidates.
+func Fatbin(path, source string, args []string) (code []byte, err error) {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "evotune-fatbin-")
+	if err != nil {
+		return nil, err
+	}
+	defer remove(dir)
+	base, err := labs.New(ctx, evaluator.Plan{}, slog.New(slog.DiscardHandler), dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, base.End(nil, nil)) }()
+	t := findToolkit(ctx, Options{NVCC: path}, base.Launcher, args...)
+	n, err := newNVCC(ctx, t, base.Launcher, base.Cache, fatbinTimeout)
+	if err != nil {
+		return nil, err
+	}
+	code, _, err = n.run(ctx, map[string]string{sourceFile: source}, "kernel.fatbin", append(slices.Clone(args), sourceFile)...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return code, nil
+}
+
+// fatbinTimeout bounds one run of nvcc for a library, which compiles for several devices.
+const fatbinTimeout = 30 * time.Minute

@@ -27,3 +27,6 @@ func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} 
 
 // CompileServerMain does nothing on this system.
 func CompileServerMain() {}
+
+// Fatbin compiles nothing on this system.
+func Fatbin(string, string, []string) ([]byte, error) { return nil, ErrUnsupported }

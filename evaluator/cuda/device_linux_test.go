@@ -41,6 +41,10 @@ func TestDevice(t *testing.T) {
 		t.Errorf("the first: %+v, %v", d, err)
 	}
 
+	if list, err := b.UUIDs(t.Context()); err != nil || len(list) != 2 || list[0] != "GPU-fake" {
+		t.Errorf("UUIDs: %q, %v", list, err)
+	}
+
 	// That there is a GPU does not depend on another: else a campaign would quietly go to
 	// the CPU instead of saying which one cannot be used.
 	o = fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails-1")
@@ -53,6 +57,9 @@ func TestDevice(t *testing.T) {
 	}
 	if n := b.GPUs(); n != 0 {
 		t.Errorf("%d GPUs of two, of which one fails", n)
+	}
+	if list, err := b.UUIDs(t.Context()); err == nil {
+		t.Errorf("UUIDs of two, of which one fails: %q", list)
 	}
 
 	if b, err = New(fakeOptions(t, "EVOTUNE_FAKE_HELLO=fails")); err != nil {

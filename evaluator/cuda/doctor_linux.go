@@ -122,6 +122,7 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		return h.Desc.Tools
 	}
 	h.gpus = []*gpu{h.newGPU(d)}
+	defer leaveGPU(d.UUID)
 	h.limits = limitsOf(d)
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		add("harness", "", "", plain.Line(err.Error()))

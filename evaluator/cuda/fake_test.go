@@ -269,7 +269,7 @@ func launched(kind wire.Kind, binary string, g wire.Geometry) {
 	}
 }
 
-// apart notes when timed work and other work are under way together: both leave
+// apart notes when timed work and any other work are under way together: both leave
 // a file while they are, and look for those of the others.
 func apart(kind wire.Kind) func() {
 	dir := os.Getenv("EVOTUNE_FAKE_APART")
@@ -297,9 +297,14 @@ func apart(kind wire.Kind) func() {
 			}
 		}
 		found, _ := filepath.Glob(filepath.Join(dir, others+"*"))
+		if kind == wire.Time {
+			timed, _ := filepath.Glob(filepath.Join(dir, mine+"*"))
+			found = append(found, timed...)
+		}
 		for _, f := range found {
 			var pid int
-			if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(f), others), "%d", &pid); err == nil && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			_, of, _ := strings.Cut(filepath.Base(f), "-")
+			if _, err := fmt.Sscanf(of, "%d", &pid); err == nil && pid != os.Getpid() && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				_ = os.WriteFile(filepath.Join(dir, fmt.Sprint("clash-", filepath.Base(path), "-", filepath.Base(f))), nil, 0o600)
 			}
 		}

@@ -33,7 +33,6 @@ type gate struct {
 	timer   *time.Timer
 
 	// What the gate has seen, for Usage.
-	opened     time.Time
 	aloneTime  time.Duration
 	aloneSince time.Time
 	phases     int
@@ -46,7 +45,7 @@ type waiter struct {
 }
 
 func newGate() *gate {
-	return &gate{enough: 4, patience: 150 * time.Millisecond, longest: 2 * time.Second, opened: time.Now()}
+	return &gate{enough: 4, patience: 150 * time.Millisecond, longest: 2 * time.Second}
 }
 
 // share waits for a share and returns how to give it back.
@@ -166,22 +165,13 @@ func (g *gate) close() {
 	}
 }
 
-// reset begins to count anew.
-func (g *gate) reset() {
+// held is the time for which somebody was alone since the gate was made, and how many
+// wait to be.
+func (g *gate) held() (alone time.Duration, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.opened, g.aloneTime, g.phases, g.entries = time.Now(), 0, 0, 0
-	g.aloneSince = g.opened
-}
-
-// held is the share of the time since the gate was made in which somebody was
-// alone, and how many wait to be.
-func (g *gate) held() (share float64, waiting int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	alone := g.aloneTime
-	if g.alone {
+	if alone = g.aloneTime; g.alone {
 		alone += time.Since(g.aloneSince)
 	}
-	return float64(alone) / float64(max(time.Since(g.opened), 1)), len(g.loners)
+	return alone, len(g.loners)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -179,5 +180,26 @@ func TestUnjailedProfiler(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A library is compiled as candidates are: no source of it reads a file of the user.
+func TestFatbin(t *testing.T) {
+	nvcc, err := exec.LookPath("nvcc")
+	if err != nil || process.Landlock() == 0 {
+		t.Skip("needs nvcc and Landlock")
+	}
+	secret := filepath.Join(t.TempDir(), "secret.h")
+	if err := os.WriteFile(secret, []byte("#error "+backendtest.Secret+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const kernel = "\nextern \"C\" __global__ void k(int *x) { *x = 1; }\n"
+	args := []string{"-fatbin", "-gencode=arch=compute_80,code=sm_80"}
+	if code, err := Fatbin(nvcc, kernel, args); err != nil || len(code) < 1000 {
+		t.Errorf("%d bytes, %v", len(code), err)
+	}
+	_, err = Fatbin(nvcc, "#define THE \""+secret+"\"\n#include THE"+kernel, args)
+	if err == nil || !strings.Contains(err.Error(), "ermission denied") || strings.Contains(err.Error(), backendtest.Secret) {
+		t.Errorf("a source that names a file of the user: %v", err)
 	}
 }

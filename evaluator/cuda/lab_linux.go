@@ -190,7 +190,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	}
 	h.opened = time.Now()
 	for _, g := range h.gpus {
-		g.gate.reset()
+		g.before, _ = g.gate.held()
 		g.measured.Store(0)
 	}
 	return h, nil
@@ -206,7 +206,8 @@ func newLab(base *labs.Base, o Options) *lab {
 }
 
 func (h *lab) newGPU(d wire.Device) *gpu {
-	g := &gpu{device: d, gate: newGate(), startup: &startup{}, tools: map[string]*pool{}}
+	shared := joinGPU(d.UUID)
+	g := &gpu{device: d, gate: shared.gate, startup: shared.startup, tools: map[string]*pool{}}
 	g.parity = h.newPool(g, "parity", h.options.ParityWorkers)
 	// The gate lets in one at a time; all others wait there, where they are seen.
 	g.timing = h.newPool(g, "timing", 1<<20)
@@ -278,8 +279,7 @@ func (h *lab) devices() []wire.Device {
 func (h *lab) Close() error {
 	return h.End(h.closePools, func() {
 		for _, g := range h.gpus {
-			g.gate.close()
-			g.startup.close()
+			leaveGPU(g.device.UUID)
 		}
 		h.closePools() // what was started meanwhile
 		if h.compiler != nil {

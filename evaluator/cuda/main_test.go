@@ -683,6 +683,65 @@ func TestCancelAndClose(t *testing.T) {
 	}
 }
 
+// TestTwoLabsOnOneGPU: labs of one process take turns on a GPU, as if they were one, also
+// after one of them has closed.
+func TestTwoLabsOnOneGPU(t *testing.T) {
+	state := t.TempDir()
+	o := fakeOptions(t, "EVOTUNE_FAKE_APART="+state)
+	labs := make([]*lab, 3)
+	ordeals := make([]*evaluator.Ordeal, len(labs))
+	for i := range labs {
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := fakePlan(t)
+		if labs[i], err = b.open(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		if ordeals[i], err = evaluator.NewOrdeal(t.Context(), labs[i], plan); err != nil {
+			t.Fatal(err)
+		}
+		defer ordeals[i].Close() //nolint:errcheck // as a rule it was closed before
+	}
+	evaluate := func(which ...int) {
+		t.Helper()
+		var wait sync.WaitGroup
+		for _, i := range which {
+			for worker := range 4 {
+				wait.Go(func() {
+					for n := range 3 {
+						r, err := ordeals[i].Evaluate(t.Context(), fakeGenome(t, "nothing", 30+worker*3+n), 0)
+						if err != nil || r.Verdict != evaluator.Correct {
+							t.Errorf("lab %d: %s: %s, %v", i, r.Verdict, r.Reason, err)
+						}
+					}
+				})
+			}
+		}
+		wait.Wait()
+	}
+	evaluate(0, 1, 2)
+	if err := ordeals[1].Close(); err != nil {
+		t.Error(err)
+	}
+	evaluate(0, 2)
+	if clash, _ := filepath.Glob(filepath.Join(state, "clash-*")); len(clash) > 0 {
+		t.Errorf("timed work met other work: %v", clash)
+	}
+	for _, i := range []int{0, 2} {
+		if u := labs[i].Usage(); !(u.Measuring > 0 && u.Measuring <= u.Reserved && u.Reserved < 1) {
+			t.Errorf("lab %d: usage %+v", i, u)
+		}
+		if err := ordeals[i].Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(commons.of) != 0 {
+		t.Errorf("all labs are closed, and GPUs are held for %d", len(commons.of))
+	}
+}
+
 // TestManyAtOnce: many candidates, faulty ones among them, share the workers,
 // and timed work never meets other work.
 func TestManyAtOnce(t *testing.T) {

@@ -319,6 +319,11 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)
 	}
+	ctx, leave, err := process.ShareHost(ctx)
+	if err != nil {
+		return compiled{}, err
+	}
+	defer leave()
 	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...), PTX: ptx}
 	for try := 0; ; try++ {
 		s, err := n.acquire()

@@ -29,8 +29,9 @@ const (
 // A gpu is one device with its workers.
 type gpu struct {
 	device  wire.Device
-	gate    *gate
+	gate    *gate // as startup, of all labs on it
 	startup *startup
+	before  time.Duration // for which it was kept free before the lab was open
 	parity  *pool
 	timing  *pool
 	tools   map[string]*pool

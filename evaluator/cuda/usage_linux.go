@@ -13,7 +13,7 @@ func (h *lab) Usage() evaluator.Usage {
 	wall := float64(max(time.Since(h.opened), 1))
 	for _, g := range h.gpus {
 		held, waiting := g.gate.held()
-		u.Reserved += held / float64(len(h.gpus))
+		u.Reserved += float64(held-g.before) / wall / float64(len(h.gpus))
 		u.Measuring += float64(g.measured.Load()) / wall / float64(len(h.gpus))
 		for _, p := range g.pools() {
 			u.Waiting[p.name] += int(p.queued.Load())

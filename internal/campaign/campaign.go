@@ -251,7 +251,11 @@ func (r *runner) logStart(version int) error {
 }
 
 func (r *runner) logResume(reason string, evaluated int) error {
-	note, err := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: &r.cfg.Budget}.Note(reason, evaluated)
+	resumption := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: &r.cfg.Budget}
+	if reason == store.InFinals {
+		resumption.Searched = r.reason
+	}
+	note, err := resumption.Note(reason, evaluated)
 	r.log(store.Event{Kind: store.KindResumed, Note: note})
 	return err
 }

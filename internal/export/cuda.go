@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -185,7 +184,7 @@ func (x *export) embed() error {
 	for i, j := range jobs {
 		all.Go(func() error {
 			var err error
-			if codes[i], err = compileCUDA(nvcc, j.source, j.flags, j.archs); err != nil {
+			if codes[i], err = x.compileCUDA(nvcc, j.source, j.flags, j.archs); err != nil {
 				return fmt.Errorf("%s: %w", j.what, err)
 			}
 			return nil
@@ -270,28 +269,15 @@ func findNVCC(path string, architectures []string) (string, error) {
 
 // compileCUDA makes a fat binary: machine code for every architecture, and for the
 // last of the portable ones intermediate code, which later devices run.
-func compileCUDA(nvcc, source string, flags, architectures []string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "evotune-export-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.WriteFile(filepath.Join(dir, "kernel.cu"), []byte(source), 0o644); err != nil {
-		return nil, err
-	}
-	args := []string{"-fatbin", "-o", "kernel.fatbin"}
+func (x *export) compileCUDA(nvcc, source string, flags, architectures []string) ([]byte, error) {
+	args := []string{"-fatbin"}
 	for _, a := range architectures {
 		args = append(args, "-gencode=arch=compute_"+a+",code=sm_"+a)
 	}
 	if last := architectures[len(architectures)-1]; strings.TrimRight(last, "af") == last {
 		args = append(args, "-gencode=arch=compute_"+last+",code=compute_"+last)
 	}
-	cmd := exec.Command(nvcc, slices.Concat(args, flags, []string{"kernel.cu"})...)
-	cmd.Dir = dir
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", nvcc, err, words.FirstLine(string(text)))
-	}
-	return os.ReadFile(filepath.Join(dir, "kernel.fatbin"))
+	return x.Compile(nvcc, source, append(args, flags...))
 }
 
 // imageC writes machine code as an array of C.

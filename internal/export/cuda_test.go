@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -364,7 +365,7 @@ func buildCUDA(t *testing.T, dir string, winners []*Winner, nvcc string, embed b
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: embed, NVCC: nvcc})
+	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: embed, NVCC: nvcc, Compile: cuda.Fatbin})
 	if err != nil {
 		t.Fatal(err)
 	}

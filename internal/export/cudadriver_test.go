@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -136,7 +137,7 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc})
+	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc, Compile: cuda.Fatbin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,6 +56,9 @@ type Options struct {
 	// by NVCC; empty finds one.
 	Embed bool
 	NVCC  string
+	// Compile runs NVCC on a source with some arguments, and gives the fat binary: kernels
+	// are compiled as candidates were, where they reach no files of others.
+	Compile func(nvcc, source string, args []string) ([]byte, error)
 }
 
 // ErrUnproven is wrapped by the error of Export for a winner that lacks proof.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -547,7 +548,7 @@ func driverOfPlans(t *testing.T, embed bool) {
 		t.Fatal(err)
 	}
 	w := spreadWinner(t, map[string]any{"BOX": 32, "BLOCKS": 2, "EARLY": true, "TOGETHER": 1})
-	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test", Embed: embed, NVCC: nvcc})
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test", Embed: embed, NVCC: nvcc, Compile: cuda.Fatbin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -830,7 +831,7 @@ func TestExactElsewhere(t *testing.T) {
 	if len(winners) != 2 || len(candidates) != 2 {
 		t.Fatalf("gemm has %d implementations, %v", len(winners), candidates)
 	}
-	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc})
+	files, err := Export(winners, Options{Lang: CUDA, By: "test", Embed: true, NVCC: nvcc, Compile: cuda.Fatbin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,6 +143,8 @@ type Resumption struct {
 	Offset        int `json:"offset"`
 	// Budget is nil where the log has none.
 	Budget *Budget `json:"budget"`
+	// Searched is what ended the search, where finals begin.
+	Searched string `json:"searched,omitempty"`
 }
 
 // Note is how the log tells it, after so many results.

@@ -154,7 +154,7 @@ func (s *Service) campaign(id string) (*campaignAnswer, error) {
 		return nil, err
 	}
 	if s.jobs != nil {
-		out.ETag, _ = s.jobs.view(&out.Body)
+		out.ETag = s.jobs.view(&out.Body)
 		s.complete(&out.Body)
 	}
 	return out, nil

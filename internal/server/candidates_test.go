@@ -1,9 +1,11 @@
 package server
 
 import (
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,8 +98,14 @@ func TestReader(t *testing.T) {
 	kernel, device := a[0].Started.Kernel, a[0].Started.Device
 	for _, q := range []store.Query{
 		{},
-		{Kernel: kernel, Limit: 7}, {Kernel: "other"}, {Device: device, Limit: 100}, {Shapes: []string{"recorded"}, Limit: 3}, {Shapes: []string{"a", "b"}},
-		{Campaign: one.ID, Limit: 50}, {Campaigns: []string{one.ID, two.ID}, Limit: 20}, {ProvenOnly: true, Limit: 5},
+		{Kernel: kernel, Limit: 7},
+		{Kernel: "other"},
+		{Device: device, Limit: 100},
+		{Shapes: []string{"recorded"}, Limit: 3},
+		{Shapes: []string{"a", "b"}},
+		{Campaign: one.ID, Limit: 50},
+		{Campaigns: []string{one.ID, two.ID}, Limit: 20},
+		{ProvenOnly: true, Limit: 5},
 	} {
 		a, err := want.Best(q)
 		b, _ := got.Best(q)
@@ -162,7 +170,10 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	for _, o := range []evotune.Selection{
-		{Where: "true", Limit: 20}, {Where: `verdict != "correct"`, Limit: 5}, {Where: "speedup > 0.5", Sort: "-speedup", Limit: 3}, {Where: "speedup > 0.5", Count: true, Limit: 20},
+		{Where: "true", Limit: 20},
+		{Where: `verdict != "correct"`, Limit: 5},
+		{Where: "speedup > 0.5", Sort: "-speedup", Limit: 3},
+		{Where: "speedup > 0.5", Count: true, Limit: 20},
 		{Where: "index >= 0", Campaign: c.ID, Kernel: c.Kernel, Limit: 100},
 	} {
 		found, err := evotune.Select(f.service.store, o)
@@ -226,4 +237,45 @@ func TestEvidence(t *testing.T) {
 	}
 	// A recorded table has no sources.
 	f.do("GET", "/v1/candidates/"+c.Best+"/source", nil, nil, 422)
+}
+
+// TestLeaderboard: what won finals goes before what is only faster, and of it what is more
+// than noise.
+func TestLeaderboard(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	for i, c := range []struct {
+		device      string
+		shapes      []string
+		fitness     float64
+		finals      bool
+		significant bool
+	}{
+		{"one", []string{"a", "b"}, 0.1, false, false}, {"one", []string{"b", "a"}, 0.5, true, true}, {"one", []string{"a", "b"}, 0.4, true, true},
+		{"one", []string{"a", "b"}, 0.2, true, false}, {"one", []string{"a"}, 0.3, false, false}, {"one", []string{"a"}, 0.25, false, false}, {"two", []string{"a"}, 0.9, true, false},
+	} {
+		id, candidate := "k-"+strconv.Itoa(i), "c"+strconv.Itoa(i)
+		events := []store.Event{
+			{Kind: store.KindStarted, Started: &store.Started{Kernel: "k", Shapes: c.shapes, Backend: "cpu", Device: c.device, Name: c.device, Strategy: "random"}},
+			{Kind: store.KindAsked, Asked: &store.Asked{Candidate: candidate, Genome: "A=1", Operator: "random"}},
+			{Kind: store.KindTold, Told: &store.Told{Candidate: candidate, Verdict: "correct", Fitness: c.fitness, MedianNS: c.fitness, BaselineNS: 1}},
+		}
+		if c.finals {
+			events = append(events, store.Event{Kind: store.KindFinals, Finals: &store.Finals{
+				Winner: candidate, Fitness: c.fitness, MedianNS: c.fitness, BaselineNS: 1, Significant: c.significant, Finalists: []string{candidate},
+			}})
+		}
+		for i := range events {
+			events[i].Campaign = id
+		}
+		if _, err := f.service.store.Append(events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, r := range fetch[[]api.LeaderboardRow](f, "/v1/leaderboard") {
+		got = append(got, strings.TrimSpace(fmt.Sprintln(r.Device, r.Shapes, r.Candidate, r.Proven, r.Significant)))
+	}
+	if d := cmp.Diff([]string{"one [a] c5 false false", "one [a b] c2 true true", "two [a] c6 true false"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 }

@@ -230,3 +230,31 @@ func TestCompare(t *testing.T) {
 	f.do("GET", "/v1/campaigns/nothing/summary", nil, nil, 404)
 	f.do("GET", "/v1/campaigns/nothing/points", nil, nil, 404)
 }
+
+// TestGenesInOrder: genes that not all candidates have come where the space has them.
+func TestGenesInOrder(t *testing.T) {
+	p := pointSet{rows: map[int]int{}, verdicts: map[string]int{}, columns: map[string]*geneColumn{}}
+	for i, encoding := range []string{"A=2,C=x", "A=1,B=true,C=y,D=0.5", "D=1.5", "A=2"} {
+		if err := p.add(&store.Told{Index: i, Candidate: "c", Verdict: "correct"}, encoding); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []api.GenePoints{
+		{Name: "A", Values: []any{int64(1), int64(2)}, At: []int{1, 0, -1, 1}},
+		{Name: "B", Values: []any{true}, At: []int{-1, 0, -1, -1}},
+		{Name: "C", Values: []any{"x", "y"}, At: []int{0, 1, -1, -1}},
+		{Name: "D", Values: []any{0.5, 1.5}, At: []int{-1, 0, 1, -1}},
+	}
+	if d := cmp.Diff(want, p.finish().Genes); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestBestAt(t *testing.T) {
+	c := api.Curve{Best: []api.BestPoint{{DeviceNS: 10, Speedup: 1}, {DeviceNS: 20, Speedup: 2}, {DeviceNS: 30, Speedup: 3}}}
+	for limit, want := range map[time.Duration]float64{9: 0, 10: 1, 29: 2, 30: 3, 99: 3} {
+		if got := at(c, limit); got != want {
+			t.Errorf("at %d: %v, want %v", limit, got, want)
+		}
+	}
+}

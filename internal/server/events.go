@@ -292,18 +292,27 @@ func (t *stream) turn(e store.Event) ([]line, error) {
 		t.tally.started.SpaceSize, t.tally.started.SpaceExact = t.space(c)
 		return made(e, "started", t.tally.beginning(e, 0, nil))
 	case store.KindResumed:
-		switch {
-		case e.Note != nil && e.Note.Reason == store.InFinals:
-			return nil, nil
-		case e.Note != nil && e.Note.Reason == store.Continued:
-			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+		var note store.Note
+		var r record.Resumption
+		if e.Note != nil {
+			note = *e.Note
 		}
-		r, err := record.ReadResumption(&e)
-		if err != nil {
-			return nil, err
+		if len(note.Detail) > 0 {
+			var err error
+			if r, err = record.ReadResumption(&e); err != nil {
+				return nil, err
+			}
+		}
+		switch note.Reason {
+		case store.Continued:
+			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+		case store.InFinals:
+			return made(e, "searched", api.Searched{Reason: r.Searched, Evaluated: note.Evaluated})
+		case store.NewBudget:
+			return made(e, "budget", r.Budget)
 		}
 		t.tally.started.Workers = t.workersOf(e.Campaign)
-		return made(e, "started", t.tally.beginning(e, e.Note.Evaluated, r.Budget))
+		return made(e, "started", t.tally.beginning(e, note.Evaluated, r.Budget))
 	case store.KindStopped, store.KindFinished:
 		if e.Note != nil {
 			if why, ok := strings.CutPrefix(e.Note.Reason, "paused: "); ok && e.Kind == store.KindStopped {

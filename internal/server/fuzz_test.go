@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
@@ -51,7 +52,7 @@ func quoted(s string) string {
 	if err != nil {
 		panic(err)
 	}
-	if strings.ContainsAny(s, "\xff") {
+	if !utf8.ValidString(s) {
 		return `"` + s + `"` // as it is: no UTF-8
 	}
 	return string(b)
@@ -170,7 +171,7 @@ func (m *mangler) request() string {
 	}
 	text := ""
 	if op.body != nil && m.Intn(12) > 0 || m.Intn(12) == 0 {
-		text = m.value(map[string]any(op.body), op.schemas, 0)
+		text = m.value(op.body, op.schemas, 0)
 		headers = append(headers, "Content-Type: "+pick(m, "application/json", "application/json", "application/json", "application/json", "application/json; charset=utf-16", "text/plain", "application/cbor",
 			"multipart/form-data; boundary=x", "application/x-www-form-urlencoded", "application/merge-patch+json", "application/problem+json", "", "/", oneLine(m.text())))
 		switch m.Intn(20) {

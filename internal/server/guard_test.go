@@ -675,7 +675,7 @@ func TestBodyTime(t *testing.T) {
 func TestStreamLimit(t *testing.T) {
 	g := protect(t, Limits{Streams: 2})
 	var bodies []io.Closer
-	follow := func() *http.Response {
+	follow := func() (status int, again string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/events", nil)
 		if err != nil {
@@ -687,7 +687,7 @@ func TestStreamLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		bodies = append(bodies, resp.Body)
-		return resp
+		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
 	defer func() {
 		for _, b := range bodies {
@@ -696,8 +696,8 @@ func TestStreamLimit(t *testing.T) {
 	}()
 	follow()
 	follow()
-	if resp := follow(); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
-		t.Errorf("the third: %s", resp.Status)
+	if status, again := follow(); status != 503 || again == "" {
+		t.Errorf("the third: %d, Retry-After %q", status, again)
 	}
 	if _, _, text := g.send("GET", "/metrics", g.admin, ""); !strings.Contains(text, "evotune_sse_clients 2\n") {
 		t.Errorf("%s", text)
@@ -708,8 +708,35 @@ func TestStreamLimit(t *testing.T) {
 			t.Fatal("a client that is gone has its place")
 		}
 	}
-	if resp := follow(); resp.StatusCode != 200 {
-		t.Errorf("after one has gone: %s", resp.Status)
+	if status, _ := follow(); status != 200 {
+		t.Errorf("after one has gone: %d", status)
+	}
+}
+
+// TestAddresses: however many addresses there are, they take a bounded place, and one that
+// sends too much does not slow down another.
+func TestAddresses(t *testing.T) {
+	l := newLimiters(Limits{StrangerRate: 0.001, StrangerBurst: 2})
+	one := l.address("192.0.2.1:5")
+	take(one)
+	take(one)
+	if again, ok := take(l.address("192.0.2.1:6")); ok || again < 1 {
+		t.Error("another port is another address")
+	}
+	if _, ok := take(l.address("192.0.2.2:5")); !ok {
+		t.Error("another address waits for the first")
+	}
+	if l.address("[2001:db8::1]:5") != l.address("[2001:db8::2]:5") || l.address("[2001:db8::1]:5") == l.address("[2001:db8:0:1::1]:5") {
+		t.Error("a network of IPv6 is one address")
+	}
+	for i := range 3 * mostAddresses {
+		take(l.address(fmt.Sprintf("10.%d.%d.%d:5", i>>16, i>>8&255, i&255)))
+	}
+	if len(l.addresses) > mostAddresses {
+		t.Errorf("%d addresses", len(l.addresses))
+	}
+	if _, ok := take(l.address("192.0.2.1:7")); ok {
+		t.Error("the first was forgotten before its time")
 	}
 }
 

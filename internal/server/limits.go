@@ -63,6 +63,7 @@ type limiters struct {
 	tokens    map[string]*rate.Limiter
 	addresses map[netip.Prefix]*rate.Limiter
 	others    *rate.Limiter // of all addresses that do not fit
+	swept     time.Time     // when silent addresses were last looked for
 	streams   int
 }
 
@@ -110,15 +111,16 @@ func (l *limiters) address(remote string) *rate.Limiter {
 	if found := l.addresses[key]; found != nil {
 		return found
 	}
-	if len(l.addresses) >= mostAddresses {
+	if now := time.Now(); len(l.addresses) >= mostAddresses && now.Sub(l.swept) > time.Second {
+		l.swept = now
 		for k, old := range l.addresses {
 			if old.Tokens() >= float64(l.limits.StrangerBurst) {
 				delete(l.addresses, k)
 			}
 		}
-		if len(l.addresses) >= mostAddresses {
-			return l.others
-		}
+	}
+	if len(l.addresses) >= mostAddresses {
+		return l.others
 	}
 	found := rate.NewLimiter(rate.Limit(l.limits.StrangerRate), l.limits.StrangerBurst)
 	l.addresses[key] = found

@@ -256,6 +256,27 @@ func TestOperationsRestart(t *testing.T) {
 	})
 }
 
+// TestOperationGoesOn: one that a service does not get to is done by the next.
+func TestOperationGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	id := ""
+	t.Run("before", func(t *testing.T) {
+		f := serve(t, path, 0)
+		best := f.until(f.submit(3, 20).ID, api.Finished).Best
+		for i := range replayRoom { // which nobody gives back
+			if _, err := f.service.jobs.claim(t.Context(), fmt.Sprint("op-", i), evotune.Replay); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id = f.begin("/v1/candidates/"+best+"/verify", api.Verify{}).ID
+	})
+	t.Run("after", func(t *testing.T) {
+		if a := serve(t, path, 0).ended(id); a.State != api.Finished {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
 func TestReportDownload(t *testing.T) {
 	f, c := finished(t, 40)
 	files := f.files("/v1/campaigns/" + c.ID + "/report")

@@ -509,14 +509,17 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		if r != nil {
 			r.then = api.Paused
 			r.drain()
+			if r.phase == api.Preparing {
+				r.cancel() // nothing is in flight
+			}
 		}
 	case "resume":
-		switch {
-		case j.State == api.Queued:
+		switch j.State {
+		case api.Queued:
 			return nil
-		case j.State == api.Finished:
+		case api.Finished:
 			return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is finished: give it a larger budget to go on", j.Job.ID))
-		case j.State == api.Cancelled:
+		case api.Cancelled:
 			return no()
 		}
 		j.State, j.Reason = api.Queued, ""
@@ -602,16 +605,16 @@ func (q *scheduler) stateOf(j *job) api.State {
 	return j.State
 }
 
-// view fills in what the scheduler knows of a campaign.
-func (q *scheduler) view(c *api.Campaign) (etag string, known bool) {
+// view fills in what the scheduler knows of a campaign, and gives its version as HTTP has it.
+func (q *scheduler) view(c *api.Campaign) (etag string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	j := q.jobs[c.ID]
 	if j == nil {
-		return "", false
+		return ""
 	}
 	q.fill(c, j, q.queue())
-	return j.etag(), true
+	return j.etag()
 }
 
 // A jobView is what the scheduler knows of a campaign, and the version of its job.
@@ -685,6 +688,9 @@ func (q *scheduler) close(ctx context.Context) {
 	q.closed = true
 	for _, r := range q.runs {
 		r.drain()
+		if r.phase == api.Preparing {
+			r.cancel()
+		}
 	}
 	q.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {

@@ -368,8 +368,13 @@ func TestSweep(t *testing.T) {
 func TestNoDevice(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	for _, in := range []api.Submission{
-		{Kernel: "gemm", Backend: "cuda"}, {Kernel: "sgemm", Device: "GPU-1"}, {Kernel: "nothing"}, {}, {Backend: "replay", Table: "/nothing"},
-		{Kernel: "sgemm", Shapes: []string{"no such"}}, {Kernel: "sgemm", Strategy: "no such"},
+		{Kernel: "gemm", Backend: "cuda"},
+		{Kernel: "sgemm", Device: "GPU-1"},
+		{Kernel: "nothing"},
+		{},
+		{Backend: "replay", Table: "/nothing"},
+		{Kernel: "sgemm", Shapes: []string{"no such"}},
+		{Kernel: "sgemm", Strategy: "no such"},
 	} {
 		var p api.Problem
 		f.do("POST", "/v1/campaigns", in, &p, 422)

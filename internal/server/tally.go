@@ -39,6 +39,7 @@ func (t *tally) add(e store.Event) bool {
 		switch {
 		case e.Note != nil && e.Note.Reason == store.InFinals:
 			t.rested = e.Time
+		case e.Note != nil && e.Note.Reason == store.NewBudget: // it goes on as before
 		default:
 			if e.Note == nil || e.Note.Reason != store.Continued {
 				t.fresh, t.ran, t.rested = 0, 0, time.Time{}

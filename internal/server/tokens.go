@@ -227,17 +227,20 @@ func (t *tokens) noteUse() error {
 	})
 }
 
+// ErrTokenFile is the error of a token file that cannot be used.
+var ErrTokenFile = errors.New("the token file")
+
 // file sees to it that a file has an admin's token: the one that it has, or a new one where
 // there is no file.
 func (t *tokens) file(path string) error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("the token file %s "+format, append([]any{path}, args...)...)
+		return fmt.Errorf("%w %s "+format, append([]any{ErrTokenFile, path}, args...)...)
 	}
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return t.newFile(path)
 	case err != nil:
-		return fmt.Errorf("the token file: %w", err)
+		return fmt.Errorf("%w: %w", ErrTokenFile, err)
 	case !info.Mode().IsRegular():
 		return bad("is no regular file: name another")
 	case info.Mode().Perm()&0o077 != 0:
@@ -245,7 +248,7 @@ func (t *tokens) file(path string) error {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("the token file: %w", err)
+		return fmt.Errorf("%w: %w", ErrTokenFile, err)
 	}
 	secret := strings.TrimSpace(string(b))
 	t.mu.Lock()
@@ -269,7 +272,7 @@ func (t *tokens) file(path string) error {
 func (t *tokens) newFile(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("the token file: %w", err)
+		return fmt.Errorf("%w: %w", ErrTokenFile, err)
 	}
 	host, _ := os.Hostname()
 	name := strings.Trim("serve "+host, " ") + " " + time.Now().UTC().Format("20060102T150405.000000000Z")
@@ -285,7 +288,7 @@ func (t *tokens) newFile(path string) error {
 		f.Close()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("the token file: %w", err), os.Remove(path))
+		return errors.Join(fmt.Errorf("%w: %w", ErrTokenFile, err), os.Remove(path))
 	}
 	return nil
 }

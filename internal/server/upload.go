@@ -100,15 +100,12 @@ var kernelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 // odd says what is wrong with the path of a file in an upload; empty when nothing is.
 func odd(name string, files map[string]string) string {
 	parts := strings.Split(name, "/")
-	switch {
-	case !fs.ValidPath(name) || name == ".":
-		return "this is not a path below the folder: write its parts with / between them"
-	case len(parts) > maxUploadDepth:
+	if len(parts) > maxUploadDepth {
 		return fmt.Sprintf("more than %d folders in each other", maxUploadDepth)
 	}
 	for i, p := range parts {
-		if !part.MatchString(p) {
-			return "names are made of letters, digits and _ . + -, and begin with a letter, a digit or _"
+		if !part.MatchString(p) { // which no part is that leads out of the folder
+			return "paths have / between their parts, which are made of letters, digits and _ . + -, and begin with a letter, a digit or _"
 		}
 		if i > 0 {
 			if _, file := files[strings.Join(parts[:i], "/")]; file {

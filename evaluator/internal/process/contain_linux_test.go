@@ -29,7 +29,8 @@ func init() {
 	}
 }
 
-// attack prints what it could do that no jailed program may.
+// attack prints what it could do that no jailed program may. Where it can, it harms that
+// service alone: tests run as root, beside others.
 func attack(target []string) {
 	dir := target[0]
 	port, _ := strconv.Atoi(target[1])
@@ -125,7 +126,7 @@ func attack(target []string) {
 	}
 
 	// What a root without capabilities, and anyone else, cannot do to the machine.
-	could("mount", call(unix.SYS_MOUNT, text("none"), text("/tmp"), text("tmpfs"), 0, 0))
+	could("mount", call(unix.SYS_MOUNT, text("none"), text(dir), text("tmpfs"), 0, 0))
 	could("change the root", call(unix.SYS_CHROOT, text(".")))
 	could("make a namespace", call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER))
 	could("be in a namespace", call(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD)))
@@ -135,7 +136,8 @@ func attack(target []string) {
 	could("make a key", call(unix.SYS_ADD_KEY, text("user"), text("evotune-test"), text("x"), 1, ^uintptr(4)+1))
 	could("make a queue", call(unix.SYS_MQ_OPEN, text("evotune-test"), unix.O_CREAT|unix.O_RDWR, 0o600, 0))
 	could("make messages", call(unix.SYS_MSGGET, 0x7e57ed10, 0o1600))
-	could("name the host", unix.Sethostname([]byte("evotune-test")))
+	host, _ := os.Hostname()
+	could("name the host", unix.Sethostname([]byte(host)))
 	could("open a file by handle", call(unix.SYS_OPEN_BY_HANDLE_AT, 3, text(strings.Repeat("\x01", 200)), 0))
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData

@@ -253,12 +253,17 @@ type Command struct {
 }
 
 // Run runs a program to its end and returns what it wrote to both of its
-// streams. The error is ErrTimeout at the deadline, the context's when that
-// ended first, and an *exec.ExitError when the program failed.
+// streams. It holds a share of the host. The error is ErrTimeout at the deadline, the
+// context's when that ended first, and an *exec.ExitError when the program failed.
 func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	ctx, leave, err := ShareHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
 	cmd.Env = append(append(Environment(), "LC_ALL=C"), c.Env...)

@@ -1,4 +1,5 @@
-/* What a kernel can try against a service that judges it. Each attempt gives 0 where it
+/* What a kernel can try against a service that judges it. None harms more than that
+ * service where it succeeds: tests run as root, beside others. Each attempt gives 0 where it
  * succeeded, which the service sees as well, and else what the first call that was
  * refused answered, negated. service.h, which the tests write, says where the service is:
  *
@@ -97,7 +98,7 @@ static long unix_socket(const char *name, int abstract)
 }
 static long forks(void)
 {
-	for (int n = 0; n < 500; n++) {
+	for (int n = 0; n < 50; n++) {
 		const pid_t p = fork();
 		if (p < 0)
 			return -errno;
@@ -291,8 +292,8 @@ static long typed(void) /* into the terminal of whoever started the service */
 	X(files_taken, taken(getppid()))                                                       \
 	X(compared, outcome(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)))                  \
 	X(kill_judge, outcome(kill(getppid(), SIGUSR1)))                                       \
-	X(kill_group, outcome(kill(0, SIGUSR1)))                                               \
-	X(kill_all, outcome(kill(-1, SIGUSR1)))                                                \
+	X(kill_group, outcome(kill(0, 0)))                                                     \
+	X(kill_all, outcome(kill(-1, 0)))                                                      \
 	X(kill_thread, outcome(syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1)))            \
 	X(signal_queue, outcome(syscall(SYS_rt_sigqueueinfo, VICTIM, SIGUSR1, leaked)))        \
 	X(signal_owner, outcome(fcntl(3, F_SETOWN, getppid())))                                \
@@ -314,7 +315,7 @@ static long typed(void) /* into the terminal of whoever started the service */
 	X(kernel_program, outcome(syscall(SYS_bpf, 0, leaked, sizeof leaked)))                 \
 	X(counters, outcome(syscall(SYS_perf_event_open, leaked, VICTIM, -1, -1, 0)))          \
 	X(kernel_log, outcome(syscall(SYS_syslog, 3, leaked, sizeof leaked)))                  \
-	X(mounted, outcome(syscall(SYS_mount, "none", "/tmp", "tmpfs", 0, 0)))                 \
+	X(mounted, outcome(syscall(SYS_mount, "none", SERVICE, "tmpfs", 0, 0)))                \
 	X(mounted_new, outcome(syscall(430 /* fsopen */, "tmpfs", 0)))                         \
 	X(mounted_tree, outcome(syscall(428 /* open_tree */, AT_FDCWD, "/", 1)))               \
 	X(root_changed, outcome(chroot("/")))                                                  \

@@ -1,6 +1,6 @@
 // One campaign, live.
 
-import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, later, ratio, short, speedup, stateBadge, title, when } from "./dom.js";
+import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, later, ratio, reading, short, speedup, stateBadge, title, when } from "./dom.js";
 import { get, stream } from "./api.js";
 import { bars, roofline, steps } from "./charts.js";
 import { actions, budgetFields } from "./actions.js";
@@ -99,7 +99,7 @@ export async function campaign({ el, signal, args: [id], on, again }) {
 
   function record(candidate, value, note) {
     if ([...records.children].some((li) => li.dataset.id === candidate)) return;
-    records.prepend(h("li", { "data-id": candidate }, h("b", {}, ratio(value)), " ", h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(candidate)}` }, short(candidate)), " ", h("span", { class: "soft" }, note)));
+    records.prepend(h("li", { "data-id": candidate }, h("b", {}, reading(value)), " ", h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(candidate)}` }, short(candidate)), " ", h("span", { class: "soft" }, note)));
     while (records.children.length > mostRecords) records.lastChild.remove();
   }
 
@@ -148,7 +148,7 @@ export async function campaign({ el, signal, args: [id], on, again }) {
       due = 0;
       // However many arrive at once, only the newest become elements.
       for (const e of waiting.slice(-mostNewest)) {
-        newest.prepend(h("li", { "data-id": e.candidate }, badge({ text: e.verdict, kind: verdictKind(e.verdict), title: e.reason }), " ", e.fitness > 0 ? h("b", {}, ratio(1 / e.fitness)) : "", " ",
+        newest.prepend(h("li", { "data-id": e.candidate }, badge({ text: e.verdict, kind: verdictKind(e.verdict), title: e.reason }), " ", e.fitness > 0 ? h("b", {}, reading(1 / e.fitness)) : "", " ",
           h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(e.candidate)}` }, short(e.candidate)), " ", h("span", { class: "soft" }, e.reason || e.operator)));
       }
       while (newest.children.length > mostNewest) newest.lastChild.remove();

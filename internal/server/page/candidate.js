@@ -1,6 +1,6 @@
 // One candidate: its checks, raw samples, genes, source and ancestors.
 
-import { badge, cards, confidence, crumbs, duration, empty, facts, figure, h, problem, ratio, s, short, speedup, table, time, title } from "./dom.js";
+import { badge, cards, confidence, crumbs, duration, empty, facts, figure, h, problem, reading, s, short, speedup, table, time, title } from "./dom.js";
 import { get } from "./api.js";
 import { samples } from "./charts.js";
 import { compare, hunks } from "./diff.js";
@@ -38,7 +38,7 @@ export async function candidate({ el, signal, args: [id], on }) {
     const it = section(heading, h("p", { class: "legend" }, h("span", {}, h("i", { class: "swatch fill-a" }), "candidate"), h("span", {}, h("i", { class: "swatch fill-idle" }), "baseline, taken back to back"), h("span", { class: "soft" }, "lines are medians")));
     for (const t of list) {
       const box = h("div");
-      it.append(h("h3", {}, t.shape || "all"), h("p", { class: "soft" }, `${time(t.median_ns)} against ${time(t.baseline_median_ns)}: time ratio ${figure(t.ratio)}, ${t.samples_ns?.length || 0} samples, spread ${figure(100 * t.spread)}%${t.discarded ? `, ${t.discarded} discarded` : ""}${t.conditions?.disturbed ? `; ${t.conditions.disturbed}` : ""}`), box);
+      it.append(h("h3", {}, t.shape || "all"), h("p", { class: "soft" }, `${time(t.median_ns)} against ${time(t.baseline_median_ns)}: time ratio ${figure(t.ratio)}, ${t.samples_ns?.length || 0} ${t.samples_ns?.length === 1 ? "sample" : "samples"}, spread ${figure(100 * t.spread)}%${t.discarded ? `, ${t.discarded} discarded` : ""}${t.conditions?.disturbed ? `; ${t.conditions.disturbed}` : ""}`), box);
       const draw = () => samples(box, { candidate: t.samples_ns || [], baseline: t.baseline_ns || [], medians: [t.median_ns, t.baseline_median_ns], floor: t.floor_ns, format: time, label: `Samples at ${t.shape}: candidate ${time(t.median_ns)}, baseline ${time(t.baseline_median_ns)}` });
       if (t.samples_ns?.length) redraw.push(draw);
     }
@@ -162,7 +162,7 @@ async function lineage(section, path, c, signal) {
   const current = flat.find((n) => n.i === 0);
   for (const node of flat) {
     const told = node.c.told;
-    const value = told?.fitness > 0 ? ratio(1 / told.fitness) : told?.verdict || "pending";
+    const value = told?.fitness > 0 ? reading(1 / told.fitness) : told?.verdict || "pending";
     node.el = s("a", { href: `#/candidates/${encodeURIComponent(node.c.id)}`, class: node === current ? "node here" : "node", tabindex: node === current ? 0 : -1, "data-id": node.c.id, "aria-current": node === current ? "true" : undefined,
       "aria-label": `${node === current ? "this candidate" : node.child ? "child" : "ancestor"} ${short(node.c.id)}, ${node.c.asked.operator}, ${value}`, onfocus: () => show(node) },
     s("rect", { x: node.x, y: node.y, width: w, height: 44, rx: 6 }), s("text", { x: node.x + 10, y: node.y + 18, class: "mono" }, short(node.c.id)), s("text", { x: node.x + 10, y: node.y + 35, class: "soft" }, `${node.c.asked.operator} · ${value}`));

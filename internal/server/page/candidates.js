@@ -1,6 +1,6 @@
 // All candidates of a campaign: painted, and in a table of which only the visible rows exist.
 
-import { count, crumbs, empty, h, problem, ratio, short, title } from "./dom.js";
+import { count, crumbs, empty, h, problem, reading, short, title } from "./dom.js";
 import { get } from "./api.js";
 import { range, scatter } from "./charts.js";
 import { grid } from "./grid.js";
@@ -26,6 +26,7 @@ export async function candidates({ el, signal, args: [id], on }) {
   const hues = p.verdicts.map((v) => ({ good: "a", bad: "bad", idle: "idle" })[verdictKind(v)]);
   // What has no time is drawn at the lower edge, by its verdict.
   const correct = p.verdicts.indexOf("correct");
+  const x = Float64Array.from(p.index, (i) => i + 1);
   const y = new Float64Array(n);
 
   function paint() {
@@ -33,11 +34,11 @@ export async function candidates({ el, signal, args: [id], on }) {
     if (!log.checked) yr.lo = Math.max(0, yr.lo);
     for (let i = 0; i < n; i++) y[i] = p.verdict[i] === correct ? p.speedup[i] : yr.lo;
     scatter(chart, {
-      n, x: p.index, y, hueOf: (i) => hues[p.verdict[i]], order: ["idle", "bad", "a"],
-      xAxis: { ...range(p.index, false, 0.01), label: "number of the proposal", format: (v) => (Number.isInteger(v) ? count(v) : "") },
+      n, x, y, hueOf: (i) => hues[p.verdict[i]], order: ["idle", "bad", "a"],
+      xAxis: { ...range(x, false, 0.01), label: "number of the proposal", format: (v) => (Number.isInteger(v) ? count(v) : "") },
       yAxis: { ...yr, log: log.checked, label: "times the baseline's speed" },
-      label: `${count(n)} candidates; the best has ${ratio(best)}`,
-      describe: (i) => `${short(p.candidates[i])}: ${p.verdicts[p.verdict[i]]}${p.speedup[i] ? `, ${ratio(p.speedup[i])}` : ""}`,
+      label: `${count(n)} candidates; the best has ${reading(best)}`,
+      describe: (i) => `${short(p.candidates[i])}: ${p.verdicts[p.verdict[i]]}${p.speedup[i] ? `, ${reading(p.speedup[i])}` : ""}`,
       pick: open,
     });
     performance.mark("points-painted");
@@ -65,7 +66,7 @@ export async function candidates({ el, signal, args: [id], on }) {
     label: "Candidates", columns,
     cells: (k) => {
       const i = rows[k];
-      return [count(p.index[i] + 1), h("a", { class: "mono", tabindex: -1, href: `#/candidates/${encodeURIComponent(p.candidates[i])}` }, short(p.candidates[i])), p.verdicts[p.verdict[i]], p.speedup[i] ? ratio(p.speedup[i]) : "–", ...genes.map((g) => cell(g, i))];
+      return [count(p.index[i] + 1), h("a", { class: "mono", tabindex: -1, href: `#/candidates/${encodeURIComponent(p.candidates[i])}` }, short(p.candidates[i])), p.verdicts[p.verdict[i]], p.speedup[i] ? reading(p.speedup[i]) : "–", ...genes.map((g) => cell(g, i))];
     },
     opened: (k) => open(rows[k]),
     sorted: (column) => {
@@ -79,7 +80,7 @@ export async function candidates({ el, signal, args: [id], on }) {
     const keep = [];
     for (let i = 0; i < n; i++) if (want < 0 || p.verdict[i] === want) keep.push(i);
     rows = Uint32Array.from(keep).sort((a, b) => (down ? value(b) - value(a) : value(a) - value(b)) || a - b);
-    sum.textContent = `${count(rows.length)} of ${count(n)} candidates. Arrow keys move in the table, Enter opens one.`;
+    sum.textContent = `${count(rows.length)} of ${count(n)} candidates. Speedups are those that the search has read. Arrow keys move in the table, Enter opens one.`;
     view.mark(by, down);
     view.set(rows.length);
   }

@@ -1,6 +1,6 @@
 // Campaigns held against each other over equal device seconds.
 
-import { count, duration, empty, figure, h, ratio, short, table, title } from "./dom.js";
+import { count, duration, empty, figure, h, ratio, reading, short, table, title } from "./dom.js";
 import { get, whole } from "./api.js";
 import { hues, steps } from "./charts.js";
 
@@ -46,6 +46,7 @@ export async function compare({ el, signal, query, on }) {
     draw();
   }
 
+  const unproven = (p) => (p ? reading(p.speedup) : "–");
   const at = (k, ns) => k.best.filter((p) => p.device_ns <= ns).at(-1);
 
   function draw() {
@@ -67,7 +68,7 @@ export async function compare({ el, signal, query, on }) {
       apart.length ? h("div", { class: "problem" }, h("p", {}, "Not comparable:"), h("ul", {}, apart.map((why) => h("li", {}, why)))) : "",
       table("At equal device seconds", ["Campaign", `Best after ${duration(equal)}`, "Best of all", "after", "Evaluated", "Candidate"], list.map((k) => {
         const end = k.best.at(-1);
-        return [k.c.id, ratio(at(k, equal)?.speedup), ratio(end?.speedup), duration(end?.device_ns), count(k.c.evaluated), end ? h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(end.candidate)}` }, short(end.candidate)) : "–"];
+        return [k.c.id, unproven(at(k, equal)), unproven(end), duration(end?.device_ns), count(k.c.evaluated), end ? h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(end.candidate)}` }, short(end.candidate)) : "–"];
       }), [1, 2, 3, 4]),
       h("p", { class: "soft" }, "These are readings of the search, so ~ stands before all of them: only finals prove a difference."));
   }

@@ -47,6 +47,9 @@ export const count = (n) => (n ?? 0).toLocaleString("en-US");
 // ratio writes a speedup.
 export const ratio = (v) => (v > 0 ? `${v.toFixed(v < 10 ? 3 : v < 100 ? 2 : 1)}x` : "–");
 
+// reading writes a speedup that the search has read: nothing is proven by one.
+export const reading = (v) => `~ ${ratio(v)}`;
+
 // time writes nanoseconds of a kernel.
 export function time(ns) {
   if (!(ns > 0)) return "–";

@@ -1,9 +1,12 @@
 // Which genes matter, next to parallel coordinates of all candidates.
 
-import { count, crumbs, empty, figure, h, problem, ratio, say, short, title } from "./dom.js";
+import { count, crumbs, empty, figure, h, problem, reading, say, short, title } from "./dom.js";
 import { get, patiently } from "./api.js";
 import { bars, canvas, color, range, scale } from "./charts.js";
 import { grid } from "./grid.js";
+
+// mostShares are shown at once.
+const mostShares = 6;
 
 export async function genes({ el, signal, args: [id], on }) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
@@ -31,11 +34,13 @@ async function importance(el, path, signal, order) {
     el.replaceChildren(empty("Nothing can be said of these candidates."));
     return;
   }
-  const percent = (v) => `${(100 * v).toFixed(1)}%`;
+  const percent = (v) => `${(100 * v).toFixed(1).replace(/^-(0\.0)$/, "$1")}%`;
+  const rows = list.map((g) => ({ label: g.gene, value: Math.max(0, g.share.value), text: `${g.clear ? "" : "~ "}${percent(g.share.value)} ± ${percent(g.share.error)}${g.clear && g.values?.[g.best] ? `, best ${g.values[g.best].value}` : ""}`, kind: g.clear ? "" : "idle" }));
   el.replaceChildren(
     h("p", {}, `Shares of the variance of the time, from ${count(a.correct)} correct of ${count(a.evaluations)} evaluations. R² ${figure(a.r2)}. `,
       a.reliable ? "" : h("b", {}, "The fit is poor: the shares mean little. "), h("span", { class: "soft" }, "~ cannot be told from zero.")),
-    bars(list.map((g) => ({ label: g.gene, value: Math.max(0, g.share.value), text: `${g.clear ? "" : "~ "}${percent(g.share.value)} ± ${percent(g.share.error)}${g.values?.[g.best] ? `, best ${g.values[g.best].value}` : ""}`, kind: g.clear ? "" : "idle" })), "Importance of genes"),
+    bars(rows.slice(0, mostShares), "Importance of genes"),
+    rows.length > mostShares ? h("details", {}, h("summary", {}, `${rows.length - mostShares} genes more`), bars([...rows.slice(mostShares), { ...rows[0], kind: "hidden" }], "Importance of the other genes")) : "",
     a.pairs?.length ? h("p", { class: "soft" }, `Pairs: ${a.pairs.slice(0, 3).map((q) => `${q.genes.join(" and ")} ${q.clear ? "" : "~ "}${percent(q.share.value)}`).join("; ")}`) : "");
   order(list.map((g) => g.gene));
 }
@@ -69,7 +74,7 @@ function parallel(el, p) {
     return { name: g.name, values: rank.map((i) => g.values[i]), at: Int32Array.from(g.at, (i) => (i < 0 ? -1 : to[i])), brush: null };
   });
   axesOf();
-  const axes = () => [...genesOf, speed];
+  const axes = () => [speed, ...genesOf];
 
   const stage = h("div", { class: "wide", id: "parallel-stage" });
   const sum = h("p", { id: "selection", role: "status", "aria-live": "polite" });
@@ -90,7 +95,7 @@ function parallel(el, p) {
     columns: [{ name: "Candidate", width: "11rem" }, { name: "Speedup", width: "6rem", num: true }, ...p.genes.map((g) => ({ name: g.name, width: `minmax(${Math.max(5, g.name.length * 0.62 + 1)}rem,1fr)` }))],
     cells: (k) => {
       const i = chosen[k];
-      return [h("a", { class: "mono", tabindex: -1, href: `#/candidates/${encodeURIComponent(p.candidates[i])}` }, short(p.candidates[i])), p.speedup[i] ? ratio(p.speedup[i]) : p.verdicts[p.verdict[i]], ...p.genes.map((g) => (g.at[i] < 0 ? "" : String(g.values[g.at[i]])))];
+      return [h("a", { class: "mono", tabindex: -1, href: `#/candidates/${encodeURIComponent(p.candidates[i])}` }, short(p.candidates[i])), p.speedup[i] ? reading(p.speedup[i]) : p.verdicts[p.verdict[i]], ...p.genes.map((g) => (g.at[i] < 0 ? "" : String(g.values[g.at[i]])))];
     },
     opened: (k) => { location.hash = `#/candidates/${encodeURIComponent(p.candidates[chosen[k]])}`; },
   });
@@ -113,7 +118,7 @@ function parallel(el, p) {
     }
     chosen = Uint32Array.from(keep).sort((a, b) => p.speedup[b] - p.speedup[a]);
     const best = chosen.length ? p.speedup[chosen[0]] : 0;
-    sum.textContent = `${count(chosen.length)} of ${count(n)} candidates${brushed.length ? `, brushed: ${brushed.map((a) => a.name).join(", ")}` : ""}; the best has ${best ? ratio(best) : "no time"}.`;
+    sum.textContent = `${count(chosen.length)} of ${count(n)} candidates${brushed.length ? `, brushed: ${brushed.map((a) => a.name).join(", ")}` : ""}; the best has ${best ? reading(best) : "no time"}.`;
     view.set(chosen.length);
     for (const b of chips.querySelectorAll("button")) {
       const a = genesOf.find((a) => a.name === b.dataset.gene);
@@ -132,15 +137,15 @@ function parallel(el, p) {
   }
 
   let place = [];
-  const top = 28;
+  const top = 44;
   let low = 0;
   function paint() {
     const list = axes();
-    const width = Math.max(el.clientWidth || 600, list.length * 74);
-    const height = 340;
+    const width = Math.max(el.clientWidth || 600, list.length * 78);
+    const height = 356;
     low = height - 24;
     const [c, g] = canvas(stage, width, height, `Parallel coordinates of ${count(n)} candidates over ${list.length} axes`);
-    place = list.map((_, i) => 44 + (i * (width - 98)) / Math.max(1, list.length - 1));
+    place = list.map((_, i) => 56 + (i * (width - 104)) / Math.max(1, list.length - 1));
     const y = (a, k) => low - a.pos[k] * (low - top);
     const ribbons = (rows, hue, strength) => {
       g.strokeStyle = color(hue);
@@ -158,7 +163,7 @@ function parallel(el, p) {
           if (!counts[q]) continue;
           const share = Math.sqrt(counts[q] / most);
           g.globalAlpha = strength * (0.12 + 0.6 * share);
-          g.lineWidth = 0.7 + (b === speed ? 1.2 : 5) * share;
+          g.lineWidth = 0.7 + (a === speed || b === speed ? 1.2 : 5) * share;
           g.beginPath();
           g.moveTo(place[k], y(a, Math.floor(q / wide)));
           g.lineTo(place[k + 1], y(b, q % wide));
@@ -206,14 +211,14 @@ function parallel(el, p) {
       }
       g.fillStyle = color("ink");
       g.textAlign = "center";
-      g.fillText(a.name, place[k], 14);
+      g.fillText(a.name, place[k], k % 2 ? 28 : 13); // neighbors do not touch
       const labels = a === speed ? [0, 0.5, 1].map((q) => [low - q * (low - top), ratioAt(q)]) : a.values.map((v, i) => [y(a, i), String(v)]);
       let last = Infinity;
       for (const [py, text] of labels) {
         if (last - py < 13 && last !== Infinity) continue; // no room
         last = py;
-        g.textAlign = k === list.length - 1 ? "left" : "right";
-        const px = k === list.length - 1 ? place[k] + 6 : place[k] - 7;
+        g.textAlign = "right";
+        const px = place[k] - 7;
         g.lineWidth = 3;
         g.strokeStyle = color("paper");
         g.strokeText(text, px, py + 4);
@@ -265,7 +270,7 @@ function parallel(el, p) {
     order(names) {
       if (axes().some((a) => a.brush)) return; // they are in use as they are
       const rank = (a) => { const i = names.indexOf(a.name); return i < 0 ? names.length : i; };
-      genesOf = [...genesOf].sort((a, b) => rank(b) - rank(a));
+      genesOf = [...genesOf].sort((a, b) => rank(a) - rank(b));
       choose();
       select();
     },

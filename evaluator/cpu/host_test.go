@@ -1,0 +1,120 @@
+//go:build linux
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/longtest"
+)
+
+// apart is a compiler that refuses all that it is asked while the file beside it says
+// that something is timed.
+func apart(t *testing.T) (compiler, timed string) {
+	t.Helper()
+	needCompiler(t)
+	path, err := findCompiler("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	compiler, timed = filepath.Join(dir, "cc"), filepath.Join(dir, "timed")
+	script := fmt.Sprintf("#!/bin/sh\nalone() { if [ -e %q ]; then echo 'error: compiled beside what is timed' >&2; exit 1; fi; }\n"+
+		"alone\n%q \"$@\" || exit\nalone\n", timed, path)
+	if err := os.WriteFile(compiler, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return compiler, timed
+}
+
+// TestTimingKeepsOut: a compiler of another lab waits until a timing has ended.
+func TestTimingKeepsOut(t *testing.T) {
+	one, two := openBare(t), openBare(t)
+	unit := compilation{
+		files: map[string]string{"new.c": fmt.Sprintf("const long made_at = %d;\n", time.Now().UnixNano())},
+		args:  []string{"-shared", "-fPIC", "new.c"},
+	}
+	s := one.open(evaluator.ForTiming, one.build("nothing", 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := two.tool.compile(ctx, unit); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it compiled beside what is timed: %v", err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := two.tool.compile(t.Context(), unit); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLabsShareTheHost: while one lab of this process times a candidate, no other
+// compiles, and none is opened; both come to their turn.
+func TestLabsShareTheHost(t *testing.T) {
+	longtest.Skip(t, "it opens a lab without a cache beside one that measures")
+	compiler, timed := apart(t)
+	one := openBare(t)
+	a := one.build("nothing", 1)
+	measure := func() (err error) {
+		s, err := one.Open(t.Context(), evaluator.ForTiming, a)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			_, closed := s.Close()
+			err = errors.Join(err, closed)
+		}()
+		if err := os.WriteFile(timed, nil, 0o600); err != nil {
+			return err
+		}
+		for range 3 {
+			if _, err := s.Sample(t.Context(), one.request(2, false)); err != nil {
+				return err
+			}
+			time.Sleep(10 * time.Millisecond) // for others to come
+		}
+		return os.Remove(timed)
+	}
+	stop, measured := make(chan struct{}), make(chan error, 1)
+	times := 0
+	go func() {
+		var err error
+		for done := false; !done && err == nil; times++ {
+			err = measure()
+			select {
+			case <-stop:
+				done = true
+			default:
+			}
+		}
+		measured <- err
+	}()
+	o := quick()
+	o.Compiler, o.CacheDir = compiler, t.TempDir() // there is something to compile
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.open(t.Context(), planOf(load(t, "scale")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // the test is over
+	for _, wrong := range []string{"zone", "late"} {
+		bare{l.(*lab), t}.build(wrong, 1)
+	}
+	close(stop)
+	if err := <-measured; err != nil {
+		t.Fatal(err)
+	}
+	if times < 3 {
+		t.Errorf("one lab measured %d times while another was opened and compiled", times)
+	}
+}

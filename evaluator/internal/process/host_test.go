@@ -1,0 +1,172 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestHostKeepsApart: who has all of the host has it alone, shares go together, and all
+// come to their turn, those that give up waiting now and then too.
+func TestHostKeepsApart(t *testing.T) {
+	var sharing, alone, together, wrong atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 20 {
+		wait.Go(func() {
+			for n := range 30 {
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if n%7 == 0 {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+				}
+				if i%5 == 0 {
+					_, leave, err := TakeHost(ctx)
+					if err == nil {
+						if alone.Add(1) != 1 || sharing.Load() != 0 {
+							wrong.Add(1)
+						}
+						time.Sleep(20 * time.Microsecond)
+						alone.Add(-1)
+						leave()
+						leave() // again, harmlessly
+					} else if ctx.Err() == nil {
+						t.Error(err)
+					}
+				} else {
+					_, leave, err := ShareHost(ctx)
+					if err == nil {
+						if sharing.Add(1) > 1 {
+							together.Add(1)
+						}
+						if alone.Load() != 0 {
+							wrong.Add(1)
+						}
+						time.Sleep(50 * time.Microsecond)
+						sharing.Add(-1)
+						leave()
+					} else if ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+				cancel()
+			}
+		})
+	}
+	wait.Wait()
+	if wrong.Load() > 0 || together.Load() == 0 {
+		t.Errorf("%d times two were in who exclude each other, %d times two shared", wrong.Load(), together.Load())
+	}
+	_, leave, err := TakeHost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+}
+
+// TestHostInTurn: neither those who share nor those who want to be alone overtake the
+// others, and who gives up lets those behind in.
+func TestHostInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		var wait sync.WaitGroup
+		come := func(ctx context.Context, name string, enter func(context.Context) (context.Context, func(), error)) {
+			wait.Go(func() {
+				_, leave, err := enter(ctx)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				leave()
+			})
+			synctest.Wait()
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		come(t.Context(), "compile", ShareHost)
+		come(t.Context(), "time", TakeHost)
+		come(t.Context(), "compile 2", ShareHost)
+		come(t.Context(), "compile 3", ShareHost)
+		come(impatient, "gives up", TakeHost)
+		come(t.Context(), "compile 4", ShareHost)
+		come(t.Context(), "time 2", TakeHost)
+		come(t.Context(), "compile 5", ShareHost)
+		begin := time.Now()
+		cancel()
+		wait.Wait()
+		// Those that share come in at once, in any order.
+		place := map[string]int{}
+		for i, name := range order {
+			place[name] = i
+		}
+		if len(order) != 7 || place["compile"] != 0 || place["time"] != 1 || place["time 2"] != 5 || place["compile 5"] != 6 {
+			t.Errorf("they came in as %q", order)
+		}
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("it took %s: shares were not held together", took)
+		}
+	})
+}
+
+// TestHostWithin: who has a part of the host waits for no other, and for itself neither.
+func TestHostWithin(t *testing.T) {
+	mine, leave, err := ShareHost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	waiting := make(chan error)
+	go func() {
+		_, _, err := TakeHost(stop) // it is in line before the next
+		waiting <- err
+	}()
+	time.Sleep(10 * time.Millisecond)
+	_, again, err := ShareHost(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again() // gives back nothing that the outer one has
+	if _, _, err := TakeHost(mine); !errors.Is(err, errUpgrade) {
+		t.Errorf("a share became all of the host: %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("all of the host was to be had beside a share: %v", err)
+	}
+	leave()
+	all, leave, err := TakeHost(mine) // its share is over
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, enter := range []func(context.Context) (context.Context, func(), error){ShareHost, TakeHost} {
+		if _, leave, err := enter(all); err != nil {
+			t.Error(err)
+		} else {
+			leave()
+		}
+	}
+	leave()
+}
+
+// BenchmarkHost is what a share costs where nobody else wants one, and within another.
+func BenchmarkHost(b *testing.B) {
+	b.Run("share", func(b *testing.B) {
+		for b.Loop() {
+			_, leave, _ := ShareHost(b.Context())
+			leave()
+		}
+	})
+	b.Run("within", func(b *testing.B) {
+		mine, leave, _ := ShareHost(b.Context())
+		defer leave()
+		for b.Loop() {
+			_, leave, _ := ShareHost(mine)
+			leave()
+		}
+	})
+}
