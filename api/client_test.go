@@ -29,14 +29,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve starts a service on a store of its own, and gives its socket.
-func serve(t *testing.T, latency time.Duration) (service *server.Service, socket string) {
+func serve(t *testing.T, latency time.Duration) (socket string) {
 	t.Helper()
 	s, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	service, err = server.New(server.Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
+	service, err := server.New(server.Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func serve(t *testing.T, latency time.Duration) (service *server.Service, socket
 			t.Error(err)
 		}
 	})
-	return service, l.Addr().String()
+	return l.Addr().String()
 }
 
 func client(t *testing.T, address string) *api.Client {
@@ -119,7 +119,7 @@ func TestEventsSurviveCuts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	_, socket := serve(t, time.Millisecond)
+	socket := serve(t, time.Millisecond)
 	direct := client(t, "unix://"+socket)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestEventsSurviveCuts(t *testing.T) {
 
 // TestFollow: a campaign in a service is told as one in this process.
 func TestFollow(t *testing.T) {
-	_, socket := serve(t, 0)
+	socket := serve(t, 0)
 	c := client(t, "unix://"+socket)
 	campaign, err := c.Submit(t.Context(), recorded(t, 40))
 	if err != nil {
@@ -220,7 +220,7 @@ func text(t *testing.T, e evotune.Event) string {
 
 // TestPausedAndCancelled: following ends with the campaign, and tells what was until then.
 func TestPausedAndCancelled(t *testing.T) {
-	_, socket := serve(t, 5*time.Millisecond)
+	socket := serve(t, 5*time.Millisecond)
 	c := client(t, "unix://"+socket)
 	for _, act := range []struct {
 		do    func(context.Context, string) (api.Campaign, error)
@@ -320,7 +320,7 @@ func TestProblem(t *testing.T) {
 	if !errors.As(err, &field) || field.Field != "shape" || field.Error() != "shape is empty" || !errors.Is(err, evotune.ErrInput) {
 		t.Errorf("%+v", field)
 	}
-	_, socket := serve(t, 0)
+	socket := serve(t, 0)
 	c := client(t, "unix://"+socket)
 	if _, err := c.Campaign(t.Context(), "nothing"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)

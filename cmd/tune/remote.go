@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,7 +154,7 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if err := a.upload(ctx, c, s.Kernel); err != nil {
 		return err
@@ -493,7 +492,7 @@ service is restarted, it is asked again, and nothing is told twice or left out.
 				return err
 			}
 			defer c.Close()
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
 			defer stop()
 			return a.follow(ctx, c, args[0], true)
 		},
@@ -556,7 +555,7 @@ func (a *app) actCommand(cmd *cobra.Command, act func(*api.Client, context.Conte
 
 // resumeThere goes on with a campaign in a service and follows it.
 func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget evotune.Budget) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if id == "" {
 		page, err := c.Campaigns(ctx, "", "", "")
@@ -579,15 +578,15 @@ func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget 
 			return remoteError(err)
 		}
 	}
-	switch {
-	case campaign.State == api.Finished:
+	switch campaign.State {
+	case api.Finished:
 		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", id, 2*campaign.Evaluated)
 		return nil
-	case campaign.State == api.Paused, campaign.State == api.Failed:
+	case api.Paused, api.Failed:
 		if _, err = c.Resume(ctx, id); err != nil {
 			return remoteError(err)
 		}
-	case campaign.State == api.Cancelled:
+	case api.Cancelled:
 		return badInputf("campaign %s was cancelled: submit a new one with `tune run`", id)
 	}
 	return a.follow(ctx, c, id, true)

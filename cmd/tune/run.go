@@ -269,15 +269,21 @@ type signals struct {
 	say   func(string) // set before begun
 }
 
+// endSignals are those that ask a command to end.
+func endSignals() []os.Signal {
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
+}
+
 // catchSignals cancels at the second signal, or at the first one if there is
 // nothing in flight yet.
 func catchSignals(ctx context.Context, cancel context.CancelFunc) *signals {
 	s := &signals{drain: make(chan struct{})}
 	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
-		signal.Notify(sig, syscall.SIGHUP)
-	}
+	signal.Notify(sig, endSignals()...)
 	go func() {
 		defer signal.Stop(sig)
 		select {
