@@ -206,6 +206,7 @@ func TestSameRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	c.OnRetry = func(err error, _ time.Duration) { t.Errorf("asked again: %v", err) }
 	remote := printers(&there)
 	for m, err := range c.Follow(t.Context(), done.Campaign) {
 		if err != nil {
@@ -243,7 +244,7 @@ func TestRunThere(t *testing.T) {
 	}
 	out = say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--json")...)
 	lines := strings.Split(strings.TrimSpace(out.Out), "\n")
-	if out.Status != 0 || len(lines) != 23 || !strings.HasPrefix(lines[0], `{"event":"started"`) || !strings.HasPrefix(lines[22], `{"event":"finished"`) || out.Err != "" {
+	if out.Status != 0 || len(lines) != 24 || !strings.HasPrefix(lines[0], `{"event":"started"`) || !strings.HasPrefix(lines[23], `{"event":"finished"`) || out.Err != "" {
 		t.Errorf("%d lines; %+v", len(lines), out)
 	}
 	out = say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--json", "--detach", "--priority", "3")...)

@@ -468,12 +468,19 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 			return
 		}
 		now, known := of[id]
+		if !known && s.jobs != nil { // one that no service ran is as it was
+			if now, err = s.rests(id); err != nil {
+				s.log.Error("a stream ended", "campaign", id, "error", err)
+				return
+			}
+			known = true
+		}
 		if known && string(now.data) != string(said) {
 			if said = now.data; !out.send(now.line) {
 				return
 			}
 		}
-		if now.ended || !known && s.jobs != nil { // one that no service ran is as it was
+		if now.ended {
 			// What was written before the end was noted may have come after the last look.
 			if lines, _, err = t.after(after); err == nil && len(lines) == 0 {
 				return
@@ -532,6 +539,17 @@ func (s *Service) statuses() (map[string]status, error) {
 	}
 	b.of, b.moved, b.made = of, moved, time.Now()
 	return of, nil
+}
+
+// rests is the state of a campaign that no service ran, which ends its stream: nothing will
+// change unless somebody asks for it.
+func (s *Service) rests(id string) (status, error) {
+	c, err := s.campaign(id)
+	if err != nil {
+		return status{}, err
+	}
+	data, err := json.Marshal(api.Status{Kind: "state", Campaign: c.Body.ID, State: c.Body.State, Reason: c.Body.Reason})
+	return status{line: line{kind: "state", data: data}, ended: true}, err
 }
 
 // followAll sends the state of every campaign, and then of every one that changes.
