@@ -139,6 +139,14 @@ type (
 	Started = campaign.Started
 	// Evaluated tells of one candidate: its genome, parents and whole result.
 	Evaluated = campaign.Evaluated
+	// Paused tells that the campaign waits for a calm machine, and why.
+	Paused = campaign.Paused
+	// Continued tells that it goes on.
+	Continued = campaign.Continued
+	// Searched tells that its search has ended, and why.
+	Searched = campaign.Searched
+	// Compared is what Event.Finals tells: who was in the finals, and how they ended.
+	Compared = campaign.Finals
 	// Progress sums up a campaign so far.
 	Progress = campaign.Progress
 	// Finished closes the stream, and is what Run returns: the best candidate (nil

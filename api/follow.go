@@ -12,7 +12,6 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/campaign"
 )
 
 // A Moment of a campaign in a service: an event as a campaign in this process would tell it,
@@ -103,10 +102,10 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 			out.Evaluated = told
 		}
 	case "paused":
-		out.Paused = new(campaign.Paused)
+		out.Paused = new(evotune.Paused)
 		return out, json.Unmarshal(e.Data, out.Paused)
 	case "continued":
-		out.Continued = new(campaign.Continued)
+		out.Continued = new(evotune.Continued)
 		if err := json.Unmarshal(e.Data, out.Continued); err != nil {
 			return nil, err
 		}
@@ -115,7 +114,7 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 		out.Budget = new(evotune.Budget)
 		return out, json.Unmarshal(e.Data, out.Budget)
 	case "searched":
-		out.Searched = new(campaign.Searched)
+		out.Searched = new(evotune.Searched)
 		return out, json.Unmarshal(e.Data, out.Searched)
 	case "finals":
 		var told Comparison
@@ -138,7 +137,7 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 	return out, nil
 }
 
-func (f *follower) evaluated(e Event) (*campaign.Evaluated, error) {
+func (f *follower) evaluated(e Event) (*evotune.Evaluated, error) {
 	var told Evaluated
 	if err := json.Unmarshal(e.Data, &told); err != nil {
 		return nil, err
@@ -147,7 +146,7 @@ func (f *follower) evaluated(e Event) (*campaign.Evaluated, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &campaign.Evaluated{
+	out := &evotune.Evaluated{
 		Index: told.Index, Candidate: told.Candidate, Genome: g, Operator: told.Operator, Parents: told.Parents, Record: told.Record,
 		Result: evaluator.Result{
 			Verdict: told.Verdict, Stage: told.Stage, Reason: told.Reason, Disturbed: told.Disturbed, Fitness: told.Fitness, Cost: told.CostNS,
@@ -211,11 +210,11 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 	return out, nil
 }
 
-func finalsOf(told Comparison) (*campaign.Finals, error) {
+func finalsOf(told Comparison) (*evotune.Compared, error) {
 	if told.Result == nil || len(told.Encodings) != len(told.Result.Entries) {
 		return nil, errors.New("it does not tell of all finalists")
 	}
-	out := &campaign.Finals{Candidates: told.Candidates, Result: told.Result.Finals}
+	out := &evotune.Compared{Candidates: told.Candidates, Result: told.Result.Finals}
 	for i, e := range told.Result.Entries {
 		var err error
 		if e.Finalist.Genome, err = genome.Alone(told.Encodings[i]); err != nil {

@@ -919,7 +919,12 @@ func testWeight(t *testing.T, browser chrome) {
 		t.Errorf("the first page has %.0f bytes, at most 200,000 are wanted", got)
 	}
 	t.Logf("the first page has %.0f bytes", got)
-	ask := func(path string, headers ...string) *http.Response {
+	type answer struct {
+		StatusCode int
+		Status     string
+		Header     http.Header
+	}
+	ask := func(path string, headers ...string) answer {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(s.url(), "/")+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -932,7 +937,7 @@ func testWeight(t *testing.T, browser chrome) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		return resp
+		return answer{resp.StatusCode, resp.Status, resp.Header}
 	}
 	for at := range pageByPath() {
 		resp := ask(at, "Accept-Encoding", "gzip")
