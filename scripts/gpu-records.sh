@@ -266,6 +266,39 @@ devices() {
   say "devices: check: status $?; $(tail -1 "$out/devices.check.txt")"
 }
 
+# service: attention and softmax as campaigns of a service, asked for and followed by the
+# client; the service is killed on the way and started again.
+service() {
+  local url=http://127.0.0.1:8787 db=$out/service.db file=$out/service.token name pid rc
+  rm -f "$db"* "$file"
+  serve() {
+    bin/tune serve --listen "${url#http://}" --store "$db" --token-file "$file" >>"$out/serve.txt" 2>&1 &
+    pid=$!
+    for _ in $(seq 100); do curl -sf "$url/healthz" >/dev/null && return; sleep 0.2; done
+    say "service: it does not answer: $(tail -1 "$out/serve.txt")"
+  }
+  serve
+  for name in attention softmax; do
+    bin/tune run "$name" --backend cuda --server $url --token-file "$file" --time "$(seconds 30)" --detach --json >"$out/service-$name.json" 2>&1
+  done
+  sleep 45
+  kill -9 "$pid"
+  serve
+  for name in attention softmax; do
+    timeout 240 bin/tune attach "$(sed -n 's/.*"campaign":"\([^"]*\)".*/\1/p' "$out/service-$name.json")" --server $url --token-file "$file" >"$out/service-$name.txt" 2>&1
+    rc=$?
+    say "service $name: status $rc; $(grep -h '^best: \|a minute)' "$out/service-$name.txt" | tail -2 | tr '\n' ' ')"
+  done
+  bin/tune best attention --server $url --token-file "$file" >"$out/service-best.txt" 2>&1
+  say "service best: $(sed -n 2p "$out/service-best.txt")"
+  curl -s -H "Authorization: Bearer $(cat "$file")" $url/v1/devices >"$out/service-devices.json"
+  curl -s -H "Authorization: Bearer $(cat "$file")" $url/metrics | grep '^evotune_' >"$out/service-metrics.txt"
+  say "service: $(grep -c . "$out/service-metrics.txt") metrics; devices $(grep -o '"name":"[^"]*"' "$out/service-devices.json" | tr '\n' ' ')"
+  kill -TERM "$pid"
+  wait "$pid"
+  say "service: ended with status $?"
+}
+
 for stage in "$@"; do
   begin=$SECONDS
   "$stage"
