@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 )
 
 // harnessVersion changes whenever results of an older harness must not be
@@ -29,6 +30,14 @@ var (
 	// run.
 	ErrReference = errors.New("the reference fails")
 )
+
+// Share waits until no candidate is being timed on this processor, and none is until release
+// is called. Work of this process that is not a candidate's, and takes long, goes in between:
+// what is timed beside it would be slower, and nothing would tell why. The error is ctx's.
+func Share(ctx context.Context) (release func(), err error) {
+	_, release, err = programs.ShareHost(ctx)
+	return release, err
+}
 
 // Options configure the CPU backend. The zero value is a good default.
 type Options struct {

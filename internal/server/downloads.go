@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/internal/report"
 )
 
@@ -54,10 +55,11 @@ func (s *Service) downloadRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/report", "report", api.Viewer, "What a campaign did, as `tune report` writes it: a zip", 404, 409, 422),
 		func(ctx context.Context, in *One) (*download, error) {
 			// A report is made of the whole log, in memory.
-			if err := s.heavy.enter(ctx); err != nil {
+			leave, err := s.heavy.enter(ctx)
+			if err != nil {
 				return nil, failed(err)
 			}
-			defer s.heavy.leave()
+			defer leave()
 			l, err := report.ReadLog(s.store, in.ID)
 			if err != nil {
 				return nil, failed(err)
@@ -84,16 +86,23 @@ func (s *Service) downloadRoutes() {
 		})
 }
 
-// A gate lets one in at a time.
+// A gate lets one in at a time, and nobody while a candidate is timed on the processor.
 type gate chan struct{}
 
-func (g gate) enter(ctx context.Context) error {
+// enter waits for its turn, and returns how to leave.
+func (g gate) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case g <- struct{}{}:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+	release, err := cpu.Share(ctx)
+	if err != nil {
+		<-g
+		return nil, err
+	}
+	return func() {
+		release()
+		<-g
+	}, nil
 }
-
-func (g gate) leave() { <-g }

@@ -76,10 +76,11 @@ func (l *analyses) get(ctx context.Context, s *Service, key analysisKey, last ui
 		l.of[key] = a
 		l.group.Go(func() {
 			defer close(a.done)
-			if a.err = s.heavy.enter(s.ending); a.err != nil {
+			var leave func()
+			if leave, a.err = s.heavy.enter(s.ending); a.err != nil {
 				return
 			}
-			defer s.heavy.leave()
+			defer leave()
 			a.Importance, a.err = s.tools.Importance(s.store, key.campaign, evotune.ImportanceOptions{Best: key.best})
 		})
 	}
