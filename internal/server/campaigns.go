@@ -49,7 +49,7 @@ type changeRequest struct {
 type listRequest struct {
 	State  string `query:"state" enum:"queued,preparing,searching,finals,paused,finished,failed,cancelled"`
 	Kernel string `query:"kernel" maxLength:"200"`
-	Cursor string `query:"cursor" maxLength:"40"`
+	Cursor string `query:"cursor" maxLength:"1000"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 }
 

@@ -65,7 +65,7 @@ type run struct {
 	// or Queued, which goes on with the same campaign. Empty lets the campaign say.
 	then     api.State
 	budgets  chan evotune.Budget
-	budget   evotune.Budget // that it runs under
+	budget   evotune.Budget // the newest that it knows of, as the job had it
 	progress progress
 }
 
@@ -360,8 +360,10 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 	default:
 		state, reason = api.Queued, "" // the service ends, and goes on with it the next time
 	}
-	if b := j.Job.Budget; done.Complete && !b.IsZero() && b != r.budget {
-		state, reason = api.Queued, "" // it was given another budget when the search had ended
+	if b := j.Job.Budget; state == api.Finished && !b.IsZero() && b != r.budget {
+		// It was given another budget when the search had ended. What somebody asked for
+		// besides, to pause or to cancel it, was told to him and stands.
+		state, reason = cmp.Or(r.then, api.Queued), j.Reason
 	}
 	q.settle(j, state, reason)
 	q.place()
@@ -371,6 +373,7 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
 	q.mu.Lock()
 	want := j.Job
+	r.budget = want.Budget
 	q.mu.Unlock()
 	var t *evotune.Target
 	_, err := q.s.store.Campaign(want.ID)
@@ -403,7 +406,6 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 			switch {
 			case e.Started != nil:
 				q.enter(j, r, api.Searching)
-				q.took(r, e.Started.Config.Budget)
 			case e.Budget != nil:
 				q.took(r, *e.Budget)
 			case e.Searched != nil:
@@ -558,14 +560,14 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	if err := j.match(match); err != nil {
 		return err
 	}
+	if c.Budget != nil && c.Budget.Budget().IsZero() {
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
+	}
 	if c.Priority != nil {
 		j.Priority = *c.Priority
 	}
 	if c.Budget != nil {
 		b := c.Budget.Budget()
-		if b.IsZero() {
-			return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
-		}
 		j.Job.Budget = b
 		switch r := q.runs[j.Job.ID]; {
 		case r != nil:

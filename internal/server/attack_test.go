@@ -1,0 +1,106 @@
+package server
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/api"
+)
+
+// TestPages: the list of campaigns is read page by page, each campaign once.
+func TestPages(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	for seed := range int64(5) {
+		f.submit(seed+1, 2)
+	}
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		var page api.Page[api.Campaign]
+		f.do("GET", "/v1/campaigns?limit=2&cursor="+cursor, nil, &page, 200)
+		for _, c := range page.Items {
+			if seen[c.ID] {
+				t.Errorf("campaign %s comes twice", c.ID)
+			}
+			seen[c.ID] = true
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d campaigns, want 5", len(seen))
+	}
+}
+
+// TestRefusedChange: a change that is refused changes nothing.
+func TestRefusedChange(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	c := f.submit(3, 4)
+	f.until(c.ID, api.Finished)
+	urgent := 5
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Priority: &urgent, Budget: &api.Budget{}}, nil, 422)
+	f.do("GET", "/v1/campaigns/"+c.ID, nil, &c, 200)
+	if c.Priority != 0 {
+		t.Errorf("priority %d, want 0", c.Priority)
+	}
+}
+
+// TestWholeSweep: a sweep that the log has whole has ended, whatever budget its job has, and
+// is not run again and again.
+func TestWholeSweep(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	var c api.Campaign
+	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Sweep: true, Budget: api.Budget{Evaluations: 20}}, &c, 201)
+	f.until(c.ID, api.Finished)
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: 20}}, nil, 200)
+	f.rest(c.ID, api.Finished)
+}
+
+// rest waits until nothing runs a campaign, whose state must then be the one wanted.
+func (f *fixture) rest(id string, want api.State) {
+	f.Helper()
+	q := f.service.jobs
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		state, runs := q.jobs[id].State, q.runs[id] != nil
+		q.mu.Unlock()
+		if !runs && state != api.Queued {
+			if state != want {
+				f.Fatalf("campaign %s is %s, want %s", id, state, want)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			f.Fatalf("campaign %s is %s still, want %s", id, state, want)
+		}
+	}
+}
+
+// TestLateBudget: a budget that comes when the search has ended counts, and does not undo that
+// the campaign was paused or cancelled.
+func TestLateBudget(t *testing.T) {
+	for _, then := range []api.State{"", api.Paused, api.Cancelled} {
+		f := serve(t, filepath.Join(t.TempDir(), "s.db"), 2*time.Millisecond)
+		c := f.submit(3, 100)
+		f.until(c.ID, api.Searching)
+		// As change and act do it, but for what would end the search.
+		q, want := f.service.jobs, then
+		q.mu.Lock()
+		q.jobs[c.ID].Job.Budget.Evaluations = 150
+		if then == "" {
+			want = api.Finished
+		} else {
+			q.jobs[c.ID].State, q.runs[c.ID].then = then, then
+		}
+		q.mu.Unlock()
+		f.rest(c.ID, want)
+		got, evaluated := fetch[api.Campaign](f, "/v1/campaigns/"+c.ID), 100
+		if then == "" {
+			evaluated = 150
+		}
+		if got.Evaluated != evaluated {
+			t.Errorf("%s: %d evaluated, want %d", want, got.Evaluated, evaluated)
+		}
+	}
+}
