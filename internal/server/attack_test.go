@@ -1,10 +1,12 @@
 package server
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 )
 
@@ -102,5 +104,27 @@ func TestLateBudget(t *testing.T) {
 		if got.Evaluated != evaluated {
 			t.Errorf("%s: %d evaluated, want %d", want, got.Evaluated, evaluated)
 		}
+	}
+}
+
+// TestManyCampaigns: a list is made in time that grows with its length, and not with its
+// square.
+func TestManyCampaigns(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	const n = 10_000
+	q := f.service.jobs
+	q.mu.Lock()
+	for i := range n {
+		id := fmt.Sprintf("k-%08x", i)
+		q.jobs[id] = &job{Job: evotune.Job{ID: id, Kernel: "k", Backend: evotune.CUDA}, State: api.Queued, Turn: uint64(i)}
+	}
+	q.mu.Unlock()
+	began := time.Now()
+	page := fetch[api.Page[api.Campaign]](f, "/v1/campaigns")
+	if took := time.Since(began); took > 15*time.Second { // which is a hundred times what it takes
+		t.Errorf("the list took %s", took)
+	}
+	if len(page.Items) != 100 || page.Items[0].Position != n {
+		t.Errorf("%d campaigns, the first is at %d", len(page.Items), page.Items[0].Position)
 	}
 }

@@ -204,8 +204,8 @@ func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err er
 				list = append(list, api.Campaign{ID: id})
 			}
 		}
+		s.jobs.viewAll(list)
 		for i := range list {
-			s.jobs.view(&list[i])
 			s.complete(&list[i])
 		}
 	}

@@ -615,8 +615,29 @@ func (q *scheduler) view(c *api.Campaign) (etag string) {
 	if j == nil {
 		return ""
 	}
-	q.fill(c, j, q.queue())
+	q.fill(c, j, q.positions())
 	return j.etag()
+}
+
+// viewAll fills in what the scheduler knows of campaigns, which may be thousands.
+func (q *scheduler) viewAll(list []api.Campaign) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.positions()
+	for i := range list {
+		if j := q.jobs[list[i].ID]; j != nil {
+			q.fill(&list[i], j, at)
+		}
+	}
+}
+
+// positions are those of the jobs in the queue, from 1. The caller holds the lock.
+func (q *scheduler) positions() map[*job]int {
+	at := map[*job]int{}
+	for i, j := range q.queue() {
+		at[j] = i + 1
+	}
+	return at
 }
 
 // A jobView is what the scheduler knows of a campaign, and the version of its job.
@@ -629,18 +650,18 @@ type jobView struct {
 func (q *scheduler) views() []jobView {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	queue := q.queue()
+	at := q.positions()
 	list := make([]jobView, 0, len(q.jobs))
 	for id, j := range q.jobs {
 		v := jobView{api.Campaign{ID: id}, j.Version}
-		q.fill(&v.Campaign, j, queue)
+		q.fill(&v.Campaign, j, at)
 		list = append(list, v)
 	}
 	return list
 }
 
 // fill fills in what is known of a job. The caller holds the lock.
-func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
+func (q *scheduler) fill(c *api.Campaign, j *job, at map[*job]int) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
 	if !j.Job.Budget.IsZero() {
@@ -650,7 +671,7 @@ func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
 		p := r.progress.now(c.ID, c.State)
 		c.Progress = &p
 	} else if j.State == api.Queued {
-		c.Position = 1 + slices.Index(queue, j)
+		c.Position = at[j]
 	}
 }
 
