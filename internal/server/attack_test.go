@@ -128,3 +128,45 @@ func TestManyCampaigns(t *testing.T) {
 		t.Errorf("%d campaigns, the first is at %d", len(page.Items), page.Items[0].Position)
 	}
 }
+
+// TestReaderHoldsNobody: while a follower reads a long log, the campaign and the scheduler go
+// on.
+func TestReaderHoldsNobody(t *testing.T) {
+	f, c := finished(t, 20)
+	follower, leave := f.service.streams.join(c.ID)
+	defer leave()
+	follower.mu.Lock() // as if it read
+	defer follower.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.service.streams.wake(c.ID)
+		f.service.streams.state(c.ID)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("who tells of news waits for a reader")
+	}
+}
+
+// TestIdleStreams: of campaigns that were followed once, few are kept in memory.
+func TestIdleStreams(t *testing.T) {
+	s := newStreams(&Service{})
+	first, leaveFirst := s.join("first")
+	for i := range 10 * idleStreams {
+		_, leave := s.join(fmt.Sprint(i % (5 * idleStreams)))
+		leave()
+	}
+	if len(s.of) != idleStreams+1 || len(s.idle) != idleStreams {
+		t.Errorf("%d streams, %d idle", len(s.of), len(s.idle))
+	}
+	again, leaveAgain := s.join("first")
+	if again != first {
+		t.Error("a stream that is followed was forgotten")
+	}
+	leaveFirst()
+	if leaveAgain(); len(s.of) != idleStreams {
+		t.Errorf("%d streams", len(s.of))
+	}
+}
