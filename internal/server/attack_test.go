@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -169,4 +171,39 @@ func TestIdleStreams(t *testing.T) {
 	if leaveAgain(); len(s.of) != idleStreams {
 		t.Errorf("%d streams", len(s.of))
 	}
+}
+
+// TestPendingAnalyses: however many analyses are asked for, few wait to be made.
+func TestPendingAnalyses(t *testing.T) {
+	f, c := finished(t, 60)
+	s := f.service
+	if err := s.heavy.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused := 0
+	for i := range 4 * maxPending {
+		_, err := s.analyses.get(gone, s, analysisKey{c.ID, 1 / float64(i+1)}, c.Log.Last)
+		if !errors.Is(err, context.Canceled) {
+			refused++
+		}
+	}
+	if refused != 3*maxPending || s.analyses.waiting() != maxPending {
+		t.Errorf("%d refused, %d wait", refused, s.analyses.waiting())
+	}
+	f.do("GET", "/v1/campaigns/"+c.ID+"/importance?best=0.77", nil, nil, 503)
+	s.heavy.leave()
+	for deadline := time.Now().Add(30 * time.Second); s.analyses.waiting() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("they are not made")
+		}
+	}
+	f.do("GET", "/v1/campaigns/"+c.ID+"/importance?best=0.77", nil, nil, 200)
+}
+
+func (l *analyses) waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pending
 }
