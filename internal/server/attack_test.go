@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,4 +208,41 @@ func (l *analyses) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending
+}
+
+// TestTokenFileIsWhole: at no instant is there a token file without a token, which would keep
+// a service from starting that was killed then.
+func TestTokenFileIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openState(filepath.Join(dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tokens, err := openTokens(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		path := filepath.Join(dir, fmt.Sprint("token", i))
+		made := make(chan error)
+		go func() { made <- tokens.file(path) }()
+		for done := false; !done; {
+			select {
+			case err := <-made:
+				if done = true; err != nil {
+					t.Fatal(err)
+				}
+			default:
+			}
+			b, err := os.ReadFile(path)
+			switch {
+			case err == nil && !strings.HasSuffix(string(b), "\n"), err != nil && done:
+				t.Fatalf("a token file with %q: %v", b, err)
+			}
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || left != nil {
+		t.Errorf("left: %q, %v", left, err)
+	}
 }
