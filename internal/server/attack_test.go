@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,5 +245,49 @@ func TestTokenFileIsWhole(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || left != nil {
 		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// TestFullDisk: what cannot be made durable is refused, and not half done.
+func TestFullDisk(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 20*time.Millisecond)
+	done := f.until(f.submit(1, 2).ID, api.Finished)
+	var running []string
+	for seed := range int64(replayRoom) {
+		running = append(running, f.submit(seed+2, 100000).ID)
+	}
+	f.until(running[0], api.Searching)
+	waits := f.begin("/v1/candidates/"+done.Best+"/verify", api.Verify{})
+	broken, err := openState(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	swap := func(s *state) (old *state) {
+		for _, mu := range []*sync.Mutex{&f.service.jobs.mu, &f.service.ops.mu} {
+			mu.Lock()
+			defer mu.Unlock()
+		}
+		old, f.service.state = f.service.state, s
+		return old
+	}
+	whole := swap(broken)
+	urgent := 5
+	f.do("POST", "/v1/campaigns/"+running[0]+"/cancel", nil, nil, 500)
+	f.do("PATCH", "/v1/campaigns/"+running[0], api.Change{Priority: &urgent, Budget: &api.Budget{Evaluations: 1}}, nil, 500)
+	f.do("DELETE", "/v1/operations/"+waits.ID, nil, nil, 500)
+	swap(whole)
+	c := fetch[api.Campaign](f, "/v1/campaigns/"+running[0])
+	if c.State != api.Searching || c.Priority != 0 || c.Budget.Evaluations != 100000 {
+		t.Errorf("%s, priority %d, %+v", c.State, c.Priority, c.Budget)
+	}
+	if a := fetch[api.Operation](f, "/v1/operations/"+waits.ID); a.State != api.Queued {
+		t.Errorf("%+v", a)
+	}
+	f.do("DELETE", "/v1/operations/"+waits.ID, nil, nil, 200)
+	for _, id := range running {
+		f.do("POST", "/v1/campaigns/"+id+"/cancel", nil, nil, 200)
 	}
 }

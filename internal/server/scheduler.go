@@ -494,11 +494,11 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 	if err := j.match(match); err != nil {
 		return err
 	}
-	r := q.runs[j.Job.ID]
 	no := func() error {
 		return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is %s: it cannot be asked to %s", j.Job.ID, q.stateOf(j), action))
 	}
 	by := func(what string) string { return what + " by " + callerOf(ctx).name }
+	old, do := *j, func(*run) {} // what it does to a run, once it is durable
 	switch action {
 	case "pause":
 		switch {
@@ -508,7 +508,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Paused, by("paused")
-		if r != nil {
+		do = func(r *run) {
 			r.then = api.Paused
 			r.drain()
 			if r.phase == api.Preparing {
@@ -525,9 +525,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Queued, ""
-		if r != nil {
-			r.then = api.Queued // it still ends what is in flight
-		}
+		do = func(r *run) { r.then = api.Queued } // it still ends what is in flight
 	case "cancel":
 		switch {
 		case j.State == api.Cancelled:
@@ -536,13 +534,17 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Cancelled, by("cancelled")
-		if r != nil {
+		do = func(r *run) {
 			r.then = api.Cancelled
 			r.cancel()
 		}
 	}
 	if err := q.keep(j); err != nil {
+		*j = old
 		return failed(err)
+	}
+	if r := q.runs[j.Job.ID]; r != nil {
+		do(r)
 	}
 	q.changed(j)
 	q.place()
@@ -563,25 +565,26 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	if c.Budget != nil && c.Budget.Budget().IsZero() {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
 	}
+	old, r := *j, q.runs[j.Job.ID]
 	if c.Priority != nil {
 		j.Priority = *c.Priority
 	}
 	if c.Budget != nil {
-		b := c.Budget.Budget()
-		j.Job.Budget = b
-		switch r := q.runs[j.Job.ID]; {
-		case r != nil:
-			select {
-			case <-r.budgets: // an older one that was not seen yet
-			default:
-			}
-			r.budgets <- b
-		case j.State == api.Finished:
+		j.Job.Budget = c.Budget.Budget()
+		if r == nil && j.State == api.Finished {
 			j.State, j.Reason = api.Queued, ""
 		}
 	}
 	if err := q.keep(j); err != nil {
+		*j = old
 		return failed(err)
+	}
+	if c.Budget != nil && r != nil {
+		select {
+		case <-r.budgets: // an older one that was not seen yet
+		default:
+		}
+		r.budgets <- j.Job.Budget
 	}
 	q.changed(j)
 	q.place()
