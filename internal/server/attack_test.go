@@ -291,3 +291,30 @@ func TestFullDisk(t *testing.T) {
 		f.do("POST", "/v1/campaigns/"+id+"/cancel", nil, nil, 200)
 	}
 }
+
+// TestAmbiguousBeginning: the beginning of two IDs names neither, also where the log has one
+// of the two alone.
+func TestAmbiguousBeginning(t *testing.T) {
+	f, c := finished(t, 4)
+	first := c.ID[:len(c.ID)-1]
+	add := func(id string) {
+		f.service.jobs.mu.Lock()
+		defer f.service.jobs.mu.Unlock()
+		f.service.jobs.jobs[id] = &job{Job: evotune.Job{ID: id, Backend: evotune.CUDA}, State: api.Queued}
+	}
+	if got := fetch[api.Campaign](f, "/v1/campaigns/"+first); got.ID != c.ID {
+		t.Errorf("%s is %s, want %s", first, got.ID, c.ID)
+	}
+	add(first + "-2")
+	f.do("GET", "/v1/campaigns/"+first, nil, nil, 409)
+	f.do("POST", "/v1/campaigns/"+first+"/cancel", nil, nil, 409)
+	for _, id := range []string{c.ID, first + "-2"} {
+		if got := fetch[api.Campaign](f, "/v1/campaigns/"+id); got.ID != id {
+			t.Errorf("%s is %s", id, got.ID)
+		}
+	}
+	add(first) // a whole ID is never ambiguous
+	if got := fetch[api.Campaign](f, "/v1/campaigns/"+first); got.ID != first {
+		t.Errorf("%s is %s", first, got.ID)
+	}
+}
