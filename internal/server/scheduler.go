@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -126,6 +127,9 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	}
 	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
 		return "", false, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
+	}
+	if info, err := os.Stat(want.Table); want.Table != "" && err == nil && !info.Mode().IsRegular() { // a pipe is waited for without end
+		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, want.Table+" is no regular file, and so no table", api.Detail{Location: "body.table", Message: "is no regular file"})
 	}
 	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) {
 		want.Backend = evotune.CPU
