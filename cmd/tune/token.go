@@ -133,6 +133,9 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 // askService asks the service that holds --store, over its socket.
 func (a *app) askService(ctx context.Context, method, path string, in, out any) error {
 	socket := server.Socket(a.v.GetString("store"))
+	if err := server.Trusted(a.v.GetString("store")); err != nil {
+		return err
+	}
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}

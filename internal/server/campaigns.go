@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -49,7 +51,7 @@ type changeRequest struct {
 type listRequest struct {
 	State  string `query:"state" enum:"queued,preparing,searching,finals,paused,finished,failed,cancelled"`
 	Kernel string `query:"kernel" maxLength:"200"`
-	Cursor string `query:"cursor" maxLength:"40"`
+	Cursor string `query:"cursor" maxLength:"1000"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 }
 
@@ -132,26 +134,27 @@ func (s *Service) asked(id string, do func(id string) error) (*campaignAnswer, e
 func (s *Service) campaign(id string) (*campaignAnswer, error) {
 	out := &campaignAnswer{}
 	c, err := s.reader.Campaign(id)
-	switch {
-	case err == nil:
-		out.Body = viewOf(c)
-	case s.jobs != nil:
-		var found []string
+	var jobs []string // besides, which the log does not have yet
+	if s.jobs != nil && (err != nil || c.ID != id) {
 		for _, known := range s.jobs.ids() {
 			if known == id {
-				found = []string{id}
+				jobs = []string{id}
 				break
 			}
-			if strings.HasPrefix(known, id) {
-				found = append(found, known)
+			if strings.HasPrefix(known, id) && (err != nil || known != c.ID) {
+				jobs = append(jobs, known)
 			}
 		}
-		if len(found) != 1 {
-			return nil, err
-		}
-		out.Body.ID = found[0]
-	default:
+	}
+	switch none := errors.Is(err, store.ErrNotFound); {
+	case len(jobs) == 1 && (none || jobs[0] == id):
+		out.Body.ID = jobs[0]
+	case len(jobs) > 0 && (none || err == nil):
+		return nil, fail(http.StatusConflict, api.Ambiguous, fmt.Sprintf("several campaigns begin with %q: give more of the ID", id))
+	case err != nil:
 		return nil, err
+	default:
+		out.Body = viewOf(c)
 	}
 	if s.jobs != nil {
 		out.ETag = s.jobs.view(&out.Body)
@@ -204,8 +207,8 @@ func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err er
 				list = append(list, api.Campaign{ID: id})
 			}
 		}
+		s.jobs.viewAll(list)
 		for i := range list {
-			s.jobs.view(&list[i])
 			s.complete(&list[i])
 		}
 	}

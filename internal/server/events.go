@@ -33,9 +33,12 @@ const (
 	patience = 30 * time.Second
 	// alive is how often a silent stream says that it is there.
 	alive = 15 * time.Second
+	// idleStreams is how many campaigns that nobody follows any more keep what was read of them.
+	idleStreams = 64
 )
 
-// Streams has a stream for each campaign that somebody follows or has followed.
+// Streams has a stream for each campaign that somebody follows, and for the last few that
+// somebody has followed.
 type streams struct {
 	store *store.Store
 	// space tells how many genomes a campaign searches, as far as that can be told here.
@@ -45,6 +48,7 @@ type streams struct {
 
 	mu    sync.Mutex
 	of    map[string]*stream
+	idle  []string      // of these nobody follows; the last one last
 	moved chan struct{} // closed and made anew when the state of any campaign changes
 }
 
@@ -52,10 +56,13 @@ type streams struct {
 // its own pace, from what is kept here or from the log.
 type stream struct {
 	*streams
-	campaign string
+	campaign  string
+	followers int // of streams.mu
+
+	bell  sync.Mutex    // for woken alone: who rings does not wait for who reads
+	woken chan struct{} // closed and made anew when there may be something new
 
 	mu      sync.Mutex
-	woken   chan struct{}   // closed and made anew when there may be something new
 	read    uint64          // events before it were looked at
 	lines   []line          // the newest, at most cached
 	before  uint64          // the newest event that is no longer in lines
@@ -97,15 +104,28 @@ func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
 	return space.Size(), space.Exact()
 }
 
-func (s *streams) stream(campaign string) *stream {
+// join gives the stream of a campaign to a follower; leave must be called when it goes.
+func (s *streams) join(campaign string) (t *stream, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.of[campaign]
-	if t == nil {
+	if t = s.of[campaign]; t == nil {
 		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}, kept: map[uint64]line{}}
 		s.of[campaign] = t
 	}
-	return t
+	if t.followers++; t.followers == 1 {
+		s.idle = slices.DeleteFunc(s.idle, func(id string) bool { return id == campaign })
+	}
+	return t, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if t.followers--; t.followers > 0 {
+			return
+		}
+		if s.idle = append(s.idle, campaign); len(s.idle) > idleStreams {
+			delete(s.of, s.idle[0])
+			s.idle = slices.Delete(s.idle, 0, 1)
+		}
+	}
 }
 
 // workersOf is how many workers a campaign has; zero while nobody runs it.
@@ -142,16 +162,18 @@ func (s *streams) changes() <-chan struct{} {
 }
 
 func (t *stream) wake() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.bell.Lock()
+	defer t.bell.Unlock()
 	close(t.woken)
 	t.woken = make(chan struct{})
 }
 
 // after gives the events after one, a chunk at most, and what is closed when there are more.
 func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err error) {
-	t.mu.Lock()
+	t.bell.Lock()
 	woken = t.woken
+	t.bell.Unlock()
+	t.mu.Lock()
 	err = t.catchUp()
 	if seq >= t.before {
 		at, _ := slices.BinarySearchFunc(t.lines, seq+1, func(l line, seq uint64) int { return cmp.Compare(l.seq, seq) })
@@ -440,7 +462,9 @@ func (s sender) comment() bool {
 // follow sends one campaign's events until the client goes, or the campaign has ended and
 // all of it was sent.
 func (s *Service) follow(ctx huma.Context, id string, after uint64) {
-	out, t := newSender(ctx), s.streams.stream(id)
+	out := newSender(ctx)
+	t, leave := s.streams.join(id)
+	defer leave()
 	tick, still := time.NewTicker(pace), time.NewTicker(alive)
 	defer tick.Stop()
 	defer still.Stop()

@@ -17,6 +17,9 @@ const (
 	patient = 20 * time.Second
 	// maxAnalyses is how many are kept.
 	maxAnalyses = 64
+	// maxPending is how many wait to be made: each takes a while, and goes on when nobody waits
+	// for it any more.
+	maxPending = 16
 )
 
 type importanceRequest struct {
@@ -58,9 +61,10 @@ type analysis struct {
 
 // Analyses keeps what was computed until there is something new.
 type analyses struct {
-	mu    sync.Mutex
-	of    map[analysisKey]*analysis
-	group sync.WaitGroup
+	mu      sync.Mutex
+	of      map[analysisKey]*analysis
+	pending int // that are being made or wait for it
+	group   sync.WaitGroup
 }
 
 // get gives the analysis of the events up to last. One of fewer events that is being made will
@@ -68,7 +72,16 @@ type analyses struct {
 func (l *analyses) get(ctx context.Context, s *Service, key analysisKey, last uint64) (evotune.Importance, error) {
 	l.mu.Lock()
 	a := l.of[key]
+	busy := func() error {
+		return huma.ErrorWithHeaders(
+			fail(http.StatusServiceUnavailable, api.Unavailable, "the analysis is still being computed: ask again"), http.Header{"Retry-After": {"5"}})
+	}
 	if a == nil || a.last != last && a.ready() {
+		if l.pending >= maxPending {
+			l.mu.Unlock()
+			return evotune.Importance{}, busy()
+		}
+		l.pending++
 		if l.of == nil || len(l.of) >= maxAnalyses {
 			l.of = map[analysisKey]*analysis{} // those that are being made are still waited for
 		}
@@ -76,6 +89,11 @@ func (l *analyses) get(ctx context.Context, s *Service, key analysisKey, last ui
 		l.of[key] = a
 		l.group.Go(func() {
 			defer close(a.done)
+			defer func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.pending--
+			}()
 			var leave func()
 			if leave, a.err = s.heavy.enter(s.ending); a.err != nil {
 				return
@@ -96,8 +114,7 @@ func (l *analyses) get(ctx context.Context, s *Service, key analysisKey, last ui
 	case <-ctx.Done():
 		return evotune.Importance{}, ctx.Err()
 	case <-time.After(patient):
-		return evotune.Importance{}, huma.ErrorWithHeaders(
-			fail(http.StatusServiceUnavailable, api.Unavailable, "the analysis is still being computed: ask again"), http.Header{"Retry-After": {"5"}})
+		return evotune.Importance{}, busy()
 	}
 }
 

@@ -242,7 +242,7 @@ func (o *operations) entered(id string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	a := o.of[id]
-	if a.State != api.Queued {
+	if a == nil || a.State != api.Queued { // one that was cancelled may be forgotten by now
 		return context.Canceled
 	}
 	a.State = api.Preparing
@@ -409,9 +409,11 @@ func (o *operations) stop(id string) (api.Operation, error) {
 	case a.State.Ended():
 		return a.Operation, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("operation %s is %s", id, a.State))
 	}
+	was := a.Operation
 	a.State, a.Ended = api.Cancelled, time.Now().UTC()
 	if err := o.keep(a); err != nil {
-		return a.Operation, err
+		a.Operation = was
+		return was, err
 	}
 	if cancel := o.running[id]; cancel != nil {
 		cancel() // what it leaves is settled there

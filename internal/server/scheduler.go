@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -65,7 +66,7 @@ type run struct {
 	// or Queued, which goes on with the same campaign. Empty lets the campaign say.
 	then     api.State
 	budgets  chan evotune.Budget
-	budget   evotune.Budget // that it runs under
+	budget   evotune.Budget // the newest that it knows of, as the job had it
 	progress progress
 }
 
@@ -127,6 +128,9 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
 		return "", false, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
 	}
+	if info, err := os.Stat(want.Table); want.Table != "" && err == nil && !info.Mode().IsRegular() { // a pipe is waited for without end
+		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, want.Table+" is no regular file, and so no table", api.Detail{Location: "body.table", Message: "is no regular file"})
+	}
 	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) {
 		want.Backend = evotune.CPU
 	}
@@ -145,11 +149,17 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if err != nil {
 		return "", false, failed(err)
 	}
+	if _, err := q.s.store.Campaign(fixed.ID); err == nil {
+		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
+	}
 	j := &job{Job: fixed, GPU: in.Device, Priority: in.Priority, Submitted: time.Now().UTC(), By: who, State: api.Queued, Version: 1}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
+	}
+	if q.jobs[fixed.ID] != nil {
+		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
 	}
 	fresh = true
 	err = q.s.state.change(func(tx *bbolt.Tx) error {
@@ -360,8 +370,10 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 	default:
 		state, reason = api.Queued, "" // the service ends, and goes on with it the next time
 	}
-	if b := j.Job.Budget; done.Complete && !b.IsZero() && b != r.budget {
-		state, reason = api.Queued, "" // it was given another budget when the search had ended
+	if b := j.Job.Budget; state == api.Finished && !b.IsZero() && b != r.budget {
+		// It was given another budget when the search had ended. What somebody asked for
+		// besides, to pause or to cancel it, was told to him and stands.
+		state, reason = cmp.Or(r.then, api.Queued), j.Reason
 	}
 	q.settle(j, state, reason)
 	q.place()
@@ -371,6 +383,7 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
 	q.mu.Lock()
 	want := j.Job
+	r.budget = want.Budget
 	q.mu.Unlock()
 	var t *evotune.Target
 	_, err := q.s.store.Campaign(want.ID)
@@ -403,7 +416,6 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 			switch {
 			case e.Started != nil:
 				q.enter(j, r, api.Searching)
-				q.took(r, e.Started.Config.Budget)
 			case e.Budget != nil:
 				q.took(r, *e.Budget)
 			case e.Searched != nil:
@@ -492,11 +504,11 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 	if err := j.match(match); err != nil {
 		return err
 	}
-	r := q.runs[j.Job.ID]
 	no := func() error {
 		return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is %s: it cannot be asked to %s", j.Job.ID, q.stateOf(j), action))
 	}
 	by := func(what string) string { return what + " by " + callerOf(ctx).name }
+	old, do := *j, func(*run) {} // what it does to a run, once it is durable
 	switch action {
 	case "pause":
 		switch {
@@ -506,7 +518,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Paused, by("paused")
-		if r != nil {
+		do = func(r *run) {
 			r.then = api.Paused
 			r.drain()
 			if r.phase == api.Preparing {
@@ -523,9 +535,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Queued, ""
-		if r != nil {
-			r.then = api.Queued // it still ends what is in flight
-		}
+		do = func(r *run) { r.then = api.Queued } // it still ends what is in flight
 	case "cancel":
 		switch {
 		case j.State == api.Cancelled:
@@ -534,13 +544,17 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 			return no()
 		}
 		j.State, j.Reason = api.Cancelled, by("cancelled")
-		if r != nil {
+		do = func(r *run) {
 			r.then = api.Cancelled
 			r.cancel()
 		}
 	}
 	if err := q.keep(j); err != nil {
+		*j = old
 		return failed(err)
+	}
+	if r := q.runs[j.Job.ID]; r != nil {
+		do(r)
 	}
 	q.changed(j)
 	q.place()
@@ -558,32 +572,52 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	if err := j.match(match); err != nil {
 		return err
 	}
+	if c.Budget != nil && c.Budget.Budget().IsZero() {
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
+	}
+	if c.Budget != nil && j.State == api.Finished {
+		if err := q.goesOn(j, c.Budget.Budget()); err != nil {
+			return err
+		}
+	}
+	old, r := *j, q.runs[j.Job.ID]
 	if c.Priority != nil {
 		j.Priority = *c.Priority
 	}
 	if c.Budget != nil {
-		b := c.Budget.Budget()
-		if b.IsZero() {
-			return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
-		}
-		j.Job.Budget = b
-		switch r := q.runs[j.Job.ID]; {
-		case r != nil:
-			select {
-			case <-r.budgets: // an older one that was not seen yet
-			default:
-			}
-			r.budgets <- b
-		case j.State == api.Finished:
+		j.Job.Budget = c.Budget.Budget()
+		if r == nil && j.State == api.Finished {
 			j.State, j.Reason = api.Queued, ""
 		}
 	}
 	if err := q.keep(j); err != nil {
+		*j = old
 		return failed(err)
+	}
+	if c.Budget != nil && r != nil {
+		select {
+		case <-r.budgets: // an older one that was not seen yet
+		default:
+		}
+		r.budgets <- j.Job.Budget
 	}
 	q.changed(j)
 	q.place()
 	return nil
+}
+
+// goesOn says why a finished campaign cannot go on with a budget; nil when it can.
+func (q *scheduler) goesOn(j *job, b evotune.Budget) error {
+	var err error
+	if j.Job.Sweep {
+		_, _, err = q.s.machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
+	} else {
+		_, err = q.s.machine.Continue(q.s.store, j.Job.ID, b)
+	}
+	if errors.Is(err, evotune.ErrInput) {
+		return fail(http.StatusConflict, api.Conflict, err.Error())
+	}
+	return failed(err)
 }
 
 // etag is the job's version, as HTTP has it.
@@ -613,8 +647,29 @@ func (q *scheduler) view(c *api.Campaign) (etag string) {
 	if j == nil {
 		return ""
 	}
-	q.fill(c, j, q.queue())
+	q.fill(c, j, q.positions())
 	return j.etag()
+}
+
+// viewAll fills in what the scheduler knows of campaigns, which may be thousands.
+func (q *scheduler) viewAll(list []api.Campaign) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.positions()
+	for i := range list {
+		if j := q.jobs[list[i].ID]; j != nil {
+			q.fill(&list[i], j, at)
+		}
+	}
+}
+
+// positions are those of the jobs in the queue, from 1. The caller holds the lock.
+func (q *scheduler) positions() map[*job]int {
+	at := map[*job]int{}
+	for i, j := range q.queue() {
+		at[j] = i + 1
+	}
+	return at
 }
 
 // A jobView is what the scheduler knows of a campaign, and the version of its job.
@@ -627,18 +682,18 @@ type jobView struct {
 func (q *scheduler) views() []jobView {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	queue := q.queue()
+	at := q.positions()
 	list := make([]jobView, 0, len(q.jobs))
 	for id, j := range q.jobs {
 		v := jobView{api.Campaign{ID: id}, j.Version}
-		q.fill(&v.Campaign, j, queue)
+		q.fill(&v.Campaign, j, at)
 		list = append(list, v)
 	}
 	return list
 }
 
 // fill fills in what is known of a job. The caller holds the lock.
-func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
+func (q *scheduler) fill(c *api.Campaign, j *job, at map[*job]int) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
 	if !j.Job.Budget.IsZero() {
@@ -648,7 +703,7 @@ func (q *scheduler) fill(c *api.Campaign, j *job, queue []*job) {
 		p := r.progress.now(c.ID, c.State)
 		c.Progress = &p
 	} else if j.State == api.Queued {
-		c.Position = 1 + slices.Index(queue, j)
+		c.Position = at[j]
 	}
 }
 

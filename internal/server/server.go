@@ -48,10 +48,27 @@ func Socket(storePath string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("evotune-%x.sock", sum[:8]))
 }
 
+// Trusted refuses a socket that is not beside its store, and that another has made than the
+// user who asks, the store's owner, or root: in the folder of temporary files everybody can
+// take its name, and would answer in the place of the service.
+func Trusted(storePath string) error {
+	socket := Socket(storePath)
+	if abs, err := filepath.Abs(storePath); err != nil || socket == abs+".sock" {
+		return nil //nolint:nilerr // whoever opens it says what is wrong
+	}
+	if stranger(socket, storePath) {
+		return fmt.Errorf("the socket %s of the store %s belongs to another user, who may not be trusted: have it removed, or give the store a shorter path", socket, storePath)
+	}
+	return nil
+}
+
 // Dial makes a client of the process that holds a store. The error is store.ErrLocked when
 // that process does not answer.
 func Dial(ctx context.Context, storePath string) (*api.Client, api.Who, error) {
 	socket := Socket(storePath)
+	if err := Trusted(storePath); err != nil {
+		return nil, api.Who{}, err
+	}
 	c, err := api.NewClient("unix://"+socket, "")
 	if err != nil {
 		return nil, api.Who{}, err

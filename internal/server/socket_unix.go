@@ -30,3 +30,24 @@ func listenPrivate(path string) (net.Listener, error) {
 	}
 	return l, nil
 }
+
+// stranger says whether a socket is of another user than the one who asks, the owner of the
+// store, and root.
+func stranger(socket, storePath string) bool {
+	owner := func(info os.FileInfo, err error) (uint32, bool) {
+		if err != nil {
+			return 0, false
+		}
+		s, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return 0, false
+		}
+		return s.Uid, true
+	}
+	has, known := owner(os.Lstat(socket))
+	if !known || has == 0 || int(has) == os.Geteuid() {
+		return false
+	}
+	of, known := owner(os.Stat(storePath))
+	return !known || has != of
+}

@@ -268,27 +268,35 @@ func (t *tokens) file(path string) error {
 }
 
 // newFile makes a token and the file for it. A token whose file cannot be written is revoked:
-// nobody knows it.
+// nobody knows it. The file gets its name when it is whole, so that a service that is killed
+// here begins again.
 func (t *tokens) newFile(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	host, _ := os.Hostname()
+	name := strings.Trim("serve "+host, " ") + " " + time.Now().UTC().Format("20060102T150405.000000000Z")
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) { // a killed service has left it
+		return fmt.Errorf("%w: %w", ErrTokenFile, err)
+	}
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrTokenFile, err)
 	}
-	host, _ := os.Hostname()
-	name := strings.Trim("serve "+host, " ") + " " + time.Now().UTC().Format("20060102T150405.000000000Z")
+	defer os.Remove(fresh) //nolint:errcheck // a renamed one is not there any more
 	made, err := t.create(api.NewToken{Name: name, Scope: api.Admin})
-	if err == nil {
-		_, err = f.WriteString(made.Secret + "\n")
-		err = errors.Join(err, f.Sync(), f.Close())
-		if err != nil {
-			_, revokeErr := t.revoke(made.ID)
-			err = errors.Join(err, revokeErr)
-		}
-	} else {
+	if err != nil {
 		f.Close()
+		return fmt.Errorf("%w: %w", ErrTokenFile, err)
+	}
+	_, err = f.WriteString(made.Secret + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		if err = os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) { // a file that came meanwhile stays
+			err = os.Rename(fresh, path) // not every file system has links
+		}
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", ErrTokenFile, err), os.Remove(path))
+		_, revokeErr := t.revoke(made.ID)
+		return fmt.Errorf("%w: %w", ErrTokenFile, errors.Join(err, revokeErr))
 	}
 	return nil
 }
