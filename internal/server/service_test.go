@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -245,6 +246,31 @@ func TestIdempotency(t *testing.T) {
 	in.Seed = 9
 	f.do("POST", "/v1/campaigns", in, nil, 422, "Idempotency-Key", "k")
 	f.until(ids[0], api.Finished)
+}
+
+// TestPages: the pages of the list have each campaign once, and a cursor that none gave is refused.
+func TestPages(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	var want, got []string
+	for seed := range int64(3) {
+		want = append(want, f.submit(seed+1, 2).ID)
+	}
+	for path := "/v1/campaigns?limit=1"; ; {
+		var page api.Page[api.Campaign]
+		f.do("GET", path, nil, &page, 200)
+		got = append(got, page.Items[0].ID)
+		if page.Next == "" {
+			break
+		}
+		path = "/v1/campaigns?limit=1&cursor=" + page.Next
+	}
+	slices.Reverse(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, cursor := range []string{"zz", "00", strings.Repeat("a", 36)} {
+		f.do("GET", "/v1/campaigns?cursor="+cursor, nil, nil, 422)
+	}
 }
 
 func TestPauseAndCancel(t *testing.T) {
