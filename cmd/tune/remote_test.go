@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -277,7 +278,7 @@ func TestRunThere(t *testing.T) {
 func TestServerFlags(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("empty", nil, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile("empty", nil, 0o600), os.Mkdir("broken", 0o755), os.WriteFile("broken/kernel.toml", []byte("x = = 2\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	const nowhere = "http://127.0.0.1:1"
@@ -289,6 +290,10 @@ func TestServerFlags(t *testing.T) {
 		{"sweep softmax --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"version --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"sweep softmax", nowhere, "`tune sweep` cannot ask a service, and a server is set", exitBadInput},
+		{"backup s.db", nowhere, "`tune backup` cannot ask a service", exitBadInput},
+		{"archive x", nowhere, "`tune archive` cannot ask a service", exitBadInput},
+		{"token list", nowhere, "`tune token list` cannot ask a service", exitBadInput},
+		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is no value", exitBadInput},
 		{"list --server ftp://host", "", "is not known: give http://HOST:PORT", exitBadInput},
 		{"list --server " + nowhere + " --token-file none", "", "--token-file: open none", exitBadInput},
 		{"list --server " + nowhere + " --token-file empty", "", "must have one line, the token", exitBadInput},
@@ -308,6 +313,10 @@ func TestServerFlags(t *testing.T) {
 	}
 	t.Setenv("EVOTUNE_SERVER", nowhere)
 	if out := say(t, "version"); out.Status != 0 {
+		t.Errorf("%+v", out)
+	}
+	t.Setenv(tokenName, "evt_a\nb")
+	if out := say(t, "list"); out.Status != exitBadInput || !strings.Contains(out.Err, "the token in EVOTUNE_TOKEN has characters that no token has") {
 		t.Errorf("%+v", out)
 	}
 }
