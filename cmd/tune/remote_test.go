@@ -272,6 +272,19 @@ func TestRunThere(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
+	// One that has not begun is in no log, and yet not lost.
+	out = say(t, at("run", "softmax", "--backend", "cpu", "--evaluations", "2", "--json", "--detach")...)
+	if err := json.Unmarshal([]byte(out.Out), &sent); err != nil {
+		t.Fatalf("%+v: %v", out, err)
+	}
+	for _, args := range [][]string{{"list"}, {"show", sent.Campaign}} {
+		if out := say(t, at(args...)...); out.Status != 0 || strings.Count(out.Out, sent.Campaign) != 1 {
+			t.Errorf("%s: %+v, want campaign %s", args, out, sent.Campaign)
+		}
+	}
+	if out := say(t, at("cancel", sent.Campaign)...); out.Status != 0 {
+		t.Errorf("%+v", out)
+	}
 }
 
 // TestServerFlags: what contradicts itself is refused in one line, before anything is asked.
