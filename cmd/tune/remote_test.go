@@ -334,6 +334,42 @@ func TestServerFlags(t *testing.T) {
 	}
 }
 
+// TestHeldByService: who wants a copy of a store that a service holds is told how to ask it.
+func TestHeldByService(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s, err := store.Open("s.db", store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	service, err := server.New(server.Options{Store: s, Machine: new(evotune.Machine)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := server.ListenSocket(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Listen(l, true)
+	defer func() {
+		if err := service.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for args, want := range map[string][]string{
+		"backup copy.db --replace":          {`/copy.db","replace":true}' http://service/v1/backup`, "--unix-socket"},
+		"archive --older-than 1h":           {`'{"older_than_seconds":3600}' http://service/v1/archive`, "--unix-socket"},
+		"archive --older-than 1h --dry-run": {"in use by another process"},
+	} {
+		out := say(t, append(strings.Fields(args), "--store", "s.db")...)
+		for _, w := range want {
+			if out.Status != exitFailure || !strings.Contains(out.Err, w) || strings.Count(out.Err, "\n") != 1 {
+				t.Errorf("tune %s: %+v, want %q", args, out, w)
+			}
+		}
+	}
+}
+
 // TestTokenStays: no process that this one starts has the token, and no message tells it.
 func TestTokenStays(t *testing.T) {
 	t.Setenv(tokenName, "evt-secret")
