@@ -245,6 +245,33 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	return nil
 }
 
+// details is what a problem says, with the fields that it is about, which are called as flags
+// are where there is one.
+func details(p *api.Problem) string {
+	told := []string{p.Detail}
+	if p.Detail == "validation failed" { // what, the fields say
+		told = nil
+	}
+	for _, d := range p.Errors {
+		if strings.Contains(p.Detail, d.Message) {
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "budget.")
+		switch flag := strings.ReplaceAll(name, "_", "-"); {
+		case name == "seconds":
+			name = "--time, in seconds"
+		case knownSettings()[flag].key != "", flag == "scope":
+			name = "--" + flag
+		case d.Location == "body.name":
+			name = "the name"
+		default:
+			name = d.Location
+		}
+		told = append(told, name+": "+d.Message)
+	}
+	return strings.Join(told, "; ")
+}
+
 // remoteError adds to an error of a service which fields it is about, and gives what the user
 // can correct its exit status.
 func remoteError(err error) error {
@@ -254,13 +281,7 @@ func remoteError(err error) error {
 	}
 	var field *evotune.FieldError
 	if !errors.As(err, &field) && len(p.Errors) > 0 {
-		text := p.Detail
-		for _, d := range p.Errors {
-			if !strings.Contains(text, d.Message) {
-				text += fmt.Sprintf("; %s: %s", d.Location, d.Message)
-			}
-		}
-		err = fmt.Errorf("%s%w", text, silent{err})
+		err = fmt.Errorf("%s%w", details(p), silent{err})
 	}
 	switch p.Status / 100 {
 	case 4:

@@ -272,6 +272,14 @@ func TestRunThere(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
+	for flag, want := range map[string]string{
+		"--priority=1000": "tune: --priority: expected number <= 100\n", "--evaluations=-2": "tune: --evaluations: expected number >= 0\n",
+		"--time=-2s": "tune: --time, in seconds: expected number >= 0\n",
+	} {
+		if out := say(t, at("run", "softmax", flag)...); out.Status != exitBadInput || out.Err != want {
+			t.Errorf("%s: %+v, want %q", flag, out, want)
+		}
+	}
 	// One that has not begun is in no log, and yet not lost.
 	out = say(t, at("run", "softmax", "--backend", "cpu", "--evaluations", "2", "--json", "--detach")...)
 	if err := json.Unmarshal([]byte(out.Out), &sent); err != nil {
