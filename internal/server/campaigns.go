@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -158,6 +160,18 @@ func (s *Service) campaign(id string) (*campaignAnswer, error) {
 		s.complete(&out.Body)
 	}
 	return out, nil
+}
+
+// logged is a campaign as the log has it. The error says so where the service knows the
+// campaign and the log has nothing of it.
+func (s *Service) logged(id string) (store.Campaign, error) {
+	c, err := s.reader.Campaign(id)
+	if errors.Is(err, store.ErrNotFound) {
+		if known, other := s.campaign(id); other == nil && known.Body.Log == nil {
+			return c, fail(http.StatusNotFound, api.NotFound, fmt.Sprintf("campaign %s is %s: it has not begun, so there is nothing to tell of it", known.Body.ID, known.Body.State))
+		}
+	}
+	return c, err
 }
 
 // complete reads the log again of a campaign that has ended since it was read: the end comes

@@ -62,6 +62,9 @@ func (s *Service) downloadRoutes() {
 				return nil, failed(err)
 			}
 			defer s.heavy.leave()
+			if _, err := s.logged(in.ID); err != nil {
+				return nil, failed(err)
+			}
 			l, err := report.ReadLog(s.store, in.ID)
 			if err != nil {
 				return nil, failed(err)

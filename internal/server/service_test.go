@@ -347,6 +347,13 @@ func TestQueue(t *testing.T) {
 		t.Fatalf("%s at %d, %s at %d", first.State, first.Position, second.State, second.Position)
 	}
 	urgent := 5
+	for _, part := range []string{"report", "roofline", "importance", "compare?with=" + running[0]} {
+		var p api.Problem
+		f.do("GET", "/v1/campaigns/"+first.ID+"/"+part, nil, &p, 404)
+		if want := "campaign " + first.ID + " is queued: it has not begun"; !strings.HasPrefix(p.Detail, want) {
+			t.Errorf("%s: %q, want %q", part, p.Detail, want)
+		}
+	}
 	f.do("PATCH", "/v1/campaigns/"+second.ID, api.Change{Priority: &urgent}, nil, 200)
 	var c api.Campaign
 	f.do("GET", "/v1/campaigns/"+first.ID, nil, &c, 200)
