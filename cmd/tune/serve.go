@@ -211,7 +211,7 @@ func (a *app) checkSettings() error {
 			return badInput(err)
 		}
 	}
-	if c := a.v.GetString("compiler"); c != "auto" {
+	if c := a.v.GetString("compiler"); c != "" && c != "auto" {
 		if _, err := exec.LookPath(c); err != nil {
 			return badInputf("--compiler: %w: name another, or auto", err)
 		}
