@@ -65,7 +65,7 @@ type Submission struct {
 // a zero field sets none.
 type Budget struct {
 	Evaluations int     `json:"evaluations,omitempty" minimum:"0" doc:"Candidates."`
-	Seconds     float64 `json:"seconds,omitempty" minimum:"0" doc:"Wall time over all resumptions, in seconds."`
+	Seconds     float64 `json:"seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Wall time over all resumptions, in seconds."`
 	Target      float64 `json:"target,omitempty" minimum:"0" doc:"A speedup over the baseline."`
 	Patience    int     `json:"patience,omitempty" minimum:"0" doc:"Candidates without a new best."`
 	CostPerHour float64 `json:"cost_per_hour,omitempty" minimum:"0" doc:"What an hour of the machine costs."`
@@ -359,7 +359,7 @@ type Device struct {
 type Judge struct {
 	Kernel string `json:"kernel"`
 	// Name is the file's name, which says its language: .c or .cu.
-	Name    string   `json:"name" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
+	Name    string   `json:"name" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$" patternDescription:"a file name that ends in .c or .cu, without a folder"`
 	Source  string   `json:"source"`
 	Flags   []string `json:"flags,omitempty"`
 	Threads int      `json:"threads,omitempty" minimum:"0"`
@@ -367,7 +367,7 @@ type Judge struct {
 	Seed    int64    `json:"seed,omitempty"`
 	// Against is the source of another kernel to time it against; empty means the baseline.
 	Against     string `json:"against,omitempty"`
-	AgainstName string `json:"against_name,omitempty" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$"`
+	AgainstName string `json:"against_name,omitempty" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$" patternDescription:"a file name that ends in .c or .cu, without a folder"`
 }
 
 // An Operation is a slow action.
@@ -420,7 +420,7 @@ type Token struct {
 
 // A NewToken asks for a token.
 type NewToken struct {
-	Name    string    `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,99}$" doc:"Who or what uses it: what it does is noted under this name."`
+	Name    string    `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,99}$" patternDescription:"letters, digits, spaces and ._@:-, at most 100, with a letter or digit first" doc:"Who or what uses it: what it does is noted under this name."`
 	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
 	Expires time.Time `json:"expires,omitzero" doc:"Default: never."`
 }

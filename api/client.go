@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -234,6 +235,9 @@ func (c *Client) unreachable(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
+	}
+	if bad := (*tls.CertificateVerificationError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("%s: %w: %w: if you trust it, give the certificate of its authority in SSL_CERT_FILE", c.address, ErrUnreachable, err)
 	}
 	return fmt.Errorf("%s: %w: %w", c.address, ErrUnreachable, err)
 }

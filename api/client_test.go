@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -335,6 +336,23 @@ func TestProblem(t *testing.T) {
 		if err := e(); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestUnknownCertificate: who does not know the service's certificate is told how to.
+func TestUnknownCertificate(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	c, err := api.NewClient(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Attempts = 1
+	if _, err := c.Who(t.Context()); !errors.Is(err, api.ErrUnreachable) || !strings.HasSuffix(err.Error(), "SSL_CERT_FILE") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -37,6 +38,14 @@ lost. The store's file does not shrink, but what is written next needs no more r
 				return badInputf("--older-than %s is negative", older)
 			}
 			s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: dry, MustExist: true})
+			if errors.Is(err, store.ErrLocked) && !dry {
+				in := api.Archive{Campaigns: args}
+				if chosen {
+					age := older.Seconds()
+					in.OlderThan = &age
+				}
+				return a.heldError(cmd.Context(), err, "/v1/archive", in)
+			}
 			if err != nil {
 				return storeError(err)
 			}

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -48,7 +52,11 @@ FILE must not exist. With --replace it may be a store, which the copy replaces.
 func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Backup, err error) {
 	s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: true, MustExist: true})
 	if errors.Is(err, store.ErrLocked) {
-		return a.backupOfHolder(file)
+		whole, absErr := filepath.Abs(file)
+		if absErr != nil {
+			return b, badInput(absErr)
+		}
+		return b, a.heldError(ctx, err, "/v1/backup", api.Backup{Path: whole, Replace: replace})
 	}
 	if err != nil {
 		return b, storeError(err)
@@ -67,9 +75,23 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 	return b, storeError(err)
 }
 
-// backupOfHolder is where the process that holds the store is asked for the copy: only
-// it can read the file. No process answers that yet.
-func (a *app) backupOfHolder(file string) (store.Backup, error) {
-	return store.Backup{}, fmt.Errorf("%w: another process writes %s, and only it could copy it to %s: end it (Ctrl-C there, `tune resume` goes on) and try again",
-		store.ErrLocked, a.v.GetString("store"), file)
+// heldError says what can be done where the store is held: a service does it itself when it is
+// asked to, over its socket without a token; the body is what it is to be sent. Any other
+// process has to end.
+func (a *app) heldError(ctx context.Context, held error, route string, body any) error {
+	path := a.v.GetString("store")
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	c, who, err := server.Dial(ctx, path)
+	if err != nil {
+		return held //nolint:nilerr // nobody answers, and that it is held is what is known
+	}
+	defer c.Close()
+	if !who.Service {
+		return fmt.Errorf("store %s: %w: one `tune run` writes it: end it (Ctrl-C there, `tune resume` goes on) and try again", path, store.ErrLocked)
+	}
+	return fmt.Errorf("store %s: %w: a service holds it and does this itself: curl --unix-socket %s -H 'Content-Type: application/json' -d %s http://service%s",
+		path, store.ErrLocked, shellWord(server.Socket(path)), shellWord(string(text)), route)
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -41,8 +44,10 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of a store",
-		Long:  "List the campaigns of a store, the oldest first.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
-		Args:  cobra.NoArgs,
+		Long: `List the campaigns of a store, the oldest first. Of a service, those follow of which
+its store has nothing yet, such as queued ones; --json leaves them out.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withReader(cmd, func(r server.Reader) error {
 				cs, err := r.Campaigns()
@@ -70,12 +75,63 @@ func (a *app) listCommand() *cobra.Command {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", c.ID, c.Started.Kernel, strings.Join(c.Started.Shapes, ","),
 						c.Started.Name, state, c.Evaluated, c.Verdicts[string(evaluator.Correct)], best, measured, c.StartedAt.Local().Format(time.DateTime))
 				}
+				waiting, err := unlogged(cmd.Context(), r)
+				if err != nil {
+					return storeError(err)
+				}
+				for _, c := range waiting {
+					fmt.Fprintf(w, "%s\t%s\t%s\t-\t%s\t0\t0\t-\t-\t-\n", c.ID, c.Kernel, strings.Join(c.Shapes, ","), c.State)
+				}
 				return w.Flush()
 			})
 		},
 	}
 	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
+}
+
+// unlogged lists the campaigns of a service of which the log has nothing, the oldest first.
+func unlogged(ctx context.Context, r server.Reader) (list []api.Campaign, err error) {
+	there, ok := r.(*api.Reader)
+	if !ok {
+		return nil, nil
+	}
+	for _, state := range []api.State{api.Queued, api.Preparing, api.Paused, api.Failed, api.Cancelled} {
+		for cursor := ""; ; {
+			page, err := there.Client.Campaigns(ctx, state, "", cursor)
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range page.Items {
+				if c.Log == nil && !slices.ContainsFunc(list, func(l api.Campaign) bool { return l.ID == c.ID }) {
+					list = append(list, c)
+				}
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b api.Campaign) int { return a.Submitted.Compare(b.Submitted) })
+	return list, nil
+}
+
+// showUnlogged shows a campaign of a service of which the log has nothing.
+func (a *app) showUnlogged(c api.Campaign) error {
+	if a.v.GetBool("json") {
+		return a.printJSON(c)
+	}
+	state := string(c.State)
+	if c.Position > 0 {
+		state += fmt.Sprintf(": number %d", c.Position)
+	}
+	if c.Reason != "" {
+		state += ": " + c.Reason
+	}
+	row(a.out, "campaign", "%s (%s)", c.ID, words.OneLine(state))
+	row(a.out, "kernel", "%s at %s, %s backend", c.Kernel, strings.Join(c.Shapes, ", "), c.Backend)
+	row(a.out, "submitted", "%s by %s", c.Submitted.Local().Format(time.DateTime), c.By)
+	return nil
 }
 
 // A campaignView is a stored campaign as queries print it, with the figure of its
@@ -118,6 +174,11 @@ rendered again from the kernel as it is now.
 					}
 				}
 				c, err := r.Candidate(args[0])
+				if there, ok := r.(*api.Reader); ok && errors.Is(err, store.ErrNotFound) {
+					if c, known := there.Client.Campaign(cmd.Context(), args[0]); known == nil {
+						return a.showUnlogged(c)
+					}
+				}
 				if err != nil {
 					return storeError(err)
 				}

@@ -34,7 +34,10 @@ var remoteSettings = []setting{
 const tokenName = envPrefix + "TOKEN"
 
 // localCommands use the store and cannot ask a service for it.
-var localCommands = []string{"sweep", "compare", "plot", "verify", "ratchet", "evidence", "check", "merge"}
+var localCommands = []string{
+	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune backup", "tune archive",
+	"tune token create", "tune token list", "tune token revoke",
+}
 
 // checkServer refuses to answer from a file what a service was to be asked.
 func (a *app) checkServer(cmd *cobra.Command) error {
@@ -42,7 +45,7 @@ func (a *app) checkServer(cmd *cobra.Command) error {
 	switch known := cmd.Flags().Lookup("server") != nil; {
 	case address == "":
 		return nil
-	case !known && slices.Contains(localCommands, cmd.Name()):
+	case !known && slices.Contains(localCommands, cmd.CommandPath()):
 		return fmt.Errorf("`%s` cannot ask a service, and a server is set (%s): set it to nothing (%s=) to use a store here", cmd.CommandPath(), words.OneLine(address), envName("server"))
 	case known && cmd.Flags().Changed("store"):
 		return fmt.Errorf("--store and --server %s exclude each other: leave one out (--server= where a variable or a file sets it)", words.OneLine(address))
@@ -65,6 +68,9 @@ func (a *app) client() (*api.Client, error) {
 		if token = strings.TrimSpace(string(b)); token == "" || strings.ContainsAny(token, " \t\r\n") {
 			return nil, badInputf("--token-file %s: it must have one line, the token", path)
 		}
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, badInputf("the token in %s has characters that no token has, such as a space or the end of a line: set it again", tokenName)
 	}
 	c, err := api.NewClient(address, token)
 	if err != nil {
@@ -213,7 +219,11 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	d, err := own.Get(kernel)
 	switch {
 	case errors.Is(err, kernels.ErrUnknownKernel):
-		return nil // the service may know it
+		// The service may know it; but not in place of one that could not be read here.
+		if broken := own.Errors(); len(broken) > 0 {
+			return badInput(broken[0])
+		}
+		return nil
 	case err != nil:
 		return badInput(err)
 	case strings.HasPrefix(d.Dir, "builtin/"):
@@ -235,6 +245,33 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	return nil
 }
 
+// details is what a problem says, with the fields that it is about, which are called as flags
+// are where there is one.
+func details(p *api.Problem) string {
+	told := []string{p.Detail}
+	if p.Detail == "validation failed" { // what, the fields say
+		told = nil
+	}
+	for _, d := range p.Errors {
+		if strings.Contains(p.Detail, d.Message) {
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "budget.")
+		switch flag := strings.ReplaceAll(name, "_", "-"); {
+		case name == "seconds":
+			name = "--time, in seconds"
+		case knownSettings()[flag].key != "", flag == "scope":
+			name = "--" + flag
+		case d.Location == "body.name":
+			name = "the name"
+		default:
+			name = d.Location
+		}
+		told = append(told, name+": "+d.Message)
+	}
+	return strings.Join(told, "; ")
+}
+
 // remoteError adds to an error of a service which fields it is about, and gives what the user
 // can correct its exit status.
 func remoteError(err error) error {
@@ -244,13 +281,7 @@ func remoteError(err error) error {
 	}
 	var field *evotune.FieldError
 	if !errors.As(err, &field) && len(p.Errors) > 0 {
-		text := p.Detail
-		for _, d := range p.Errors {
-			if !strings.Contains(text, d.Message) {
-				text += fmt.Sprintf("; %s: %s", d.Location, d.Message)
-			}
-		}
-		err = fmt.Errorf("%s%w", text, silent{err})
+		err = fmt.Errorf("%s%w", details(p), silent{err})
 	}
 	switch p.Status / 100 {
 	case 4:

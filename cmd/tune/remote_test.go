@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -271,13 +272,34 @@ func TestRunThere(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
+	for flag, want := range map[string]string{
+		"--priority=1000": "tune: --priority: expected number <= 100\n", "--evaluations=-2": "tune: --evaluations: expected number >= 0\n",
+		"--time=-2s": "tune: --time, in seconds: expected number >= 0\n",
+	} {
+		if out := say(t, at("run", "softmax", flag)...); out.Status != exitBadInput || out.Err != want {
+			t.Errorf("%s: %+v, want %q", flag, out, want)
+		}
+	}
+	// One that has not begun is in no log, and yet not lost.
+	out = say(t, at("run", "softmax", "--backend", "cpu", "--evaluations", "2", "--json", "--detach")...)
+	if err := json.Unmarshal([]byte(out.Out), &sent); err != nil {
+		t.Fatalf("%+v: %v", out, err)
+	}
+	for _, args := range [][]string{{"list"}, {"show", sent.Campaign}} {
+		if out := say(t, at(args...)...); out.Status != 0 || strings.Count(out.Out, sent.Campaign) != 1 {
+			t.Errorf("%s: %+v, want campaign %s", args, out, sent.Campaign)
+		}
+	}
+	if out := say(t, at("cancel", sent.Campaign)...); out.Status != 0 {
+		t.Errorf("%+v", out)
+	}
 }
 
 // TestServerFlags: what contradicts itself is refused in one line, before anything is asked.
 func TestServerFlags(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("empty", nil, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile("empty", nil, 0o600), os.Mkdir("broken", 0o755), os.WriteFile("broken/kernel.toml", []byte("x = = 2\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	const nowhere = "http://127.0.0.1:1"
@@ -289,6 +311,10 @@ func TestServerFlags(t *testing.T) {
 		{"sweep softmax --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"version --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"sweep softmax", nowhere, "`tune sweep` cannot ask a service, and a server is set", exitBadInput},
+		{"backup s.db", nowhere, "`tune backup` cannot ask a service", exitBadInput},
+		{"archive x", nowhere, "`tune archive` cannot ask a service", exitBadInput},
+		{"token list", nowhere, "`tune token list` cannot ask a service", exitBadInput},
+		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is no value", exitBadInput},
 		{"list --server ftp://host", "", "is not known: give http://HOST:PORT", exitBadInput},
 		{"list --server " + nowhere + " --token-file none", "", "--token-file: open none", exitBadInput},
 		{"list --server " + nowhere + " --token-file empty", "", "must have one line, the token", exitBadInput},
@@ -309,6 +335,46 @@ func TestServerFlags(t *testing.T) {
 	t.Setenv("EVOTUNE_SERVER", nowhere)
 	if out := say(t, "version"); out.Status != 0 {
 		t.Errorf("%+v", out)
+	}
+	t.Setenv(tokenName, "evt_a\nb")
+	if out := say(t, "list"); out.Status != exitBadInput || !strings.Contains(out.Err, "the token in EVOTUNE_TOKEN has characters that no token has") {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestHeldByService: who wants a copy of a store that a service holds is told how to ask it.
+func TestHeldByService(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s, err := store.Open("s.db", store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	service, err := server.New(server.Options{Store: s, Machine: new(evotune.Machine)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := server.ListenSocket(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service.Listen(l, true)
+	defer func() {
+		if err := service.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for args, want := range map[string][]string{
+		"backup copy.db --replace":          {`/copy.db","replace":true}' http://service/v1/backup`, "--unix-socket"},
+		"archive --older-than 1h":           {`'{"older_than_seconds":3600}' http://service/v1/archive`, "--unix-socket"},
+		"archive --older-than 1h --dry-run": {"in use by another process"},
+	} {
+		out := say(t, append(strings.Fields(args), "--store", "s.db")...)
+		for _, w := range want {
+			if out.Status != exitFailure || !strings.Contains(out.Err, w) || strings.Count(out.Err, "\n") != 1 {
+				t.Errorf("tune %s: %+v, want %q", args, out, w)
+			}
+		}
 	}
 }
 

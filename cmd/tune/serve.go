@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os/exec"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
@@ -55,6 +59,8 @@ the candidates in flight, a second one at once. docs/serve.md says more.
 	}
 	addSettings(cmd.Flags(), serveSettings)
 	addSettings(cmd.Flags(), backendSettings)
+	devices := cmd.Flags().Lookup("cuda-devices")
+	devices.Usage = strings.Replace(devices.Usage, "default: the first", "default: all that work", 1)
 	return cmd
 }
 
@@ -71,6 +77,9 @@ func (a *app) serve(ctx context.Context) error {
 	conf, err := a.serveTLS()
 	if err != nil {
 		return badInput(err)
+	}
+	if err := a.checkSettings(); err != nil {
+		return err
 	}
 	// The store first: what it belongs to, the socket and the service's state, is then ours.
 	s, err := store.Open(a.v.GetString("store"), store.Options{})
@@ -185,10 +194,29 @@ func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, err
 	}
 	gpus, err := a.machine().GPUs(ctx)
 	if err != nil && !chosen {
+		// Without GPUs the CPU is all there is: settings that it does not take leave nothing.
+		if _, none := a.machine().Devices(ctx); none != nil {
+			return nil, none
+		}
 		logger.Info("no GPU is used", "reason", err)
 		return nil, nil
 	}
 	return gpus, err
+}
+
+// checkSettings refuses what every campaign would fail of.
+func (a *app) checkSettings() error {
+	if dirs := a.list("kernels"); len(dirs) > 0 {
+		if _, err := kernels.Open(dirs...); err != nil {
+			return badInput(err)
+		}
+	}
+	if c := a.v.GetString("compiler"); c != "" && c != "auto" {
+		if _, err := exec.LookPath(c); err != nil {
+			return badInputf("--compiler: %w: name another, or auto", err)
+		}
+	}
+	return nil
 }
 
 // listen listens on --listen; nil when that is empty. What other machines can reach must be
@@ -212,7 +240,12 @@ func (a *app) listen(ctx context.Context, conf *tls.Config) (net.Listener, error
 	}
 	// What was looked at is what is listened on: a name may resolve otherwise the next time.
 	l, err := net.ListenTCP("tcp", resolved)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--listen %s: %w: another program listens there: end it, or give another port", address, syscall.EADDRINUSE)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, badInputf("--listen %s: %w: this machine has no such address: give one of its own, or 127.0.0.1", address, syscall.EADDRNOTAVAIL)
+	case err != nil:
 		return nil, fmt.Errorf("--listen %s: %w", address, err)
 	}
 	if conf != nil {

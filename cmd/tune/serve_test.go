@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -81,4 +82,32 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
+}
+
+// TestServeRefuses: settings of which no campaign could run are told in one line at the start.
+func TestServeRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, c := range []struct {
+		args, want string
+		status     int
+	}{
+		{"--kernels nowhere", "nowhere: no such file or directory: --kernels needs a folder", exitBadInput},
+		{"--compiler no-such-compiler", "--compiler: exec: \"no-such-compiler\"", exitBadInput},
+		{"--sanitizers no-such --cuda-worker none", "no sanitizer is called \"no-such\"", exitBadInput},
+		{"--cuda-worker none --listen " + busy.Addr().String(), "address already in use: another program listens there", exitFailure},
+	} {
+		out := say(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, strings.Fields(c.args)...)...)
+		told := strings.Split(strings.TrimSpace(out.Err), "\n")
+		if out.Status != c.status || !strings.Contains(told[len(told)-1], c.want) || out.Out != "" {
+			t.Errorf("tune serve %s: %+v, want %q", c.args, out, c.want)
+		}
+	}
+	if out := say(t, "serve", "--help"); !strings.Contains(out.Out, "default: all that work)") {
+		t.Error(out.Out)
+	}
 }

@@ -164,9 +164,7 @@ func (a *app) askService(ctx context.Context, method, path string, in, out any) 
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || p.Detail == "" {
 			return fmt.Errorf("what answers on %s is no service (%s): is it a `tune run`, or another version of evotune?", socket, resp.Status)
 		}
-		for _, d := range p.Errors {
-			p.Detail += fmt.Sprintf(": %s %s", d.Location, d.Message)
-		}
+		p.Detail = details(&p)
 		if resp.StatusCode < 500 {
 			return badInput(&p)
 		}

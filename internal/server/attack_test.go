@@ -15,31 +15,6 @@ import (
 	"github.com/evotune/evotune/api"
 )
 
-// TestPages: the list of campaigns is read page by page, each campaign once.
-func TestPages(t *testing.T) {
-	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
-	for seed := range int64(5) {
-		f.submit(seed+1, 2)
-	}
-	seen := map[string]bool{}
-	for cursor := ""; ; {
-		var page api.Page[api.Campaign]
-		f.do("GET", "/v1/campaigns?limit=2&cursor="+cursor, nil, &page, 200)
-		for _, c := range page.Items {
-			if seen[c.ID] {
-				t.Errorf("campaign %s comes twice", c.ID)
-			}
-			seen[c.ID] = true
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-	}
-	if len(seen) != 5 {
-		t.Errorf("%d campaigns, want 5", len(seen))
-	}
-}
-
 // TestRefusedChange: a change that is refused changes nothing.
 func TestRefusedChange(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)

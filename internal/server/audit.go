@@ -200,7 +200,7 @@ func (s *Service) auditRoutes() {
 			if in.Cursor != "" {
 				b := []byte(cursorText(in.Cursor))
 				if len(b) != 8 || binary.BigEndian.Uint64(b) == 0 {
-					return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "this cursor is none of this list: take next of the page before", api.Detail{Location: "query.cursor", Message: "is no cursor"})
+					return nil, noCursor()
 				}
 				before = binary.BigEndian.Uint64(b)
 			}

@@ -51,7 +51,7 @@ type changeRequest struct {
 type listRequest struct {
 	State  string `query:"state" enum:"queued,preparing,searching,finals,paused,finished,failed,cancelled"`
 	Kernel string `query:"kernel" maxLength:"200"`
-	Cursor string `query:"cursor" maxLength:"1000"`
+	Cursor string `query:"cursor" maxLength:"1000" doc:"Next of the page before."`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 }
 
@@ -163,6 +163,18 @@ func (s *Service) campaign(id string) (*campaignAnswer, error) {
 	return out, nil
 }
 
+// logged is a campaign as the log has it. The error says so where the service knows the
+// campaign and the log has nothing of it.
+func (s *Service) logged(id string) (store.Campaign, error) {
+	c, err := s.reader.Campaign(id)
+	if errors.Is(err, store.ErrNotFound) {
+		if known, other := s.campaign(id); other == nil && known.Body.Log == nil {
+			return c, fail(http.StatusNotFound, api.NotFound, fmt.Sprintf("campaign %s is %s: it has not begun, so there is nothing to tell of it", known.Body.ID, known.Body.State))
+		}
+	}
+	return c, err
+}
+
 // complete reads the log again of a campaign that has ended since it was read: the end comes
 // with the last events, and is not told without them.
 func (s *Service) complete(c *api.Campaign) {
@@ -191,6 +203,10 @@ func viewOf(c store.Campaign) api.Campaign {
 
 // campaigns lists them, the newest first. The cursor is the position behind the last.
 func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err error) {
+	before := cursorText(in.Cursor)
+	if in.Cursor != "" && !strings.Contains(before, " ") {
+		return page, noCursor()
+	}
 	stored, err := s.reader.Campaigns()
 	if err != nil {
 		return page, err
@@ -223,7 +239,7 @@ func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err er
 	slices.SortFunc(list, func(a, b api.Campaign) int { return strings.Compare(at(b), at(a)) })
 	page.Items = []api.Campaign{}
 	for _, c := range list {
-		if in.State != "" && string(c.State) != in.State || in.Kernel != "" && c.Kernel != in.Kernel || in.Cursor != "" && at(c) >= cursorText(in.Cursor) {
+		if in.State != "" && string(c.State) != in.State || in.Kernel != "" && c.Kernel != in.Kernel || before != "" && at(c) >= before {
 			continue
 		}
 		if len(page.Items) == in.Limit {
@@ -238,7 +254,12 @@ func (s *Service) campaigns(in listRequest) (page api.Page[api.Campaign], err er
 // cursorOf hides what a cursor is made of, which may change.
 func cursorOf(text string) string { return hex.EncodeToString([]byte(text)) }
 
-// cursorText is what a cursor was made of; nonsense comes before everything.
+// noCursor is the answer to a cursor that no page had.
+func noCursor() error {
+	return fail(http.StatusUnprocessableEntity, api.BadRequest, "this cursor is none of this list: take next of the page before", api.Detail{Location: "query.cursor", Message: "is no cursor"})
+}
+
+// cursorText is what a cursor was made of; empty for nonsense.
 func cursorText(cursor string) string {
 	b, err := hex.DecodeString(cursor)
 	if err != nil {

@@ -467,7 +467,7 @@ func compareValues(a, b any) int {
 
 // curve is the best so far of a campaign that has begun.
 func (s *Service) curve(id string) (store.Campaign, api.Curve, error) {
-	c, err := s.reader.Campaign(id)
+	c, err := s.logged(id)
 	if err != nil {
 		return c, api.Curve{}, err
 	}
@@ -527,7 +527,7 @@ func (s *Service) compare(id, with string) (out api.Compared, err error) {
 
 // roofline is the best of a campaign, and its baseline, by shape.
 func (s *Service) roofline(id string) (out api.Roofline, err error) {
-	c, err := s.reader.Campaign(id)
+	c, err := s.logged(id)
 	if err != nil {
 		return out, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -29,6 +30,9 @@ func newDownload(name string, content []byte) *download {
 	return &download{"application/zip", fmt.Sprintf("attachment; filename=%q", name), content}
 }
 
+// zipTime is the first that a zip can tell: none at all reads as month 0.
+var zipTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // zipped is a folder as one file. The same files give the same bytes.
 func zipped(folder string, files evotune.Files) ([]byte, error) {
 	var b bytes.Buffer
@@ -38,7 +42,7 @@ func zipped(folder string, files evotune.Files) ([]byte, error) {
 		if size += len(files[name]); size > maxDownload {
 			return nil, fmt.Errorf("the files have more than %d bytes", maxDownload)
 		}
-		f, err := w.CreateHeader(&zip.FileHeader{Name: path.Join(folder, name), Method: zip.Deflate})
+		f, err := w.CreateHeader(&zip.FileHeader{Name: path.Join(folder, name), Method: zip.Deflate, Modified: zipTime})
 		if err != nil {
 			return nil, err
 		}
@@ -60,6 +64,9 @@ func (s *Service) downloadRoutes() {
 				return nil, failed(err)
 			}
 			defer leave()
+			if _, err := s.logged(in.ID); err != nil {
+				return nil, failed(err)
+			}
 			l, err := report.ReadLog(s.store, in.ID)
 			if err != nil {
 				return nil, failed(err)

@@ -33,7 +33,7 @@ func (s *Service) importanceRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/importance", "importance", api.Viewer,
 		"Which genes matter, and how. Takes a while: 503 with Retry-After means that it is still being computed", 404, 409, 422, 503),
 		func(ctx context.Context, in *importanceRequest) (*body[evotune.Importance], error) {
-			c, err := s.reader.Campaign(in.ID)
+			c, err := s.logged(in.ID)
 			if err != nil {
 				return nil, failed(err)
 			}

@@ -72,6 +72,9 @@ func (f *fixture) files(path string) map[string]string {
 			f.Fatal(err)
 		}
 		out[file.Name] = string(text)
+		if !file.Modified.Equal(zipTime) {
+			f.Errorf("%s is of %s", file.Name, file.Modified)
+		}
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -247,6 +248,31 @@ func TestIdempotency(t *testing.T) {
 	f.until(ids[0], api.Finished)
 }
 
+// TestPages: the pages of the list have each campaign once, and a cursor that none gave is refused.
+func TestPages(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	var want, got []string
+	for seed := range int64(3) {
+		want = append(want, f.submit(seed+1, 2).ID)
+	}
+	for path := "/v1/campaigns?limit=1"; ; {
+		var page api.Page[api.Campaign]
+		f.do("GET", path, nil, &page, 200)
+		got = append(got, page.Items[0].ID)
+		if page.Next == "" {
+			break
+		}
+		path = "/v1/campaigns?limit=1&cursor=" + page.Next
+	}
+	slices.Reverse(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, cursor := range []string{"zz", "00", strings.Repeat("a", 36)} {
+		f.do("GET", "/v1/campaigns?cursor="+cursor, nil, nil, 422)
+	}
+}
+
 func TestPauseAndCancel(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 20*time.Millisecond)
 	c := f.submit(3, 10000)
@@ -321,6 +347,13 @@ func TestQueue(t *testing.T) {
 		t.Fatalf("%s at %d, %s at %d", first.State, first.Position, second.State, second.Position)
 	}
 	urgent := 5
+	for _, part := range []string{"report", "roofline", "importance", "compare?with=" + running[0]} {
+		var p api.Problem
+		f.do("GET", "/v1/campaigns/"+first.ID+"/"+part, nil, &p, 404)
+		if want := "campaign " + first.ID + " is queued: it has not begun"; !strings.HasPrefix(p.Detail, want) {
+			t.Errorf("%s: %q, want %q", part, p.Detail, want)
+		}
+	}
 	f.do("PATCH", "/v1/campaigns/"+second.ID, api.Change{Priority: &urgent}, nil, 200)
 	var c api.Campaign
 	f.do("GET", "/v1/campaigns/"+first.ID, nil, &c, 200)
