@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 )
@@ -311,4 +313,26 @@ func TestGoesOnNoMore(t *testing.T) {
 	}
 	f.do("PATCH", "/v1/campaigns/"+done.ID, api.Change{Budget: &api.Budget{Evaluations: 40}}, nil, 409)
 	f.until(done.ID, api.Finished)
+}
+
+// TestForgetKeys: a key of an idempotent request is remembered for its time, and no longer.
+func TestForgetKeys(t *testing.T) {
+	s, err := openState(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := time.Now()
+	err = s.change(func(tx *bbolt.Tx) error {
+		return errors.Join(put(tx, keysBucket, "old", submitted{Time: now.Add(-keyLife - time.Hour)}), put(tx, keysBucket, "new", submitted{Time: now.Add(-keyLife + time.Hour)}))
+	})
+	if err = errors.Join(err, s.forgetKeys(now)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket([]byte(keysBucket)); b.Get([]byte("old")) != nil || b.Get([]byte("new")) == nil {
+			t.Error("the old one is kept, or the new one is not")
+		}
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -582,7 +583,7 @@ func (s *Service) followAll(ctx huma.Context) {
 	tick, still := time.NewTicker(pace), time.NewTicker(alive)
 	defer tick.Stop()
 	defer still.Stop()
-	said := map[string]string{}
+	said := map[string][]byte{} // shared with all who are told it
 	if !out.comment() {
 		return
 	}
@@ -594,10 +595,10 @@ func (s *Service) followAll(ctx huma.Context) {
 			return
 		}
 		for id, now := range of {
-			if said[id] == string(now.data) {
+			if bytes.Equal(said[id], now.data) {
 				continue
 			}
-			if said[id] = string(now.data); !out.send(now.line) {
+			if said[id] = now.data; !out.send(now.line) {
 				return
 			}
 		}

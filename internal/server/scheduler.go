@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,6 +101,9 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 	for _, d := range q.devices {
 		d.holds = map[string]bool{}
 	}
+	if err := s.state.forgetKeys(time.Now()); err != nil {
+		return nil, err
+	}
 	jobs, err := all[job](s.state, jobsBucket)
 	for _, j := range jobs {
 		q.jobs[j.Job.ID] = &j
@@ -190,6 +194,31 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	q.changed(j)
 	q.place()
 	return j.Job.ID, true, nil
+}
+
+// keyLife is how long an Idempotency-Key is remembered at least.
+const keyLife = 30 * 24 * time.Hour
+
+// forgetKeys forgets keys that nobody repeats any more.
+func (s *state) forgetKeys(now time.Time) error {
+	return s.change(func(tx *bbolt.Tx) error {
+		var old [][]byte
+		b := tx.Bucket([]byte(keysBucket))
+		err := b.ForEach(func(k, v []byte) error {
+			var key submitted
+			if err := json.Unmarshal(v, &key); err != nil {
+				return fmt.Errorf("the service's state: %s %q: %w", keysBucket, k, err)
+			}
+			if now.Sub(key.Time) > keyLife {
+				old = append(old, k)
+			}
+			return nil
+		})
+		for _, k := range old {
+			err = errors.Join(err, b.Delete(k))
+		}
+		return err
+	})
 }
 
 // submitted is what an Idempotency-Key gave.
