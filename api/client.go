@@ -376,6 +376,16 @@ func (c *Client) Judge(ctx context.Context, j Judge) (Operation, error) {
 	return post[Operation](ctx, c, j, "judge")
 }
 
+// Backup copies the service's store to a path on its machine, which is an operation.
+func (c *Client) Backup(ctx context.Context, b Backup) (Operation, error) {
+	return post[Operation](ctx, c, b, "backup")
+}
+
+// Archive moves finished campaigns to an archive, which is an operation.
+func (c *Client) Archive(ctx context.Context, a Archive) (Operation, error) {
+	return post[Operation](ctx, c, a, "archive")
+}
+
 // Operation is a slow action, as it is at the moment.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return get[Operation](ctx, c, nil, "operations", id)

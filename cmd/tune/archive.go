@@ -44,7 +44,11 @@ lost. The store's file does not shrink, but what is written next needs no more r
 					age := older.Seconds()
 					in.OlderThan = &age
 				}
-				return a.heldError(cmd.Context(), err, "/v1/archive", in)
+				done, err := askHolder[store.Archived](cmd.Context(), a, err, func(c *api.Client) (api.Operation, error) { return c.Archive(cmd.Context(), in) })
+				if err != nil {
+					return err
+				}
+				return a.tellArchived(done, false)
 			}
 			if err != nil {
 				return storeError(err)
@@ -71,11 +75,8 @@ lost. The store's file does not shrink, but what is written next needs no more r
 				return badInput(err)
 			case err != nil:
 				return storeError(err)
-			case a.v.GetBool("json"):
-				return a.printJSON(done)
 			}
-			a.printArchived(done, dry)
-			return nil
+			return a.tellArchived(done, dry)
 		},
 	}
 	cmd.Flags().DurationVar(&older, "older-than", 0, "choose campaigns whose last event is at least so long ago, a `DURATION`")
@@ -111,7 +112,10 @@ func wholeIDs(s *store.Store, names []string) ([]string, error) {
 	return ids, nil
 }
 
-func (a *app) printArchived(done store.Archived, dry bool) {
+func (a *app) tellArchived(done store.Archived, dry bool) error {
+	if a.v.GetBool("json") {
+		return a.printJSON(done)
+	}
 	n := words.Plural(len(done.Campaigns), "campaign")
 	switch {
 	case len(done.Campaigns) == 0:
@@ -130,4 +134,5 @@ func (a *app) printArchived(done store.Archived, dry bool) {
 			fmt.Fprintln(a.out, "the store still has room to give back: the next `tune archive` does that")
 		}
 	}
+	return nil
 }

@@ -56,7 +56,9 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 		if absErr != nil {
 			return b, badInput(absErr)
 		}
-		return b, a.heldError(ctx, err, "/v1/backup", api.Backup{Path: whole, Replace: replace})
+		return askHolder[store.Backup](ctx, a, err, func(c *api.Client) (api.Operation, error) {
+			return c.Backup(ctx, api.Backup{Path: whole, Replace: replace})
+		})
 	}
 	if err != nil {
 		return b, storeError(err)
@@ -75,23 +77,27 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 	return b, storeError(err)
 }
 
-// heldError says what can be done where the store is held: a service does it itself when it is
-// asked to, over its socket without a token; the body is what it is to be sent. Any other
-// process has to end.
-func (a *app) heldError(ctx context.Context, held error, route string, body any) error {
+// askHolder has the service that holds the store do something, over its socket, and gives what
+// came of it. Any other process that holds it has to end.
+func askHolder[T any](ctx context.Context, a *app, held error, begin func(*api.Client) (api.Operation, error)) (out T, err error) {
 	path := a.v.GetString("store")
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
 	c, who, err := server.Dial(ctx, path)
 	if err != nil {
-		return held //nolint:nilerr // nobody answers, and that it is held is what is known
+		return out, held //nolint:nilerr // nobody answers, and that it is held is what is known
 	}
 	defer c.Close()
 	if !who.Service {
-		return fmt.Errorf("store %s: %w: one `tune run` writes it: end it (Ctrl-C there, `tune resume` goes on) and try again", path, store.ErrLocked)
+		return out, fmt.Errorf("store %s: %w: one `tune run` writes it: end it (Ctrl-C there, `tune resume` goes on) and try again", path, store.ErrLocked)
 	}
-	return fmt.Errorf("store %s: %w: a service holds it and does this itself: curl --unix-socket %s -H 'Content-Type: application/json' -d %s http://service%s",
-		path, store.ErrLocked, shellWord(server.Socket(path)), shellWord(string(text)), route)
+	op, err := begin(c)
+	if err == nil {
+		op, err = c.Wait(ctx, op.ID)
+	}
+	switch {
+	case err != nil:
+		return out, storeError(fmt.Errorf("the service that holds %s: %w", path, err))
+	case op.State != api.Finished:
+		return out, fmt.Errorf("the service that holds %s: the %s is %s: %s", path, op.Kind, op.State, op.Error)
+	}
+	return out, json.Unmarshal(op.Result, &out)
 }
