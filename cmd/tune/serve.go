@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ var serveSettings = []setting{
 	{"token-file", "", "serve: keep an admin's token in this `FILE`; it is made if it does not exist"},
 	{"tls-cert", "", "serve: the certificate, a PEM `FILE` with its chain"},
 	{"tls-key", "", "serve: the certificate's key, a PEM `FILE`"},
+	{"archive-after", time.Duration(0), "serve: move campaigns to archives when they have been finished for this `DURATION` (0: keep them)"},
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -81,6 +83,10 @@ func (a *app) serve(ctx context.Context) error {
 	if err := a.checkSettings(); err != nil {
 		return err
 	}
+	keep := a.v.GetDuration("archive-after")
+	if keep < 0 {
+		return badInputf("--archive-after %s is negative", keep)
+	}
 	// The store first: what it belongs to, the socket and the service's state, is then ours.
 	s, err := store.Open(a.v.GetString("store"), store.Options{})
 	if err != nil {
@@ -105,7 +111,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), Logger: logger})
+	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger})
 	if errors.Is(err, server.ErrTokenFile) {
 		return badInput(err)
 	}

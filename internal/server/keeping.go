@@ -103,3 +103,26 @@ func (o *operations) archive(ctx context.Context, a action) (any, error) {
 	defer o.s.reader.forget()
 	return o.s.store.Archive(ctx, ids...)
 }
+
+// archiveOld moves campaigns to archives when they have been finished for so long, from now on
+// and once an hour.
+func (s *Service) archiveOld(age time.Duration) {
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	ctx := context.WithValue(s.ending, callerKey{}, caller{name: "the service", scope: api.Admin})
+	for {
+		old, err := s.store.Archivable(time.Now().Add(-age))
+		if err == nil && len(old) > 0 {
+			seconds := age.Seconds()
+			_, err = s.ops.add(ctx, action{Operation: api.Operation{Kind: archiving}, Archive: &api.Archive{OlderThan: &seconds}}, nil)
+		}
+		if err != nil {
+			s.log.Error("old campaigns are not archived", "error", err)
+		}
+		select {
+		case <-s.ending.Done():
+			return
+		case <-every.C:
+		}
+	}
+}

@@ -3,9 +3,11 @@ package server
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/store"
 )
@@ -58,5 +60,39 @@ func TestArchiveOperation(t *testing.T) {
 	}
 	if got := fetch[store.Campaign](f, "/v1/log/campaigns/"+two.ID); got.Archive == "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestArchiveAfter: what has been finished for long enough is archived without being asked for.
+func TestArchiveAfter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	var id string
+	t.Run("before", func(t *testing.T) {
+		f := serve(t, path, 0)
+		id = f.until(f.submit(3, 10).ID, api.Finished).ID
+	})
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	service, err := New(Options{Store: s, Machine: new(evotune.Machine), ArchiveAfter: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		c, err := s.Campaign(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Archive != "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is not archived")
+		}
+	}
+	if err := service.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

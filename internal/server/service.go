@@ -30,6 +30,9 @@ type Options struct {
 	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
 	// new one. Empty means no file.
 	TokenFile string
+	// ArchiveAfter moves campaigns to archives when they have been finished for so long. Zero
+	// keeps them.
+	ArchiveAfter time.Duration
 	// Limits say how much is taken.
 	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
@@ -118,6 +121,9 @@ func New(o Options) (*Service, error) {
 	if s.jobs != nil {
 		s.jobs.schedule()
 		s.ops.start()
+		if o.ArchiveAfter > 0 {
+			s.listeners.Go(func() { s.archiveOld(o.ArchiveAfter) })
+		}
 	}
 	s.phase.Store("")
 	return s, nil
