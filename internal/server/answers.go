@@ -47,7 +47,7 @@ func (s *Service) answerRoutes() {
 			return &body[api.Answers]{api.Answers{Answers: api.AnswersOf(found)}}, failed(err)
 		})
 	huma.Register(s.api, operation(http.MethodGet, "/v1/query", "query", api.Viewer, "The candidates that meet a condition", 404, 409, 422),
-		func(ctx context.Context, in *queryRequest) (*body[api.Matches], error) {
+		scanning(s, func(ctx context.Context, in *queryRequest) (*body[api.Matches], error) {
 			o := evotune.Selection{Where: in.Where, Kernel: in.Kernel, Campaign: in.Campaign, Sort: in.Sort, Limit: in.Limit, Count: in.Count}
 			if err := o.Check(); err != nil {
 				return nil, failed(err)
@@ -55,7 +55,7 @@ func (s *Service) answerRoutes() {
 			found, err := evotune.Select(abandonable{s.reader, ctx}, o)
 			out := api.Matches{Items: api.MatchesOf(found), Count: found.Matched, Candidates: found.Of, Genes: append([]string{}, found.Genes...)}
 			return &body[api.Matches]{out}, failed(err)
-		})
+		}))
 	huma.Register(s.api, operation(http.MethodGet, "/v1/leaderboard", "leaderboard", api.Viewer, "The best by kernel, device and shapes"),
 		func(context.Context, *struct{}) (*body[[]api.LeaderboardRow], error) {
 			rows, err := s.leaderboard()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -335,4 +336,27 @@ func TestForgetKeys(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestScans: however many ask, few read through whole campaigns at once.
+func TestScans(t *testing.T) {
+	f, c := finished(t, 10)
+	if err := f.service.scans.Acquire(t.Context(), mostScans); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/query?where=true", "/v1/campaigns/" + c.ID + "/points", "/v1/candidates/" + c.Best + "/children"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := f.client.Do(req); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s did not wait: %s", path, resp.Status)
+		}
+		cancel()
+	}
+	f.service.scans.Release(mostScans)
+	f.do("GET", "/v1/query?where=true", nil, nil, 200)
+	f.do("GET", "/v1/campaigns/"+c.ID+"/points", nil, nil, 200)
 }

@@ -92,13 +92,13 @@ func (s *Service) candidateRoutes() {
 			return &body[api.Lineage]{api.LineageOf(n)}, nil
 		})
 	huma.Register(s.api, operation(http.MethodGet, "/v1/candidates/{id}/children", "children", api.Viewer, "The candidates that were made of one, the oldest first", 404, 409, 422),
-		func(_ context.Context, in *One) (*body[[]store.Candidate], error) {
+		scanning(s, func(_ context.Context, in *One) (*body[[]store.Candidate], error) {
 			list, err := s.store.Children(in.ID)
 			if list == nil {
 				list = []store.Candidate{}
 			}
 			return &body[[]store.Candidate]{list}, failed(err)
-		})
+		}))
 	huma.Register(s.api, operation(http.MethodGet, "/v1/candidates/{id}/source", "source", api.Viewer, "The source of a candidate, rendered again, and that of another to hold it against", 404, 409, 422),
 		func(_ context.Context, in *sourceRequest) (*body[api.Source], error) {
 			out, err := s.source(in.ID, in.Against)

@@ -55,14 +55,14 @@ func (s *Service) chartRoutes() {
 			return &body[api.Summary]{out}, failed(err)
 		})
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/points", "points", api.Viewer, "All candidates of a campaign that have results, in columns", 404, 409, 422),
-		func(_ context.Context, in *pointsRequest) (*body[api.Points], error) {
+		scanning(s, func(_ context.Context, in *pointsRequest) (*body[api.Points], error) {
 			c, err := s.campaign(in.ID)
 			if err != nil {
 				return nil, failed(err)
 			}
 			out, err := points(s.store, c.Body.ID, in.From)
 			return &body[api.Points]{out}, failed(err)
-		})
+		}))
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/compare", "compare", api.Viewer, "Two campaigns over equal device time", 404, 409, 422),
 		func(_ context.Context, in *compareRequest) (*body[api.Compared], error) {
 			out, err := s.compare(in.ID, in.With)

@@ -113,3 +113,18 @@ func (g gate) enter(ctx context.Context) (leave func(), err error) {
 		<-g
 	}, nil
 }
+
+// mostScans is how many requests may read through whole campaigns at once. Each takes memory
+// and time in proportion to what is stored.
+const mostScans = 4
+
+// scanning is a handler that waits for its turn to read through whole campaigns.
+func scanning[I, O any](s *Service, handle func(context.Context, *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
+		if err := s.scans.Acquire(ctx, 1); err != nil {
+			return nil, failed(err)
+		}
+		defer s.scans.Release(1)
+		return handle(ctx, in)
+	}
+}

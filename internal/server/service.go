@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
@@ -51,7 +52,8 @@ type Service struct {
 	jobs     *scheduler  // nil without a machine
 	ops      *operations // nil without a machine
 	heavy    gate        // what takes much memory
-	audit    *audit      // nil without a machine
+	scans    *semaphore.Weighted
+	audit    *audit // nil without a machine
 	limits   *limiters
 	metrics  *metrics
 	streams  *streams
@@ -73,7 +75,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1), scans: semaphore.NewWeighted(mostScans)}
 	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
