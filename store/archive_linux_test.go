@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand"
 	"os"
 	"os/exec"
@@ -102,8 +103,8 @@ func TestArchiveKill(t *testing.T) {
 			if n == 200 {
 				t.Fatal("200 children did not archive five campaigns")
 			}
-			// Later ones live longer, so that it comes to an end on any machine.
-			after := time.Duration(rng.ExpFloat64() * float64(4*time.Millisecond) * float64(1+n/4))
+			// Later ones live longer, so that it comes to an end on any machine, however slow.
+			after := time.Duration(rng.ExpFloat64() * float64(4*time.Millisecond) * math.Pow(1.05, float64(n)))
 			if killAt(t, "archive", path, after) {
 				break
 			}
