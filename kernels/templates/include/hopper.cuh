@@ -196,6 +196,9 @@ DEVICE uint64_t matrix(unsigned at, unsigned leading, unsigned stride)
 	return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
+/* The matrix that many bytes behind one: of 64 bits only those of the address change. */
+DEVICE uint64_t further(uint64_t matrix, unsigned bytes) { return matrix >> 32 << 32 | ((unsigned)matrix + (bytes >> 4)); }
+
 DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void products_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* Waits until no more than N groups of products are under way. */
