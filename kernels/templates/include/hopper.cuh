@@ -44,8 +44,8 @@ DEVICE void barrier_init(unsigned at, unsigned count)
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
 }
 
-/* Makes initialised barriers known to the cluster and to copies. */
-DEVICE void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/* Makes initialised barriers known to the cluster and to copies, those of the same thread too. */
+DEVICE void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void barrier_wait(unsigned at, unsigned parity)
 {
