@@ -35,7 +35,7 @@ const tokenName = envPrefix + "TOKEN"
 
 // localCommands use the store and cannot ask a service for it.
 var localCommands = []string{
-	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune backup", "tune archive",
+	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune archive",
 	"tune token create", "tune token list", "tune token revoke",
 }
 

@@ -311,7 +311,7 @@ func TestServerFlags(t *testing.T) {
 		{"sweep softmax --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"version --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"sweep softmax", nowhere, "`tune sweep` cannot ask a service, and a server is set", exitBadInput},
-		{"backup s.db", nowhere, "`tune backup` cannot ask a service", exitBadInput},
+		{"backup s.db", nowhere, "the service does not answer", exitFailure},
 		{"archive x", nowhere, "`tune archive` cannot ask a service", exitBadInput},
 		{"token list", nowhere, "`tune token list` cannot ask a service", exitBadInput},
 		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is no value", exitBadInput},
