@@ -37,7 +37,15 @@ type job struct {
 	Turn uint64 `json:"turn"`
 	// Version counts its changes.
 	Version uint64 `json:"version"`
+	// Began is there while it runs: how many results it had when it began. Deaths is how often the
+	// service was killed while it ran, since its newest result.
+	Began  *int `json:"began,omitempty"`
+	Deaths int  `json:"deaths,omitempty"`
 }
+
+// mostDeaths is how often a campaign is run again without a new result when the service was
+// killed while it ran: it may be what kills it, by taking all memory for instance.
+const mostDeaths = 3
 
 // A device is where campaigns run: as many at once as there is room for.
 type device struct {
@@ -105,10 +113,46 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 		return nil, err
 	}
 	jobs, err := all[job](s.state, jobsBucket)
+	if err != nil {
+		return nil, err
+	}
 	for _, j := range jobs {
 		q.jobs[j.Job.ID] = &j
+		if err := q.bury(&j); err != nil {
+			return nil, err
+		}
 	}
-	return q, err
+	return q, nil
+}
+
+// bury counts that the last service was killed, if it was while a campaign ran.
+func (q *scheduler) bury(j *job) error {
+	if j.Began == nil {
+		return nil
+	}
+	evaluated, err := q.evaluated(j)
+	if err != nil {
+		return err
+	}
+	if evaluated > *j.Began {
+		j.Deaths = 0
+	}
+	j.Began = nil
+	if j.Deaths++; j.Deaths >= mostDeaths && j.State == api.Queued {
+		j.State = api.Failed
+		j.Reason = fmt.Sprintf("the service was killed %d times while this campaign ran, without a new result between: it may need more memory than there is (the system's log may say why the service was killed); resume it to try again", j.Deaths)
+		q.s.log.Error("a campaign failed", "campaign", j.Job.ID, "error", j.Reason)
+	}
+	return q.keep(j)
+}
+
+// evaluated is how many results a campaign has.
+func (q *scheduler) evaluated(j *job) (int, error) {
+	c, err := q.s.store.Campaign(j.Job.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return c.Evaluated, err
 }
 
 // submit makes a job of what was asked for. A key that came before, with the same body,
@@ -312,6 +356,9 @@ func (q *scheduler) place() {
 		ctx, cancel := context.WithCancel(q.s.ending)
 		drain := make(chan struct{})
 		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
+		if err := q.begins(j); err != nil {
+			q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
+		}
 		d.holds[j.Job.ID] = true
 		q.runs[j.Job.ID] = r
 		q.changed(j)
@@ -320,6 +367,17 @@ func (q *scheduler) place() {
 			q.run(ctx, j, r, drain)
 		})
 	}
+}
+
+// begins notes that a campaign runs, for the next service if this one is killed. The caller holds
+// the lock.
+func (q *scheduler) begins(j *job) error {
+	evaluated, err := q.evaluated(j)
+	if err != nil {
+		return err
+	}
+	j.Began = &evaluated
+	return q.write(j)
 }
 
 // free is a device of a backend that has room, the GPU of that name unless it is empty; nil if
@@ -474,7 +532,7 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
 func (q *scheduler) settle(j *job, state api.State, reason string) {
-	j.State, j.Reason = state, reason
+	j.State, j.Reason, j.Began = state, reason, nil
 	if err := q.keep(j); err != nil {
 		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
 	}
@@ -484,6 +542,10 @@ func (q *scheduler) settle(j *job, state api.State, reason string) {
 // keep makes a job durable. The caller holds the lock.
 func (q *scheduler) keep(j *job) error {
 	j.Version++
+	return q.write(j)
+}
+
+func (q *scheduler) write(j *job) error {
 	return q.s.state.change(func(tx *bbolt.Tx) error { return put(tx, jobsBucket, j.Job.ID, j) })
 }
 
@@ -563,7 +625,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		case api.Cancelled:
 			return no()
 		}
-		j.State, j.Reason = api.Queued, ""
+		j.State, j.Reason, j.Deaths = api.Queued, "", 0
 		do = func(r *run) { r.then = api.Queued } // it still ends what is in flight
 	case "cancel":
 		switch {
