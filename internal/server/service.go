@@ -176,11 +176,13 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.state.Close()
 }
 
-// noteUse writes down once a minute which tokens were used.
+// noteUse writes down once a minute which tokens were used, and forgets those that have long
+// been invalid. The audit log keeps their names.
 func (s *Service) noteUse() {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for last := false; !last; {
+		s.pruneTokens(time.Now())
 		select {
 		case <-tick.C:
 		case <-s.ending.Done():
@@ -189,6 +191,22 @@ func (s *Service) noteUse() {
 		if err := s.tokens.noteUse(); err != nil {
 			s.log.Error("the service's state was not written", "error", err)
 		}
+	}
+}
+
+// pruneTokens forgets tokens that have long been invalid. The audit log tells which.
+func (s *Service) pruneTokens(now time.Time) {
+	gone, err := s.tokens.prune(now)
+	if err == nil && len(gone) > 0 {
+		var entries []api.AuditEntry
+		for _, t := range gone {
+			s.limits.forget(t.ID)
+			entries = append(entries, api.AuditEntry{Time: now.UTC(), Token: t.Name, From: "the service", Action: "forget /v1/tokens/" + t.ID, Status: http.StatusOK})
+		}
+		err = s.audit.write(changesPart, entries...)
+	}
+	if err != nil {
+		s.log.Error("the service's state was not written", "error", err)
 	}
 }
 
