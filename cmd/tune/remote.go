@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -292,6 +293,47 @@ func remoteError(err error) error {
 	return err
 }
 
+// commands are those that an error tells people to call.
+var commands = regexp.MustCompile("`tune [^`]*`")
+
+// there makes an error's text one about the service that was asked: the commands in it ask that
+// one too, and what it does not know is listed by one.
+func (a *app) there(root *cobra.Command, err error, text string) string {
+	address := a.v.GetString("server")
+	if address == "" {
+		return text
+	}
+	flag := " --server " + shellWord(address)
+	text = commands.ReplaceAllStringFunc(text, func(command string) string {
+		cmd, _, findErr := root.Find(strings.Fields(strings.Trim(command, "`"))[1:])
+		if findErr != nil || cmd.Flags().Lookup("server") == nil || strings.Contains(command, "--server") {
+			return command
+		}
+		return strings.TrimSuffix(command, "`") + flag + "`"
+	})
+	if p := (*api.Problem)(nil); errors.As(err, &p) && p.Type == api.NotFound && !strings.Contains(text, "`") {
+		text += ": see `tune list" + flag + "`"
+	}
+	return text
+}
+
+// heldError is the error of a command that needs a store for itself while a process has it.
+// Instead says what works while that is a service.
+func (a *app) heldError(ctx context.Context, path string, err error, instead string) error {
+	if !errors.Is(err, store.ErrLocked) {
+		return storeError(err)
+	}
+	c, who, dialErr := server.Dial(ctx, path)
+	if dialErr != nil {
+		return err
+	}
+	defer c.Close()
+	if !who.Service {
+		return fmt.Errorf("store %s: %w: one `tune run` writes it: wait until it ends, or end it (Ctrl-C there, `tune resume` goes on)", path, store.ErrLocked)
+	}
+	return fmt.Errorf("store %s: %w: `tune serve` holds it: %s", path, store.ErrLocked, instead)
+}
+
 // A silent error is there for errors.Is and says nothing.
 type silent struct{ error }
 
@@ -470,7 +512,7 @@ func (f *following) ended(ctx context.Context) error {
 	again := fmt.Sprintf("`tune resume %s%s` goes on", f.id, f.where(f.client))
 	switch {
 	case f.state == api.Failed:
-		return fmt.Errorf("campaign %s has failed: %s: %s", f.id, f.reason, again)
+		return fmt.Errorf("campaign %s has failed: %s: once that is put right, %s", f.id, f.reason, again)
 	case f.state == api.Paused:
 		return &exitError{exitInterrupted, fmt.Errorf("campaign %s is %s: %s", f.id, orPaused(f.reason), again)}
 	case f.state == api.Cancelled:
@@ -514,7 +556,7 @@ all is told as it happens, until the campaign has ended.
 
 Ctrl-C ends the following and not the campaign. When the connection is lost, or the
 service is restarted, it is asked again, and nothing is told twice or left out.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or cancelled, or Ctrl-C ended the following: the campaign goes on\n",
 		Example: "  tune attach softmax-1f2e3d4c --server http://127.0.0.1:8787",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spf13/viper"
+
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
@@ -373,7 +375,14 @@ func TestHeldByService(t *testing.T) {
 		{"backup copy.db --replace --json", `"format": `, "", exitOK},
 		{"archive --older-than 1h", "no finished campaign is that old", "", exitOK},
 		{"archive nothing", "", `"nothing": not found`, exitBadInput},
-		{"archive --older-than 1h --dry-run", "", "in use by another process", exitFailure},
+		{"archive --older-than 1h --dry-run", "no finished campaign is that old", "", exitOK},
+		{"archive nothing --dry-run", "", `"nothing": not found`, exitBadInput},
+		{"check", "", "`tune serve` holds it: stop it first, or run `tune backup FILE --store s.db`, which checks", exitFailure},
+		{"check --repair", "", "`tune serve` holds it: stop it first", exitFailure},
+		{"merge s.db --into new.db", "", "copy it with `tune backup FILE --store s.db`, and merge the copy", exitFailure},
+		{"merge copy.db --into s.db", "", "stop it first, or merge into another file", exitFailure},
+		{"sweep softmax", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
+		{"serve", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
 	} {
 		out := say(t, append(strings.Fields(c.args), "--store", "s.db")...)
 		if out.Status != c.status || !strings.Contains(out.Out, c.out) || !strings.Contains(out.Err, c.err) || strings.Count(out.Err, "\n") > 1 {
@@ -412,5 +421,13 @@ func TestLiveThere(t *testing.T) {
 	p.close()
 	if !strings.Contains(b.String(), "resumed after 3 evaluations") {
 		t.Errorf("%s", b.String())
+	}
+}
+
+// TestFailedThere: a campaign that has failed is not said to go on by itself.
+func TestFailedThere(t *testing.T) {
+	f := following{app: &app{v: viper.New()}, id: "x-1", state: api.Failed, reason: "the kernel is gone"}
+	if err := f.ended(t.Context()); err == nil || err.Error() != "campaign x-1 has failed: the kernel is gone: once that is put right, `tune resume x-1` goes on" {
+		t.Errorf("%v", err)
 	}
 }

@@ -90,7 +90,7 @@ func (a *app) serve(ctx context.Context) error {
 	// The store first: what it belongs to, the socket and the service's state, is then ours.
 	s, err := store.Open(a.v.GetString("store"), store.Options{})
 	if err != nil {
-		return storeError(err)
+		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
 	}
 	defer s.Close() //nolint:errcheck // every append was checked
 	gpus, err := a.serveGPUs(ctx, logger)

@@ -395,6 +395,20 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestPlainErrors: what a request did wrong is told in words of the API.
+func TestPlainErrors(t *testing.T) {
+	g := protect(t, Limits{})
+	for _, c := range []struct{ method, path, kind, body, want string }{
+		{"POST", "/v1/campaigns", "text/plain", "{}", "the body must be JSON: send it with the header `Content-Type: application/json`"},
+		{"GET", "/v1/candidates/nothing", "", "", `"detail":"candidate \"nothing\": not found"`},
+		{"GET", "/v1/campaigns/nothing", "", "", `"detail":"campaign \"nothing\": not found"`},
+	} {
+		if status, _, text := g.send(c.method, c.path, g.admin, c.body, "Content-Type", c.kind); status < 400 || !strings.Contains(text, c.want) || strings.Contains(text, g.service.store.Path()) {
+			t.Errorf("%s %s: %d: %s", c.method, c.path, status, text)
+		}
+	}
+}
+
 // TestExpiry: what runs with a token ends when it expires.
 func TestExpiry(t *testing.T) {
 	g := protect(t, Limits{})

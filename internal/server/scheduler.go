@@ -140,7 +140,7 @@ func (q *scheduler) bury(j *job) error {
 	j.Began = nil
 	if j.Deaths++; j.Deaths >= mostDeaths && j.State == api.Queued {
 		j.State = api.Failed
-		j.Reason = fmt.Sprintf("the service was killed %d times while this campaign ran, without a new result between: it may need more memory than there is (the system's log may say why the service was killed); resume it to try again", j.Deaths)
+		j.Reason = fmt.Sprintf("the service was killed %d times while this campaign ran, without a new result between: it may need more memory than there is (see the system's log); resume it to try again", j.Deaths)
 		q.s.log.Error("a campaign failed", "campaign", j.Job.ID, "error", j.Reason)
 	}
 	return q.keep(j)
@@ -662,6 +662,9 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	}
 	if err := j.match(match); err != nil {
 		return err
+	}
+	if c.Budget == nil && (c.Priority == nil || *c.Priority == j.Priority) {
+		return nil
 	}
 	if c.Budget != nil && c.Budget.Budget().IsZero() {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
