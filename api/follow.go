@@ -30,7 +30,7 @@ type Moment struct {
 // own. Finished comes once, when the campaign has ended or is paused, and Follow ends then.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[Moment, error] {
 	return func(yield func(Moment, error) bool) {
-		f := follower{verdicts: map[evaluator.Verdict]int{}}
+		f := follower{verdicts: map[evaluator.Verdict]int{}, warned: map[string]bool{}}
 		for e, err := range c.Events(ctx, id, 0) {
 			if err != nil {
 				yield(Moment{}, err)
@@ -75,7 +75,8 @@ type follower struct {
 	fresh    int           // results of this run
 	verdicts map[evaluator.Verdict]int
 	best     *evotune.Best
-	end      *evotune.Event // the newest stop or end, which may be gone on from
+	warned   map[string]bool // what was told after the newest event with a number
+	end      *evotune.Event  // the newest stop or end, which may be gone on from
 }
 
 // event is an event as a campaign tells it; nil for what is not told at once.
@@ -84,7 +85,19 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 	if f.started == nil && e.Kind != "started" {
 		return nil, errors.New("it comes before the campaign has started")
 	}
+	if e.ID > 0 {
+		clear(f.warned)
+	}
 	switch e.Kind {
+	case "warning":
+		if f.warned[string(e.Data)] { // told again after the connection was lost
+			return nil, nil
+		}
+		f.warned[string(e.Data)] = true
+		var told Warning
+		err := json.Unmarshal(e.Data, &told)
+		out.Warning = told.Message
+		return out, err
 	case "started":
 		out.Started = new(evotune.Started)
 		if err := json.Unmarshal(e.Data, out.Started); err != nil {

@@ -349,6 +349,7 @@ type following struct {
 	out    printer
 	usage  *evaluator.Usage
 	past   uint64 // events until this one are told in summary
+	last   uint64 // the newest event that has come
 	best   *evotune.Event
 	early  []evotune.Event // of the past, to be told
 	state  api.State
@@ -423,7 +424,10 @@ func (f *following) moment(m api.Moment) {
 		f.begun = e.Started
 		f.open(e.Started.Workers)
 	}
-	if m.ID > 0 && m.ID <= f.past {
+	if m.ID > 0 {
+		f.last = m.ID
+	}
+	if m.ID > 0 && m.ID <= f.past || e.Warning != "" && f.last < f.past { // a warning has no number of its own
 		f.keep(e)
 		return
 	}
@@ -434,7 +438,7 @@ func (f *following) moment(m api.Moment) {
 // keep keeps what is told of what has happened: the beginning, the best so far, the finals.
 func (f *following) keep(e evotune.Event) {
 	switch {
-	case e.Started != nil && len(f.early) == 0, e.Finals != nil:
+	case e.Started != nil && len(f.early) == 0, e.Finals != nil, e.Warning != "":
 		f.early = append(f.early, e)
 	case e.Evaluated != nil && (e.Evaluated.Record || f.best == nil):
 		f.best = &e
@@ -443,8 +447,8 @@ func (f *following) keep(e evotune.Event) {
 
 // catchUp tells what was kept of the past.
 func (f *following) catchUp() {
-	for i, e := range f.early {
-		if i > 0 && f.best != nil {
+	for _, e := range f.early {
+		if e.Finals != nil && f.best != nil {
 			f.event(*f.best)
 			f.best = nil
 		}

@@ -431,3 +431,22 @@ func TestFailedThere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWarningThere: a warning is told among what has happened before somebody came, and does not
+// end the summary of that.
+func TestWarningThere(t *testing.T) {
+	var b bytes.Buffer
+	f := following{app: &app{v: viper.New()}, out: &textPrinter{w: &b}, begun: &evotune.Started{}, past: 9}
+	told := func(n int) *evotune.Evaluated {
+		return &evotune.Evaluated{Index: n, Result: evaluator.Result{Verdict: evaluator.Correct, Fitness: 1 / float64(n)}, Record: true}
+	}
+	f.moment(api.Moment{ID: 1, Event: &evotune.Event{Started: &evotune.Started{}}})
+	f.moment(api.Moment{ID: 3, Event: &evotune.Event{Evaluated: told(3)}})
+	f.moment(api.Moment{Event: &evotune.Event{Warning: "it was killed"}})
+	f.moment(api.Moment{ID: 5, Event: &evotune.Event{Evaluated: told(5)}})
+	f.moment(api.Moment{ID: 12, Event: &evotune.Event{Evaluated: told(7)}})
+	f.moment(api.Moment{Event: &evotune.Event{Warning: "and again"}})
+	if text := b.String(); strings.Count(text, "warning: ") != 2 || strings.Count(text, "correct") != 2 {
+		t.Errorf("%s", text)
+	}
+}

@@ -34,6 +34,8 @@ const (
 	patience = 30 * time.Second
 	// alive is how often a silent stream says that it is there.
 	alive = 15 * time.Second
+	// mostWarnings is how many warnings of a campaign are kept: it has a few each time that it is run.
+	mostWarnings = 100
 	// idleStreams is how many campaigns that nobody follows any more keep what was read of them.
 	idleStreams = 64
 )
@@ -47,10 +49,11 @@ type streams struct {
 	// workers has how many there are, by the campaigns that run.
 	workers sync.Map
 
-	mu    sync.Mutex
-	of    map[string]*stream
-	idle  []string      // of these nobody follows; the last one last
-	moved chan struct{} // closed and made anew when the state of any campaign changes
+	mu       sync.Mutex
+	warnings map[string][]line // of the campaigns that this process ran; seq is the event that they come after
+	of       map[string]*stream
+	idle     []string      // of these nobody follows; the last one last
+	moved    chan struct{} // closed and made anew when the state of any campaign changes
 }
 
 // A stream is a campaign as its followers see it. Nothing waits for a follower: each reads at
@@ -88,7 +91,7 @@ type line struct {
 }
 
 func newStreams(s *Service) *streams {
-	return &streams{store: s.store, space: s.spaceOf, of: map[string]*stream{}, moved: make(chan struct{})}
+	return &streams{store: s.store, space: s.spaceOf, warnings: map[string][]line{}, of: map[string]*stream{}, moved: make(chan struct{})}
 }
 
 // spaceOf is the size of the space that a campaign searches; zero where its kernel is no
@@ -134,6 +137,32 @@ func (s *streams) workersOf(campaign string) int {
 	n, _ := s.workers.Load(campaign)
 	workers, _ := n.(int)
 	return workers
+}
+
+// warn keeps a warning of a campaign for its followers. What the campaign has told so far is in
+// the log.
+func (s *streams) warn(campaign, message string) error {
+	last, err := s.store.Last()
+	if err != nil {
+		return err
+	}
+	told, err := made(store.Event{Seq: last, Time: time.Now()}, "warning", api.Warning{Campaign: campaign, Message: message})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.warnings[campaign]) < mostWarnings {
+		s.warnings[campaign] = append(s.warnings[campaign], told...)
+	}
+	return nil
+}
+
+// warned are the warnings of a campaign so far.
+func (s *streams) warned(campaign string) []line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.warnings[campaign])
 }
 
 // wake tells the followers of a campaign that its log has grown.
@@ -470,11 +499,14 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 	defer tick.Stop()
 	defer still.Stop()
 	var said []byte // the newest state and progress
+	begin := after  // warnings before it were told
+	warned := 0
 	if !out.comment() {
 		return
 	}
 	for {
 		moved := s.streams.changes()
+		warnings := s.streams.warned(id) // before the log is read, which has what they come after
 		lines, woken, err := t.after(after)
 		if err != nil {
 			s.log.Error("a stream ended", "campaign", id, "error", err)
@@ -482,6 +514,20 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 		}
 		if len(lines) > 0 {
 			after = lines[len(lines)-1].seq
+		}
+		for ; warned < len(warnings) && (len(lines) == 0 || warnings[warned].seq < after); warned++ {
+			w := warnings[warned]
+			if w.seq < begin {
+				continue
+			}
+			at := slices.IndexFunc(lines, func(l line) bool { return l.seq > w.seq })
+			if at < 0 {
+				at = len(lines)
+			}
+			w.seq = 0 // it is not in the log
+			lines = slices.Insert(lines, at, w)
+		}
+		if len(lines) > 0 {
 			if !out.send(lines...) {
 				return
 			}

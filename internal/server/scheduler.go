@@ -499,6 +499,11 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
 			q.s.metrics.event(e)
+			if e.Warning != "" {
+				if err := q.s.streams.warn(want.ID, e.Warning); err != nil {
+					q.s.log.Error("a warning is not told", "campaign", want.ID, "warning", e.Warning, "error", err)
+				}
+			}
 			q.s.streams.wake(want.ID)
 			switch {
 			case e.Started != nil:
