@@ -114,7 +114,7 @@ func New(o Options) (*Service, error) {
 	}
 	s.handler = s.routes()
 	if s.tokens != nil {
-		s.listeners.Go(s.noteUse)
+		s.listeners.Go(s.tidy)
 	}
 	if s.audit != nil {
 		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })
@@ -176,13 +176,19 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.state.Close()
 }
 
-// noteUse writes down once a minute which tokens were used, and forgets those that have long
-// been invalid. The audit log keeps their names.
-func (s *Service) noteUse() {
+// tidy writes down once a minute which tokens were used, and forgets those that have long been
+// invalid, and operations that have long ended.
+func (s *Service) tidy() {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for last := false; !last; {
 		s.pruneTokens(time.Now())
+		s.ops.mu.Lock()
+		err := s.ops.forget(time.Now())
+		s.ops.mu.Unlock()
+		if err != nil {
+			s.log.Error("old operations are not forgotten", "error", err)
+		}
 		select {
 		case <-tick.C:
 		case <-s.ending.Done():
