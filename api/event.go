@@ -100,6 +100,16 @@ type Warning struct {
 	Message  string `json:"message"`
 }
 
+// A Past is the data of the event past, which a stream begins with that tells the past shortly.
+// What follows of events up to Until are beginnings, pauses, ends, the best so far and finals.
+type Past struct {
+	Campaign string `json:"campaign"`
+	Until    uint64 `json:"until" doc:"The number of the newest event that is summed up."`
+	// Verdicts counts all results; Fresh are those since the campaign was begun or resumed.
+	Verdicts map[evaluator.Verdict]int `json:"verdicts"`
+	Fresh    int                       `json:"fresh"`
+}
+
 // Searched is the data of the event searched: finals begin.
 type Searched struct {
 	Reason    string `json:"reason" doc:"What ended the search; empty in logs of earlier versions."`

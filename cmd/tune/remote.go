@@ -380,7 +380,11 @@ func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool
 		}
 	}
 	defer f.close()
-	for m, err := range c.Follow(ctx, f.id) {
+	moments := c.Follow
+	if summary {
+		moments = c.Attach
+	}
+	for m, err := range moments(ctx, f.id) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return f.detach()
