@@ -106,7 +106,7 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	socket, err := server.ListenSocket(s.Path())
 	if err != nil {
-		return fmt.Errorf("listen beside %s: %w", s.Path(), err)
+		return fmt.Errorf("listen for commands: %w", err)
 	}
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
