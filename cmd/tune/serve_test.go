@@ -57,7 +57,7 @@ func TestUnitIsSound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"verify", "--man=no", path}, {"security", "--offline=yes", "--threshold=30", path}} {
-		if out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
+		if out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && bytes.Contains(out, []byte("evotune.service")) { // it also tells of other units
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
 		}
 	}
