@@ -174,6 +174,8 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted: it is not known whether the campaign was submitted: see `tune list" + a.where(c) + "`")}
+	case err != nil && s.Table != "" && strings.Contains(err.Error(), s.Table):
+		return remoteError(fmt.Errorf("%w (a file on the service's machine)", err))
 	case err != nil:
 		return remoteError(err)
 	case detach:
@@ -564,7 +566,7 @@ all is told as it happens, until the campaign has ended.
 
 Ctrl-C ends the following and not the campaign. When the connection is lost, or the
 service is restarted, it is asked again, and nothing is told twice or left out.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or cancelled, or Ctrl-C ended the following: the campaign goes on\n",
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or was cancelled; or Ctrl-C ended the following, not the campaign\n",
 		Example: "  tune attach softmax-1f2e3d4c --server http://127.0.0.1:8787",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

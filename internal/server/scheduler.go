@@ -191,7 +191,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 		return "", false, failed(err)
 	}
 	if !q.has(t.Job.Backend) {
-		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for it"})
+		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
 	}
 	fixed, err := t.Fix(ctx, q.s.store)
 	if err != nil {
@@ -308,7 +308,7 @@ func (q *scheduler) machineFor(in api.Submission) (*evotune.Machine, error) {
 		}
 	}
 	if in.Device != "" {
-		return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no GPU %q: see GET /v1/devices", in.Device), api.Detail{Location: "body.device", Message: "no such GPU"})
+		return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no GPU %q: see GET /v1/devices", in.Device), api.Detail{Location: "body.device", Message: fmt.Sprintf("no GPU %q", in.Device)})
 	}
 	return machine, nil
 }
