@@ -102,7 +102,8 @@ func say(t *testing.T, args ...string) (s said) {
 	return s
 }
 
-// TestSameAnswers: with --server every query prints what it prints on the store itself.
+// TestSameAnswers: with --server every query prints what it prints on the store itself; errors
+// name the service, and commands that ask it.
 func TestSameAnswers(t *testing.T) {
 	path := manyCandidates(t, 4, 30)
 	addProven(t, path, "softmax", 7, 0.5)
@@ -167,6 +168,12 @@ func TestSameAnswers(t *testing.T) {
 	moment := regexp.MustCompile(`(?m)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[^" <,\n]*|^[0-9a-f]{64}  .*$`)
 	for i, q := range asked {
 		got := say(t, append(slices.Clone(q), "--server", address)...)
+		e := strings.ReplaceAll(want[i].Err, " is in "+path, " is in "+address)
+		e = regexp.MustCompile("(`tune (run|list)[^`]*)`").ReplaceAllString(e, "${1} --server "+address+"`")
+		if text, none := strings.CutSuffix(e, ": not found\n"); none {
+			e = text + ": not found: see `tune list --server " + address + "`\n"
+		}
+		want[i].Err = e
 		if q[0] == "report" {
 			for _, f := range []map[string]string{want[i].Folder, got.Folder} {
 				for file, text := range f {
