@@ -395,6 +395,20 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestBackupIsNoted: who takes a copy of the store is in the audit log.
+func TestBackupIsNoted(t *testing.T) {
+	g := protect(t, Limits{})
+	if status, _, _ := g.send("GET", "/v1/backup", g.secrets[api.Author], ""); status != 403 {
+		t.Errorf("an author gets a copy: %d", status)
+	}
+	if status, header, _ := g.send("GET", "/v1/backup", g.secrets[api.Admin], ""); status != 200 || header.Get("Content-Type") != "application/x-tar" {
+		t.Errorf("%d %v", status, header)
+	}
+	if _, _, text := g.send("GET", "/v1/audit", g.admin, ""); !strings.Contains(text, `"token":"a-admin"`) || !strings.Contains(text, `"action":"GET /v1/backup","status":200`) {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestPlainErrors: what a request did wrong is told in words of the API.
 func TestPlainErrors(t *testing.T) {
 	g := protect(t, Limits{})
