@@ -28,13 +28,15 @@ import (
 // figures are all charts.
 var figures = []figure{
 	{
-		"docs/evidence/h200/pytorch.txt", "docs/attention-h200.svg", parse, []bar{
+		"docs/evidence/h200/pytorch.txt", "docs/attention-h200.svg", parse,
+		[]bar{
 			{"evotune", "evotune", chart.A}, {"SDPA cuDNN", "cuDNN", chart.B}, {"SDPA flash", "flash", chart.Idle},
 		},
 		"fp16 attention on an NVIDIA H200: time per launch (shorter is better)\nbatch x heads x length x head size",
 	},
 	{
-		"docs/evidence/h200/table.json", "docs/products-h200.svg", products, []bar{
+		"docs/evidence/h200/table.json", "docs/products-h200.svg", products,
+		[]bar{
 			{"evotune", "evotune", chart.A}, {"cublaslt", "cublasLt", chart.B},
 		},
 		"Matrix products on an NVIDIA H200: time per launch (shorter is better)\nmedians of fresh processes; cublasLt with its fastest algorithm",
