@@ -190,7 +190,7 @@ func (l *loader) problem(t *problemTable) {
 		l.d.fail(n.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
 	}
 	l.costs(p, t.Operations, t.Bytes, t.Pipe, t.Cache)
-	p.Reference = l.source(t.Reference.Table, t.Reference.Source, t.Reference.Entry, "reference")
+	p.Reference = l.reference(t.Reference)
 	if r := t.Reference.Cuda; r != nil {
 		p.DeviceReference = &DeviceReference{Source: l.source(r.Table, r.Source, r.Entry, "reference"), Launch: *l.geometry(r.Table, r.Grid, r.Block, l.env)}
 	}
@@ -302,7 +302,20 @@ func (l *loader) ofBuffers(p *Problem, t *node, what string, names []string, rea
 	}
 }
 
-// source reads a C file and its entry, which a table has.
+// reference reads the reference, which is in C or in Python.
+func (l *loader) reference(t *referenceTable) Reference {
+	switch {
+	case (t.Source == nil) == (t.Python == nil):
+		l.d.fail(t.Table.key, `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`)
+	case t.Source != nil && t.Library != nil:
+		l.d.fail(t.Library.key, "library is for a reference in Python: remove it")
+	case t.Source != nil:
+		return Reference{Source: l.source(t.Table, t.Source, t.Entry, "reference")}
+	}
+	return Reference{Source: l.source(t.Table, t.Python, t.Entry, "reference"), Python: true, Library: t.Library.text()}
+}
+
+// source reads a file of C or Python and its entry, which a table has.
 func (l *loader) source(table, file, entry *node, example string) Source {
 	return Source{File: file.str, Text: l.file(file, false), Entry: l.entry(table, entry, example)}
 }

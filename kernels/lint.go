@@ -163,7 +163,7 @@ func (l *linter) problem(p *Problem) {
 			}
 		}
 	}
-	if !declares(p.Reference.Text, p.Reference.Entry) {
+	if r := p.Reference; !r.Python && !declares(r.Text, r.Entry) || r.Python && r.Function(r.Entry) == 0 {
 		l.at(t.Reference.Entry.at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
 	}
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {

@@ -178,12 +178,18 @@ var loadErrors = []struct {
 	{"bytes negative", `"4*(M*K + K*N + M*N)"`, `‸"M - 32"`, `bytes at shape wide: "M - 32" gives -16, which is negative`},
 
 	// The reference.
-	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source and entry`},
+	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source or python, and entry`},
 	{"reference missing", `source = "reference.c"`, `source = ‸"references.c"`, `"references.c": no such file in the folder: did you mean reference.c?`},
 	{"reference far away", `source = "reference.c"`, `source = ‸"x/y.c"`, `"x/y.c": no such file in the folder: create it, or correct the name`},
 	{"reference escapes", `source = "reference.c"`, `source = ‸"../reference.c"`, `"../reference.c" does not name a file inside the folder: write a path below it, with / between its parts`},
 	{"reference is absolute", `source = "reference.c"`, `source = ‸"/etc/passwd"`, `"/etc/passwd" does not name a file inside the folder: write a path below it, with / between its parts`},
 	{"no entry of the reference", "source = \"reference.c\"\nentry = \"reference\"\n", "source = \"reference.c\"\n", `[problem.reference] lacks entry: add entry = "reference"`},
+	{"no file of the reference", "[problem.reference]\nsource = \"reference.c\"\n", "[‸problem.reference]\n", `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`},
+	{"two files of the reference", "[problem.reference]\nsource = \"reference.c\"\n", "[‸problem.reference]\nsource = \"reference.c\"\npython = \"reference.py\"\n", `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`},
+	{"reference in Python missing", `source = "reference.c"`, `python = ‸"reference.py"`, `"reference.py": no such file in the folder: did you mean reference.c?`},
+	{"no name of a reference in Python", `source = "reference.c"`, `python = ‸""`, `python is empty: write something like "reference.py"`},
+	{"unknown library", `source = "reference.c"`, "python = \"reference.c\"\nlibrary = ‸\"jax\"", `unknown library "jax": there are torch, numpy`},
+	{"library of a reference in C", `source = "reference.c"`, "source = \"reference.c\"\n‸library = \"numpy\"", `library is for a reference in Python: remove it`},
 
 	// Shapes.
 	{"shape lacks a dimension", "{ M = 7, N = 9, K = 5 }", "‸{ M = 7, N = 9 }", `shape odd lacks the dimension K: add K = 1 or the like`},
@@ -567,6 +573,20 @@ func TestHash(t *testing.T) {
 		if used := name != "k/baseline.c" && name != "k/reference.cu"; used != (before != after) {
 			t.Errorf("a change of %s changes the hash: %t, want %t", name, before != after, used)
 		}
+	}
+}
+
+// A reference in Python is part of the hash, and its function is found.
+func TestPythonReference(t *testing.T) {
+	fsys := folder(strings.Replace(base, `source = "reference.c"`, `python = "reference.py"`, 1))
+	fsys["k/reference.py"] = &fstest.MapFile{Data: []byte("import numpy\n\ndef reference (A, B):\n    return A @ B\n\n  def inner():\n    pass\n")}
+	d := mustLoad(t, fsys)
+	if r := d.Problem.Reference; !r.Python || r.File != "reference.py" || r.Library != "" || r.Function("reference") != 3 || r.Function("refer") != 0 || r.Function("inner") != 0 {
+		t.Errorf("%+v", r)
+	}
+	fsys["k/reference.py"].Data = append(fsys["k/reference.py"].Data, '\n')
+	if mustLoad(t, fsys).Hash == d.Hash {
+		t.Error("a change of the file does not change the hash")
 	}
 }
 

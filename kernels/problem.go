@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -212,11 +213,32 @@ type Scalar struct {
 	expr *expression
 }
 
-// A Source is a C or CUDA file of the kernel's folder.
+// A Source is a C, CUDA or Python file of the kernel's folder.
 type Source struct {
 	File  string `json:"file"`
 	Entry string `json:"entry"`
 	Text  string `json:"-"`
+}
+
+// A Reference computes every output in double precision: a function in C, which gets what
+// the kernel gets, or one in Python, which gets what its parameters name and returns the
+// outputs.
+type Reference struct {
+	Source
+	Python bool `json:"python,omitempty"`
+	// Library is the module whose arrays a function in Python gets, "torch" or "numpy"; ""
+	// is torch where it is installed, and numpy elsewhere.
+	Library string `json:"library,omitempty"`
+}
+
+// Function finds a function of Python text by its name, and gives the line that defines it,
+// counted from 1; 0 if there is none.
+func (s Source) Function(name string) (line int) {
+	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(s.Text)
+	if at == nil {
+		return 0
+	}
+	return 1 + strings.Count(s.Text[:at[0]], "\n")
 }
 
 // A DeviceReference is the reference as a CUDA kernel: naive, in double
@@ -277,8 +299,8 @@ type Problem struct {
 	// "tensor-f16", ...
 	Pipe string `json:"pipe"`
 	// Cache is what timed launches on a GPU find in its last-level cache.
-	Cache     Cache  `json:"cache"`
-	Reference Source `json:"reference"`
+	Cache     Cache     `json:"cache"`
+	Reference Reference `json:"reference"`
 	// DeviceReference is the reference for GPUs; nil when there is none.
 	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every

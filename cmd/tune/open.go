@@ -21,6 +21,7 @@ func (a *app) machine() *evotune.Machine {
 		Definitions: a.list("kernels"),
 		CPU: cpu.Options{
 			Compiler:   a.v.GetString("compiler"),
+			Python:     a.v.GetString("python"),
 			Sanitizers: a.list("sanitizers"),
 			Timeout:    a.v.GetDuration("timeout"),
 			CacheDir:   a.v.GetString("cache-dir"),
@@ -30,6 +31,7 @@ func (a *app) machine() *evotune.Machine {
 			Worker:          a.v.GetString("cuda-worker"),
 			Devices:         a.list("cuda-devices"),
 			Compiler:        a.v.GetString("cuda-compiler"),
+			Python:          a.v.GetString("python"),
 			NVCC:            a.v.GetString("cuda-nvcc"),
 			NVRTC:           a.v.GetString("cuda-nvrtc"),
 			Sanitizers:      a.list("sanitizers"),

@@ -71,7 +71,7 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) 
 		return err
 	}
 	defer release()
-	answers, err := h.ref.compute(ctx, d, values[:])
+	answers, err := h.ref.compute(ctx, d, values[:], false, false)
 	if err != nil {
 		return fmt.Errorf("contents %q: %w", c.Name, err)
 	}

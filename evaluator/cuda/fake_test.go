@@ -832,3 +832,11 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 	time.Sleep(2 * time.Millisecond)
 	return a, false
 }
+
+func readDoubles(path string) ([]float64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Doubles(raw), nil
+}
