@@ -145,7 +145,7 @@ func TestPythonFails(t *testing.T) {
 			}
 			d := inPython(t, c.text)
 			_, err = evaluator.Open(t.Context(), b, planOf(d))
-			if want := strings.ReplaceAll(c.want, "DIR", d.Dir); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			if want := strings.ReplaceAll(c.want, "DIR", filepath.Base(d.Dir)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -80,10 +82,17 @@ func (p Interpreter) Library(asked string) (name, version string, err error) {
 	return "", "", fmt.Errorf("%s has no %s: install it (apt-get install python3-%s), or name another Python with EVOTUNE_PYTHON", p.Path, asked, asked)
 }
 
-// jail is what the interpreter may reach: no files of users but modules.
+// jail is what the interpreter may reach: its modules and the machine's libraries, and no
+// other files of users.
 func (p Interpreter) jail() *process.Jail {
-	return process.NewJail(slices.DeleteFunc(append(slices.Clone(p.Folders), "/dev/urandom"), func(path string) bool {
-		return path == "/usr" || path == "/usr/local"
+	read := slices.Concat(p.Folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), []string{"/dev/urandom"})
+	lists, _ := filepath.Glob("/etc/ld.so.conf.d/*.conf")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // what cannot be read names nothing
+		read = append(read, strings.Fields(string(text))...)
+	}
+	return process.NewJail(slices.DeleteFunc(read, func(path string) bool {
+		return !filepath.IsAbs(path) || path == "/usr" || path == "/usr/local"
 	})...)
 }
 

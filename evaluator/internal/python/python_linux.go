@@ -83,12 +83,11 @@ type Program struct {
 
 	base             *labs.Base
 	spec             *kernels.Problem
-	file             string // for messages
+	file             string // in its kernel's folder, for messages: a service tells no more of its paths
 	options          Options
 	interpreter      Interpreter
 	library, version string
 	turn             *semaphore.Weighted
-	unjailed         bool
 	child            *process.Child
 	answers          *bufio.Reader
 	spent            atomic.Int64
@@ -99,9 +98,9 @@ type Program struct {
 func New(ctx context.Context, base *labs.Base, spec *kernels.Problem, o Options) (*Program, error) {
 	r := spec.Reference
 	if !r.Python {
-		return nil, nil //nolint:nilnil // a problem without Python is no error
+		return nil, nil
 	}
-	p := &Program{base: base, spec: spec, options: o, turn: semaphore.NewWeighted(1), file: filepath.Join(base.Plan.Definition.Dir, r.File)}
+	p := &Program{base: base, spec: spec, options: o, turn: semaphore.NewWeighted(1), file: filepath.Join(filepath.Base(base.Plan.Definition.Dir), r.File)}
 	var err error
 	if p.interpreter, err = Find(ctx, base.Launcher, o.Interpreter); err == nil {
 		p.library, p.version, err = p.interpreter.Library(r.Library)
@@ -217,64 +216,43 @@ func (p *Program) call(ctx context.Context, q request) ([]byte, error) {
 	return out, err
 }
 
-// start starts the process, imports the library and runs the file. Where the library
-// cannot be imported in a jail, and can outside, there is none.
-func (p *Program) start(ctx context.Context) error {
-	jail := p.interpreter.jail()
-	if process.Landlock() == 0 || p.unjailed {
-		jail = nil
-	}
-	_, err := p.launch(ctx, jail)
-	if inside := err; err != nil && jail != nil && ctx.Err() == nil {
-		if _, err = p.launch(ctx, nil); err == nil {
-			p.unjailed = true
-			p.base.Log.Warn("Python is not locked in", "reason", plain.Line(inside.Error()))
-		}
-	}
-	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
-			e.Msg = fmt.Sprintf("%s cannot import %s (%s): repair it, or choose with library = \"numpy\" in [problem.reference]", p.interpreter.Path, p.library, e.Msg)
-			e.Line = 0
-		}
-		return err
-	}
-	_, err = p.ask(ctx, request{Do: "open", Text: p.spec.Reference.Text})
-	if err != nil {
-		p.drop()
-	}
-	return err
-}
-
-// launch starts the process, in a jail or none, and imports the library.
-func (p *Program) launch(ctx context.Context, jail *process.Jail) (_ []byte, err error) {
+// start starts the process, imports the library and runs the file.
+func (p *Program) start(ctx context.Context) (err error) {
 	dir := filepath.Join(p.base.Scratch, "python")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	cmd := exec.Command(p.interpreter.Path, "-c", driver)
 	cmd.Dir = dir
 	n := strconv.Itoa(min(runtime.NumCPU(), threads))
 	cmd.Env = append(process.Environment(), "HOME="+dir, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=",
 		"OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "MKL_CBWR=AUTO")
-	if jail != nil {
-		jail = jail.With(nil, []string{dir})
+	var jail *process.Jail
+	if process.Landlock() > 0 {
+		jail = p.interpreter.jail().With(nil, []string{dir})
 	}
 	if p.child, err = p.base.Launcher.Talk(cmd, jail, 64<<10); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", p.interpreter.Path, err)
+		return fmt.Errorf("starting %s: %w", p.interpreter.Path, err)
 	}
 	p.answers = bufio.NewReaderSize(p.child.Out, 1<<16)
-	memory := p.memory()
-	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: memory, unix.RLIMIT_CORE: 0} {
+	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: p.memory(), unix.RLIMIT_CORE: 0} {
 		_ = unix.Prlimit(p.child.PID, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 	// Where the machine has no memory left, it is the one to go.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.child.PID), []byte("1000"), 0)
-	out, err := p.ask(ctx, request{Do: "use", Library: p.library})
+	_, err = p.ask(ctx, request{Do: "use", Library: p.library})
+	var e *Error
+	if errors.As(err, &e) {
+		e.Line = 0
+		e.Msg = fmt.Sprintf("%s cannot import %s %s in evotune's jail (%s): repair it, or name another Python with EVOTUNE_PYTHON", p.interpreter.Path, p.library, p.version, e.Msg)
+	}
+	if err == nil {
+		_, err = p.ask(ctx, request{Do: "open", Text: p.spec.Reference.Text})
+	}
 	if err != nil {
 		p.drop()
 	}
-	return out, err
+	return err
 }
 
 func (p *Program) memory() uint64 {
