@@ -261,6 +261,9 @@ func (p *problem) scalars(text func(s kernels.Scalar, value string) string) ([]s
 	return list, nil
 }
 
+// InPython says that the reference is in Python, which no library contains.
+func (p *problem) InPython() bool { return p.Reference.Python }
+
 // ReferenceSymbol is the reference's function.
 func (p *problem) ReferenceSymbol() string { return "evotune_reference_" + p.Name }
 
