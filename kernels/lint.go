@@ -154,6 +154,9 @@ func (l *linter) problem(p *Problem) {
 		}
 	}
 	for i, b := range p.Buffers {
+		if b.Data.Distribution == Python && p.variant == nil && p.Reference.Function(b.Data.Function) == 0 {
+			l.at(t.Buffer[i].Data.at, "%s does not define %s: correct the name", p.Reference.File, b.Data.Function)
+		}
 		if b.Tolerance != nil && p.variant == nil {
 			l.loose(t.Buffer[i].Tolerance, *b.Tolerance, b.DType)
 		}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -214,7 +216,9 @@ var loadErrors = []struct {
 	{"buffer too large", `shape = ["M"]`, `shape = [‸"M*1000000", "1000000"]`, `buffer mask at shape 64 has more than 1099511627776 bytes`},
 	{"no data", "data = \"integers(0,1)\"", "", `[[problem.buffer]] mask lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`},
 	{"data for an output", `role = "inout"`, `role = "out"`, `buffer C is an output, which holds NaN before every run: remove data`},
-	{"data is no distribution", `"integers(0,1)"`, `‸"ones"`, `data "ones" is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)`},
+	{"data is no distribution", `"integers(0,1)"`, `‸"ones"`, `data "ones" is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)`},
+	{"data of a function in C", `"integers(0,1)"`, `‸"python(make)"`, `make is a function of the reference's file, which is not in Python: write python = "reference.py" in [problem.reference]`},
+	{"data of no function", `"integers(0,1)"`, `‸"python(1)"`, `python(1): name a function of the reference's file`},
 	{"unknown distribution", `"integers(0,1)"`, `"‸integer(0,1)"`, `unknown distribution "integer": did you mean integers?`},
 	{"too few numbers", `"integers(0,1)"`, `‸"integers(1)"`, `integers takes 2 numbers, found "1"`},
 	{"no number", `"integers(0,1)"`, `‸"integers(0,N)"`, `integers: "N" is no finite number`},
@@ -587,6 +591,72 @@ func TestPythonReference(t *testing.T) {
 	fsys["k/reference.py"].Data = append(fsys["k/reference.py"].Data, '\n')
 	if mustLoad(t, fsys).Hash == d.Hash {
 		t.Error("a change of the file does not change the hash")
+	}
+}
+
+// Functions in Python make inputs, whose structure edge-case inputs keep.
+func TestPythonInputs(t *testing.T) {
+	text := strings.NewReplacer(`source = "reference.c"`, `python = "reference.py"`, `data = "integers(0,1)"`, `data = "python(make_mask)"`).Replace(base)
+	load := func(text string) (*kernels.Definition, error) {
+		fsys := folder(text)
+		fsys["k/reference.py"] = &fstest.MapFile{Data: []byte("def reference(A, B, mask):\n    return A @ B\n\ndef make_mask(M, seed):\n    return [seed % 2] * M\n")}
+		return kernels.Load(fsys, "k")
+	}
+	d, err := load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, _ := d.Problem.Buffer("mask")
+	if !mask.Kept() || mask.Data.String() != "python(make_mask)" || mask.Data.Function != "make_mask" {
+		t.Errorf("%+v", mask)
+	}
+	for i, b := range d.Problem.Buffers {
+		if b.Name != "mask" {
+			continue
+		}
+		made := []float64{1, 0, 1, 1}
+		for _, c := range d.Problem.Further() {
+			if got := c.Make(i, 4, 4, 1, made); !slices.Equal(got, made) {
+				t.Errorf("%s: %v", c.Name, got)
+			}
+		}
+	}
+	// Where a domain is declared, any values in it do.
+	if d, err = load(strings.Replace(text, `data = "python(make_mask)"`, "data = \"python(make_mask)\"\ndomain = \"[-3, 5]\"", 1)); err != nil {
+		t.Fatal(err)
+	}
+	mask, _ = d.Problem.Buffer("mask")
+	if mask.Kept() {
+		t.Errorf("%+v", mask)
+	}
+	others := 0
+	for _, c := range d.Problem.Further() {
+		made := []float64{1, 0, 1, 1}
+		for _, x := range c.Make(slices.IndexFunc(d.Problem.Buffers, func(b kernels.Buffer) bool { return b.Name == "mask" }), 4, 4, 1, made) {
+			if !mask.Domain.Holds(x) {
+				t.Errorf("%s: %v", c.Name, x)
+			}
+			if x != 0 && x != 1 {
+				others++
+			}
+		}
+	}
+	if others == 0 {
+		t.Error("nothing but what Python made is compared")
+	}
+	all := strings.NewReplacer(`data = "uniform(-1,1)"`, `data = "python(a)"`, `data = "normal(0, 0.5)"`, `data = "python(a)"`).Replace(text)
+	if _, err := load(all); err == nil || !strings.Contains(err.Error(), "no input has data that are drawn anew for every launch") {
+		t.Error(err)
+	}
+	dims := regexp.MustCompile(`\bK\b`).ReplaceAllString(text, "seed")
+	if _, err := load(dims); err == nil || !strings.Contains(err.Error(), "make_mask gets the seed by the name seed, which a dimension has") {
+		t.Error(err)
+	}
+	if d, err = load(strings.Replace(text, "make_mask", "made_mask", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := lint(d, 1); len(got) != 1 || !strings.Contains(got[0], "reference.py does not define made_mask: correct the name") {
+		t.Error(got)
 	}
 }
 

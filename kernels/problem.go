@@ -156,6 +156,7 @@ const (
 	Normal   Distribution = "normal"   // mean A, standard deviation B
 	Integers Distribution = "integers" // each of A to B with equal chance
 	Constant Distribution = "constant" // always A
+	Python   Distribution = "python"   // whatever a function of the reference's file makes
 )
 
 // Data says how an input is filled.
@@ -163,6 +164,8 @@ type Data struct {
 	Distribution Distribution `json:"distribution"`
 	A            float64      `json:"a"`
 	B            float64      `json:"b"`
+	// Function makes the elements (Python).
+	Function string `json:"function,omitempty"`
 }
 
 // String gives the form that kernel.toml has.
@@ -172,6 +175,8 @@ func (d Data) String() string {
 		return ""
 	case Constant:
 		return fmt.Sprintf("%s(%g)", d.Distribution, d.A)
+	case Python:
+		return fmt.Sprintf("%s(%s)", d.Distribution, d.Function)
 	}
 	return fmt.Sprintf("%s(%g,%g)", d.Distribution, d.A, d.B)
 }
@@ -183,7 +188,8 @@ type Buffer struct {
 	Role  Role     `json:"role"`
 	Shape []string `json:"shape"` // one expression over the dimensions per axis
 	// Data fills it, and Domain is where a kernel has to be right, besides; zero
-	// for outputs. Denormals says that denormal elements count.
+	// for outputs, and for data from Python that edge-case inputs must keep, see Kept.
+	// Denormals says that denormal elements count.
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
 	Denormals bool   `json:"denormals,omitempty"`
@@ -201,6 +207,10 @@ type Buffer struct {
 
 	axes []*expression
 }
+
+// Kept says that the elements have a structure, which a function in Python gave them: edge-case
+// inputs of the others have them as they are.
+func (b Buffer) Kept() bool { return b.Data.Distribution == Python && b.Domain == (Domain{}) }
 
 // A Scalar is a number that a kernel gets after its buffers.
 type Scalar struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/viper"
 
-	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"

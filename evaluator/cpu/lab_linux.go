@@ -245,12 +245,14 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
-		_, release, err := h.share(ctx)
+		shared, release, err := h.share(ctx)
+		if err == nil {
+			err = h.makeInputs(shared, d)
+			release()
+		}
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		h.problem.makeInputs(d)
-		release()
 		for v := range variants {
 			g.Go(func() error {
 				ctx, release, err := h.share(gctx)

@@ -17,20 +17,33 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// inPython is the kernel "scale" with a reference in Python.
+// inPython is the kernel "scale" with a reference in Python, and with some of its definition
+// replaced: old and new, two by two.
 func inPython(t testing.TB, text string, pairs ...string) *kernels.Definition {
 	t.Helper()
-	d := changed(t, append(pairs, "reference.c", "void", "void")...)
-	toml := filepath.Join(d.Dir, "kernel.toml")
-	b, err := os.ReadFile(toml)
+	return inPythonWith(t, text, "", pairs...)
+}
+
+// inPythonWith has another template, too, unless that is "".
+func inPythonWith(t testing.TB, text, template string, pairs ...string) *kernels.Definition {
+	t.Helper()
+	dir := t.TempDir()
+	toml, err := os.ReadFile(filepath.Join("testdata", "scale", "kernel.toml"))
+	if err == nil && template == "" {
+		var b []byte
+		b, err = os.ReadFile(filepath.Join("testdata", "scale", "scale.c.tmpl"))
+		template = string(b)
+	}
+	pairs = append(pairs, `source = "reference.c"`, `python = "reference.py"`)
+	definition := strings.NewReplacer(pairs...).Replace(string(toml))
+	for name, text := range map[string]string{"kernel.toml": definition, "reference.py": text, "scale.c.tmpl": template} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = []byte(strings.Replace(string(b), `source = "reference.c"`, `python = "reference.py"`, 1))
-	if err := errors.Join(os.WriteFile(toml, b, 0o644), os.WriteFile(filepath.Join(d.Dir, "reference.py"), []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	if d, err = kernels.LoadDir(d.Dir); err != nil {
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -130,11 +143,8 @@ func TestPythonFails(t *testing.T) {
 	o := pythonOptions(t, "numpy")
 	for name, c := range map[string]struct{ text, want string }{
 		"raises at one shape":   {"def reference(x, N, factor):\n    if N == 1237:\n        raise ValueError('odd')\n    return x * factor\n", "kernel scale, shape odd: DIR/reference.py:3: ValueError: odd"},
-		"another shape":         {"def reference(x, factor):\n    return (x * factor)[1:]\n", "DIR/reference.py:1: reference returns an array of shape ["},
-		"NaN":                   {"def reference(x, factor):\n    return (x - x) / (x - x)\n", "DIR/reference.py:1: reference returns nan as element 0 of y: every element must be finite"},
 		"differs between calls": {"calls = 0\ndef reference(x, factor):\n    global calls\n    calls += 1\n    return x * factor + calls\n", "DIR/reference.py:2: reference differs between two runs on the same inputs: element 0 of y is "},
 		"hangs":                 {"def reference(x, factor):\n    while True:\n        x = x * 1\n", "DIR/reference.py:3: no answer within 10s: it hangs, or is too slow for this shape"},
-		"is not there":          {"def other(x, factor):\n    return x * factor\n", "DIR/reference.py: it does not define reference: correct the entry, or define it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := o
@@ -155,10 +165,108 @@ func TestPythonFails(t *testing.T) {
 // Where a reference is not finite on edge-case inputs, these are not compared.
 func TestPythonIsSilent(t *testing.T) {
 	d := inPython(t, "import numpy as np\ndef reference(x, factor):\n    with np.errstate(all='ignore'):\n        return np.where(x > 1e30, np.inf, x * factor)\n",
-		"kernel.toml", `data = "normal(1,2)"`, "data = \"normal(1,2)\"\ndomain = \"[-1e32, 1e32]\"")
+		`data = "normal(1,2)"`, "data = \"normal(1,2)\"\ndomain = \"[-1e32, 1e32]\"")
 	h := openLab(t, d, pythonOptions(t, "numpy"))
 	e := h.problem.Sanitize.further["ends"]
 	if e == nil || !strings.Contains(e.silent, "the reference gives no finite answer") || math.IsNaN(e.Scalars[0]) {
 		t.Errorf("%+v", e)
+	}
+}
+
+const gather = `import numpy as np
+
+def reference(x, order, factor):
+    return factor * x[order]
+
+def permutation(N, seed):
+    return np.random.default_rng(seed).permutation(N)
+`
+
+// gathered is a kernel that reads x in the order of a permutation, which Python makes.
+func gathered(t *testing.T, python string) *kernels.Definition {
+	t.Helper()
+	template := "#include <stdint.h>\n/* {{.UNROLL}} */\nvoid scale(int64_t N, const float *x, const int32_t *order, float *y, float factor)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = factor * x[order[i]];\n}\n"
+	const y = "[[problem.buffer]]\nname = \"y\""
+	return inPythonWith(t, python, template, y, "[[problem.buffer]]\nname = \"order\"\ndtype = \"i32\"\nshape = [\"N\"]\nrole = \"in\"\ndata = \"python(permutation)\"\n\n"+y)
+}
+
+// Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case
+// inputs of the others, and when it is timed.
+func TestPythonInputs(t *testing.T) {
+	o := pythonOptions(t, "numpy")
+	h := openLab(t, gathered(t, gather), o)
+	q := h.problem
+	permutation := func(what string, raw []byte, d *shapeData) {
+		t.Helper()
+		seen := make([]bool, d.Dims[0])
+		for i := range seen {
+			seen[int(i32.get(raw, i))] = true
+		}
+		if slices.Contains(seen, false) {
+			t.Errorf("%s: no permutation", what)
+		}
+	}
+	for _, d := range q.shapes() {
+		for v := range variants {
+			permutation(d.shape.Name, d.inputs[v][1], d)
+		}
+		if slices.Equal(d.inputs[0][1], d.inputs[1][1]) {
+			t.Error("two seeds give one permutation")
+		}
+		for name, f := range d.further {
+			permutation(d.shape.Name+" "+name, f.inputs[0][1], f)
+			if name != "constant" && name != "zeros" && slices.Equal(f.inputs[0][0], d.inputs[0][0]) {
+				t.Errorf("%s: x is as declared", name)
+			}
+		}
+	}
+	timing, err := newTimingState(q, q.Tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer timing.close()
+	timing.draw(newPool())
+	d := q.Tune[0]
+	sets := timing.places[d].turn(3)
+	timing.refresh(d, len(sets))
+	for _, set := range sets {
+		permutation("timed", timing.ours.buffer(&d.layout, timing.places[d].base, int(set), 1), d)
+	}
+	s := open(t, gathered(t, gather), o)
+	r := s.evaluate(t, "UNROLL", 2)
+	if r.Verdict != evaluator.Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	told := false
+	for _, stage := range r.Steps {
+		told = told || slices.ContainsFunc(stage.Evidence, func(e evaluator.Evidence) bool {
+			return e.Check == "parity small ramp" && e.Detail == "with the data of order as Python makes them"
+		})
+	}
+	if !told {
+		t.Errorf("what is kept is not told: %+v", r.Steps)
+	}
+}
+
+// What is wrong with inputs from Python is one line, too.
+func TestPythonInputsFail(t *testing.T) {
+	needCompiler(t)
+	o := pythonOptions(t, "numpy")
+	for name, c := range map[string]struct{ body, want string }{
+		"fractions":      {"np.arange(N) + 0.5", "reference.py:6: permutation makes 0.5 as element 0 of order, which i32 cannot hold"},
+		"without a seed": {"np.random.permutation(N)", "reference.py:6: permutation differs between two runs on the same inputs: element "},
+		"raises":         {"missing", "reference.py:7: NameError: name 'missing' is not defined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Replace(gather, "np.random.default_rng(seed).permutation(N)", c.body, 1)
+			_, err = evaluator.Open(t.Context(), b, planOf(gathered(t, text)))
+			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
 	}
 	s := d.wire
 	var values [3][][]float64 // the elements, and those nearby
-	if s.Scalars, values, err = d.Further(h.problem.spec, c, d.shape, h.problem.seed); err != nil {
+	if s.Scalars, values, err = d.Further(h.problem.spec, c, d.shape, h.problem.seed, nil); err != nil {
 		return s, err
 	}
 	var contents []byte

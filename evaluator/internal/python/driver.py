@@ -139,7 +139,7 @@ class Program:
             raise Refused(0, f"it does not define {name}: correct the entry, or define it")
         line = line_of(function)
         given = dict(request["values"])
-        for array, raw in zip(request["arrays"] or [], arrays):
+        for array, raw in zip(request.get("arrays") or [], arrays):
             own = room(array)  # the function may write to it
             own[:] = raw[:]
             given[array["name"]] = self.library.array(own, array["shape"], array["integer"])

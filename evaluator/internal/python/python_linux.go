@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,6 +173,43 @@ func (p *Program) Outputs(ctx context.Context, z labs.Size, inputs [][]byte, che
 	}
 	return p.call(ctx, q)
 }
+
+// Inputs makes the elements of a buffer at a shape by the function that its data name, as
+// its type holds them, for a seed. Those of one seed are the same again. The error is an
+// *Error where it is the file's fault.
+func (p *Program) Inputs(ctx context.Context, z labs.Size, buffer int, seed uint64) ([]float64, error) {
+	b := p.spec.Buffers[buffer]
+	q, s := p.request(b.Data.Function, z)
+	axes, err := p.spec.Axes(b, s)
+	if err != nil {
+		return nil, err
+	}
+	q.Values["seed"] = seed
+	q.Outputs = []array{{Name: b.Name, Shape: axes, Finite: true}}
+	q.Twice = true
+	key := cache.Key("python inputs 1", p.Key, b.Name, string(b.DType), b.Data.String(), fmt.Sprint(q.Values), fmt.Sprint(axes))
+	raw, known := p.base.Cache.Get("references", key, nil)
+	if !known || int64(len(raw)) != 8*z.Elements[buffer] {
+		if raw, err = p.call(ctx, q); err != nil {
+			return nil, err
+		}
+		if len(raw) <= mostKept {
+			p.base.Keep("references", key, raw, nil)
+		}
+	}
+	list := make([]float64, z.Elements[buffer])
+	for i := range list {
+		x := math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+		list[i] = b.DType.Round(x)
+		if !b.DType.Holds(x) {
+			return nil, &Error{File: p.file, Line: p.defined(q), Msg: fmt.Sprintf("%s makes %v as element %d of %s, which %s cannot hold", b.Data.Function, x, i, b.Name, b.DType)}
+		}
+	}
+	return list, nil
+}
+
+// mostKept bounds what is kept of inputs, in bytes.
+const mostKept = 64 << 20
 
 // request asks for a function, with the numbers of a shape.
 func (p *Program) request(function string, z labs.Size) (request, kernels.Shape) {
