@@ -83,6 +83,11 @@ func logOf(err error) error {
 // reference on the device against the one on the CPU. Where there is none on the
 // device, it gets the one on the CPU ready to take its place.
 func (h *lab) prepare(ctx context.Context) error {
+	for _, d := range h.problem.placed {
+		if err := h.placePython(ctx, d); err != nil {
+			return err
+		}
+	}
 	if err := h.loadPeaks(ctx); err != nil {
 		return err
 	}

@@ -41,9 +41,6 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		q.open.ReferenceEntry = spec.DeviceReference.Entry
 	}
 	for _, b := range spec.Buffers {
-		if b.Data.Distribution == kernels.Python {
-			return nil, fmt.Errorf("%w: kernel %s: input %s has data from Python, which this backend does not take yet: give it a distribution on cuda, or tune for the CPU", ErrReference, name, b.Name)
-		}
 		w := wire.Buffer{
 			Name: b.Name, DType: string(b.DType), Role: string(b.Role),
 			Distribution: string(b.Data.Distribution), A: b.Data.A, B: b.Data.B,

@@ -261,6 +261,52 @@ func TestReferenceInPython(t *testing.T) {
 	})
 }
 
+// Inputs from Python reach the worker in a file, and the reference as the worker has them.
+func TestInputsInPython(t *testing.T) {
+	o := fakeOptions(t)
+	o.Python = backendtest.Python(t, "numpy")
+	text := strings.Replace(bareText(t), "[\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"", "[\"N\"]\ndata = \"python(make_w)\"\n\n[[problem.buffer]]\nname = \"y\"", 1)
+	d := inPython(t, text, "import numpy as np\n\ndef reference(x, w):\n    return 2 * x + w\n\ndef make_w(N, seed):\n    return np.arange(N) + seed % 1000\n")
+	if w, _ := d.Problem.Buffer("w"); !w.Kept() {
+		t.Fatalf("%+v", w)
+	}
+	plan := planOf(d)
+	h, ev := openFakePlan(t, o, plan)
+	space, err := d.Space(plan.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for do, want := range map[string]evaluator.Verdict{"nothing": evaluator.Correct, "parity=wrong": evaluator.Parity} {
+		g, err := space.FromMap(map[string]any{"DO": do, "SALT": 1, "BLOCK": 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := evaluate(t, ev, g); r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+	for _, s := range h.problem.placed {
+		made, err := readDoubles(s.wire.Made)
+		n := int(s.wire.Elements[1])
+		if err != nil || len(made) != wire.MadeContents*n {
+			t.Fatalf("%d numbers for %d elements (%v)", len(made), n, err)
+		}
+		for k := range uint64(wire.MadeContents) {
+			seed := h.problem.seedOf(int(k))
+			if got, want := made[int(seed%wire.MadeContents)*n], float64(seed%1000); got != want {
+				t.Errorf("%s, content %d: %g, want %g", s.shape.Name, k, got, want)
+			}
+		}
+	}
+	own, err := h.problem.sized(kernels.Shape{Name: "own", Dims: map[string]int64{"N": 5}})
+	if err == nil {
+		err = errors.Join(h.placePython(t.Context(), own), h.placePython(t.Context(), own))
+	}
+	if info, statErr := os.Stat(own.wire.Made); err != nil || statErr != nil || info.Size() != 3*8*5 {
+		t.Errorf("a shape of a candidate's own: %v, %v", err, statErr)
+	}
+}
+
 // The example for a GPU is in order as far as can be told without one.
 func TestReferenceInCExample(t *testing.T) {
 	d, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))

@@ -221,7 +221,7 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	if why := c.unsupported[d]; why != "" {
 		return evaluator.Observation{}, fmt.Errorf("shape %s: %s", d.shape.Name, why)
 	}
-	shape, err := s.h.inputs(d, r.Further)
+	shape, err := s.h.inputs(ctx, d, r.Further)
 	if err != nil {
 		return evaluator.Observation{}, err
 	}
