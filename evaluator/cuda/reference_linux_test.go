@@ -307,16 +307,18 @@ func TestInputsInPython(t *testing.T) {
 	}
 }
 
-// The example for a GPU is in order as far as can be told without one.
-func TestReferenceInCExample(t *testing.T) {
-	d, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Problem.DeviceReference != nil {
-		t.Error("it has a reference in CUDA")
-	}
-	for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
-		t.Error(f)
+// The examples for a GPU are in order as far as can be told without one.
+func TestReferenceExamples(t *testing.T) {
+	for _, name := range []string{"c-reference", "python-reference"} {
+		d, err := kernels.LoadDir(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Problem.DeviceReference != nil {
+			t.Errorf("%s has a reference in CUDA", name)
+		}
+		for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
+			t.Error(f)
+		}
 	}
 }
