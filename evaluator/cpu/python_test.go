@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -266,6 +267,49 @@ func TestPythonInputsFail(t *testing.T) {
 			_, err = evaluator.Open(t.Context(), b, planOf(gathered(t, text)))
 			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A reference in Python costs a campaign of a minute at most a twentieth: its start, and what
+// it computes for all shapes and contents where nothing is known before.
+func TestPythonCost(t *testing.T) {
+	longtest.Skip(t, "measures")
+	all := t.TempDir() // with what kernels share
+	if err := os.CopyFS(all, kernels.Builtin()); err != nil {
+		t.Fatal(err)
+	}
+	softmax := filepath.Join(all, "softmax")
+	toml, err := os.ReadFile(filepath.Join(softmax, "kernel.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	toml = []byte(strings.Replace(string(toml), `source = "reference.c"`, `python = "reference.py"`, 1))
+	for library, text := range map[string]string{
+		"numpy": "import numpy as np\ndef reference(X):\n    e = np.exp(X - X.max(1, keepdims=True))\n    return e / e.sum(1, keepdims=True)\n",
+		"torch": "import torch\ndef reference(X):\n    return torch.softmax(X, 1)\n",
+	} {
+		t.Run(library, func(t *testing.T) {
+			o := pythonOptions(t, library)
+			o.CacheDir = t.TempDir()
+			files := map[string][]byte{"kernel.toml": []byte(strings.Replace(string(toml), "python = ", "library = \""+library+"\"\npython = ", 1)), "reference.py": []byte(text)}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(softmax, name), text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			large, err := kernels.LoadDir(softmax)
+			if err != nil {
+				t.Fatal(err)
+			}
+			small := inPython(t, scaleInPython, "[problem.reference]", "[problem.reference]\nlibrary = \""+library+"\"")
+			for _, d := range []*kernels.Definition{small, large.On("cpu")} {
+				spent := openLab(t, d, o).python.Spent()
+				t.Logf("%s: %v, %.1f%% of a minute", d.Name, spent, 100*spent.Minutes())
+				if spent > time.Minute/20 {
+					t.Errorf("%s: %v is more than a twentieth of a minute", d.Name, spent)
+				}
 			}
 		})
 	}

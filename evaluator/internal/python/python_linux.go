@@ -125,6 +125,7 @@ func (p *Program) Spent() time.Duration { return time.Duration(p.spent.Load()) }
 func (p *Program) Close() {
 	if p != nil {
 		p.drop()
+		p.base.Log.Info("what Python computed", "file", p.file, "took", p.Spent())
 	}
 }
 
