@@ -17,6 +17,10 @@ func (a *app) machine() *evotune.Machine {
 		return a.m
 	}
 	cache := int64(a.v.GetInt("cache-size")) << 20
+	var verbose *slog.Logger
+	if a.v.GetBool("verbose") {
+		verbose = slog.Default()
+	}
 	a.m = &evotune.Machine{
 		Definitions: a.list("kernels"),
 		CPU: cpu.Options{
@@ -26,6 +30,7 @@ func (a *app) machine() *evotune.Machine {
 			Timeout:    a.v.GetDuration("timeout"),
 			CacheDir:   a.v.GetString("cache-dir"),
 			CacheSize:  cache,
+			Logger:     verbose,
 		},
 		CUDA: cuda.Options{
 			Worker:          a.v.GetString("cuda-worker"),

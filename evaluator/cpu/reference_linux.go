@@ -175,19 +175,22 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 
 // ask is compute for a reference in Python.
 func (r *reference) ask(ctx context.Context, d *shapeData, contents [][][]float64, declared, twice bool) ([][][]float64, error) {
-	out := make([][][]float64, len(contents))
+	sets := make([][][]byte, len(contents))
 	for set, values := range contents {
-		inputs := make([][]byte, len(values))
+		sets[set] = make([][]byte, len(values))
 		for b, list := range values {
-			inputs[b] = make([]byte, 0, 8*len(list))
+			sets[set][b] = make([]byte, 0, 8*len(list))
 			for _, x := range list {
-				inputs[b] = appendFloat(inputs[b], x)
+				sets[set][b] = appendFloat(sets[set][b], x)
 			}
 		}
-		packed, err := r.h.python.Outputs(ctx, d.Size, inputs, declared, twice)
-		if err != nil {
-			return nil, python.Blame(err, ErrReference, "kernel "+r.h.problem.name+", shape "+d.shape.Name)
-		}
+	}
+	answers, err := r.h.python.Outputs(ctx, d.Size, sets, declared, twice)
+	if err != nil {
+		return nil, python.Blame(err, ErrReference, "kernel "+r.h.problem.name+", shape "+d.shape.Name)
+	}
+	out := make([][][]float64, len(contents))
+	for set, packed := range answers {
 		out[set] = make([][]float64, len(d.layout.buffers))
 		for b, p := range d.layout.buffers {
 			if p.role == roleIn {

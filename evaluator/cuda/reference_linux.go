@@ -114,8 +114,11 @@ func referenceMain(spec *kernels.Problem) string {
 func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) ([]byte, error) {
 	if h.python != nil {
 		z := labs.Size{Dims: s.Dims, Elements: s.Elements, Scalars: s.Scalars}
-		out, err := h.python.Outputs(ctx, z, buffers, s.Inputs == "", twice)
-		return out, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+s.Name)
+		out, err := h.python.Outputs(ctx, z, [][][]byte{buffers}, s.Inputs == "", twice)
+		if err != nil {
+			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+s.Name)
+		}
+		return out[0], nil
 	}
 	dir, err := os.MkdirTemp(h.Scratch, "expect-")
 	if err != nil {

@@ -34,7 +34,7 @@ def main():
     do = Program()
     for line in requests:
         request = json.loads(line)
-        arrays = [read(requests, a) for a in request.get("arrays") or []]
+        arrays = [[read(requests, a) for a in request.get("arrays") or []] for _ in range(request["sets"])]
         parts, answer = [], {}
         try:
             parts = getattr(do, request["do"])(request, arrays)
@@ -112,13 +112,16 @@ class Program:
         exec(compile(self.text, FILE, "exec", dont_inherit=True), module.__dict__)
         return module
 
-    def call(self, request, arrays):
-        results = self.run(self.module, request, arrays)
-        if request["twice"]:
-            # As in another process: nothing is left of the first run but the interpreter.
-            again = self.run(self.load(), request, arrays)
-            for output, one, other in zip(request["outputs"], results, again):
-                self.compare(request["function"], output, one, other)
+    def call(self, request, sets):
+        results = []
+        for arrays in sets:
+            once = self.run(self.module, request, arrays)
+            if request["twice"]:
+                # As in another process: nothing is left of the first run but the interpreter.
+                again = self.run(self.load(), request, arrays)
+                for output, one, other in zip(request["outputs"], once, again):
+                    self.compare(request["function"], output, one, other)
+            results += once
         return results
 
     def compare(self, function, output, one, other):

@@ -139,8 +139,10 @@ type request struct {
 	Arrays   []array        `json:"arrays,omitempty"`
 	Outputs  []array        `json:"outputs,omitempty"`
 	Twice    bool           `json:"twice"`
+	// Sets is how many contents of the arrays follow; the outputs of each come back.
+	Sets int `json:"sets"`
 
-	contents [][]byte // of the arrays
+	contents [][]byte // of the arrays, by set
 }
 
 // An array of doubles, which the function sees as integers if asked.
@@ -152,27 +154,44 @@ type array struct {
 	Finite bool `json:"finite"`
 }
 
-// Outputs calls the reference at a shape on inputs, by buffer, that are little-endian
-// doubles, and gives the outputs, one behind the other. Checked says that the inputs are
-// those of the definition itself: then the outputs must be finite. Twice compares with a
-// second run of the file. The error is an *Error where it is the file's fault.
-func (p *Program) Outputs(ctx context.Context, z labs.Size, inputs [][]byte, checked, twice bool) ([]byte, error) {
+// Outputs calls the reference at a shape on several sets of inputs, by buffer, that are
+// little-endian doubles, and gives for each set the outputs, one behind the other. Checked
+// says that the inputs are those of the definition itself: then the outputs must be finite.
+// Twice compares with a second run of the file. The error is an *Error where it is the
+// file's fault.
+func (p *Program) Outputs(ctx context.Context, z labs.Size, sets [][][]byte, checked, twice bool) ([][]byte, error) {
 	q, s := p.request(p.spec.Reference.Entry, z)
-	q.Twice = twice
-	for i, b := range p.spec.Buffers {
+	q.Twice, q.Sets = twice, len(sets)
+	for _, b := range p.spec.Buffers {
 		axes, err := p.spec.Axes(b, s)
 		if err != nil {
 			return nil, err
 		}
 		a := array{Name: b.Name, Shape: axes, Integer: !b.DType.Float(), Finite: checked && !b.Unwritten}
 		if b.Role != kernels.Out {
-			q.Arrays, q.contents = append(q.Arrays, a), append(q.contents, inputs[i])
+			q.Arrays = append(q.Arrays, a)
 		}
 		if b.Role != kernels.In {
 			q.Outputs = append(q.Outputs, a)
 		}
 	}
-	return p.call(ctx, q)
+	for _, inputs := range sets {
+		for i, b := range p.spec.Buffers {
+			if b.Role != kernels.Out {
+				q.contents = append(q.contents, inputs[i])
+			}
+		}
+	}
+	raw, err := p.call(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(sets))
+	for k := range out {
+		n := len(raw) / (len(sets) - k)
+		out[k], raw = raw[:n:n], raw[n:]
+	}
+	return out, nil
 }
 
 // Inputs makes the elements of a buffer at a shape by the function that its data name, as
@@ -187,7 +206,7 @@ func (p *Program) Inputs(ctx context.Context, z labs.Size, buffer int, seed uint
 	}
 	q.Values["seed"] = seed
 	q.Outputs = []array{{Name: b.Name, Shape: axes, Finite: true}}
-	q.Twice = true
+	q.Twice, q.Sets = true, 1
 	key := cache.Key("python inputs 1", p.Key, b.Name, string(b.DType), b.Data.String(), fmt.Sprint(q.Values), fmt.Sprint(axes))
 	raw, known := p.base.Cache.Get("references", key, nil)
 	if !known || int64(len(raw)) != 8*z.Elements[buffer] {
@@ -399,7 +418,7 @@ func (p *Program) exchange(q request) (out []byte, refused *Error, err error) {
 		}
 		total += n
 	}
-	out = make([]byte, total)
+	out = make([]byte, total*int64(max(q.Sets, 1)))
 	_, err = io.ReadFull(p.answers, out)
 	return out, nil, err
 }

@@ -138,12 +138,19 @@ func doubles(list ...float64) (b []byte) {
 // ask computes the outputs at the tuned shape.
 func ask(ctx context.Context, p *Program, twice bool) ([]float64, error) {
 	z := labs.Size{Dims: []int64{2, 3}, Elements: []int64{6, 2, 6, 2}, Scalars: []float64{2, 3}}
-	out, err := p.Outputs(ctx, z, [][]byte{doubles(1, 2, 3, 4, 5, 6), doubles(0, 3), nil, doubles(10, 20)}, true, twice)
-	list := make([]float64, len(out)/8)
-	for i := range list {
-		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(out[8*i:]))
+	other := [][]byte{doubles(0, 0, 0, 0, 0, 0), doubles(0, 0), nil, doubles(1, 2)}
+	out, err := p.Outputs(ctx, z, [][][]byte{{doubles(1, 2, 3, 4, 5, 6), doubles(0, 3), nil, doubles(10, 20)}, other}, true, twice)
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	list := make([]float64, len(out[0])/8)
+	for i := range list {
+		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(out[0][8*i:]))
+	}
+	if len(out) != 2 || len(out[1]) != len(out[0]) {
+		return nil, errors.New("the second set has no answer of its own")
+	}
+	return list, nil
 }
 
 const right = `
