@@ -99,7 +99,7 @@ func TestLint(t *testing.T) {
 		{
 			name:  "reference in Python without its function",
 			edits: []edit{{`source = "reference.c"`, `python = "reference.py"`}},
-			files: map[string]string{"k/reference.py": "def refrence(A, B, C):\n    return reference(C)\n"},
+			files: map[string]string{"k/reference.py": "def other(A, B, C):\n    return reference(C)\n"},
 			want:  []string{"k/kernel.toml:14:9: reference.py does not define reference: correct the entry"},
 		},
 		{

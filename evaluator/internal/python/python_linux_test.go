@@ -17,6 +17,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -335,5 +336,18 @@ func TestMissing(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "scaled/reference.py: ") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
+	}
+}
+
+// Doctor names the interpreter and its libraries, and what is lost without.
+func TestDoctor(t *testing.T) {
+	l := process.NewLauncher()
+	defer l.Close()
+	path := backendtest.Python(t, "numpy")
+	if d := Doctor(t.Context(), l, path); d.Name != "python" || d.Missing != "" || d.Path == "" || !strings.Contains(d.Version, "numpy") || !strings.Contains(d.Version, "torch") {
+		t.Errorf("%+v", d)
+	}
+	if d := Doctor(t.Context(), l, "no-such-python"); !strings.HasPrefix(d.Missing, "references in Python cannot run: there is no Python, no-such-python: ") {
+		t.Errorf("%+v", d)
 	}
 }
