@@ -347,9 +347,16 @@ func TestDoctor(t *testing.T) {
 
 // TestReferenceInCOnGPU judges a kernel whose only reference is in C: what is right has
 // to pass, in finals too, and what is hardly wrong must not.
-func TestReferenceInCOnGPU(t *testing.T) {
-	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second})
-	def, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
+func TestReferenceInCOnGPU(t *testing.T) { judgeExample(t, "c-reference", "") }
+
+// TestReferenceInPythonOnGPU is the same for one in Python, which makes an input, too.
+func TestReferenceInPythonOnGPU(t *testing.T) {
+	judgeExample(t, "python-reference", backendtest.Python(t, "numpy"))
+}
+
+func judgeExample(t *testing.T, name, python string) {
+	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second, Python: python})
+	def, err := kernels.LoadDir(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

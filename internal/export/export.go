@@ -253,7 +253,9 @@ func (x *export) c() error {
 			v.File = "src/kernels/" + v.Symbol + ".c"
 			x.files[v.File] = []byte(x.kernelC(p, v))
 		}
-		x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
+		if !p.InPython() {
+			x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
+		}
 	}
 	x.files["go/go.mod"] = []byte("module evotune\n\ngo 1.21\n")
 	return x.add(x, map[string]string{
