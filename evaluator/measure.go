@@ -738,6 +738,9 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 		return o
 	}
 	note(Evidence{Check: "floor " + shape, Outcome: Passed, Value: least, Limit: floor, AtLeast: true, Unit: "ns"})
+	if j.spec.OperationsExpr == "" {
+		note(Evidence{Check: "compute floor " + shape, Outcome: NotRun, Detail: "the definition does not say how many operations a launch takes"})
+	}
 	if n := len(t.latency); n > 0 {
 		sorted := slices.Sorted(slices.Values(t.latency))
 		note(Evidence{

@@ -18,9 +18,9 @@ type kernelTable struct {
 type problemTable struct {
 	Table      *node           `what:"[problem]"`
 	Dims       []*node         `need:"[\"N\"]"`
-	Operations *node           `need:"\"2*N\""`
+	Operations *node           `full:"\"2*N\""`
 	Bytes      *node           `need:"\"8*N\""`
-	Pipe       *node           `need:"\"f32\"" of:"pipe"`
+	Pipe       *node           `of:"pipe"`
 	Cache      *node           `of:"cache"`
 	Reference  *referenceTable `need:"a table [problem.reference] with source and entry"`
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
