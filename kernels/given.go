@@ -327,11 +327,11 @@ func deviceType(t DType) string {
 }
 
 // sizesTried are the sizes of a made shape, dimension after dimension; smaller ones of
-// the tuned shape stay. Tiles end within the first; the others are for kernels that
-// compute whole tiles alone, as constraints say.
+// the tuned shape stay. Tiles begin and end within the first; others are smaller, or for
+// kernels that compute whole tiles alone, as constraints say.
 var sizesTried = map[Use][][]int64{
 	Verify:   {{131, 203, 77}, {192, 320, 128}, {256}, {1024}},
-	Sanitize: {{33, 47, 21}, {64}, {128}, {256}},
+	Sanitize: {{139, 149, 67}, {67, 139, 35}, {33, 47, 21}, {9, 11, 7}, {128}, {64}, {256}, {32}, {16}},
 }
 
 // like makes a shape with the given sizes, of a tuned one.
@@ -461,12 +461,16 @@ func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use
 	tuned := def.Problem.ShapesFor(Tune)[0]
 	for _, sizes := range sizesTried[use] {
 		x := g.like(tuned, use, sizes)
-		fits := im.Supports(base, x, nil) == nil
+		fits, total := im.Supports(base, x, nil) == nil, int64(0)
 		for _, b := range def.Problem.Buffers {
-			_, err := def.Problem.Elements(b, x)
-			fits = fits && err == nil
+			n, err := def.Problem.Elements(b, x)
+			fits, total = fits && err == nil, total+n
 		}
-		if fits {
+		ops, err := def.Problem.Operations(x)
+		if use == Sanitize {
+			fits = fits && total <= smallElements/4 && ops <= smallOperations/4
+		}
+		if fits && err == nil {
 			g.Shapes[i] = x
 			return
 		}

@@ -92,7 +92,7 @@ func TestGivenDefaults(t *testing.T) {
 	if p.OperationsExpr != "" || p.Pipe != "" || p.BytesExpr != "4*(T*D + (T*D))" {
 		t.Errorf("operations %q, pipe %q, bytes %q", p.OperationsExpr, p.Pipe, p.BytesExpr)
 	}
-	for use, want := range map[kernels.Use]map[string]int64{kernels.Verify: {"T": 131, "D": 203}, kernels.Sanitize: {"T": 33, "D": 47}} {
+	for use, want := range map[kernels.Use]map[string]int64{kernels.Verify: {"T": 131, "D": 203}, kernels.Sanitize: {"T": 139, "D": 149}} {
 		s := p.ShapesFor(use)
 		if len(s) != 1 || s[0].Dims["T"] != want["T"] || s[0].Dims["D"] != want["D"] {
 			t.Errorf("shapes to %s: %v, want %v", use, s, want)
