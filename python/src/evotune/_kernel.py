@@ -203,8 +203,7 @@ class Kernel:
 
     def _make(self, file: str, text: str, path: Optional[str], entry: Optional[str], given: Dict[str, Any], quiet: bool) -> None:
         """Has tune make the folder, in a place that its content names."""
-        version = json.dumps(_tune.ask(["version"]), sort_keys=True)
-        key = hashlib.sha256("\0".join([version, file, text, entry or "", str(path), json.dumps(given, sort_keys=True)]).encode()).hexdigest()[:16]
+        key = hashlib.sha256("\0".join([_tune.version(), file, text, entry or "", str(path), json.dumps(given, sort_keys=True)]).encode()).hexdigest()[:16]
         above = _tune.cache() / "kernels" / key
         self.folder = above / self.name
         self.defaults: List[str] = []
@@ -257,13 +256,11 @@ class Kernel:
     def _env(self) -> Dict[str, str]:
         return {"EVOTUNE_PYTHON": sys.executable} if "python" in self._reference.keys else {}
 
-    def lint(self, static: bool = False) -> str:
-        """Checks the kernel as ``tune kernels lint`` does: what it says, or an :class:`Error` with what is wrong."""
+    def lint(self, static: bool = False) -> List[str]:
+        """What ``tune kernels lint`` finds wrong with the kernel, a line each. ``static`` compiles and runs nothing."""
         args = ["kernels", "lint", str(self.folder)] + (["--static"] if static else [])
-        try:
-            return _tune.run(args, env=self._env).stdout
-        except Error as err:
-            raise self._said(str(err).split(": ", 1)[1]) from None
+        found: List[str] = _tune.ask(args, env=self._env, ok=(0, _tune.FINDINGS))
+        return [self._reference.original(text.replace(str(self.folder) + os.sep, "")) for text in found]
 
     def _said(self, message: str) -> Error:
         """What tune said of this kernel as an error, with the places of the program."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import time
@@ -43,7 +42,8 @@ class Progress:
         elif kind in ("paused", "continued"):
             self.note = f"paused: {e.get('reason')}" if kind == "paused" else ""
         elif kind in ("finished", "stopped"):
-            self.phase = kind
+            # The last event of a campaign that was interrupted is "finished", too.
+            self.phase = kind if self.phase != "stopped" else "stopped"
             best = e.get("best") or {}
             if best.get("speedup"):
                 self.best, self.significant = best["speedup"], bool(best.get("significant"))

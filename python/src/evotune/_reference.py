@@ -192,9 +192,9 @@ class Reference:
 
 
 def library() -> Dict[str, str]:
-    """The library whose arrays a reference gets that names none: the one that is installed."""
+    """The library whose arrays a reference gets that names none: PyTorch where the program uses it."""
     from importlib.util import find_spec
-    for name in ("numpy", "torch"):
+    for name in ("torch", "numpy") if "torch" in sys.modules else ("numpy", "torch"):
         if find_spec(name) is not None:
             return {"library": name}
     raise Error("a reference in Python needs NumPy or PyTorch, and this Python has neither: install one, or give a reference in C")

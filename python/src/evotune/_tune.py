@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
@@ -91,8 +91,6 @@ def run(args: Sequence[str], *, env: Optional[Mapping[str, str]] = None, ok: Seq
     """Runs tune to its end. A status that is not in ok is an :class:`Error` with what tune said."""
     done = subprocess.run([program(), *args], env=environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     if done.returncode not in ok:
-        if done.returncode == FINDINGS and not done.stderr.strip():
-            raise Error(done.stdout, at)
         raise Error(said(done.stderr), at)
     return done
 
@@ -100,6 +98,18 @@ def run(args: Sequence[str], *, env: Optional[Mapping[str, str]] = None, ok: Seq
 def ask(args: Sequence[str], *, env: Optional[Mapping[str, str]] = None, ok: Sequence[int] = (0,), at: Optional[str] = None) -> Any:
     """Runs tune with ``--json`` and gives what it prints."""
     return json.loads(run([*args, "--json"], env=env, ok=ok, at=at).stdout)
+
+
+_versions: Dict[Tuple[str, int], str] = {}
+
+
+def version() -> str:
+    """Which tune this is."""
+    path = program()
+    key = path, os.stat(path).st_mtime_ns
+    if key not in _versions:
+        _versions[key] = json.dumps(ask(["version"]), sort_keys=True)
+    return _versions[key]
 
 
 class Stream:
@@ -160,6 +170,9 @@ class Stream:
             status = self._process.wait()
             for thread in self._readers:
                 thread.join()
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    pipe.close()
             if main:
                 signal.signal(signal.SIGINT, before)
         return status
