@@ -169,7 +169,10 @@ func (l *loader) baselines() {
 
 func (l *loader) problem(t *problemTable) {
 	p := &l.def.Problem
-	p.in, p.Cache = t, Warm
+	p.in, p.Cache, p.Oracle = t, Warm, Independent
+	if t.Oracle != nil {
+		p.Oracle = Oracle(t.Oracle.str)
+	}
 	names := map[string]*node{} // all parameters of the entry
 	l.env = map[string]any{}
 	for _, d := range t.Dims {

@@ -63,6 +63,12 @@ type GivenReference struct {
 	Python  string `json:"python"`
 	Entry   string `json:"entry"`
 	Library string `json:"library"`
+	// Baseline says that there is none: the kernel itself with its baseline's values is
+	// the oracle. Grid and Block are then its launch in C, for a kernel in CUDA, over the
+	// dimensions and the macros of the source.
+	Baseline bool     `json:"baseline"`
+	Grid     []string `json:"grid"`
+	Block    []string `json:"block"`
 }
 
 // A GivenBuffer has the keys of [[problem.buffer]].
@@ -403,6 +409,14 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			g.Shapes = append(g.Shapes, x)
 		}
 	}
+	if g.Reference.Baseline { // a placeholder, until the baseline is known
+		g.Reference.Source, g.Reference.Entry = "reference.c", "reference"
+		g.Files = maps.Clone(g.Files)
+		if g.Files == nil {
+			g.Files = map[string]string{}
+		}
+		g.Files["reference.c"] = "void reference();\n"
+	}
 	genes := map[string]any{}
 	if len(g.Baseline) > 0 {
 		for name, raw := range g.Baseline {
@@ -430,6 +444,11 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			return s.fault(-1, "the baseline: %v", err)
 		}
 		genes = base.Map()
+		if g.Reference.Baseline {
+			if g.Files["reference.c"], err = s.ownReference(im, base); err != nil {
+				return err
+			}
+		}
 		for use := range made {
 			if made[use] {
 				g.fit(def, im, base, use)
@@ -543,6 +562,9 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	}
 	text("bytes", g.Bytes)
 	text("pipe", g.Pipe)
+	if g.Reference.Baseline {
+		d.assume("no independent reference: candidates are compared with the kernel itself and the values of its baseline", `oracle = "baseline"`)
+	}
 	d.add("")
 	d.add("[problem.reference]")
 	text("source", g.Reference.Source)
@@ -722,7 +744,8 @@ type Argument struct {
 	// its name. Integers that are passed by value are I64.
 	DType   DType `json:"dtype,omitempty"`
 	Pointer bool  `json:"pointer"`
-	Const   bool  `json:"const"` // points to const
+	Const   bool  `json:"const"`   // points to const
+	Written bool  `json:"written"` // the function assigns to its elements
 }
 
 // ReadSignature reads the signature of a function in a source in C or CUDA. The error is
@@ -745,7 +768,7 @@ func ReadSignature(file, entry string) (*Signature, error) {
 	}
 	out := &Signature{Entry: s.entry.id, Line: s.line(s.entry.name)}
 	for _, a := range s.arguments {
-		out.Arguments = append(out.Arguments, Argument{a.name, a.ctype, a.dtype, a.pointer, a.input})
+		out.Arguments = append(out.Arguments, Argument{a.name, a.ctype, a.dtype, a.pointer, a.input, a.pointer && s.assigns(a.name) > 0})
 	}
 	return out, nil
 }

@@ -192,7 +192,7 @@ func TestGivenTranslates(t *testing.T) {
 
 func TestReadSignature(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "k.cu")
-	if err := os.WriteFile(file, []byte("__global__ void f(float *c, const double *a, int n, float by) {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("__global__ void f(float *c, const double *a, int n, float by) { c[threadIdx.x] = a[n == 1]; }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := kernels.ReadSignature(file, "")
@@ -203,9 +203,9 @@ func TestReadSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"entry":"f","line":1,"arguments":[{"name":"c","type":"float","dtype":"f32","pointer":true,"const":false},` +
-		`{"name":"a","type":"double","dtype":"f64","pointer":true,"const":true},{"name":"n","type":"int","dtype":"i64","pointer":false,"const":false},` +
-		`{"name":"by","type":"float","dtype":"f32","pointer":false,"const":false}]}`
+	want := `{"entry":"f","line":1,"arguments":[{"name":"c","type":"float","dtype":"f32","pointer":true,"const":false,"written":true},` +
+		`{"name":"a","type":"double","dtype":"f64","pointer":true,"const":true,"written":false},{"name":"n","type":"int","dtype":"i64","pointer":false,"const":false,"written":false},` +
+		`{"name":"by","type":"float","dtype":"f32","pointer":false,"const":false,"written":false}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

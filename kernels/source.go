@@ -613,13 +613,20 @@ func (s *source) argument(at int, text string) error {
 
 // changes finds the line of the entry that adds to elements of a buffer, or the like: 0
 // for none.
-func (s *source) changes(name string) int {
+func (s *source) changes(name string) int { return s.follows(name, changing) }
+
+// assigns finds the line of the entry that writes elements of a buffer: 0 for none.
+func (s *source) assigns(name string) int { return s.follows(name, assigning) }
+
+// follows finds the line of the entry where an element of a buffer has after it what a
+// pattern matches, or is changed by an atomic operation: 0 for none.
+func (s *source) follows(name string, after *regexp.Regexp) int {
 	body := s.bare[s.entry.body:s.entry.stop]
 	if at := regexp.MustCompile(`\batomic\w+\s*\(\s*&?\s*` + name + `\b`).FindStringIndex(body); at != nil {
 		return s.line(s.entry.body + at[0])
 	}
 	for _, at := range regexp.MustCompile(`\*\s*`+name+`\b[\s)]*`).FindAllStringIndex(body, -1) {
-		if changing.MatchString(body[at[1]:]) {
+		if after.MatchString(body[at[1]:]) {
 			return s.line(s.entry.body + at[0])
 		}
 	}
@@ -641,7 +648,7 @@ func (s *source) changes(name string) int {
 			if strings.HasPrefix(rest, "[") {
 				continue
 			}
-			if changing.MatchString(rest) {
+			if after.MatchString(rest) {
 				return s.line(s.entry.body + at[0])
 			}
 			break
@@ -650,7 +657,10 @@ func (s *source) changes(name string) int {
 	return 0
 }
 
-var changing = regexp.MustCompile(`^(([-+*/%&|^]|<<|>>)=|\+\+|--)`)
+var (
+	changing  = regexp.MustCompile(`^(([-+*/%&|^]|<<|>>)=|\+\+|--)`)
+	assigning = regexp.MustCompile(`^(\.\w+\s*)?(([-+*/%&|^]|<<|>>)?=([^=]|$)|\+\+|--)`)
+)
 
 // hostInclude is an include of the system that NVRTC need not have.
 var (

@@ -40,4 +40,4 @@ cp -r python/tests "$dir/tests"
 step "with PyTorch, NumPy and pandas of Debian"
 "$python" -m venv --system-site-packages "$dir/full"
 "$dir/full/bin/pip" install -q --no-index --disable-pip-version-check "$wheel"
-(cd "$dir" && EVOTUNE_DOCS="$OLDPWD" full/bin/python -m unittest discover -s tests)
+(cd "$dir" && NOTEBOOKS="$OLDPWD" full/bin/python -m unittest discover -s tests)
