@@ -134,7 +134,7 @@ class Reference:
     """What a kernel's results are compared with: the keys of ``[problem.reference]``, and files."""
 
     def __init__(self, given: Any, data: Mapping[str, types.FunctionType], arguments: Sequence[str], outputs: Sequence[str]):
-        self.keys: Dict[str, str] = {}
+        self.keys: Dict[str, Any] = {}
         self.files: Dict[str, str] = {}
         self.source: Optional[Source] = None
         file = None
@@ -169,6 +169,8 @@ class Reference:
             self.source = Source()
             self.source.add(given)
             self.keys = {"python": "reference.py", "entry": given.__name__}
+        elif isinstance(given, dict):  # keys that this package has written
+            self.keys = given
         elif given is None:
             raise Error("there is no reference: give a function that computes the outputs in float64")
         else:
