@@ -279,14 +279,14 @@ type Problem struct {
 	// Cache is what timed launches on a GPU find in its last-level cache.
 	Cache     Cache  `json:"cache"`
 	Reference Source `json:"reference"`
-	// Oracle says whether the reference is independent of the candidates.
-	Oracle Oracle `json:"oracle"`
 	// DeviceReference is the reference for GPUs; nil when there is none.
 	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every
 	// output, by its type, unless the output has its own: see ToleranceOf.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	Controls  []Control         `json:"controls"`
+	// Oracle says whether the reference is independent of the candidates.
+	Oracle Oracle `json:"oracle"`
 
 	operations, bytes *expression
 	in                *problemTable

@@ -22,7 +22,6 @@ type problemTable struct {
 	Bytes      *node           `need:"\"8*N\""`
 	Pipe       *node           `of:"pipe"`
 	Cache      *node           `of:"cache"`
-	Oracle     *node           `of:"oracle"`
 	Reference  *referenceTable `need:"a table [problem.reference] with source and entry"`
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
 	Buffer     []*bufferTable  `need:"a table [[problem.buffer]]"`
@@ -30,6 +29,7 @@ type problemTable struct {
 	Tolerance  *node           `is:"table"`
 	Control    []*controlTable `need:"a table [[problem.control]]"`
 	Variant    []*variantTable
+	Oracle     *node `of:"oracle"`
 }
 
 type referenceTable struct {
@@ -213,7 +213,6 @@ type fileTable struct {
 var words = map[string][]string{
 	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),
-	"oracle":            plain([]Oracle{Independent, OwnBaseline}),
 	"use":               plain([]Use{Tune, Verify, Sanitize}),
 	"dtype":             plain(DTypes()),
 	"dtype of a scalar": plain([]DType{F64, F32, I64, I32}),
@@ -223,6 +222,7 @@ var words = map[string][]string{
 	"counter":           Counters(),
 	"fill":              {"zeros", "nan"},
 	"unwritten":         {"nan"},
+	"oracle":            plain([]Oracle{Independent, OwnBaseline}),
 }
 
 func plain[T ~string](list []T) []string {
