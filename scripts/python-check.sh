@@ -11,6 +11,8 @@ for module in venv:python3-venv numpy:python3-numpy torch:python3-torch pandas:p
 	"$python" -c "import ${module%%:*}" 2>/dev/null || need+=("${module##*:}")
 done
 "$python" -c 'import ensurepip' 2>/dev/null || need+=(python3-venv)
+[ -e /usr/include/torch/library.h ] || need+=(libtorch-dev) # operators are built with it
+command -v ninja >/dev/null || need+=(ninja-build)
 command -v mypy >/dev/null || need+=(mypy)
 if [ "${#need[@]}" -gt 0 ]; then
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends "${need[@]}"

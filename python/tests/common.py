@@ -55,6 +55,9 @@ FAST = ["-std=gnu11", "-O3", "-march=native", "-ffast-math"]
 
 # Whether tune takes references in Python, and data that they make.
 PYTHON = "--python" in _tune.run(["run", "--help"]).stdout
+# Whether its libraries in C have operators for PyTorch.
+with open(_tune.program(), "rb") as _f:
+    OPERATORS = b"evotune_torch.py.tmpl" in _f.read()
 
 
 def have(module: str) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from common import PYTHON, Case, evotune, have
+from common import Case, evotune, have
 
 if have("numpy"):
     import numpy as np
@@ -119,12 +119,12 @@ class Examples(Case):
         a, b = (np.random.default_rng(s).standard_normal(n).astype(np.float32) for s in (1, 2))
         return evotune.from_kernel_tuner("vector_add", VECTOR_ADD, 5000, [np.zeros_like(a), a, b, n], dict(block_size_x=[32, 64, 128]), quiet=True, **options)
 
-    def matmul(self):
+    def matmul(self, **options):
         A, B = (np.random.default_rng(s).standard_normal((96, 96)).astype(np.float32) for s in (1, 2))
         params = dict(block_size_x=[16, 32, 64], block_size_y=[1, 2, 4, 8, 16, 32], tile_size_x=[1, 3], tile_size_y=[1, 2, 3, 4])
         return (A, B), evotune.from_kernel_tuner(
             "matmul_kernel", MATMUL, (96, 96), [np.zeros((96, 96), np.float32), A, B], params, grid_div_x=["block_size_x", "tile_size_x"], grid_div_y=["block_size_y", "tile_size_y"],
-            restrictions=["block_size_x==block_size_y*tile_size_y", "96 % (block_size_x*tile_size_x) == 0"], quiet=True, strategy="random_sample", iterations=32)
+            restrictions=["block_size_x==block_size_y*tile_size_y", "96 % (block_size_x*tile_size_x) == 0"], quiet=True, strategy="random_sample", iterations=32, **options)
 
     def stencil(self):
         old = np.random.default_rng(1).standard_normal((64, 128)).astype(np.float32)
@@ -205,15 +205,18 @@ class Examples(Case):
             text = (best.evidence("evidence") / "README.md").read_text()
             self.assertIn("the oracle is the kernel's own baseline", text)
 
-    @unittest.skipUnless(PYTHON, "this tune knows no references in Python")
     def test_an_answer(self):
-        n = np.int32(5000)
-        a, b = (np.random.default_rng(s).standard_normal(n).astype(np.float32) for s in (1, 2))
-        args = ["vector_add", C_ADD, 5000, [np.zeros_like(a), a, b, n], dict(block=[1, 16, 64])]
-        best = evotune.from_kernel_tuner(*args, lang="C", quiet=True, answer=[a + b, None, None, None]).tune(evaluations=2)
-        self.assertEqual(best.verdict, "correct")
-        with self.refused("test_kernel_tuner.py:"):
-            evotune.from_kernel_tuner(*args, lang="C", quiet=True, answer=[a + b + 1, None, None, None]).tune(evaluations=2)
+        k, answer = self.c_kernel()
+        again, _ = self.c_kernel(answer=[answer, None, None, None])
+        self.assertIn("which gives the program's answer, is the oracle", (again.folder / "kernel.toml").read_text())
+        with self.refused("test_kernel_tuner.py:", "does not give the answer: element 7 of c"):
+            wrong = answer.copy()
+            wrong[7] += 1
+            self.c_kernel(answer=[wrong, None, None, None])
+        (A, B), _ = self.matmul()
+        self.matmul(answer=[A @ B, None, None], atol=1e-3)  # in CUDA, with barriers
+        with self.refused("test_kernel_tuner.py:", "does not give the answer"):
+            self.matmul(answer=[B @ A, None, None], atol=1e-3)
 
     def test_refusals(self):
         a = np.zeros(8, np.float32)

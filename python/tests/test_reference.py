@@ -85,10 +85,6 @@ class References(Case):
         text = self.text(reference="refs.py:f")
         self.assertIn("np.exp", text)
 
-    def test_data(self) -> None:
-        k = self.kernel(reference=plain, inputs=dict(x=evotune.tensor("T", "2*D", data=with_sizes)))
-        self.assertIn('data = "python(with_sizes)"', (k.folder / "kernel.toml").read_text())
-
     def test_what_cannot_be_written(self) -> None:
         for name, reference, words in (
             ("a lambda", lambda x: x, ["test_reference.py:", "lambda"]),

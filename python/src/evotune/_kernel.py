@@ -127,7 +127,7 @@ class Kernel:
         shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
         lang: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
         operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, description: Optional[str] = None, quiet: bool = False,
-        _python: bool = False, _files: Optional[Mapping[str, str]] = None,
+        _python: bool = False,
     ):
         self.name = name
         inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
@@ -190,7 +190,7 @@ class Kernel:
             limits.append({"expr": expr, "why": why or "the program says so"})
         given: Dict[str, Any] = {
             "description": description or "", "dims": dims, "operations": operations or "", "pipe": pipe or "", "bytes": bytes or "",
-            "reference": self._reference.keys, "files": {**self._reference.files, **(_files or {})}, "shapes": listed, "buffers": buffers,
+            "reference": self._reference.keys, "files": self._reference.files, "shapes": listed, "buffers": buffers,
             "scalars": [{"name": label, "dtype": s.dtype, "value": s.value, "also": list(s.also)} for label, s in scalars.items()],
             "tolerance": {dtype_of(k): float(v) for k, v in (tolerance or {}).items()},
             "parameters": [{"name": label, "values": _values(label, values)} for label, values in genes.items()],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import math
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
-import zlib
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _tune
@@ -22,9 +24,6 @@ _DIM = ("problem_size_x", "problem_size_y", "problem_size_z")
 _IGNORED = frozenset((
     "verbose", "device", "platform", "compiler", "log", "iterations", "quiet", "strategy", "strategy_options", "cache", "metrics", "simulation_mode", "observers",
     "objective", "objective_higher_is_better"))
-
-# The bytes of arrays that are written into a reference: its file is text, and at most 16 MiB.
-_MOST_BYTES = 8 << 20
 
 
 class _Call:
@@ -177,9 +176,9 @@ def from_kernel_tuner(
 ) -> Kernel:
     """A kernel from the arguments of Kernel Tuner's ``tune_kernel``, whose source stays as it is.
 
-    Integers that the kernel takes are its dimensions. With ``answer`` candidates are compared with it, on the given arrays.
-    Without one the kernel itself with the first valid configuration is what they are compared with, and the evidence says so;
-    ``reference``, a function over the names of the kernel's arguments, is better. Arrays that the kernel writes are those
+    Integers that the kernel takes are its dimensions. Candidates are compared with the kernel itself and the first valid
+    configuration, and the evidence says so. With ``answer`` that configuration must give it on the given arrays, within
+    ``atol``. ``reference``, a function over the names of the kernel's arguments, is better than both. Arrays that the kernel writes are those
     with an answer, ``outputs``, or those that the source assigns to; each keeps what it does not write. How to search and to
     measure (``strategy``, ``iterations``, ``observers``, ...) is given to :meth:`Kernel.tune`, and ignored here.
     """
@@ -197,19 +196,14 @@ def from_kernel_tuner(
     written = _written(call, answer, outputs)
     shapes_of = {array: [call.axis(int(n)) for n in value.shape] for array, value in call.arrays.items()}
     grid, block, launched = call.blocks()
-    files: Dict[str, str] = {}
+    data = {array: _data(value) for array, value in call.arrays.items()}
+    if any(str(value.dtype).startswith(("int", "uint")) for value in call.arrays.values()):
+        call.free = False  # an index at another size would leave its array
     given: Any = reference
-    if answer is not None and reference is None:
-        call.free = False
-        files, data, tolerated = _answers(call, answer, written, atol)
-        tolerance = tolerance or tolerated
-        given = {"python": "reference.py", "entry": "answer", "library": "numpy"}
-    else:
-        data = {array: _data(value) for array, value in call.arrays.items()}
-        if any(str(value.dtype).startswith(("int", "uint")) for value in call.arrays.values()):
-            call.free = False  # an index at another size would leave its array
-        if reference is None:
-            given = {"baseline": True, "grid": launched, "block": block}
+    about = f"{kernel_name}, from Kernel Tuner"
+    if reference is None:
+        given = {"baseline": True, "grid": launched, "block": block}
+        about += "; its first configuration, which gives the program's answer, is the oracle" if answer is not None else "; its first configuration is the oracle"
 
     if not call.dims:  # what a definition has to have; the source has its sizes in itself
         call.dims = {"problem_size_x": 1}
@@ -224,7 +218,7 @@ def from_kernel_tuner(
         shapes["again"] = {**call.dims, "verify": True}
         shapes["same"] = {**call.dims, "sanitize": True}
         shapes["odd"] = {**{d: 131 if n != 131 else 203 for d, n in call.dims.items()}, "verify": True}
-        constraints.append((" and ".join(f"{d} == {n}" for d, n in call.dims.items()), "the source, the answer or an array of indices is for this size alone"))
+        constraints.append((" and ".join(f"{d} == {n}" for d, n in call.dims.items()), "the source or an array of indices is for this size alone"))
     if call.cuda:
         constraints.append(("*".join(block) + " <= device_max_threads", "a block has no more threads"))
     shared = (smem_args or {}).get("size")
@@ -246,10 +240,13 @@ def from_kernel_tuner(
     if text == call.text and call.file and call.file.endswith((".c", ".cu")):
         source = call.file
     tensors = {array: Tensor(shapes_of[array], dtype_of(value.dtype), data[array], None, None) for array, value in call.arrays.items()}
-    return Kernel(
+    made = Kernel(
         label, source, entry=kernel_name, reference=given, lang="CUDA" if call.cuda else "C", inputs=tensors, outputs={array: tensors[array] for array in written},
         scalars=call.scalars, genes=call.params, constraints=constraints, shapes=shapes, grid=grid if call.cuda else None, block=block if call.cuda else None,
-        shared=shared if call.cuda else None, flags=flags, tolerance=tolerance, description=f"{kernel_name}, from Kernel Tuner", quiet=quiet, _python=True, _files=files)
+        shared=shared if call.cuda else None, flags=flags, tolerance=tolerance, description=about, quiet=quiet, _python=True)
+    if answer is not None and reference is None:
+        _compare(made, call, answer, atol)
+    return made
 
 
 def _written(call: _Call, answer: Optional[Sequence[Any]], outputs: Optional[Sequence[str]]) -> List[str]:
@@ -328,48 +325,54 @@ def _constants(call: _Call, cmem: Mapping[str, Any]) -> str:
     return text
 
 
-def _answers(call: _Call, answer: Sequence[Any], written: Sequence[str], atol: Optional[float]) -> "Tuple[Dict[str, str], Dict[str, Any], Dict[str, float]]":
-    """A reference that knows the answer for the given arrays alone, their data, and the tolerance."""
+_RUN = """
+import ctypes, json, sys
+import numpy
+given = json.load(open("given.json"))
+arrays = [numpy.load(f"{name}.npy").astype(numpy.float64) for name in given["arrays"]]
+call = ctypes.CDLL(given["library"]).reference
+call(*(ctypes.c_int64(n) for n in given["dims"]), *(ctypes.c_void_p(a.ctypes.data) for a in arrays), *(ctypes.c_double(x) for x in given["scalars"]))
+for name, a in zip(given["arrays"], arrays):
+    numpy.save(f"{name}.npy", a)
+"""
+
+# How long the first configuration may take on the given arrays, in seconds.
+_PATIENCE = 300
+
+
+def _compare(kernel: Kernel, call: _Call, answer: Sequence[Any], atol: Optional[float]) -> None:
+    """Runs the oracle, which is the kernel's first valid configuration, on the given arrays, and compares as Kernel Tuner does."""
     import numpy
-    arrays: Dict[str, Any] = {}
-    tolerance: Dict[str, float] = {}
-    for a, expected in zip(call.signature, answer):
-        if expected is None:
-            continue
-        name, like = a["name"], call.arrays.get(a["name"])
-        if like is None:
-            raise Error(f"answer has something for {name}, which is no array")
-        expected = numpy.asarray(expected)
-        if expected.size != like.size:
-            raise Error(f"the answer for {name} has {expected.size} elements, and the array {like.size}")
-        arrays[f"answer_{name}"] = expected.reshape(like.shape).astype(like.dtype)
-        if numpy.issubdtype(like.dtype, numpy.floating):
-            # The largest error that numpy.allclose would allow, as Kernel Tuner calls it, relative to the root mean square.
-            wide = expected.astype(numpy.float64)
-            scale = float(numpy.sqrt(numpy.mean(wide**2))) or 1.0
-            allowed = ((1e-6 if atol is None else atol) + 1e-5 * float(numpy.max(numpy.abs(wide)))) / scale
-            key = dtype_of(like.dtype)
-            tolerance[key] = max(tolerance.get(key, 0.0), allowed)
-    for name, value in call.arrays.items():
-        arrays[f"given_{name}"] = value
-    total = sum(v.nbytes for v in arrays.values())
-    packed = {k: base64.b85encode(zlib.compress(numpy.ascontiguousarray(v).tobytes(), 6)).decode() for k, v in arrays.items()}
-    if sum(map(len, packed.values())) > _MOST_BYTES * 5 // 4:
-        raise Error(f"arguments and answer have {total / 2**20:.0f} MiB, and at most {_MOST_BYTES >> 20} can be kept beside a kernel: give reference, a function that computes the outputs, or a smaller problem")
-    lines = [
-        "# Written by the Python package evotune: the answer that Kernel Tuner was given, which is known for the given arrays alone.",
-        "import base64", "import zlib", "", "import numpy", "", ""]
-    lines += ["def unpack(text, dtype, shape):", "    return numpy.frombuffer(zlib.decompress(base64.b85decode(text)), dtype).reshape(shape)", ""]
-    data: Dict[str, Any] = {}
-    for k, v in arrays.items():
-        lines.append(f"{k} = unpack({packed[k]!r}, {str(v.dtype)!r}, {v.shape!r})")
-    for name in call.arrays:
-        lines += ["", "", f"def data_{name}():", f"    return given_{name}.copy()"]
-        data[name] = f"python(data_{name})"
-    lines += ["", "", f"def answer({', '.join(call.arrays)}):"]
-    same = " and ".join(f"numpy.array_equal({name}, given_{name})" for name in call.arrays)
-    lines += [f"    known = {same}"]
-    # Not a number: the check of such inputs is "not run".
-    results = ", ".join(f"answer_{n}.astype(numpy.float64) if known else numpy.full({call.arrays[n].shape!r}, numpy.nan)" for n in written)
-    lines += [f"    return ({results},)"]
-    return {"reference.py": "\n".join(lines) + "\n"}, data, tolerance
+    with tempfile.TemporaryDirectory(dir=_tune.cache()) as temp:
+        library = os.path.join(temp, "reference.so")
+        compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+        if compiler is None:
+            raise Error("comparing with an answer needs a C compiler: install gcc, or give reference, a function that computes the outputs")
+        built = subprocess.run([compiler, "-O2", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", library, str(kernel.folder / "reference.c"), "-lm"], stderr=subprocess.PIPE, text=True)
+        advice = "give reference, a function that computes the outputs"
+        if built.returncode:
+            first = next((line for line in built.stderr.splitlines() if "error:" in line), built.stderr)
+            raise Error(f"{call.entry} does not compile for the CPU, where its first configuration is compared with the answer ({first.strip()}): {advice}")
+        for name, value in call.arrays.items():
+            numpy.save(os.path.join(temp, f"{name}.npy"), value)
+        given = {"library": library, "arrays": list(call.arrays), "dims": list(call.dims.values()), "scalars": [float(s.value) for s in call.scalars.values()]}
+        with open(os.path.join(temp, "given.json"), "w", encoding="utf-8") as f:
+            json.dump(given, f)
+        try:
+            ran = subprocess.run([sys.executable, "-c", _RUN], cwd=temp, stderr=subprocess.PIPE, text=True, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Error(f"the first configuration of {call.entry} takes more than {_PATIENCE} s on the CPU, where it is compared with the answer: {advice}, or a smaller problem") from None
+        if ran.returncode:
+            raise Error(f"the first configuration of {call.entry} failed on the given arrays (status {ran.returncode}): {_tune.said(ran.stderr)}")
+        for a, expected in zip(call.signature, answer):
+            if expected is None:
+                continue
+            got = numpy.load(os.path.join(temp, f"{a['name']}.npy"))
+            expected = numpy.asarray(expected)
+            if expected.size != got.size:
+                raise Error(f"the answer for {a['name']} has {expected.size} elements, and the array {got.size}")
+            wide = expected.astype(numpy.float64).reshape(got.shape)
+            if not numpy.allclose(wide, got, atol=1e-6 if atol is None else atol):
+                worst = numpy.abs(wide - got)
+                at = int(numpy.argmax(numpy.where(numpy.isfinite(worst), worst, numpy.inf)))
+                raise Error(f"the first configuration of {call.entry} does not give the answer: element {at} of {a['name']} is {got.flat[at]:.9g}, and the answer has {wide.flat[at]:.9g}; correct the kernel, the answer or atol")
