@@ -47,7 +47,7 @@ class Campaign:
     @staticmethod
     def _run(kernel: Kernel, args: Sequence[str], store: Optional[PathLike], server: Optional[Server], show: Optional[bool]) -> Best:
         where = server.where if server is not None else ["--store", str(store if store is not None else kernel.store)]
-        env = {**kernel._env, **(server.env if server is not None else {})}
+        env = server.env if server is not None else kernel._env
         progress = Progress(kernel.name, show)
         last: Dict[str, Any] = {}
         reasons: Dict[str, int] = {}
@@ -92,7 +92,9 @@ class Campaign:
 
     @property
     def _env(self) -> Dict[str, str]:
-        return {**(self.kernel._env if self.kernel is not None else {}), **(self.server.env if self.server is not None else {})}
+        if self.server is not None:
+            return self.server.env
+        return self.kernel._env if self.kernel is not None else {}
 
     def _ask(self, *args: str) -> Any:
         return _tune.ask([*args, *self._where], env=self._env)
