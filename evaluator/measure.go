@@ -738,6 +738,12 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 		return o
 	}
 	note(Evidence{Check: "floor " + shape, Outcome: Passed, Value: least, Limit: floor, AtLeast: true, Unit: "ns"})
+	if j.spec.Oracle == kernels.OwnBaseline {
+		note(Evidence{Check: "independent reference " + shape, Outcome: NotRun, Detail: "the oracle is the kernel's own baseline: that candidates agree with it does not show that it is right"})
+	}
+	if j.spec.OperationsExpr == "" {
+		note(Evidence{Check: "compute floor " + shape, Outcome: NotRun, Detail: "the definition does not say how many operations a launch takes"})
+	}
 	if n := len(t.latency); n > 0 {
 		sorted := slices.Sorted(slices.Values(t.latency))
 		note(Evidence{

@@ -169,7 +169,10 @@ func (l *loader) baselines() {
 
 func (l *loader) problem(t *problemTable) {
 	p := &l.def.Problem
-	p.in, p.Cache = t, Warm
+	p.in, p.Cache, p.Oracle = t, Warm, Independent
+	if t.Oracle != nil {
+		p.Oracle = Oracle(t.Oracle.str)
+	}
 	names := map[string]*node{} // all parameters of the entry
 	l.env = map[string]any{}
 	for _, d := range t.Dims {
@@ -215,6 +218,7 @@ func (l *loader) problem(t *problemTable) {
 	for _, c := range t.Control {
 		p.Controls = append(p.Controls, l.control(c))
 	}
+	l.limited(p, t.Table)
 	l.evaluate(p)
 	for _, v := range t.Variant {
 		l.variant(v)
@@ -242,6 +246,16 @@ func (l *loader) costs(p *Problem, operations, bytes, pipe, cache *node) {
 	}
 }
 
+// limited checks that operations come with the peak that limits them.
+func (l *loader) limited(p *Problem, table *node) {
+	switch {
+	case p.operations != nil && p.Pipe == "":
+		l.d.lacks(table, "pipe", `"f32"`)
+	case p.operations == nil && p.Pipe != "":
+		l.d.fail(table.key, "pipe says which peak limits the operations, and %s has no operations: add them, or remove pipe", table.what)
+	}
+}
+
 // variant reads the problem as another backend has it.
 func (l *loader) variant(t *variantTable) {
 	if l.def.Variants[t.Backend.str] != nil {
@@ -251,6 +265,7 @@ func (l *loader) variant(t *variantTable) {
 	p.variant = t
 	p.Buffers = slices.Clone(p.Buffers)
 	l.costs(&p, t.Operations, t.Bytes, t.Pipe, t.Cache)
+	l.limited(&p, t.Table)
 	var all, inputs []string
 	for _, b := range p.Buffers {
 		all = append(all, b.Name)
@@ -639,9 +654,11 @@ func (l *loader) evaluate(p *Problem) {
 		}
 	}
 	for _, s := range p.Shapes {
-		_, err := p.Operations(s)
-		must(p.operations.at, err)
-		_, err = p.Bytes(s)
+		if p.operations != nil {
+			_, err := p.Operations(s)
+			must(p.operations.at, err)
+		}
+		_, err := p.Bytes(s)
 		must(p.bytes.at, err)
 		for _, b := range p.Buffers {
 			_, err := p.Elements(b, s)

@@ -44,13 +44,23 @@ type Draft struct {
 // entry is the function to tune; it may be empty where there is one alone. The folder
 // appears as in [Scaffold]. The error is an *Error where the source is at fault.
 func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
+	return scaffoldFrom(dir, name, file, entry, nil)
+}
+
+// ScaffoldGiven is [ScaffoldFrom] with what the source does not say: the folder is
+// complete. Arguments of the source's function are matched by their names.
+func ScaffoldGiven(dir, name, file, entry string, g *Given) (*Draft, error) {
+	return scaffoldFrom(dir, name, file, entry, g)
+}
+
+func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 	shared, done := besides(dir)
 	defer done()
 	text, included, lent, err := readKernel(file, shared)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{file: file, text: text, lent: lent, cuda: strings.HasSuffix(file, ".cu")}
+	s := &source{file: file, text: text, included: included, lent: lent, cuda: strings.HasSuffix(file, ".cu"), given: g}
 	if !s.cuda && !strings.HasSuffix(file, ".c") {
 		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
 	}
@@ -61,6 +71,9 @@ func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 	}
 	if err := s.read(entry); err != nil {
 		return nil, err
+	}
+	if g != nil {
+		return s.scaffoldGiven(dir, name, included)
 	}
 	// As if it were filled in, to find what else would keep it from loading.
 	trial := s.folder(name, included, true)
@@ -148,8 +161,11 @@ var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "2e-3", BF
 var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
 
 func tomlValue(v any) string {
-	if s, ok := v.(string); ok {
-		return quoteTOML(s)
+	switch v := v.(type) {
+	case string:
+		return quoteTOML(v)
+	case float64:
+		return tomlNumber(v)
 	}
 	return fmt.Sprint(v)
 }
@@ -190,10 +206,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		return "{ " + strings.Join(parts, ", ") + " }"
 	}
 	base := filepath.Base(s.file)
-	entry := "run_" + strings.ReplaceAll(name, "-", "_")
-	for regexp.MustCompile(`\b` + entry + `\b`).MatchString(s.text) {
-		entry += "_"
-	}
+	entry := s.wrapper(name)
 
 	d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(fillIn))
 	d.add("# of evotune explains every key.")
@@ -364,6 +377,15 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	d.others[template] = s.template(entry)
 	d.others["reference.c"] = s.reference(outs, trial)
 	return d
+}
+
+// wrapper names the function that evotune calls.
+func (s *source) wrapper(name string) string {
+	entry := "run_" + strings.ReplaceAll(name, "-", "_")
+	for regexp.MustCompile(`\b` + entry + `\b`).MatchString(s.text) {
+		entry += "_"
+	}
+	return entry
 }
 
 // reference is the reference with its body to be filled in.

@@ -191,7 +191,7 @@ func (l *linter) costs(p *Problem, t *problemTable) {
 			l.at(t.Bytes.at, "a launch at shape %s moves no bytes: it has to read its inputs and write its outputs once", s.Name)
 			return
 		}
-		if ops <= 0 && s.Use == Tune {
+		if t.Operations != nil && ops <= 0 && s.Use == Tune {
 			l.at(t.Operations.at, "a launch at shape %s takes no operations: count one for each element that is moved, if it only moves them", s.Name)
 			return
 		}

@@ -302,7 +302,7 @@ type Problem struct {
 	Buffers []Buffer `json:"buffers"`
 	Scalars []Scalar `json:"scalars,omitempty"`
 	// OperationsExpr and BytesExpr are the expressions behind Operations and
-	// Bytes.
+	// Bytes. Without operations, "", nothing is known of the time that they take.
 	OperationsExpr string `json:"operations"`
 	BytesExpr      string `json:"bytes"`
 	// Pipe names the peak that bounds the operations: "f32", "f64", ...,
@@ -317,6 +317,8 @@ type Problem struct {
 	// output, by its type, unless the output has its own: see ToleranceOf.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	Controls  []Control         `json:"controls"`
+	// Oracle says whether the reference is independent of the candidates.
+	Oracle Oracle `json:"oracle"`
 
 	operations, bytes *expression
 	in                *problemTable
@@ -412,8 +414,14 @@ func (p *Problem) Elements(b Buffer, s Shape) (int64, error) {
 	return n, nil
 }
 
-// Operations counts the floating-point operations of one launch at a shape.
-func (p *Problem) Operations(s Shape) (float64, error) { return p.cost(p.operations, "operations", s) }
+// Operations counts the floating-point operations of one launch at a shape; 0 where the
+// definition does not say.
+func (p *Problem) Operations(s Shape) (float64, error) {
+	if p.operations == nil {
+		return 0, nil
+	}
+	return p.cost(p.operations, "operations", s)
+}
 
 // Bytes counts the bytes that one launch at a shape must move between the
 // device and its memory, however good its caches are.

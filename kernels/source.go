@@ -12,7 +12,8 @@ import (
 // where functions begin and end, what their parameters are, and comments.
 type source struct {
 	file, text string
-	lent       map[string]bool // the files that it includes and that the new folder shares
+	included   map[string]string // the files that it includes
+	lent       map[string]bool   // which of them the new folder shares
 	cuda       bool
 	bare       string // text without comments, strings and preprocessor lines; as long
 	functions  []function
@@ -27,6 +28,9 @@ type source struct {
 	bounds       string // of __launch_bounds__
 	launch       string // the launch that the source has
 	launched     int    // and its line
+	given        *Given // what the source does not say; nil leaves it to fill in
+	actions      bool   // the source is a template itself
+	defines      string // macros that stand before the source
 }
 
 // A function is a definition; its fields are offsets.
@@ -80,7 +84,13 @@ func (s *source) fault(offset int, format string, args ...any) error {
 }
 
 func (s *source) read(entry string) error {
-	s.bare = bare(s.text)
+	text := s.text
+	if s.given != nil {
+		if s.actions = s.given.template(text); s.actions {
+			text = action.ReplaceAllStringFunc(text, func(a string) string { return strings.Repeat(" ", len(a)) })
+		}
+	}
+	s.bare = bare(text)
 	if err := s.findFunctions(); err != nil {
 		return err
 	}
@@ -259,7 +269,7 @@ func (s *source) choose(entry string) error {
 	if s.entry.id == "" {
 		return s.fault(-1, "it defines no %s %q: %s", what, entry, suggest(entry, all))
 	}
-	if !s.has(s.entry, "void") {
+	if !s.has(s.entry, "void") && s.given == nil {
 		return s.fault(s.entry.name, "%s returns something: let it write that through a pointer", s.entry.id)
 	}
 	return nil
@@ -280,7 +290,14 @@ func (s *source) tunedParameters() error {
 	if err != nil {
 		return err
 	}
-	for _, m := range tuneComment.FindAllStringSubmatchIndex(s.text, -1) {
+	comments := tuneComment.FindAllStringSubmatchIndex(s.text, -1)
+	if s.given != nil && len(s.given.Parameters) > 0 {
+		if err := s.givenParameters(); err != nil {
+			return err
+		}
+		comments = nil
+	}
+	for _, m := range comments {
 		begin := strings.LastIndexByte(s.text[:m[0]], '\n') + 1
 		before, list := s.text[begin:m[0]], s.text[m[2]:m[3]]
 		template := func(i int) error {
@@ -350,6 +367,7 @@ func (s *source) tunedParameters() error {
 		case len(t.values) == 1:
 			t.fixed = fmt.Sprint(t.values[0])
 			s.taken = append(s.taken, s.at(t.at, "%s is %s", t.name, t.fixed))
+		case slices.ContainsFunc(s.params, func(p tuned) bool { return p.name == t.name }):
 		default:
 			if t.base = t.values[0]; t.fixed != "" {
 				if t.base = value(t.fixed); !slices.Contains(t.values, t.base) {
@@ -364,7 +382,11 @@ func (s *source) tunedParameters() error {
 		return s.fault(s.entry.name, "nothing says what to tune: write the values to try behind a macro, as #define TILE 32 // tune: 16, 32, 64")
 	}
 	for _, p := range s.params {
-		s.taken = append(s.taken, s.at(p.at, "parameter %s of %s; baseline %v", p.name, texts(p.values), p.base))
+		base := fmt.Sprintf("; baseline %v", p.base)
+		if s.given != nil { // whose first valid genome it is
+			base = ""
+		}
+		s.taken = append(s.taken, s.at(p.at, "parameter %s of %s%s", p.name, texts(p.values), base))
 	}
 	return nil
 }
@@ -457,8 +479,8 @@ var sizes = strings.Fields(`int long short unsigned signed size_t ptrdiff_t ssiz
 
 var qualifiers = regexp.MustCompile(`\b(const|volatile|restrict|__restrict__|__restrict|register)\b`)
 
-// signature reads the entry's arguments.
-func (s *source) signature() error {
+// listArguments reads the entry's arguments one by one.
+func (s *source) listArguments() error {
 	text := s.bare[s.entry.open+1 : s.entry.close]
 	offset := s.entry.open + 1
 	depth, from := 0, 0
@@ -485,11 +507,22 @@ func (s *source) signature() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// signature reads the entry's arguments and what they tell.
+func (s *source) signature() error {
+	if err := s.listArguments(); err != nil {
+		return err
+	}
 	var ints []string
 	for _, a := range s.arguments {
 		if !a.pointer && !a.dtype.Float() {
 			ints = append(ints, a.name)
 		}
+	}
+	if s.given != nil {
+		return s.match()
 	}
 	if len(ints) == 0 {
 		return s.fault(s.entry.name, "%s has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source", s.entry.id)
@@ -543,6 +576,7 @@ func (s *source) argument(at int, text string) error {
 	switch {
 	case a.ctype == "":
 		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
+	case a.pointer && !ok && s.given != nil: // a name that the source gives some type
 	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16 || dtype.FP8()):
 		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too", a.name, a.ctype)
 	case a.pointer:
@@ -555,6 +589,10 @@ func (s *source) argument(at int, text string) error {
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
 	}
 	assumed, role := "", "a scalar"
+	if s.given != nil {
+		s.arguments = append(s.arguments, a)
+		return nil
+	}
 	switch {
 	case a.pointer && a.input:
 		role = "an input: const"
@@ -575,13 +613,20 @@ func (s *source) argument(at int, text string) error {
 
 // changes finds the line of the entry that adds to elements of a buffer, or the like: 0
 // for none.
-func (s *source) changes(name string) int {
+func (s *source) changes(name string) int { return s.follows(name, changing) }
+
+// assigns finds the line of the entry that writes elements of a buffer: 0 for none.
+func (s *source) assigns(name string) int { return s.follows(name, assigning) }
+
+// follows finds the line of the entry where an element of a buffer has after it what a
+// pattern matches, or is changed by an atomic operation: 0 for none.
+func (s *source) follows(name string, after *regexp.Regexp) int {
 	body := s.bare[s.entry.body:s.entry.stop]
 	if at := regexp.MustCompile(`\batomic\w+\s*\(\s*&?\s*` + name + `\b`).FindStringIndex(body); at != nil {
 		return s.line(s.entry.body + at[0])
 	}
 	for _, at := range regexp.MustCompile(`\*\s*`+name+`\b[\s)]*`).FindAllStringIndex(body, -1) {
-		if changing.MatchString(body[at[1]:]) {
+		if after.MatchString(body[at[1]:]) {
 			return s.line(s.entry.body + at[0])
 		}
 	}
@@ -603,7 +648,7 @@ func (s *source) changes(name string) int {
 			if strings.HasPrefix(rest, "[") {
 				continue
 			}
-			if changing.MatchString(rest) {
+			if after.MatchString(rest) {
 				return s.line(s.entry.body + at[0])
 			}
 			break
@@ -612,7 +657,10 @@ func (s *source) changes(name string) int {
 	return 0
 }
 
-var changing = regexp.MustCompile(`^(([-+*/%&|^]|<<|>>)=|\+\+|--)`)
+var (
+	changing  = regexp.MustCompile(`^(([-+*/%&|^]|<<|>>)=|\+\+|--)`)
+	assigning = regexp.MustCompile(`^(\.\w+\s*)?(([-+*/%&|^]|<<|>>)?=([^=]|$)|\+\+|--)`)
+)
 
 // hostInclude is an include of the system that NVRTC need not have.
 var (
@@ -687,6 +735,8 @@ func (s *source) adapt() {
 	}
 }
 
+var linkage = regexp.MustCompile(`^extern\s*"C"`)
+
 // hide makes functions static: in a library there are several candidates of a kernel.
 func (s *source) hide() {
 	static := func(from, to int) {
@@ -694,7 +744,11 @@ func (s *source) hide() {
 		switch at := regexp.MustCompile(`\bextern\b`).FindStringIndex(head); {
 		case regexp.MustCompile(`\bstatic\b`).MatchString(head):
 		case at != nil:
-			s.edits = append(s.edits, edit{from + at[0], from + at[1], "static"})
+			begin, end := from+at[0], from+at[1]
+			if c := linkage.FindString(s.text[begin:]); c != "" { // as for a compiler of C++
+				end = begin + len(c)
+			}
+			s.edits = append(s.edits, edit{begin, end, "static"})
 		default:
 			from += len(head) - len(strings.TrimLeft(head, " \t\r\n"))
 			s.edits = append(s.edits, edit{from, from, "static "})
@@ -720,15 +774,20 @@ var opening = strings.NewReplacer("{{", `{{"{{"}}`)
 func (s *source) template(entry string) string {
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.from - b.from })
 	var b strings.Builder
+	literal := opening.Replace
+	if s.actions {
+		literal = func(text string) string { return text }
+	}
+	b.WriteString(s.defines)
 	at := 0
 	for _, e := range s.edits {
 		if e.from < at { // inside of what is left out
 			continue
 		}
-		b.WriteString(opening.Replace(s.text[at:e.from]) + e.text)
+		b.WriteString(literal(s.text[at:e.from]) + e.text)
 		at = e.to
 	}
-	b.WriteString(opening.Replace(s.text[at:]))
+	b.WriteString(literal(s.text[at:]))
 	if !strings.HasSuffix(s.text, "\n") {
 		b.WriteString("\n")
 	}
@@ -752,15 +811,7 @@ func (s *source) template(entry string) string {
 			if a.restrict && s.cuda {
 				star = " *__restrict__ "
 			}
-			ctype := a.dtype.C()
-			switch a.dtype {
-			case F16:
-				ctype = "__half"
-			case BF16:
-				ctype = "__nv_bfloat16"
-			case E4M3, E5M2:
-				ctype = "__nv_fp8_" + string(a.dtype)
-			}
+			ctype := deviceType(a.dtype)
 			if a.input {
 				ctype = "const " + ctype
 			}
@@ -774,6 +825,9 @@ func (s *source) template(entry string) string {
 		default:
 			call = append(call, a.name)
 		}
+	}
+	if s.given != nil {
+		params, call = s.caller()
 	}
 	name := s.entry.id
 	if len(s.templates) > 0 {

@@ -18,9 +18,9 @@ type kernelTable struct {
 type problemTable struct {
 	Table      *node           `what:"[problem]"`
 	Dims       []*node         `need:"[\"N\"]"`
-	Operations *node           `need:"\"2*N\""`
+	Operations *node           `full:"\"2*N\""`
 	Bytes      *node           `need:"\"8*N\""`
-	Pipe       *node           `need:"\"f32\"" of:"pipe"`
+	Pipe       *node           `of:"pipe"`
 	Cache      *node           `of:"cache"`
 	Reference  *referenceTable `need:"a table [problem.reference] with source or python, and entry"`
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
@@ -29,6 +29,7 @@ type problemTable struct {
 	Tolerance  *node           `is:"table"`
 	Control    []*controlTable `need:"a table [[problem.control]]"`
 	Variant    []*variantTable
+	Oracle     *node `of:"oracle"`
 }
 
 type referenceTable struct {
@@ -224,6 +225,7 @@ var words = map[string][]string{
 	"counter":           Counters(),
 	"fill":              {"zeros", "nan"},
 	"unwritten":         {"nan"},
+	"oracle":            plain([]Oracle{Independent, OwnBaseline}),
 }
 
 func plain[T ~string](list []T) []string {

@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
@@ -34,7 +35,7 @@ write one.
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.listKernels() },
 	}
-	cmd.AddCommand(a.kernelsShowCommand(), a.kernelsNewCommand(), a.kernelsLintCommand())
+	cmd.AddCommand(a.kernelsShowCommand(), a.kernelsNewCommand(), a.kernelsLintCommand(), a.kernelsSignatureCommand())
 	return cmd
 }
 
@@ -181,7 +182,7 @@ func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 
 func (a *app) kernelsNewCommand() *cobra.Command {
 	var gpu bool
-	var from, entry string
+	var from, entry, with string
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a folder with a small kernel, or with one of yours",
@@ -203,6 +204,9 @@ Integer arguments become dimensions, const pointers inputs, other pointers outpu
 floating-point numbers scalars. The command prints what it took from the source, what
 it assumed, and line by line what is left to fill in; "tune kernels lint" fails at
 those lines until they are filled in. docs/from.md walks through an example.
+
+--with JSON says what the source does not: the folder is then complete. It is how the
+Python package makes its folders (docs/python.md); "go doc kernels.Given" lists the keys.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune kernels new my-kernel\n  tune kernels new my-kernel --cuda\n  tune kernels new matmul --from src/matmul.cu --entry matmul_tiled",
 		Args:    cobra.ExactArgs(1),
@@ -214,12 +218,14 @@ those lines until they are filled in. docs/from.md walks through an example.
 				return badInputf("--cuda and --from cannot be combined: the name of FILE says whether it is CUDA")
 			case entry != "" && from == "":
 				return badInputf("--entry names a function of FILE: add --from FILE")
+			case with != "" && from == "":
+				return badInputf("--with says what the source of --from does not: add --from FILE")
 			}
 			if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 				return badInput(err)
 			}
 			if from != "" {
-				draft, err := kernels.ScaffoldFrom(dir, name, from, entry)
+				draft, err := draft(dir, name, from, entry, with)
 				if err != nil {
 					return badInput(err)
 				}
@@ -239,7 +245,58 @@ those lines until they are filled in. docs/from.md walks through an example.
 	cmd.Flags().BoolVar(&gpu, "cuda", false, "write a kernel in CUDA instead of C")
 	cmd.Flags().StringVar(&from, "from", "", "make the folder from the kernel in `FILE` (.c or .cu)")
 	cmd.Flags().StringVar(&entry, "entry", "", "with --from: the `FUNCTION` to tune, where FILE has several")
+	cmd.Flags().StringVar(&with, "with", "", "with --from: the file `JSON` says what the source does not")
 	return cmd
+}
+
+func (a *app) kernelsSignatureCommand() *cobra.Command {
+	var entry string
+	cmd := &cobra.Command{
+		Use:   "signature FILE",
+		Short: "Show the arguments of the kernel in a C or CUDA file",
+		Long:  "Show the arguments of the kernel in a file in C or (FILE.cu) in CUDA.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := kernels.ReadSignature(args[0], entry)
+			if err != nil {
+				return badInput(err)
+			}
+			if a.v.GetBool("json") {
+				return a.printJSON(s)
+			}
+			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintf(w, "%s:%d: %s\n", args[0], s.Line, s.Entry)
+			for _, arg := range s.Arguments {
+				what := arg.Type
+				if arg.Pointer {
+					what = "pointer to " + what
+				}
+				fmt.Fprintf(w, "  %s\t%s\n", arg.Name, what)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&entry, "entry", "", "the `FUNCTION`, where FILE has several")
+	return cmd
+}
+
+// draft makes a folder of a source, and of what a file says besides.
+func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
+	if with == "" {
+		return kernels.ScaffoldFrom(dir, name, from, entry)
+	}
+	text, err := os.ReadFile(with)
+	if err != nil {
+		return nil, err
+	}
+	given, err := kernels.ParseGiven(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", with, err)
+	}
+	if err := given.Translate(tables.Translate); err != nil {
+		return nil, fmt.Errorf("%s: %w", with, err)
+	}
+	return kernels.ScaffoldGiven(dir, name, from, entry, given)
 }
 
 // printDraft says what was made of a source, and what is left to do.
@@ -251,7 +308,9 @@ func (a *app) printDraft(dir string, d *kernels.Draft) error {
 	for _, f := range d.Taken {
 		fmt.Fprintf(a.out, "  %s\n", f)
 	}
-	fmt.Fprintln(a.out, "\nleft to fill in:")
+	if len(d.Missing) > 0 {
+		fmt.Fprintln(a.out, "\nleft to fill in:")
+	}
 	for _, f := range d.Missing {
 		fmt.Fprintf(a.out, "  %s\n", f)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// translate turns a Python expression, as recorded spaces have them, into one
+// Translate turns a Python expression, as recorded spaces have them, into one
 // of this project's. It knows numbers, strings, names, True and False,
 // parentheses, "or", "and", "not", comparisons (chained ones, "in" and "not
 // in" with a list or tuple), + - * / // % and **, "x if c else y", and calls of
 // a few functions. Attributes, other calls, lambdas and the like are refused. Everything is put in parentheses, so that the two languages'
 // precedence does not matter. The remainder of negative numbers, where the two
 // languages differ, does not occur in sizes and counts.
-func translate(source string) (string, error) {
+func Translate(source string) (string, error) {
 	p := &python{source: source}
 	if err := p.next(); err != nil {
 		return "", err

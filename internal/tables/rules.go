@@ -72,7 +72,7 @@ func (w *ruleWriter) add(parts ...string) {
 		return
 	}
 	w.seen[rule] = true
-	if _, err := translate(rule); err != nil { // a text with quotes in it
+	if _, err := Translate(rule); err != nil { // a text with quotes in it
 		w.left = append(w.left, fmt.Sprintf("%s: %v", rule, err))
 		return
 	}

@@ -58,7 +58,7 @@ func TestPythonAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", src, err)
 		}
-		again, err := translate(text)
+		again, err := Translate(text)
 		if err != nil {
 			t.Fatalf("%s is %s: %v", src, text, err)
 		}

@@ -89,7 +89,7 @@ type rule struct {
 }
 
 func newRule(source string) (rule, error) {
-	expr, err := translate(source)
+	expr, err := Translate(source)
 	return rule{source, expr}, err
 }
 

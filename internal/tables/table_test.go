@@ -209,9 +209,9 @@ func TestTranslate(t *testing.T) {
 		"a if b else c if d else 1":      "(b ? a : (d ? c : 1))",
 		"(8 if a == 1 else b) * 2 < 9":   "(((((a == 1) ? 8 : b)) * 2) < 9)",
 	} {
-		got, err := translate(source)
+		got, err := Translate(source)
 		if err != nil || got != want {
-			t.Errorf("translate(%q) = %q, %v; want %q", source, got, err, want)
+			t.Errorf("Translate(%q) = %q, %v; want %q", source, got, err, want)
 		}
 	}
 	for source, want := range map[string]string{
@@ -233,8 +233,8 @@ func TestTranslate(t *testing.T) {
 		strings.Repeat("(", 5000): "nested more than 100 deep",
 		strings.Repeat("-", 5000): "nested more than 100 deep",
 	} {
-		if got, err := translate(source); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("translate(%.20q) = %q, %v; want an error with %q", source, got, err, want)
+		if got, err := Translate(source); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Translate(%.20q) = %q, %v; want an error with %q", source, got, err, want)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestTranslatedValues(t *testing.T) {
 		"(1 if a > b else 0) == 1":        true,
 		"a > 9 if a < b else b == 2":      true,
 	} {
-		expr, err := translate(source)
+		expr, err := Translate(source)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -419,7 +419,7 @@ func FuzzTranslate(f *testing.F) {
 	}
 	env := map[string]any{"a": 1, "b": 2, "s": "x"}
 	f.Fuzz(func(t *testing.T, source string) {
-		expr, err := translate(source)
+		expr, err := Translate(source)
 		if err != nil {
 			return
 		}

@@ -1,0 +1,774 @@
+package kernels
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// Given is what a source does not say of its kernel. With it [ScaffoldFrom] leaves
+// nothing to fill in. What has a default may be left out; the draft says what was
+// assumed.
+type Given struct {
+	Description string `json:"description"`
+	// Dims are the dimensions, in their order.
+	Dims []string `json:"dims"`
+	// Operations, Bytes and Pipe are those of the problem. Without operations the floor
+	// that they set is not checked; the bytes are by default those of the buffers, each
+	// moved once.
+	Operations string         `json:"operations"`
+	Bytes      string         `json:"bytes"`
+	Pipe       string         `json:"pipe"`
+	Reference  GivenReference `json:"reference"`
+	// Files are further files of the folder, such as the reference.
+	Files map[string]string `json:"files"`
+	// Shapes are the shapes with their uses. Without one to verify, or one for the
+	// sanitizers, one is made.
+	Shapes []Shape `json:"shapes"`
+	// Buffers and Scalars are arguments of the source's function, by name.
+	Buffers []GivenBuffer `json:"buffers"`
+	Scalars []GivenScalar `json:"scalars"`
+	// Tolerance is the usual one for a type that it does not name.
+	Tolerance map[DType]float64 `json:"tolerance"`
+	// Parameters are what to tune: template parameters of the function, macros or
+	// constants of the source, or names in the actions of a source that is a template.
+	// Without any, comments in the source say it.
+	Parameters  []GivenParameter    `json:"parameters"`
+	Constraints []genome.Constraint `json:"constraints"`
+	// Baseline is the baseline's genome; by default the first valid one, parameters and
+	// values in their order.
+	Baseline map[string]json.RawMessage `json:"baseline"`
+	Target   string                     `json:"target"`
+	Flags    []string                   `json:"flags"`
+	// Grid, Block and Shared are the launch of a kernel in CUDA.
+	Grid   []string `json:"grid"`
+	Block  []string `json:"block"`
+	Shared string   `json:"shared"`
+	// Python says that the constraints and the launch are written in Python.
+	Python bool `json:"python"`
+}
+
+// A GivenReference has the keys of [problem.reference].
+type GivenReference struct {
+	Source  string `json:"source"`
+	Python  string `json:"python"`
+	Entry   string `json:"entry"`
+	Library string `json:"library"`
+	// Baseline says that there is none: the kernel itself with its baseline's values is
+	// the oracle. Grid and Block are then its launch in C, for a kernel in CUDA, over the
+	// dimensions and the macros of the source.
+	Baseline bool     `json:"baseline"`
+	Grid     []string `json:"grid"`
+	Block    []string `json:"block"`
+}
+
+// A GivenBuffer has the keys of [[problem.buffer]].
+type GivenBuffer struct {
+	Name      string   `json:"name"`
+	DType     DType    `json:"dtype"`
+	Shape     []string `json:"shape"`
+	Role      Role     `json:"role"`
+	Data      string   `json:"data"`
+	Domain    string   `json:"domain"`
+	Tolerance *float64 `json:"tolerance"`
+}
+
+// A GivenScalar has the keys of [[problem.scalar]].
+type GivenScalar struct {
+	Name  string    `json:"name"`
+	DType DType     `json:"dtype"`
+	Value string    `json:"value"`
+	Also  []float64 `json:"also"`
+}
+
+// A GivenParameter is a parameter with its values: numbers, texts or booleans, of one
+// kind.
+type GivenParameter struct {
+	Name   string            `json:"name"`
+	Values []json.RawMessage `json:"values"`
+}
+
+// ParseGiven reads a Given from JSON. An unknown key is an error.
+func ParseGiven(text []byte) (*Given, error) {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	g := &Given{}
+	if err := d.Decode(g); err != nil {
+		return nil, fmt.Errorf("what is given of a kernel: %w", err)
+	}
+	return g, nil
+}
+
+// Translate writes what is in Python as expressions of a definition, one by one.
+func (g *Given) Translate(expression func(python string) (string, error)) error {
+	if !g.Python {
+		return nil
+	}
+	of := func(what string, at *string) error {
+		text, err := expression(*at)
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", what, *at, err)
+		}
+		*at = text
+		return nil
+	}
+	for i := range g.Constraints {
+		if err := of("the restriction", &g.Constraints[i].Expr); err != nil {
+			return err
+		}
+	}
+	for _, list := range [][]string{g.Grid, g.Block} {
+		for i := range list {
+			if err := of("of the launch", &list[i]); err != nil {
+				return err
+			}
+		}
+	}
+	g.Python = false
+	return nil
+}
+
+// scalarJSON reads a number, a text or a boolean.
+func scalarJSON(raw json.RawMessage) (any, error) {
+	text := string(raw)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	switch v.(type) {
+	case float64, string, bool:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s is neither a number, a text nor true or false", text)
+}
+
+// givenParameters takes what to tune from what is given.
+func (s *source) givenParameters() error {
+	g := s.given
+	texts := []string{s.text, g.Shared}
+	for _, text := range s.included {
+		texts = append(texts, text)
+	}
+	for _, c := range g.Constraints {
+		texts = append(texts, c.Expr)
+	}
+	whole := strings.Join(slices.Concat(texts, g.Grid, g.Block, g.Flags), "\n")
+	for _, p := range s.given.Parameters {
+		t := tuned{name: p.Name, at: s.entry.name}
+		if !identifier.MatchString(p.Name) {
+			return s.fault(-1, "%q cannot name a parameter: use letters, digits and _, not a digit first", p.Name)
+		}
+		for _, raw := range p.Values {
+			v, err := scalarJSON(raw)
+			if err != nil {
+				return s.fault(-1, "the parameter %s: %v", p.Name, err)
+			}
+			t.values = append(t.values, v)
+		}
+		if len(t.values) == 0 {
+			return s.fault(-1, "the parameter %s has no values: give at least one", p.Name)
+		}
+		// A list with one number that is no integer is one of such numbers.
+		if slices.ContainsFunc(t.values, func(v any) bool { _, float := v.(float64); return float }) {
+			for i, v := range t.values {
+				if n, whole := v.(int64); whole {
+					t.values[i] = float64(n)
+				}
+			}
+		}
+		t.base = t.values[0]
+		if err := s.place(&t, whole); err != nil {
+			return err
+		}
+		s.params = append(s.params, t)
+	}
+	return nil
+}
+
+// place finds where the source has a parameter, and puts its value there.
+func (s *source) place(t *tuned, whole string) error {
+	if i := slices.IndexFunc(s.templates, func(p tuned) bool { return p.name == t.name }); i >= 0 {
+		s.templates[i].fixed, s.templates[i].values = "", t.values
+		t.at = s.templates[i].at
+		return nil
+	}
+	word := regexp.MustCompile(`\b` + t.name + `\b`)
+	if s.actions {
+		if !word.MatchString(whole) {
+			return s.fault(-1, "nothing reads the parameter %s: write {{.%s}} where its value belongs", t.name, t.name)
+		}
+		return nil
+	}
+	value := "{{." + t.name + "}}"
+	if _, is := t.base.(bool); is { // C knows true and false with a header only
+		value = "{{if ." + t.name + "}}1{{else}}0{{end}}"
+	}
+	found := false
+	for _, at := range regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+`+t.name+`\b([ \t]+[^\r\n/]*[^\r\n/ \t])?`).FindAllStringSubmatchIndex(s.text, -1) {
+		if at[2] < 0 {
+			at[2], at[3] = at[1], at[1]
+		}
+		s.edits = append(s.edits, edit{at[2], at[3], " " + value})
+		t.at, found = at[0], true
+	}
+	for _, at := range regexp.MustCompile(`\bconst(?:expr)?\b[^;=(){}]*?\b`+t.name+`\s*=\s*([^;]*?)\s*;`).FindAllStringSubmatchIndex(s.bare, -1) {
+		s.edits = append(s.edits, edit{at[2], at[3], value})
+		t.at, found = at[2], true
+	}
+	if found {
+		return nil
+	}
+	if !word.MatchString(whole) {
+		return s.fault(-1, "nothing reads the parameter %s: neither the source, the launch, a flag nor a constraint has its name", t.name)
+	}
+	s.defines += "#define " + t.name + " " + value + "\n"
+	return nil
+}
+
+// template tells whether a source is a template itself: it has actions that name parameters.
+func (g *Given) template(text string) bool {
+	for _, p := range g.Parameters {
+		if regexp.MustCompile(`\{\{[^}]*\.` + regexp.QuoteMeta(p.Name) + `\b`).MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+
+// match matches the arguments of the source's function with what is given, by name.
+func (s *source) match() error {
+	g := s.given
+	var buffers, numbers []string
+	for _, b := range g.Buffers {
+		buffers = append(buffers, b.Name)
+	}
+	numbers = append(numbers, g.Dims...)
+	for _, sc := range g.Scalars {
+		numbers = append(numbers, sc.Name)
+	}
+	passed := map[string]bool{}
+	for _, a := range s.arguments {
+		passed[a.name] = true
+		i := slices.Index(buffers, a.name)
+		switch {
+		case a.pointer && i < 0:
+			return s.fault(s.entry.name, "the pointer %s of %s is no input and no output: name one of them like it; there are %s", a.name, s.entry.id, strings.Join(buffers, ", "))
+		case !a.pointer && !slices.Contains(numbers, a.name):
+			return s.fault(s.entry.name, "the argument %s of %s is no dimension and no scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
+		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType:
+			return s.fault(s.entry.name, "%s of %s points to %s, and is given as %s: correct one of the two", a.name, s.entry.id, a.ctype, g.Buffers[i].DType)
+		case a.pointer && a.input && g.Buffers[i].Role != In:
+			return s.fault(s.entry.name, "%s of %s points to const, and is given as an output: correct one of the two", a.name, s.entry.id)
+		}
+	}
+	for _, name := range buffers {
+		if !passed[name] {
+			return s.fault(s.entry.name, "%s has no argument %s: %s", s.entry.id, name, suggest(name, slices.Sorted(maps.Keys(passed))))
+		}
+	}
+	return nil
+}
+
+// caller lists the parameters of the function that evotune calls, and the arguments with
+// which it calls the source's.
+func (s *source) caller() (params, call []string) {
+	for _, d := range s.given.Dims {
+		params = append(params, "int64_t "+d)
+	}
+	for _, b := range s.given.Buffers {
+		star := " *"
+		if s.cuda && slices.ContainsFunc(s.arguments, func(a argument) bool { return a.name == b.Name && a.restrict }) {
+			star = " *__restrict__ "
+		}
+		ctype := b.DType.C()
+		if s.cuda && b.DType.Float() {
+			ctype = deviceType(b.DType)
+		}
+		if b.Role == In {
+			ctype = "const " + ctype
+		}
+		params = append(params, ctype+star+b.Name)
+	}
+	for _, sc := range s.given.Scalars {
+		params = append(params, sc.DType.C()+" "+sc.Name)
+	}
+	for _, a := range s.arguments {
+		switch {
+		case a.nested: // whatever the array's sizes
+			call = append(call, "(void *)"+a.name)
+		case a.pointer:
+			call = append(call, "("+s.instance(a.ctype)+" *)"+a.name)
+		default:
+			call = append(call, a.name)
+		}
+	}
+	return params, call
+}
+
+// deviceType is a floating-point type's name in CUDA.
+func deviceType(t DType) string {
+	switch t {
+	case F16:
+		return "__half"
+	case BF16:
+		return "__nv_bfloat16"
+	case E4M3, E5M2:
+		return "__nv_fp8_" + string(t)
+	}
+	return t.C()
+}
+
+// sizesTried are the sizes of a made shape, dimension after dimension; smaller ones of
+// the tuned shape stay. Tiles begin and end within the first; others are smaller, or for
+// kernels that compute whole tiles alone, as constraints say.
+var sizesTried = map[Use][][]int64{
+	Verify:   {{131, 203, 77}, {192, 320, 128}, {256}, {1024}},
+	Sanitize: {{139, 149, 67}, {67, 139, 35}, {33, 47, 21}, {9, 11, 7}, {128}, {64}, {256}, {32}, {16}},
+}
+
+// like makes a shape with the given sizes, of a tuned one.
+func (g *Given) like(tuned Shape, use Use, sizes []int64) Shape {
+	s := Shape{Name: string(use), Use: use, Dims: map[string]int64{}}
+	for i, d := range g.Dims {
+		s.Dims[d] = min(sizes[i%len(sizes)], tuned.Dims[d])
+	}
+	return s
+}
+
+// bytesOf is what the buffers have, each moved once.
+func (g *Given) bytesOf() string {
+	by := map[int64][]string{}
+	for _, b := range g.Buffers {
+		factors := make([]string, len(b.Shape))
+		for i, x := range b.Shape {
+			factors[i] = x
+			if !identifier.MatchString(x) && !wholeNumber.MatchString(x) {
+				factors[i] = "(" + x + ")"
+			}
+		}
+		n := b.DType.Size()
+		by[n] = append(by[n], strings.Join(factors, "*"))
+		if b.Role == InOut {
+			by[n] = append(by[n], strings.Join(factors, "*"))
+		}
+	}
+	var sums []string
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		sums = append(sums, fmt.Sprintf("%d*(%s)", n, strings.Join(by[n], " + ")))
+	}
+	return strings.Join(sums, " + ")
+}
+
+func tomlList(list []string) string {
+	quoted := make([]string, len(list))
+	for i, x := range list {
+		quoted[i] = quoteTOML(x)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// scaffoldGiven writes the folder of a source of which all is given.
+func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*Draft, error) {
+	g := s.given
+	load := func(d *drafted, keep bool, look func(*Definition) error) error {
+		return newFolder(dir, name, d.files(), func(temp string) error {
+			def, err := LoadDir(temp)
+			var e *Error
+			if errors.As(err, &e) {
+				return s.fault(-1, "no definition can be made of it: %s", e.Msg)
+			}
+			if err != nil || look == nil {
+				return err
+			}
+			return look(def)
+		}, keep)
+	}
+	tuned := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == Tune })
+	if tuned < 0 {
+		return nil, s.fault(-1, "no shape is to be tuned for: give one with the sizes %s", strings.Join(g.Dims, ", "))
+	}
+	made := map[Use]bool{}
+	for _, use := range []Use{Verify, Sanitize} {
+		made[use] = !slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+		if made[use] { // as a tuned one, until the definition can say what it computes
+			x := g.like(g.Shapes[tuned], use, []int64{maxDim})
+			g.Shapes = append(g.Shapes, x)
+		}
+	}
+	if g.Reference.Baseline { // a placeholder, until the baseline is known
+		g.Reference.Source, g.Reference.Entry = "reference.c", "reference"
+		g.Files = maps.Clone(g.Files)
+		if g.Files == nil {
+			g.Files = map[string]string{}
+		}
+		g.Files["reference.c"] = "void reference();\n"
+	}
+	genes := map[string]any{}
+	if len(g.Baseline) > 0 {
+		for name, raw := range g.Baseline {
+			v, err := scalarJSON(raw)
+			if err != nil {
+				return nil, s.fault(-1, "the baseline's %s: %v", name, err)
+			}
+			genes[name] = v
+		}
+	}
+	// The first load is for the space, whose first genome is the baseline.
+	err := load(s.givenFolder(name, included, nil, made), false, func(def *Definition) error {
+		im := def.Implementations[0]
+		space, err := def.Space(def.Implementations, def.Problem.ShapesFor(Tune), nil)
+		if err != nil {
+			return s.fault(-1, "no definition can be made of it: %v", err)
+		}
+		var base genome.Genome
+		if len(genes) > 0 {
+			base, err = space.FromMap(genes)
+		} else {
+			base, err = first(space)
+		}
+		if err != nil {
+			return s.fault(-1, "the baseline: %v", err)
+		}
+		genes = base.Map()
+		if g.Reference.Baseline {
+			if g.Files["reference.c"], err = s.ownReference(im, base); err != nil {
+				return err
+			}
+		}
+		for use := range made {
+			if made[use] {
+				g.fit(def, im, base, use)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for use := range made {
+		made[use] = made[use] && slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+	}
+	d := s.givenFolder(name, included, genes, made)
+	if err := load(d, true, nil); err != nil {
+		return nil, err
+	}
+	draft := &Draft{Entry: s.at(s.entry.name, "%s", s.entry.id), Taken: s.taken, Missing: []Finding{}}
+	for _, f := range d.assumed {
+		f.File = filepath.Join(dir, f.File)
+		draft.Taken = append(draft.Taken, f)
+	}
+	return draft, nil
+}
+
+// fit gives a made shape the first sizes that the baseline computes.
+func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use Use) {
+	i := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+	tuned := def.Problem.ShapesFor(Tune)[0]
+	for _, sizes := range sizesTried[use] {
+		x := g.like(tuned, use, sizes)
+		fits, total := im.Supports(base, x, nil) == nil, int64(0)
+		for _, b := range def.Problem.Buffers {
+			n, err := def.Problem.Elements(b, x)
+			fits, total = fits && err == nil, total+n
+		}
+		ops, err := def.Problem.Operations(x)
+		if use == Sanitize {
+			fits = fits && total <= smallElements/4 && ops <= smallOperations/4
+		}
+		if fits && err == nil {
+			g.Shapes[i] = x
+			return
+		}
+	}
+}
+
+// mostTried bounds the genomes of which the first valid one is sought.
+const mostTried = 1 << 20
+
+// first is the first valid genome, where the last parameter changes first.
+func first(space *genome.Space) (genome.Genome, error) {
+	genes := space.Genes()
+	ix := make([]int, len(genes))
+	for range mostTried {
+		values := map[string]any{}
+		for i, g := range genes {
+			values[g.Name] = g.Values[ix[i]].Any()
+		}
+		if g, err := space.FromMap(values); err == nil {
+			return g, nil
+		}
+		i := len(ix) - 1
+		for ; i >= 0; i-- {
+			if ix[i]++; ix[i] < len(genes[i].Values) {
+				break
+			}
+			ix[i] = 0
+		}
+		if i < 0 {
+			break
+		}
+	}
+	if g, ok := space.At(0); ok {
+		return g, nil
+	}
+	return genome.Genome{}, errors.New("no genome is valid: loosen the constraints")
+}
+
+// givenFolder makes the folder's files. Without genes the baseline is a placeholder, for a
+// definition that only tells its space.
+func (s *source) givenFolder(name string, included map[string]string, genes map[string]any, made map[Use]bool) *drafted {
+	g := s.given
+	d := &drafted{others: map[string]string{}}
+	maps.Copy(d.others, included)
+	maps.DeleteFunc(d.others, func(file, _ string) bool { return s.lent[file] })
+	maps.Copy(d.others, g.Files)
+	base := filepath.Base(s.file)
+	entry := s.wrapper(name)
+	text := func(key, value string) {
+		if value != "" {
+			d.add("%s = %s", key, quoteTOML(value))
+		}
+	}
+	d.add("# Made from %s; docs/kernels.md of evotune explains every key.", base)
+	d.add("format = 1")
+	d.add("name = %s", quoteTOML(name))
+	if g.Description == "" {
+		g.Description = s.entry.id + " of " + base
+	}
+	text("description", g.Description)
+	d.add("")
+	d.add("[problem]")
+	d.add("dims = %s", tomlList(g.Dims))
+	if g.Operations == "" {
+		d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: no operations: the floor that they set for the time is not run"})
+	}
+	text("operations", g.Operations)
+	if g.Bytes == "" {
+		d.assume("every buffer is moved once", "bytes = %s", quoteTOML(g.bytesOf()))
+	}
+	text("bytes", g.Bytes)
+	text("pipe", g.Pipe)
+	if g.Reference.Baseline {
+		d.assume("no independent reference: candidates are compared with the kernel itself and the values of its baseline", `oracle = "baseline"`)
+	}
+	d.add("")
+	d.add("[problem.reference]")
+	text("source", g.Reference.Source)
+	text("python", g.Reference.Python)
+	text("entry", g.Reference.Entry)
+	text("library", g.Reference.Library)
+	for _, x := range g.Shapes {
+		var sizes []string
+		for _, dim := range g.Dims {
+			if n, ok := x.Dims[dim]; ok {
+				sizes = append(sizes, fmt.Sprintf("%s = %d", dim, n))
+			}
+		}
+		for _, dim := range slices.Sorted(maps.Keys(x.Dims)) { // which loading refuses
+			if !slices.Contains(g.Dims, dim) {
+				sizes = append(sizes, fmt.Sprintf("%s = %d", quoteTOML(dim), x.Dims[dim]))
+			}
+		}
+		d.add("")
+		d.add("[[problem.shape]]")
+		d.add("name = %s", quoteTOML(x.Name))
+		if made[x.Use] {
+			what := "sizes at which tiles end within"
+			if x.Use == Sanitize {
+				what = "small, for the sanitizers"
+			}
+			d.assume(what, "dims = { %s }", strings.Join(sizes, ", "))
+		} else {
+			d.add("dims = { %s }", strings.Join(sizes, ", "))
+		}
+		d.add("use = %s", quoteTOML(string(x.Use)))
+	}
+	for _, b := range g.Buffers {
+		d.add("")
+		d.add("[[problem.buffer]]")
+		d.add("name = %s", quoteTOML(b.Name))
+		d.add("dtype = %s", quoteTOML(string(b.DType)))
+		d.add("shape = %s", tomlList(b.Shape))
+		d.add("role = %s", quoteTOML(string(b.Role)))
+		if b.Role != Out && b.Data == "" && b.DType.Float() {
+			d.assume("what the kernel is called with", `data = "normal(0,1)"`)
+		}
+		text("data", b.Data)
+		text("domain", b.Domain)
+		if b.Tolerance != nil {
+			d.add("tolerance = %s", tomlValue(*b.Tolerance))
+		}
+	}
+	for _, sc := range g.Scalars {
+		d.add("")
+		d.add("[[problem.scalar]]")
+		d.add("name = %s", quoteTOML(sc.Name))
+		d.add("dtype = %s", quoteTOML(string(sc.DType)))
+		d.add("value = %s", quoteTOML(sc.Value))
+		if len(sc.Also) > 0 {
+			list := make([]string, len(sc.Also))
+			for i, x := range sc.Also {
+				list[i] = tomlValue(x)
+			}
+			d.add("also = [%s]", strings.Join(list, ", "))
+		}
+	}
+	d.add("")
+	d.add("[problem.tolerance]")
+	done := map[DType]bool{}
+	for _, b := range g.Buffers {
+		if b.Role == In || b.Tolerance != nil || done[b.DType] {
+			continue
+		}
+		done[b.DType] = true
+		if t, ok := g.Tolerance[b.DType]; ok {
+			d.add("%s = %s", b.DType, tomlValue(t))
+		} else if t := usualTolerance[b.DType]; t != "" {
+			d.assume("the largest error, relative to the output's scale", "%s = %s", b.DType, t)
+		} else {
+			d.add("%s = 0.0", b.DType)
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(g.Tolerance)) { // which lint reports
+		if !done[t] {
+			d.add("%s = %s", t, tomlValue(g.Tolerance[t]))
+		}
+	}
+	for _, kind := range []ControlKind{Zeros, Mean} {
+		d.add("")
+		d.add("[[problem.control]]")
+		d.add("kind = %s", quoteTOML(string(kind)))
+	}
+	d.add("")
+	d.add("[[implementation]]")
+	d.add("name = %q", "main")
+	template := "kernel.c.tmpl"
+	if s.cuda {
+		template = "kernel.cu.tmpl"
+		d.add(`backend = "cuda"`)
+		if g.Target == "" {
+			d.assume("the least architecture", `target = "sm_80"`)
+		}
+		text("target", g.Target)
+	} else {
+		d.add(`backend = "cpu"`)
+		d.add(`target = "native"`)
+	}
+	d.add("template = %q", template)
+	d.add("entry = %q", entry)
+	switch {
+	case len(g.Flags) > 0:
+		d.add("flags = %s", tomlList(g.Flags))
+	case !s.cuda:
+		d.assume("how it is compiled", `flags = ["-std=gnu11", "-O3", "-march=native"]`)
+	}
+	if len(included) > 0 {
+		d.add("include = %s", tomlList(slices.Sorted(maps.Keys(included))))
+	}
+	var baseline []string
+	for _, p := range s.params {
+		values := make([]string, len(p.values))
+		for i, v := range p.values {
+			values[i] = tomlValue(v)
+		}
+		d.add("")
+		d.add("[[implementation.parameter]]")
+		d.add("name = %s", quoteTOML(p.name))
+		d.add("values = [%s]", strings.Join(values, ", "))
+		if v, ok := genes[p.name]; ok {
+			baseline = append(baseline, p.name+" = "+tomlValue(v))
+		}
+	}
+	for _, c := range g.Constraints {
+		d.add("")
+		d.add("[[implementation.constraint]]")
+		d.add("expr = %s", quoteTOML(c.Expr))
+		d.add("why = %s", quoteTOML(c.Why))
+	}
+	if s.cuda {
+		d.add("")
+		d.add("[implementation.launch]")
+		d.add("grid = %s", tomlList(g.Grid))
+		d.add("block = %s", tomlList(g.Block))
+		text("shared", g.Shared)
+	}
+	d.add("")
+	d.add("[implementation.baseline]")
+	switch {
+	case genes == nil:
+		d.add(`library = "libnone.so:none"`)
+	case len(g.Baseline) == 0:
+		d.assume("the first valid values", "genome = { %s }", strings.Join(baseline, ", "))
+	default:
+		d.add("genome = { %s }", strings.Join(baseline, ", "))
+	}
+	d.others[template] = s.template(entry)
+	return d
+}
+
+// tomlNumber writes a float so that it stays one.
+func tomlNumber(x float64) string {
+	text := strconv.FormatFloat(x, 'g', -1, 64)
+	if x == math.Trunc(x) && !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
+}
+
+// A Signature is what a source's function takes.
+type Signature struct {
+	Entry     string     `json:"entry"`
+	Line      int        `json:"line"`
+	Arguments []Argument `json:"arguments"`
+}
+
+// An Argument is one of a source's function.
+type Argument struct {
+	Name string `json:"name"`
+	Type string `json:"type"` // as it is written, without const and restrict
+	// DType is that of the elements or of the number; "" where the source gives the type
+	// its name. Integers that are passed by value are I64.
+	DType   DType `json:"dtype,omitempty"`
+	Pointer bool  `json:"pointer"`
+	Const   bool  `json:"const"`   // points to const
+	Written bool  `json:"written"` // the function assigns to its elements
+}
+
+// ReadSignature reads the signature of a function in a source in C or CUDA. The error is
+// an *Error.
+func ReadSignature(file, entry string) (*Signature, error) {
+	text, included, _, err := readKernel(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{file: file, text: text, included: included, cuda: strings.HasSuffix(file, ".cu"), given: &Given{}}
+	s.bare = bare(text)
+	if err := s.findFunctions(); err != nil {
+		return nil, err
+	}
+	if err := s.choose(entry); err != nil {
+		return nil, err
+	}
+	if err := s.listArguments(); err != nil {
+		return nil, err
+	}
+	out := &Signature{Entry: s.entry.id, Line: s.line(s.entry.name)}
+	for _, a := range s.arguments {
+		out.Arguments = append(out.Arguments, Argument{a.name, a.ctype, a.dtype, a.pointer, a.input, a.pointer && s.assigns(a.name) > 0})
+	}
+	return out, nil
+}

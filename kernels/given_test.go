@@ -1,0 +1,212 @@
+package kernels_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evotune/evotune/kernels"
+)
+
+// scaledGiven is what a source that scales a row does not say.
+const scaledGiven = `{
+ "dims": ["T", "D"],
+ "reference": {"source": "reference.c", "entry": "ref"},
+ "files": {"reference.c": "#include <stdint.h>\nvoid ref(int64_t T, int64_t D, const double *x, double *o, double by) { for (int64_t i = 0; i < T*D; i++) o[i] = by*x[i]; }\n"},
+ "shapes": [{"name": "big", "use": "tune", "dims": {"T": 512, "D": 4096}}],
+ "buffers": [{"name": "x", "dtype": "f32", "shape": ["T", "D"], "role": "in"}, {"name": "o", "dtype": "f32", "shape": ["T*D"], "role": "out"}],
+ "scalars": [{"name": "by", "dtype": "f32", "value": "1.5"}],
+ "parameters": [{"name": "STEP", "values": [1, 2, 4]}, {"name": "FAST", "values": [true, false]}],
+ "constraints": [{"expr": "STEP > 1 or not FAST", "why": "as one does"}]
+}`
+
+// given makes a folder of a source and of what is given, in which replace, pairs of
+// texts, are replaced.
+func given(t *testing.T, file, text string, replace ...string) (string, *kernels.Draft, error) {
+	t.Helper()
+	temp := t.TempDir()
+	source, dir := filepath.Join(temp, file), filepath.Join(temp, "made")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(scaledGiven, replace[i]) {
+			t.Fatalf("what is given has no %q", replace[i])
+		}
+	}
+	g, err := kernels.ParseGiven([]byte(strings.NewReplacer(replace...).Replace(scaledGiven)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := kernels.ScaffoldGiven(dir, "made", source, "", g)
+	return dir, d, err
+}
+
+const scaled = "void scale(float *o, const float *x, int T, int D, float by)\n{\n\tfor (int i = 0; i < T*D; i += STEP * FAST) o[i] = by*x[i];\n}\n"
+
+func TestGiven(t *testing.T) {
+	for _, c := range []struct{ name, file, source, want string }{
+		{"macros before the source", "k.c", scaled, "#define STEP {{.STEP}}\n#define FAST {{if .FAST}}1{{else}}0{{end}}\nstatic void scale("},
+		{"a macro of the source", "k.c", "#define STEP 8 // usual\n" + scaled, "#define STEP {{.STEP}} // usual\n"},
+		{"a guarded macro", "k.c", "#ifndef STEP\n#define STEP\n#endif\n" + scaled, "#ifndef STEP\n#define STEP {{.STEP}}\n#endif\n"},
+		{"a constant", "k.c", "static const int STEP = 2;\n" + scaled, "static const int STEP = {{.STEP}};\n"},
+		{"a template", "k.c", strings.ReplaceAll(scaled, "STEP", "{{if .FAST}}{{.STEP}}{{end}}"), "i += {{if .FAST}}{{.STEP}}{{end}} * FAST"},
+		{"the order of arguments", "k.c", scaled, "void run_made(int64_t T, int64_t D, const float *x, float *o, float by)\n{\n\tscale((float *)o, (float *)x, T, D, by);\n}\n"},
+		{"a result", "k.c", strings.Replace(strings.Replace(scaled, "void", "extern \"C\" float", 1), "by*x[i];\n", "by*x[i];\n\treturn 0;\n", 1), "static float scale("},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, d, err := given(t, c.file, c.source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "kernel.c.tmpl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), c.want) {
+				t.Errorf("the template lacks %q:\n%s", c.want, text)
+			}
+			if len(d.Missing) != 0 {
+				t.Errorf("left to fill in: %v", d.Missing)
+			}
+		})
+	}
+}
+
+// What has a default is made, and the draft says so.
+func TestGivenDefaults(t *testing.T) {
+	dir, d, err := given(t, "k.c", scaled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, im := &def.Problem, def.Implementations[0]
+	if got := im.Baseline().Genome; got["STEP"] != int64(1) || got["FAST"] != false {
+		t.Errorf("the baseline is %v: the first genome that the constraint allows has STEP 1 and not FAST", got)
+	}
+	if p.OperationsExpr != "" || p.Pipe != "" || p.BytesExpr != "4*(T*D + (T*D))" {
+		t.Errorf("operations %q, pipe %q, bytes %q", p.OperationsExpr, p.Pipe, p.BytesExpr)
+	}
+	for use, want := range map[kernels.Use]map[string]int64{kernels.Verify: {"T": 131, "D": 203}, kernels.Sanitize: {"T": 139, "D": 149}} {
+		s := p.ShapesFor(use)
+		if len(s) != 1 || s[0].Dims["T"] != want["T"] || s[0].Dims["D"] != want["D"] {
+			t.Errorf("shapes to %s: %v, want %v", use, s, want)
+		}
+	}
+	var said []string
+	for _, f := range d.Taken {
+		said = append(said, f.Msg)
+	}
+	for _, want := range []string{"no operations", "bytes = ", "normal(0,1)", "f32 = 1e-5", "the first valid values", "for the sanitizers", "-O3"} {
+		if !strings.Contains(strings.Join(said, "\n"), want) {
+			t.Errorf("the draft does not say %q:\n%s", want, strings.Join(said, "\n"))
+		}
+	}
+}
+
+// A kernel that computes whole tiles alone gets made shapes of whole tiles.
+func TestGivenShapesMeetConstraints(t *testing.T) {
+	dir, _, err := given(t, "k.c", scaled, `"constraints": [`, `"constraints": [{"expr": "D % 64 == 0", "why": "whole tiles"}, `)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range def.Problem.Shapes {
+		if s.Dims["D"]%64 != 0 {
+			t.Errorf("shape %s has D = %d", s.Name, s.Dims["D"])
+		}
+	}
+}
+
+func TestGivenInCUDA(t *testing.T) {
+	source := `#include <cuda_bf16.h>
+using bf16 = __nv_bfloat16;
+template <int STEP, bool FAST = true>
+__global__ void scale(bf16 *o, const bf16 *__restrict__ x, int T, int D, float by)
+{
+}
+`
+	dir, _, err := given(t, "k.cu", source, `"f32", "shape"`, `"bf16", "shape"`, `"parameters"`, `"grid": ["ceil(T*D/STEP)"], "block": ["STEP"], "parameters"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "kernel.cu.tmpl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "extern \"C\" __global__ void run_made(int64_t T, int64_t D, const __nv_bfloat16 *__restrict__ x, __nv_bfloat16 *o, float by)\n{\n\tscale<{{.STEP}}, {{.FAST}}>((bf16 *)o, (bf16 *)x, T, D, by);\n}\n"
+	if !strings.Contains(string(text), want) {
+		t.Errorf("the template lacks %q:\n%s", want, text)
+	}
+}
+
+func TestGivenErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, source string
+		replace      []string
+		want         string
+	}{
+		{"an unknown pointer", strings.ReplaceAll(scaled, "x", "in"), nil, "the pointer in of scale is no input and no output"},
+		{"an unknown number", strings.ReplaceAll(scaled, "by", "alpha"), nil, "the argument alpha of scale is no dimension and no scalar"},
+		{"a buffer that is not passed", strings.Replace(scaled, "const float *x, ", "", 1), nil, "scale has no argument x"},
+		{"another type", strings.Replace(scaled, "const float", "const double", 1), nil, "x of scale points to double, and is given as f32"},
+		{"an output that is const", strings.Replace(scaled, "float *o", "const float *o", 1), nil, "o of scale points to const"},
+		{"a parameter that nothing reads", scaled, []string{`"STEP", "values"`, `"STRIDE", "values"`, "STEP > 1", "T > 1"}, "nothing reads the parameter STRIDE"},
+		{"no values", scaled, []string{"[1, 2, 4]", "[]"}, "STEP has no values"},
+		{"values of two kinds", scaled, []string{"[1, 2, 4]", `[1, "two"]`}, "mixes"},
+		{"nothing to tune for", scaled, []string{`"tune"`, `"verify"`}, "no shape is to be tuned for"},
+		{"no valid genome", scaled, []string{"STEP > 1 or not FAST", "STEP > 4"}, "no"},
+		{"a dimension without a size", scaled, []string{`"T": 512, `, ""}, "T"},
+		{"an expression", scaled, []string{`["T*D"]`, `["T*N"]`}, "N"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, _, err := given(t, "k.c", c.source, c.replace...)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("a folder was left")
+			}
+		})
+	}
+}
+
+// Constraints and launches may be given in Python.
+func TestGivenTranslates(t *testing.T) {
+	g := &kernels.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}
+	if err := g.Translate(func(x string) (string, error) { return "(" + x + ")", nil }); err != nil {
+		t.Fatal(err)
+	}
+	if g.Grid[0] != "(a)" || g.Block[0] != "(b)" || g.Python {
+		t.Errorf("translated to %v %v", g.Grid, g.Block)
+	}
+}
+
+func TestReadSignature(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "k.cu")
+	if err := os.WriteFile(file, []byte("__global__ void f(float *c, const double *a, int n, float by) { c[threadIdx.x] = a[n == 1]; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := kernels.ReadSignature(file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"entry":"f","line":1,"arguments":[{"name":"c","type":"float","dtype":"f32","pointer":true,"const":false,"written":true},` +
+		`{"name":"a","type":"double","dtype":"f64","pointer":true,"const":true,"written":false},{"name":"n","type":"int","dtype":"i64","pointer":false,"const":false,"written":false},` +
+		`{"name":"by","type":"float","dtype":"f32","pointer":false,"const":false,"written":false}]}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,350 @@
+"""A kernel: a source, what is to be tuned, and a reference."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _tune
+from ._reference import Reference
+from ._tune import Error
+
+if TYPE_CHECKING:
+    from ._campaign import Best, Campaign, Judgment
+    from ._server import Server
+
+Gene = Union[int, float, bool, str]
+Data = Union[str, Callable[..., Any], None]
+
+_DTYPES = {
+    "float64": "f64", "double": "f64", "float32": "f32", "float": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
+}
+_KNOWN = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i8", "u8")
+
+
+def dtype_of(dtype: Any) -> str:
+    """evotune's name of a type that is given by its name, or as one of NumPy or PyTorch."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or getattr(dtype, "name", None) or str(dtype)
+    name = name.split(".")[-1]
+    name = _DTYPES.get(name, name)
+    if name not in _KNOWN:
+        raise Error(f"the dtype {dtype!r} is not known: there are {', '.join(_KNOWN)}")
+    return name
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A buffer of a kernel; see :func:`tensor`."""
+
+    shape: Sequence[str]
+    dtype: str
+    data: Data
+    domain: Optional[str]
+    tolerance: Optional[float]
+
+
+def tensor(*shape: Union[str, int], dtype: Any = "f32", data: Data = None, domain: Optional[str] = None, tolerance: Optional[float] = None) -> Tensor:
+    """An input or an output of a kernel, in row-major order.
+
+    ``shape`` has an expression over the dimensions for each axis, such as ``"2*D"``. ``data`` says how an input is filled:
+    ``"normal(0,1)"`` (the default for floating-point types), ``"uniform(-1,1)"``, ``"integers(0,7)"``, ``"constant(1)"``, or a
+    function that gets ``seed``, dimensions and scalars by the names of its parameters and returns the whole array. ``domain``
+    says where else the kernel must be correct, as ``"[-1e4, 1e4]"``. ``tolerance`` is the largest error of this output,
+    relative to its root mean square.
+    """
+    if not shape:
+        raise Error("a tensor has at least one axis: give one as tensor(\"N\")")
+    for axis in shape:
+        if isinstance(axis, bool) or not isinstance(axis, (str, int)):
+            raise Error(f"an axis of a tensor is {axis!r}: give a number, or an expression over the dimensions as a text")
+    return Tensor([str(axis) for axis in shape], dtype_of(dtype), data, domain, tolerance)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that a kernel gets; see :func:`scalar`."""
+
+    value: str
+    dtype: str
+    also: Sequence[float]
+
+
+def scalar(value: Union[str, int, float], dtype: Any = "f32", also: Sequence[float] = ()) -> Scalar:
+    """A number that the kernel gets by value: a number or an expression over the dimensions. ``also`` are further values to check."""
+    return Scalar(str(value), dtype_of(dtype), list(also))
+
+
+def _mapping(value: Any, what: str, kind: type, example: str) -> Dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise Error(f"{what} is a {type(value).__name__}: write {what}=dict({example})")
+    for name, item in value.items():
+        if not isinstance(item, kind):
+            raise Error(f"{what}: {name} is {item!r}: write {what}=dict({example})")
+    return dict(value)
+
+
+def _texts(value: Any, what: str) -> List[str]:
+    if value is None:
+        return []
+    if isinstance(value, (str, int)):
+        value = [value]
+    if not all(isinstance(x, (str, int)) for x in value):
+        raise Error(f"{what} is {value!r}: give expressions as texts")
+    return [str(x) for x in value]
+
+
+class Kernel:
+    """A kernel in C or CUDA with what is to be tuned, and a reference that says what is correct.
+
+    ``source`` is the text of the source, or the path of a file in C (``.c``) or CUDA (``.cu``); ``entry`` the function in it.
+    Its arguments are matched by name with ``inputs``, ``outputs`` (a name in both is read and written), the dimensions in
+    ``shapes``, and ``scalars``. ``genes`` have the values to try of each parameter: a macro, a constant or a template parameter
+    of the source, or a name in the actions of a source that is a Go template. ``constraints`` are expressions that must hold,
+    or pairs of one and why.
+
+    ``reference`` is a function that gets inputs (float64), scalars and dimensions by the names of its parameters and returns
+    the outputs, or ``"file.py:function"``, or ``"file.c:function"``. ``shapes`` give a size to every dimension; ``verify=True``
+    marks one that must be right and is not tuned for, ``sanitize=True`` one for the sanitizers. ``grid``, ``block`` and
+    ``shared`` are the launch in CUDA.
+
+    What was not given and has a default is printed once. An :class:`Error` is one line with the place in the program.
+    """
+
+    def __init__(
+        self, name: str, source: Union[str, "os.PathLike[str]"], *, entry: Optional[str] = None, reference: Any = None,
+        inputs: Optional[Mapping[str, Tensor]] = None, outputs: Optional[Mapping[str, Tensor]] = None, scalars: Optional[Mapping[str, Scalar]] = None,
+        genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), baseline: Optional[Mapping[str, Gene]] = None,
+        shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
+        lang: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
+        operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, description: Optional[str] = None, quiet: bool = False,
+        _python: bool = False,
+    ):
+        self.name = name
+        inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
+        outputs = _mapping(outputs or {}, "outputs", Tensor, 'o=evotune.tensor("T", "D")')
+        scalars = _mapping(scalars or {}, "scalars", Scalar, 'eps=evotune.scalar(1e-5)')
+        shapes = _mapping(shapes or {}, "shapes", Mapping, "large=dict(T=16384, D=4096)")
+        genes = _mapping(genes or {}, "genes", Sequence, "THREADS=[64, 128]")
+        if not shapes:
+            raise Error("there are no shapes: write shapes=dict(large=dict(T=16384, D=4096)), with a size for each dimension")
+        dims: List[str] = []
+        listed: List[Dict[str, Any]] = []
+        for label, sizes in shapes.items():
+            sizes = dict(sizes)
+            uses = [use for use in ("verify", "sanitize") if sizes.pop(use, False)]
+            for dim, size in sizes.items():
+                if isinstance(size, bool) or not hasattr(size, "__index__"):
+                    raise Error(f"the shape {label} has {dim} = {size!r}: give a whole number")
+            sizes = {dim: size.__index__() for dim, size in sizes.items()}
+            dims = dims or list(sizes)
+            if sorted(sizes) != sorted(dims):
+                raise Error(f"the shape {label} has the dimensions {', '.join(sizes) or 'none'}, and the first one has {', '.join(dims)}: give each its size")
+            for use in uses or ["tune"]:
+                listed.append({"name": label, "use": use, "dims": sizes})
+
+        data: Dict[str, types.FunctionType] = {}
+        buffers: List[Dict[str, Any]] = []
+        for label, t in [*inputs.items(), *((k, v) for k, v in outputs.items() if k not in inputs)]:
+            role = "in" if label not in outputs else "inout" if label in inputs else "out"
+            if role == "inout" and (t.dtype, t.shape) != (outputs[label].dtype, outputs[label].shape):
+                raise Error(f"{label} is an input and an output with another shape or dtype: give both the same")
+            b: Dict[str, Any] = {"name": label, "dtype": t.dtype, "shape": list(t.shape), "role": role, "domain": t.domain or ""}
+            if isinstance(t.data, types.FunctionType):
+                data[t.data.__name__] = t.data
+                b["data"] = f"python({t.data.__name__})"
+            elif t.data is None or isinstance(t.data, str):
+                b["data"] = t.data or ""
+            else:
+                raise Error(f"the data of {label} is a {type(t.data).__name__}: give a text such as \"normal(0,1)\", or a function")
+            if role != "out" and not b["data"] and t.dtype[0] in "iu":
+                raise Error(f"the input {label} has the dtype {t.dtype}: say what is in it, such as data=\"integers(0,7)\"; an index must stay within what it indexes")
+            tolerated = outputs[label].tolerance if label in outputs else None
+            if tolerated is not None:
+                b["tolerance"] = tolerated
+            buffers.append(b)
+        arguments = [*inputs, *scalars, *dims]
+        self._reference = Reference(reference, data, arguments, list(outputs))
+
+        file, text, path = _source(name, source, lang)
+        self.cuda = file.endswith(".cu")
+        for what, value in (("grid", grid), ("block", block), ("shared", shared)):
+            if value is not None and not self.cuda:
+                raise Error(f"{what} is for kernels in CUDA, and the source is in C: remove it")
+        if self.cuda and (grid is None or block is None):
+            raise Error('a kernel in CUDA needs its launch: write grid=["ceil(N/THREADS)"] and block=["THREADS"]')
+        limits = []
+        for c in constraints:
+            expr, why = (c, "") if isinstance(c, str) else tuple(c) if isinstance(c, (tuple, list)) and len(c) == 2 else (None, None)
+            if not isinstance(expr, str):
+                raise Error(f"a constraint is {c!r}: give an expression as a text, or a pair of one and why")
+            limits.append({"expr": expr, "why": why or "the program says so"})
+        given: Dict[str, Any] = {
+            "description": description or "", "dims": dims, "operations": operations or "", "pipe": pipe or "", "bytes": bytes or "",
+            "reference": self._reference.keys, "files": self._reference.files, "shapes": listed, "buffers": buffers,
+            "scalars": [{"name": label, "dtype": s.dtype, "value": s.value, "also": list(s.also)} for label, s in scalars.items()],
+            "tolerance": {dtype_of(k): float(v) for k, v in (tolerance or {}).items()},
+            "parameters": [{"name": label, "values": _values(label, values)} for label, values in genes.items()],
+            "constraints": limits, "baseline": {k: _plain(k, v) for k, v in (baseline or {}).items()}, "target": target or "", "flags": list(flags),
+            "grid": _texts(grid, "grid"), "block": _texts(block, "block"), "shared": str(shared or ""), "python": _python,
+        }
+        self._make(file, text, path, entry, given, quiet)
+        self.campaign: Optional[Campaign] = None
+        """The newest campaign of this object."""
+
+    def _make(self, file: str, text: str, path: Optional[str], entry: Optional[str], given: Dict[str, Any], quiet: bool) -> None:
+        """Has tune make the folder, in a place that its content names."""
+        key = hashlib.sha256("\0".join([_tune.version(), file, text, entry or "", str(path), json.dumps(given, sort_keys=True)]).encode()).hexdigest()[:16]
+        above = _tune.cache() / "kernels" / key
+        self.folder = above / self.name
+        self.defaults: List[str] = []
+        """What was assumed, a line each."""
+        with tempfile.TemporaryDirectory(dir=_tune.cache()) as temp:
+            source = path or os.path.join(temp, file)
+            if path is None:
+                with open(source, "w", encoding="utf-8") as f:
+                    f.write(text)
+            spec = os.path.join(temp, "given.json")
+            with open(spec, "w", encoding="utf-8") as out:
+                json.dump(given, out)
+            made = os.path.join(temp, "made")
+            os.mkdir(made)
+            args = ["kernels", "new", os.path.join(made, self.name), "--from", source, "--with", spec]
+            try:
+                draft = _tune.ask(args + (["--entry", entry] if entry else []))
+            except Error as err:
+                message = str(err).split(": ", 1)[1].replace(os.path.join(temp, ""), "")
+                raise Error(self._reference.original(message.replace("choose one with --entry", "choose one with entry="))) from None
+            for found in draft["taken"]:
+                if found["msg"].startswith("assumed: "):
+                    self.defaults.append(found["msg"][len("assumed: "):])
+            same = self.folder.exists() and _same(Path(made) / self.name, self.folder)
+            if not same:  # one that somebody has changed is made again
+                shutil.rmtree(self.folder, ignore_errors=True)
+                above.mkdir(parents=True, exist_ok=True)
+                os.replace(os.path.join(made, self.name), self.folder)
+        if self.defaults and not quiet and key not in _printed:
+            _printed.add(key)
+            print(f"{self.name}: assumed, since nothing else was given:")
+            for line in self.defaults:
+                print(f"  {line}")
+
+    def __repr__(self) -> str:
+        return f"evotune.Kernel({self.name!r}, folder={str(self.folder)!r})"
+
+    def save(self, folder: Union[str, "os.PathLike[str]"]) -> Path:
+        """Writes the kernel's folder, as a person would: for ``tune lint``, ``tune run --kernels`` and git. What is there stays, unless it is the same."""
+        to = Path(folder)
+        if to.exists():
+            if _same(self.folder, to):
+                return to
+            raise Error(f"{to} is already there and has something else: choose another folder, or remove it")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(self.folder, to)
+        return to
+
+    @property
+    def _env(self) -> Dict[str, str]:
+        return {"EVOTUNE_PYTHON": sys.executable} if "python" in self._reference.keys else {}
+
+    def lint(self, static: bool = False) -> List[str]:
+        """What ``tune kernels lint`` finds wrong with the kernel, a line each. ``static`` compiles and runs nothing."""
+        args = ["kernels", "lint", str(self.folder)] + (["--static"] if static else [])
+        found: List[str] = _tune.ask(args, env=self._env, ok=(0, _tune.FINDINGS))
+        return [self._reference.original(text.replace(str(self.folder) + os.sep, "")) for text in found]
+
+    def _said(self, message: str) -> Error:
+        """What tune said of this kernel as an error, with the places of the program."""
+        return Error(self._reference.original(message.replace(str(self.folder) + os.sep, "")))
+
+    @property
+    def store(self) -> Path:
+        """The store of this kernel's campaigns, unless one is given."""
+        return _tune.cache() / f"{self.name}.db"
+
+    def tune(
+        self, time: Optional[str] = None, *, evaluations: Optional[int] = None, target: Optional[float] = None, patience: Optional[int] = None,
+        shape: Union[str, Sequence[str], None] = None, seed: Optional[int] = None, store: Union[str, "os.PathLike[str]", None] = None,
+        server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Any,
+    ) -> Best:
+        """Searches for the fastest values, and gives the best that finals have found.
+
+        ``time`` ("60s", "10m"), ``evaluations``, ``target`` (a speedup) and ``patience`` (evaluations without a new best) are
+        budgets; the first that is spent ends the search, and finals follow. Further settings are those of ``tune run``, as
+        ``workers=2`` for ``--workers 2``. Ctrl-C ends the search after what is in flight and keeps what there is: then there
+        were no finals, and :meth:`resume` goes on. ``progress`` says whether a bar is shown; by default in a terminal and in a notebook.
+        """
+        from ._campaign import Campaign, arguments
+        options = dict(time=time, evaluations=evaluations, target=target, patience=patience, shape=shape, seed=seed, **settings)
+        return Campaign._run(self, ["run", self.name, "--kernels", str(self.folder), *arguments(options)], store, server, progress)
+
+    def resume(self, campaign: Optional[str] = None, *, time: Optional[str] = None, evaluations: Optional[int] = None,
+               store: Union[str, "os.PathLike[str]", None] = None, server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Any) -> Best:
+        """Goes on with a campaign that was interrupted, by default this kernel's last, or with a finished one and a larger budget."""
+        from ._campaign import Campaign, arguments
+        if campaign is None and self.campaign is not None:
+            campaign, store, server = self.campaign.id, self.campaign.store, self.campaign.server
+        options = dict(time=time, evaluations=evaluations, **settings)
+        return Campaign._run(self, ["resume", *([campaign] if campaign else []), *arguments(options)], store, server, progress)
+
+    def judge(self, file: Union[str, "os.PathLike[str]"], **settings: Any) -> Judgment:
+        """Judges a finished kernel, a file in C or CUDA, by this kernel's reference: as ``tune judge`` does."""
+        from ._campaign import Judgment, arguments
+        return Judgment._of(self, [os.fspath(file), "--kernel", self.name, "--kernels", str(self.folder), *arguments(settings)])
+
+
+_printed: set[str] = set()
+
+
+def _plain(name: str, value: Any) -> Gene:
+    if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):
+        value = value.item()  # a number of NumPy
+    if not isinstance(value, (bool, int, float, str)):
+        raise Error(f"the gene {name} has the value {value!r}: give numbers, texts, or True and False")
+    return value
+
+
+def _values(name: str, values: Any) -> List[Gene]:
+    if isinstance(values, str):
+        raise Error(f"the gene {name} is {values!r}: give the list of its values")
+    return [_plain(name, v) for v in values]
+
+
+def _source(name: str, source: Union[str, "os.PathLike[str]"], lang: Optional[str]) -> "tuple[str, str, Optional[str]]":
+    """The file's name, its text, and where it is if it is a file."""
+    path: Optional[str] = None
+    text = os.fspath(source)
+    if not isinstance(source, str) or "\n" not in source and source.endswith((".c", ".cu")):
+        path = os.path.abspath(text)
+        try:
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+        except OSError as err:
+            raise Error(f"source {os.fspath(source)}: {err.strerror}") from None
+        except UnicodeDecodeError:
+            raise Error(f"source {os.fspath(source)}: it is no text in UTF-8") from None
+    if lang is None:
+        lang = "CUDA" if path and path.endswith(".cu") or "__global__" in text else "C"
+    if lang.upper() not in ("C", "CUDA"):
+        raise Error(f'lang is {lang!r}: there are "C" and "CUDA"')
+    ending = ".cu" if lang.upper() == "CUDA" else ".c"
+    if path and not path.endswith(ending):
+        raise Error(f"source {os.fspath(source)}: its name must end in {ending} for {lang}")
+    return name + ending, text, path
+
+
+def _same(one: Path, other: Path) -> bool:
+    compared = filecmp.dircmp(one, other)
+    if compared.left_only or compared.right_only or compared.funny_files:
+        return False
+    _, differ, failed = filecmp.cmpfiles(one, other, compared.common_files, shallow=False)
+    return not differ and not failed and all(_same(one / d, other / d) for d in compared.common_dirs)
