@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]  # of the exported library
+ROOT = HERE.parents[1]  # of the exported library: this lies in torch/_evotune_torch
 
 
 def library(build, prefix):
