@@ -311,7 +311,9 @@ func TestTorchOperators(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
+	dir = filepath.Join(dir, "library")
 	writeFiles(t, dir, mustExport(t, winners, toC))
+	writeFiles(t, filepath.Join(dir, "..", "second"), mustExport(t, []*Winner{winnerOf(t, "softmax", "feed", 9)}, toC))
 	test, err := os.ReadFile(filepath.Join("testdata", "torch_test.py"))
 	if err != nil {
 		t.Fatal(err)

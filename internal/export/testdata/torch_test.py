@@ -1,5 +1,6 @@
 """What test_ops.py cannot know: what the kernels of TestTorchOperators compute, and who is called."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -11,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 import evotune_torch
-from _evotune_torch import measure as measuring
-from _evotune_torch import operators
+
+measuring, operators = evotune_torch._measure, evotune_torch._operators
 
 os.environ["EVOTUNE_TORCH_MEASURED"] = str(pathlib.Path(tempfile.mkdtemp(), "measured.txt"))
 
@@ -84,6 +85,29 @@ class Own(unittest.TestCase):
         torch.testing.assert_close((x.grad, y.grad), (torch.full((9,), 0.5), torch.ones(9)))
 
 
+class Several(unittest.TestCase):
+    def test_another_library(self):
+        """A second library, loaded by its path under another name, has its own kernels, decisions and figures."""
+        second = pathlib.Path(evotune_torch.__file__).parents[2] / "second" / "torch" / "evotune_torch.py"
+        spec = importlib.util.spec_from_file_location("another", second)
+        module = sys.modules["another"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        x = torch.randn(5, 7)
+        with evotune_torch.use("kernels"), module.use("kernels"):
+            self.assertIn("kernel c0ffee04", evotune_torch.explain("softmax", x))
+            self.assertIn("kernel feed", module.explain(module.softmax, x))
+            for op in (evotune_torch.softmax, module.softmax, torch.ops.evotune.softmax):
+                torch.testing.assert_close(op(x), torch.softmax(x, -1))
+        a = x.clone().requires_grad_()
+        module.softmax(a).square().sum().backward()
+        b = x.clone().requires_grad_()
+        torch.softmax(b, -1).square().sum().backward()
+        torch.testing.assert_close(a.grad, b.grad)
+        again = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(again)
+        torch.testing.assert_close(again.softmax(x), torch.softmax(x, -1))
+
+
 class Decisions(unittest.TestCase):
     def explain(self, op, *args):
         return evotune_torch.explain(op, *args)
@@ -125,7 +149,7 @@ class Decisions(unittest.TestCase):
         before = op.forward
         op.forward = (lambda X: X * 0 + 7, ["X"])
         try:
-            tell = lambda candidate, faster: torch.ops.evotune._measured("softmax", torch.ops.evotune._device(), [11, 24], candidate, 1e3 if faster else 3e3, 2e3, 1.0 if faster else 0.0, faster)
+            tell = lambda candidate, faster: operators.ops._measured("softmax", operators.ops._device(), [11, 24], candidate, 1e3 if faster else 3e3, 2e3, 1.0 if faster else 0.0, faster)
             self.assertEqual(torch.ops.evotune.softmax(x)[0, 0].item(), 7)
             tell("another", True)
             self.assertEqual(torch.ops.evotune.softmax(x)[0, 0].item(), 7)

@@ -22,8 +22,9 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import evotune_torch  # noqa: E402
-from _evotune_torch import measure as measuring  # noqa: E402
-from _evotune_torch import operators  # noqa: E402
+
+operators = evotune_torch._operators
+measuring = evotune_torch._measure
 
 EAGER_CALLS = 20
 LARGEST = 1 << 30  # bytes of all tensors of a shape in the grid
@@ -158,7 +159,7 @@ def grid(count):
                 seen.add((op.name, sizes))
                 specs, axes = op.inputs + op.outputs, [a for list_ in op.spec["axes"](sizes) for a in list_]
                 bytes_ = sum(math.prod(a) * torch.empty(0, dtype=s["dtype"]).element_size() for s, a in zip(specs, axes))
-                if bytes_ <= LARGEST and torch.ops.evotune._candidate(op.name, list(sizes)):
+                if bytes_ <= LARGEST and operators.ops._candidate(op.name, list(sizes)):
                     found.append((op, dict(zip(op.spec["dims"], sizes))))
                     break
             else:
@@ -211,7 +212,7 @@ def main():
     if not (evotune_torch.CUDA or options.grid):
         sys.exit("bench.py: campaigns' times are compared on GPUs: for a library for processors ask for --grid")
     evotune_torch.prepare()
-    device = torch.ops.evotune._device()
+    device = operators.ops._device()
     print(f"{device}, PyTorch {torch.__version__}; microseconds a call")
     rows = on_grid(options.grid, options.rounds) if options.grid else campaigns(json.loads((HERE.parent / "manifest.json").read_text()))
     if options.json:

@@ -72,7 +72,7 @@ def load():
         op, sizes = by_kernel.get(kernel), dict(d.split("=") for d in dims.split(","))
         if op is None or version != torch.__version__ or list(sizes) != list(op.spec["dims"]):
             continue
-        torch.ops.evotune._measured(op.name, device, [int(n) for n in sizes.values()], candidate, ours, theirs, share, decision == "evotune")
+        _operators().ops._measured(op.name, device, [int(n) for n in sizes.values()], candidate, ours, theirs, share, decision == "evotune")
 
 
 def _store(rows):
@@ -81,7 +81,7 @@ def _store(rows):
         lines[r["kernel"], r["dims"], r["device"], r["candidate"], torch.__version__] = (r["ours"], r["theirs"], r["share"], r["decision"])
     text = [HEAD, FIELDS]
     for (kernel, dims, device, candidate, version), (ours, theirs, share, decision) in sorted(lines.items()):
-        text.append("\t".join([kernel, dims, device, candidate, f"{ours:.1f}", f"{theirs:.1f}", f"{share:.2f}", version, decision, "."]))
+        text.append("\t".join([kernel, dims, device, candidate, f"{ours:.1f}", f"{theirs:.1f}", f"{share:.4f}", version, decision, "."]))
     target = path()
     try:
         with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".measured-", delete=False) as f:
@@ -195,7 +195,7 @@ def _sizes(op, what):
     """Dimensions of what a caller asks to be measured: arguments of the operator, or sizes by dimension."""
     if not isinstance(what, dict):
         tensors, args, _ = op.split(what)
-        return dict(zip(op.spec["dims"], torch.ops.evotune._dims(op.name, tensors, args)))
+        return dict(zip(op.spec["dims"], _operators().ops._dims(op.name, tensors, args)))
     if set(what) != set(op.spec["dims"]):
         raise ValueError(f"evotune::{op.name} has the dimensions {', '.join(op.spec['dims'])}, not {', '.join(what)}")
     return {d: int(what[d]) for d in op.spec["dims"]}
@@ -216,7 +216,7 @@ def measure(op=None, what=None, rounds=ROUNDS):
             continue
         for one in [dict(zip(op.spec["dims"], d)) for d in op.spec["tuned"]] if what is None else what:
             dims = _sizes(op, one)
-            candidate = torch.ops.evotune._candidate(op.name, list(dims.values()))
+            candidate = _operators().ops._candidate(op.name, list(dims.values()))
             if not candidate:
                 continue
             samples = beside(op, op.arguments(dims, device), rounds)
@@ -224,10 +224,10 @@ def measure(op=None, what=None, rounds=ROUNDS):
             share = sum(a < b for a, b in zip(samples["ours"], samples["theirs"])) / len(samples["ours"])
             faster = ours <= MARGIN * theirs and share >= SURE
             row = {
-                "op": op.name, "kernel": op.kernel, "dims": ",".join(f"{d}={n}" for d, n in dims.items()), "device": torch.ops.evotune._device(),
+                "op": op.name, "kernel": op.kernel, "dims": ",".join(f"{d}={n}" for d, n in dims.items()), "device": _operators().ops._device(),
                 "candidate": candidate, "ours": ours * 1e3, "theirs": theirs * 1e3, "share": share, "decision": "evotune" if faster else "PyTorch",
             }
-            torch.ops.evotune._measured(op.name, row["device"], list(dims.values()), candidate, row["ours"], row["theirs"], share, faster)
+            _operators().ops._measured(op.name, row["device"], list(dims.values()), candidate, row["ours"], row["theirs"], share, faster)
             rows.append(row)
             if device == "cuda":
                 torch.cuda.empty_cache()

@@ -1,9 +1,13 @@
 """The operators, as far as they are no matter of one kernel: what PyTorch computes instead of them, their
 derivatives, what they return by sizes alone, and who computes a call."""
 
+import ctypes
+import hashlib
 import importlib
 import inspect
 import pathlib
+import sys
+import types
 
 import torch
 
@@ -12,21 +16,24 @@ from . import build, formulas
 HERE = pathlib.Path(__file__).resolve().parent
 CUDA = False  # whether the library is for GPUs
 _table = {}
-_kept = []  # registrations end with their objects
+ops = None  # the library's helpers: the namespace of torch.ops that no other library shares
+# Of the process: what packages have loaded, by the file of the operators.
+_loaded = sys.modules.setdefault("_evotune_torch_loaded", types.ModuleType("_evotune_torch_loaded")).__dict__
 
 
 class Operator:
     """An operator: its entry of OPS, and the functions that are named there."""
 
-    def __init__(self, name, spec):
+    def __init__(self, name, spec, space):
         self.name, self.spec, self.kernel = name, spec, spec["kernel"]
         self.inputs, self.outputs = spec["inputs"], spec["outputs"]
         self.forward = self.backward = None
+        self.uniform = len({t["dtype"] for t in [*self.inputs, *self.outputs]}) == 1
         self.flat = True  # whether functions get tensors as the definition has them
         self.differentiable = True
         own = spec.get("own")
         if own:
-            module = importlib.import_module("_evotune_torch." + own["module"])
+            module = importlib.import_module("." + own["module"], __package__)
             if own["forward"]:
                 self.forward = self._bind(getattr(module, own["forward"]), own["module"])
             if own["backward"]:
@@ -34,11 +41,13 @@ class Operator:
         elif spec["builtin"] and self.kernel in formulas.FORWARD:
             self.flat = False
             self.forward = self._bind(formulas.FORWARD[self.kernel], "formulas")
+            lists = [t["name"] for t in self.inputs], list(spec["dims"]), list(spec["scalars"])
+            self.places = [(name, i, names.index(name)) for name in self.forward[1] for i, names in enumerate(lists) if name in names]
             if self.kernel in formulas.BACKWARD:
                 self.backward = self._bind(formulas.BACKWARD[self.kernel], "formulas", backward=True)
             self.differentiable = self.kernel not in formulas.NO_DERIVATIVE
         self.differentiable = self.differentiable and bool(self.forward or self.backward)
-        self.call = getattr(torch.ops.evotune, name)
+        self.call = getattr(getattr(torch.ops, space), name)
 
     def _bind(self, function, where, backward=False):
         """The function with the names that it asks for."""
@@ -74,6 +83,9 @@ class Operator:
     def compute(self, inputs, dims, scalars):
         """What PyTorch computes: a list of results."""
         function, asked = self.forward
+        if not self.flat:  # a formula of this package needs no checks
+            given = (inputs, dims, scalars)
+            return [function(**{name: given[i][j] for name, i, j in self.places})]
         values = self._values(inputs, dims, scalars)
         for t in self.outputs:
             if t["changes"] is not None:
@@ -87,11 +99,12 @@ class Operator:
         own = all(t.dtype == spec["dtype"] for t, spec in zip(inputs, self.inputs))
         list_ = []
         for t, spec, size in zip(got, self.outputs, self._sizes(dims, self._leading(inputs))[1]):
-            if self.flat and spec["leads"]:
+            if spec["leads"]:
                 t = t.reshape(size)
             if tuple(t.shape) != size:
                 raise RuntimeError(f"evotune::{self.name}: {function.__name__} returned {spec['name']} of the shape {tuple(t.shape)}, expected {size}")
-            list_.append(t.to(spec["dtype"] if own else inputs[0].dtype))
+            # Others than the kernels' types are computed in the inputs' own.
+            list_.append(t.to(spec["dtype"]) if own else t.to(inputs[0].dtype) if self.uniform else t)
         return list_
 
     def gradients(self, grads, inputs, outputs, dims, scalars, needed):
@@ -161,8 +174,8 @@ class Operator:
     def pytorch(self, *args, **options):
         """PyTorch's own computation of the operator's arguments."""
         tensors, args, options = self.split(args, options)
-        dims = torch.ops.evotune._dims(self.name, tensors, args)
-        got = self.compute(tensors, dims, torch.ops.evotune._scalars(self.name, dims, options))
+        dims = ops._dims(self.name, tensors, args)
+        got = self.compute(tensors, dims, ops._scalars(self.name, dims, options))
         return got[0] if len(got) == 1 else tuple(got)
 
     def arguments(self, dims, device, seed=1, dtype=None):
@@ -186,8 +199,8 @@ class Operator:
 
 def _fresh(list_, inputs):
     """Results without gaps, none of them the memory of an input."""
-    taken = {t.data_ptr() for t in inputs}
-    return [t.clone() if t.data_ptr() in taken else t for t in (t.detach().contiguous() for t in list_)]
+    taken = [t.data_ptr() for t in inputs]
+    return [t.clone() if t.data_ptr() in taken else t for t in (t.contiguous() for t in list_)]
 
 
 def _pytorch(name, inputs, dims, scalars):
@@ -195,8 +208,8 @@ def _pytorch(name, inputs, dims, scalars):
 
 
 def _backward(name, grads, inputs, outputs, args, options, needed):
-    dims = torch.ops.evotune._dims(name, inputs, args)
-    scalars = torch.ops.evotune._scalars(name, dims, options)
+    dims = ops._dims(name, inputs, args)
+    scalars = ops._scalars(name, dims, options)
     return _fresh(_table[name].gradients(grads, inputs, outputs, dims, scalars, needed), [*inputs, *grads])
 
 
@@ -204,30 +217,42 @@ def _backward_fake(name, grads, inputs, outputs, args, options, needed):
     return [t.new_empty(t.shape) for t, n in zip(inputs, needed) if n]
 
 
-def load(cuda, ops):
-    """Loads the operators, builds them before if need be, and gives the path of their file."""
-    global CUDA
+def load(cuda, specs):
+    """Loads the operators, and builds them before if need be. Gives the path of their file."""
+    global CUDA, ops
     CUDA = cuda
     installed = sorted(HERE.glob("_C*.so"))
-    path = installed[0] if installed else build.in_cache(cuda)
-    torch.ops.load_library(str(path))
-    lib = torch.library.Library("evotune", "IMPL")
-    _kept.append(lib)
+    path = str(installed[0] if installed else build.in_cache(cuda))
+    if path in _loaded:  # by another copy of this package
+        ops, known = _loaded[path]
+        _table.update(known)
+        return path
+    own = "evotune_" + hashlib.sha256(path.encode()).hexdigest()[:12]
+    torch.ops.load_library(path)
+    register = ctypes.CDLL(path).evotune_torch_register
+    register.restype, register.argtypes = ctypes.c_char_p, [ctypes.c_char_p]
+    space = register(own.encode()).decode()
+    ops = getattr(torch.ops, own)
+    lib = torch.library.Library(own, "IMPL")
     for key in ("CPU", "CUDA"):
         lib.impl("_pytorch", _pytorch, key)
         lib.impl("_backward", _backward, key)
-    if not hasattr(torch.library, "register_fake"):
-        lib.impl("_backward", _backward_fake, "Meta")
+    fake = hasattr(torch.library, "register_fake")
+    meta = None if fake else torch.library.Library(space, "IMPL", "Meta")
+    if fake:
+        torch.library.register_fake(f"{own}::_backward", _backward_fake)
     else:
-        torch.library.register_fake("evotune::_backward", _backward_fake)
-    for name, spec in ops.items():
-        op = _table[name] = Operator(name, spec)
+        lib.impl("_backward", _backward_fake, "Meta")
+    for name, spec in specs.items():
+        op = _table[name] = Operator(name, spec, space)
         saves = bool(op.backward) and any(t["name"] in op.backward[1] for t in op.outputs if t["changes"] is None)
-        torch.ops.evotune._teach(name, op.forward is not None, op.differentiable, saves)
-        if hasattr(torch.library, "register_fake"):
-            torch.library.register_fake(f"evotune::{name}", op.fake)
+        ops._teach(name, op.forward is not None, op.differentiable, saves)
+        if fake:
+            torch.library.register_fake(f"{space}::{name}", op.fake)
         else:
-            lib.impl(name, op.fake, "Meta")
+            meta.impl(name, op.fake)
+    _loaded[path] = ops, _table
+    _loaded[path + " registrations"] = lib, meta  # which end with their objects
     from . import measure
 
     measure.load()
@@ -238,7 +263,7 @@ def find(op):
     """The Operator that a name, an operator or a callable of the package is."""
     name = op if isinstance(op, str) else str(op)
     name = name.replace("::", ".").split(".")
-    name = name[1] if name[0] == "evotune" and len(name) > 1 else name[0]
+    name = name[1] if name[0].startswith("evotune") and len(name) > 1 else name[0]
     if name not in _table:
         raise ValueError(f"evotune_torch has no operator {op}: it has {', '.join(sorted(_table))}")
     return _table[name]
@@ -254,7 +279,7 @@ def explain(op, *args, **options):
     op = find(op)
     try:
         tensors, args, options = op.split(args, options)
-        return torch.ops.evotune._explain(op.name, tensors, args, options)
+        return ops._explain(op.name, tensors, args, options)
     except (RuntimeError, TypeError) as e:
         return f"evotune::{op.name}: an error: " + str(e).splitlines()[0]
 
@@ -269,17 +294,17 @@ class use:
     def __init__(self, way):
         if way not in _WAYS:
             raise ValueError(f"use({way!r}): choose one of {', '.join(_WAYS)}")
-        self._before = torch.ops.evotune._prefer(_WAYS.index(way))
+        self._before = ops._prefer(_WAYS.index(way))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        torch.ops.evotune._prefer(self._before)
+        ops._prefer(self._before)
 
 
 def prepare():
     """Loads all kernels on the current device, as it should be before CUDA graphs are captured."""
-    status = torch.ops.evotune._prepare()
+    status = ops._prepare()
     if status:
         raise RuntimeError(f"evotune_prepare returned {status}")

@@ -15,7 +15,8 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import evotune_torch  # noqa: E402
-from _evotune_torch import operators  # noqa: E402
+
+operators = evotune_torch._operators
 
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
@@ -40,7 +41,7 @@ def shapes(op):
 
 def computed(op):
     """The small shapes that a kernel computes."""
-    return [d for d in shapes(op) if torch.ops.evotune._candidate(op.name, list(d.values()))]
+    return [d for d in shapes(op) if operators.ops._candidate(op.name, list(d.values()))]
 
 
 def tensors(op, args):
@@ -324,8 +325,8 @@ class Operators(unittest.TestCase):
         for op in self.each(formula=True)[:1]:
             program = (
                 f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-                "import torch, evotune_torch\nfrom _evotune_torch import operators\n"
-                f"op = operators.find({op.name!r})\nargs = op.arguments({computed(op)[0]!r}, {DEVICE!r})\n"
+                "import torch, evotune_torch\n"
+                f"op = evotune_torch._operators.find({op.name!r})\nargs = op.arguments({computed(op)[0]!r}, {DEVICE!r})\n"
                 "gaps = [torch.stack([t, t], -1)[..., 0] if isinstance(t, torch.Tensor) else t for t in args]\n"
                 "for _ in range(3): op.call(*gaps)\n"
             )
