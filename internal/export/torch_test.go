@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/longtest"
@@ -193,6 +196,50 @@ func TestTorchExpressions(t *testing.T) {
 	}
 }
 
+// What finals measured counts against a vendor's library alone, and where it is no noise.
+func TestTorchFinals(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kernel, shape   string
+		significant     bool
+		library, faster bool
+	}{
+		{"gemm", "4096", true, true, true},
+		{"gemm", "4096", false, true, false},
+		{"layernorm", "4096x1024", true, false, true},
+	} {
+		d, err := cat.Get(c.kernel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = d.On("cuda")
+		s, err := d.Problem.Shape(c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := cudaWinner(t, d, d.Implementations[0], s, rand.New(rand.NewSource(1)))
+		w.Evidence.Summary.Significant = c.significant
+		problems, err := newProblems([]*Winner{w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := newTorchOp(problems[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []torchFinal{{
+			Device: "NVIDIA H200", Candidate: w.Evidence.Candidate, Against: "its baseline", Dims: newShape(s, d.Problem.Dims).Dims(),
+			NS: 100, BaselineNS: 200, Library: c.library, Faster: c.faster,
+		}}
+		if diff := cmp.Diff(want, op.Finals()); diff != "" {
+			t.Errorf("%s: %s", c.kernel, diff)
+		}
+	}
+}
+
 // TestTorchPython compiles the Python of a package.
 func TestTorchPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
@@ -282,6 +329,36 @@ func ownKernels(t *testing.T) []*kernels.Definition {
 		list = append(list, d)
 	}
 	return list
+}
+
+var update = flag.Bool("update", false, "write testdata/evotune_torch.golden")
+
+// The module of kernels as users write them.
+func TestTorchGolden(t *testing.T) {
+	var winners []*Winner
+	for i, d := range ownKernels(t) {
+		winners = append(winners, winnerFrom(t, d, fmt.Sprintf("beef%02d", i), 1))
+	}
+	files := mustExport(t, winners, toC)
+	golden := filepath.Join("testdata", "evotune_torch.golden")
+	got := files["torch/evotune_torch.py"]
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), which -update writes:\n%s", golden, diff)
+	}
+	for name, text := range map[string]string{"own_silu_mul": "def silu_mul_backward(", "own_add_to": "def add_to("} {
+		if !strings.Contains(string(files["torch/_evotune_torch/"+name+".py"]), text) {
+			t.Errorf("%s.py lacks %s", name, text)
+		}
+	}
 }
 
 var torchOut = flag.String("torch.out", "", "TestTorchOperators: the folder to write its library to and to keep it in")
