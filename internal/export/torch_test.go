@@ -1,6 +1,7 @@
 package export
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -361,22 +362,103 @@ func TestTorchGolden(t *testing.T) {
 	}
 }
 
+// torchPython is a Python that has PyTorch.
+func torchPython(t *testing.T) string {
+	t.Helper()
+	for _, p := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), p, "-c", "import torch").Run() == nil {
+			return p
+		}
+	}
+	t.Skip("no python3 has torch (apt-get install python3-torch libtorch-dev ninja-build): PyTorch was not called")
+	return ""
+}
+
+// TestTorchFormulas holds what PyTorch computes built-in kernels with against their references,
+// which say what the kernels compute.
+func TestTorchFormulas(t *testing.T) {
+	python := torchPython(t)
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type shape struct {
+		Name    string             `json:"name"`
+		Dims    map[string]int64   `json:"dims"`
+		Axes    map[string][]int64 `json:"axes"`
+		Scalars []float64          `json:"scalars"`
+	}
+	type kernel struct {
+		Kernel  string           `json:"kernel"`
+		Symbol  string           `json:"symbol"`
+		Dims    []string         `json:"dims"`
+		Buffers []kernels.Buffer `json:"buffers"`
+		Scalars []string         `json:"scalars"`
+		Shapes  []shape          `json:"shapes"`
+	}
+	var spec []kernel
+	files := map[string][]byte{}
+	args := []string{"-O1", "-shared", "-fPIC", "-o", "libreference.so"}
+	count := 0
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newProblem(d, &d.Problem)
+		k := kernel{Kernel: name, Symbol: p.ReferenceSymbol(), Dims: p.Dims, Buffers: p.Problem.Buffers, Scalars: []string{}}
+		for _, s := range p.Scalars {
+			k.Scalars = append(k.Scalars, s.Name)
+		}
+		for _, s := range slices.Concat(p.ShapesFor(kernels.Sanitize), p.ShapesFor(kernels.Verify)) {
+			one := shape{Name: s.Name, Dims: s.Dims, Axes: map[string][]int64{}}
+			if one.Scalars, err = p.Problem.ScalarValues(s); err != nil {
+				t.Fatal(err)
+			}
+			if work, err := p.Operations(s); err != nil || work > 1e9 {
+				continue // the reference would take long
+			}
+			for _, b := range p.Problem.Buffers {
+				if one.Axes[b.Name], err = p.Axes(b, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k.Shapes = append(k.Shapes, one)
+			count++
+		}
+		if len(k.Shapes) < 2 {
+			t.Errorf("%s has %d shapes to compare at", name, len(k.Shapes))
+		}
+		spec = append(spec, k)
+		files[name+".c"] = []byte((&export{}).referenceC(p))
+		args = append(args, name+".c")
+	}
+	if files["spec.json"], err = json.Marshal(spec); err != nil {
+		t.Fatal(err)
+	}
+	if files["formulas.py"], err = sources.ReadFile("files/torch/formulas.py"); err != nil {
+		t.Fatal(err)
+	}
+	if files["formulas_test.py"], err = os.ReadFile(filepath.Join("testdata", "formulas_test.py")); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, files)
+	run(t, dir, "gcc", append(args, "-lm")...)
+	out := run(t, dir, python, "formulas_test.py", "formulas.py", "./libreference.so", "spec.json")
+	if !strings.HasPrefix(out, fmt.Sprintf("compared %d, derivatives ", count)) || strings.HasSuffix(out, " 0\n") {
+		t.Error(out)
+	}
+	t.Log(out)
+}
+
 var torchOut = flag.String("torch.out", "", "TestTorchOperators: the folder to write its library to and to keep it in")
 
 // TestTorchOperators builds a library for processors with its operators and runs its tests,
 // and others, in PyTorch.
 func TestTorchOperators(t *testing.T) {
 	longtest.Skip(t, "it compiles PyTorch's headers")
-	python := ""
-	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if exec.CommandContext(t.Context(), p, "-c", "import torch").Run() == nil {
-			python = p
-			break
-		}
-	}
-	if python == "" {
-		t.Skip("no python3 has torch (apt-get install python3-torch libtorch-dev ninja-build): no operator was called")
-	}
+	python := torchPython(t)
 	var winners []*Winner
 	for i, name := range []string{"attention", "conv2d", "rmsnorm", "sgemm", "softmax"} {
 		winners = append(winners, winnerOf(t, name, fmt.Sprintf("c0ffee%02d", i), int64(i+3)))

@@ -185,14 +185,14 @@ class Operator:
         list_ = []
         for spec, size in zip(self.inputs, sizes):
             (distribution, a, b), how = spec["data"], dict(generator=g, device=device, dtype=torch.float32)
-            if distribution == "normal":
-                t = a + b * torch.randn(size, **how)
-            elif distribution == "uniform":
+            if distribution == "uniform":
                 t = a + (b - a) * torch.rand(size, **how)
             elif distribution == "integers":
                 t = torch.floor(a + (b - a + 1) * torch.rand(size, **how))
-            else:
+            elif distribution == "constant":
                 t = torch.full(size, float(a), device=device)
+            else:  # normal, or made by a function that is not here
+                t = a + (b or 1) * torch.randn(size, **how)
             list_.append(t.to(dtype if dtype and spec["dtype"].is_floating_point else spec["dtype"]))
         return [*list_, *((bool if a["flag"] else int)(dims[a["dim"]]) for a in self.spec["args"])]
 

@@ -21,6 +21,8 @@ operators = evotune_torch._operators
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
 LARGEST = 1 << 24  # elements of any tensor that is compared
+# A formula of several operations rounds between them, which a kernel does not.
+LOOSER = {"kernels": 1, "pytorch": 4}
 # How far PyTorch's own results in these types may be off.
 TYPES = {torch.float16: 5e-2, torch.float32: 1e-3, torch.float64: 1e-9, torch.bfloat16: 3e-1}
 OPS = operators.operators()
@@ -101,13 +103,13 @@ class Operators(unittest.TestCase):
     def small(self, op, seed=1, dtype=None):
         return op.arguments(computed(op)[0], DEVICE, seed, dtype)
 
-    def compare(self, op, args, got, tolerance=None):
+    def compare(self, op, args, got, tolerance=0, looser=1):
         want = exact(op, args)
         if want is None:
             return
         for spec, g, w in zip(op.outputs, results(got), want):
             self.assertEqual(g.shape, w.shape)
-            self.assertLessEqual(error(g, w, spec["unwritten"]), max(tolerance or 0, spec["tolerance"], 1e-6), spec["name"])
+            self.assertLessEqual(error(g, w, spec["unwritten"]), max(tolerance, looser * spec["tolerance"], 1e-6), spec["name"])
 
     def same(self, op, args, got, want):
         """Of two calls with the same inputs: the same bits, unless the definition asks for less."""
@@ -131,7 +133,7 @@ class Operators(unittest.TestCase):
                     with self.subTest(op=op.name, dims=dims, way=way), evotune_torch.use(way):
                         args = op.arguments(dims, DEVICE)
                         kept = [t.clone() for t in tensors(op, args)]
-                        self.compare(op, args, op.call(*args))
+                        self.compare(op, args, op.call(*args), looser=LOOSER[way])
                         self.assertTrue(all(torch.equal(a.double(), b.double()) for a, b in zip(args, kept)), "an input was changed")
 
     def test_layouts(self):
@@ -155,7 +157,7 @@ class Operators(unittest.TestCase):
             with self.subTest(op=op.name):
                 args = self.small(op)
                 gaps = [torch.stack([t, t], -1)[..., 0] for t in tensors(op, args)] + args[len(op.inputs) :]
-                self.compare(op, args, op.call(*gaps))
+                self.compare(op, args, op.call(*gaps), looser=LOOSER["pytorch"])
                 self.assertIn("PyTorch computes this", evotune_torch.explain(op.call, *gaps))
                 self.assertIn("contiguous", evotune_torch.explain(op.call, *gaps))
 
@@ -292,7 +294,7 @@ class Operators(unittest.TestCase):
                                 old.copy_(new)
                         graph.replay()
                         torch.cuda.synchronize()
-                        self.compare(op, args, got)
+                        self.compare(op, args, got, looser=LOOSER[way])
 
     def test_streams(self):
         """Calls on several streams do not share a workspace."""
