@@ -164,6 +164,9 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if bindErr != nil {
 		return bindErr
 	}
+	if f := cmd.Flags().Lookup("store"); f != nil && f.Changed && f.Value.String() == "" {
+		return errors.New("--store names no file: give one, or leave it out")
+	}
 	if err := a.checkTypes(known); err != nil {
 		return err
 	}

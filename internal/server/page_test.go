@@ -413,6 +413,9 @@ func testSubmit(t *testing.T, browser chrome) {
 	shape := s.kernel("softmax").Shapes[0].Name
 	p.wait(fmt.Sprintf("document.querySelector('input[name=shape][value=%q]').checked", shape))
 	p.shot("submit")
+	if text := p.text("label:has(input[name=shape])"); !strings.Contains(text, "(ROWS ") || !strings.Contains(text, ", COLS ") {
+		t.Errorf("the dimensions are not in the order of the definition: %s", text)
+	}
 	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "-3"))
 	p.click("#submit")
 	p.contains("#budget-evaluations-error", "0")
