@@ -111,6 +111,31 @@ func (l *loader) definition() {
 		l.d.fail(l.d.root.children["implementation"].at, "there is no implementation: add a table [[implementation]]")
 	}
 	l.baselines()
+	if in.Torch != nil {
+		l.def.Torch = l.torch(in.Torch)
+	}
+}
+
+// torch reads which functions of a Python file the operator of PyTorch calls.
+func (l *loader) torch(t *torchTable) *Torch {
+	out := &Torch{File: t.Source.str, Text: l.file(t.Source, false)}
+	for _, f := range []struct {
+		n    *node
+		name *string
+	}{{t.Forward, &out.Forward}, {t.Backward, &out.Backward}} {
+		if f.n == nil {
+			continue
+		}
+		l.name(f.n, "function")
+		*f.name = f.n.str
+		if !regexp.MustCompile(`(?m)^def ` + f.n.str + `\s*\(`).MatchString(out.Text) {
+			l.d.fail(f.n.at, "%s does not define the function %s: correct the name", out.File, f.n.str)
+		}
+	}
+	if t.Forward == nil && t.Backward == nil {
+		l.d.fail(t.Table.key, `[torch] names no function: add forward = "NAME", what PyTorch computes the kernel with, or backward = "NAME", its derivatives`)
+	}
+	return out
 }
 
 // likes gives implementations what they share with others: the tables of a file that

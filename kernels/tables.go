@@ -13,6 +13,13 @@ type kernelTable struct {
 	License        *node
 	Problem        *problemTable          `need:"a table [problem]"`
 	Implementation []*implementationTable `need:"a table [[implementation]]"`
+	Torch          *torchTable
+}
+
+type torchTable struct {
+	Table             *node `what:"[torch]"`
+	Source            *node `need:"\"torch.py\""`
+	Forward, Backward *node
 }
 
 type problemTable struct {
