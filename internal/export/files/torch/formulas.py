@@ -5,7 +5,6 @@ formulas; they take tensors with any number of leading axes where the operator d
 PyTorch's, of the formula; BACKWARD has those of products, which need not compute the product again.
 NO_DERIVATIVE lists kernels whose gradients their types could not hold."""
 
-import functools
 import math
 
 import torch
@@ -21,17 +20,24 @@ def attention(Q, K, V, CAUSAL):
     return torch.softmax(scores, -1) @ V
 
 
-@functools.lru_cache(maxsize=None)
+_ones = {}
+
+
 def _one(device):
-    return torch.ones(1, device=device)
+    """A scale of 1, kept; but what a graph allocates is the graph's."""
+    one = _ones.get(device)
+    if one is None:
+        one = torch.ones(1, device=device)
+        if not torch.cuda.is_current_stream_capturing():
+            _ones[device] = one
+    return one
 
 
 def gemm_fp8(A, B):
     if A.dtype == torch.double:
         return A @ B.t()
     if A.is_cuda and hasattr(torch, "_scaled_mm") and A.dim() == 2 and B.shape[0] % 16 == 0 and B.shape[1] % 16 == 0:
-        # What a graph allocates is the graph's: there the number is made each time, if it is not there yet.
-        one = torch.ones(1, device=A.device) if torch.cuda.is_current_stream_capturing() and not _one.cache_info().currsize else _one(A.device)
+        one = _one(A.device)
         return torch._scaled_mm(A.contiguous(), B.contiguous().t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     return (A.float() @ B.float().t()).to(torch.bfloat16)
 
