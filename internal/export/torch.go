@@ -402,7 +402,14 @@ func sameProblem(p *problem) bool {
 
 // torchOwn gives the Python file that a definition brings for its operator, and the
 // functions of it; nil for none.
-func torchOwn(d *kernels.Definition) *kernels.Torch { return d.Torch }
+//
+// A reference in PyTorch is such a function itself.
+func torchOwn(d *kernels.Definition) *kernels.Torch {
+	if r := d.Problem.Reference; d.Torch == nil && r.Python && r.Library != "numpy" {
+		return &kernels.Torch{File: r.File, Text: r.Text, Forward: r.Entry}
+	}
+	return d.Torch
+}
 
 // torchPackage is what its templates are filled with.
 type torchPackage struct {
