@@ -559,3 +559,41 @@ func TestApartLimit(t *testing.T) {
 		}
 	}
 }
+
+// Inputs that Python makes come from a file, with so many contents.
+func TestReadMade(t *testing.T) {
+	r := open()
+	r.Buffers[1].Distribution, r.Buffers[1].A, r.Buffers[1].B = wire.Made, 0, 0
+	buffers, err := checkOpen(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Name: "s", Elements: []int64{4, 2, 4}, Scalars: []float64{1}}
+	if err := checkShape(s, buffers, r.Scalars); err == nil || err.Error() != "shape s: buffer B comes from a file, and there is none" {
+		t.Error(err)
+	}
+	s.Made = filepath.Join(t.TempDir(), "made")
+	if err := os.WriteFile(s.Made, wire.AppendDoubles(nil, []float64{0, 1, 2, 3, 4, 5}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made, err := readMade(s, buffers)
+	if err != nil || checkShape(s, buffers, r.Scalars) != nil || len(made) != wire.MadeContents {
+		t.Fatalf("%v, %v", made, err)
+	}
+	for k := range made {
+		if made[k][0] != nil || made[k][2] != nil || !slices.Equal(made[k][1], []float64{float64(2 * k), float64(2*k + 1)}) {
+			t.Errorf("content %d: %v", k, made[k])
+		}
+	}
+	s.Elements[1] = 3
+	if _, err := readMade(s, buffers); err == nil {
+		t.Error("a file of another size is read")
+	}
+	plain, err := checkOpen(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := readMade(s, plain); made != nil || err != nil {
+		t.Errorf("without such inputs it reads %v, %v", made, err)
+	}
+}

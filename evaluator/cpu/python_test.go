@@ -184,11 +184,12 @@ def permutation(N, seed):
 `
 
 // gathered is a kernel that reads x in the order of a permutation, which Python makes.
-func gathered(t *testing.T, python string) *kernels.Definition {
+func gathered(t *testing.T, python string, pairs ...string) *kernels.Definition {
 	t.Helper()
 	template := "#include <stdint.h>\n/* {{.UNROLL}} */\nvoid scale(int64_t N, const float *x, const int32_t *order, float *y, float factor)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = factor * x[order[i]];\n}\n"
 	const y = "[[problem.buffer]]\nname = \"y\""
-	return inPythonWith(t, python, template, y, "[[problem.buffer]]\nname = \"order\"\ndtype = \"i32\"\nshape = [\"N\"]\nrole = \"in\"\ndata = \"python(permutation)\"\n\n"+y)
+	order := strings.NewReplacer(pairs...).Replace("[[problem.buffer]]\nname = \"order\"\ndtype = \"i32\"\nshape = [\"N\"]\nrole = \"in\"\ndata = \"python(permutation)\"\n\n")
+	return inPythonWith(t, python, template, y, order+y)
 }
 
 // Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case
@@ -254,6 +255,7 @@ func TestPythonInputsFail(t *testing.T) {
 	needCompiler(t)
 	o := pythonOptions(t, "numpy")
 	for name, c := range map[string]struct{ body, want string }{
+		"outside":        {"np.arange(N)", "reference.py:6: permutation makes 10 as element 10 of order, outside of its domain [0, 9]"},
 		"fractions":      {"np.arange(N) + 0.5", "reference.py:6: permutation makes 0.5 as element 0 of order, which i32 cannot hold"},
 		"without a seed": {"np.random.permutation(N)", "reference.py:6: permutation differs between two runs on the same inputs: element "},
 		"raises":         {"missing", "reference.py:7: NameError: name 'missing' is not defined"},
@@ -264,7 +266,11 @@ func TestPythonInputsFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := strings.Replace(gather, "np.random.default_rng(seed).permutation(N)", c.body, 1)
-			_, err = evaluator.Open(t.Context(), b, planOf(gathered(t, text)))
+			d := gathered(t, text)
+			if name == "outside" {
+				d = gathered(t, text, "data = \"python(permutation)\"", "data = \"python(permutation)\"\ndomain = \"[0, 9]\"")
+			}
+			_, err = evaluator.Open(t.Context(), b, planOf(d))
 			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}

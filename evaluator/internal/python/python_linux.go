@@ -221,8 +221,15 @@ func (p *Program) Inputs(ctx context.Context, z labs.Size, buffer int, seed uint
 	for i := range list {
 		x := math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
 		list[i] = b.DType.Round(x)
-		if !b.DType.Holds(x) {
-			return nil, &Error{File: p.file, Line: p.defined(q), Msg: fmt.Sprintf("%s makes %v as element %d of %s, which %s cannot hold", b.Data.Function, x, i, b.Name, b.DType)}
+		why := ""
+		switch {
+		case !b.DType.Holds(x):
+			why = fmt.Sprintf("which %s cannot hold", b.DType)
+		case !b.Kept() && !b.Domain.Holds(list[i]):
+			why = "outside of its domain " + b.Domain.String()
+		}
+		if why != "" {
+			return nil, &Error{File: p.file, Line: p.defined(q), Msg: fmt.Sprintf("%s makes %v as element %d of %s, %s", b.Data.Function, x, i, b.Name, why)}
 		}
 	}
 	return list, nil
