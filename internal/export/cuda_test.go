@@ -17,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -219,6 +220,29 @@ func TestCUDAExport(t *testing.T) {
 			t.Errorf("%s lacks %q", name, text)
 		}
 	}
+}
+
+// TestCUDAWithoutReference: a kernel that has no reference in CUDA is exported; the library's
+// check says that it compared two calls.
+func TestCUDAWithoutReference(t *testing.T) {
+	list := cudaKernels(t)
+	d := list[slices.IndexFunc(list, func(d *kernels.Definition) bool { return d.Name == "softmax" })]
+	d.Implementations[0].Problem().DeviceReference = nil
+	w := cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
+	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := string(files["test/check.c"])
+	if files["test/reference_softmax.cu"] != nil || strings.Contains(string(files["CMakeLists.txt"]), "reference_softmax") || !strings.Contains(check, `evo_again("softmax"`) || strings.Contains(check, "double_") {
+		t.Errorf("the check of a kernel without a reference in CUDA:\n%s", check)
+	}
+	longtest.Skip(t, "it compiles a library")
+	nvcc, err := findNVCC("", nil)
+	if err != nil {
+		t.Skip(err)
+	}
+	buildCUDA(t, filepath.Join(t.TempDir(), "library"), []*Winner{w}, nvcc, false)
 }
 
 func TestCUDAExportRefuses(t *testing.T) {
