@@ -39,6 +39,8 @@ class Example(Case):
         begin = time.monotonic()
         k = self.kernel(reference=ref, genes=dict(BLOCK=[1, 4, 8, 16, 64]))
         best = k.tune(time="15s")
+        if have("pandas"):
+            self.assertIn(best.genome["BLOCK"], list(best.candidates["BLOCK"]))
         # Several workers may share the machine's cores, and then the finals prove nothing.
         op = best.op(evidence="finals" if best.significant else "sanitized")
         x = torch.randn(37, 2 * 203)
