@@ -185,7 +185,11 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 		if err != nil {
 			return nil, err
 		}
-		tools = append(tools, b.Doctor(ctx)...)
+		for _, t := range b.Doctor(ctx) {
+			if !slices.Contains(tools, t) { // which both backends use
+				tools = append(tools, t)
+			}
+		}
 	}
 	return tools, nil
 }

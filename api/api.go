@@ -311,6 +311,7 @@ type Kernel struct {
 	// The rest is given of one kernel, and not in lists.
 	Backends        []string     `json:"backends,omitempty"`
 	Implementations []string     `json:"implementations,omitempty"`
+	Dims            []string     `json:"dims,omitempty" doc:"The names of the dimensions, in the order of the definition."`
 	Shapes          []Shape      `json:"shapes,omitempty"`
 	Genes           []KernelGene `json:"genes,omitempty"`
 	// SpaceSize counts the genomes of all implementations at the first shape to tune for.

@@ -381,6 +381,15 @@ func (c *Client) Backup(ctx context.Context, b Backup) (Operation, error) {
 	return post[Operation](ctx, c, b, "backup")
 }
 
+// DownloadBackup gives a copy of the service's store, as [store.ReadBackup] reads it.
+func (c *Client) DownloadBackup(ctx context.Context) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: pathOf("backup")})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 // Archive moves finished campaigns to an archive, which is an operation.
 func (c *Client) Archive(ctx context.Context, a Archive) (Operation, error) {
 	return post[Operation](ctx, c, a, "archive")

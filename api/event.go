@@ -15,7 +15,7 @@ type Event struct {
 	// ID is the number of the event in the store's log that tells it; 0 for a state,
 	// which is not in the log. A client that comes back names the last one that it saw.
 	ID   uint64    `json:"-"`
-	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,warning,finals,stopped,resumed,state"`
+	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,budget,searched,warning,finals,stopped,finished,state"`
 	Time time.Time `json:"time"`
 	// Data are the fields, with those above.
 	Data json.RawMessage `json:"-"`
@@ -91,6 +91,23 @@ type Comparison struct {
 // A Pause is the data of the event paused: the machine is too busy to measure.
 type Pause struct {
 	Reason string `json:"reason"`
+}
+
+// A Warning is the data of the event warning. It is not in the log, so it has no id, and is told
+// only by the process that ran the campaign when it came.
+type Warning struct {
+	Campaign string `json:"campaign"`
+	Message  string `json:"message"`
+}
+
+// A Past is the data of the event past, which a stream begins with that tells the past shortly.
+// What follows of events up to Until are beginnings, pauses, ends, the best so far and finals.
+type Past struct {
+	Campaign string `json:"campaign"`
+	Until    uint64 `json:"until" doc:"The number of the newest event that is summed up."`
+	// Verdicts counts all results; Fresh are those since the campaign was begun or resumed.
+	Verdicts map[evaluator.Verdict]int `json:"verdicts"`
+	Fresh    int                       `json:"fresh"`
 }
 
 // Searched is the data of the event searched: finals begin.

@@ -29,9 +29,19 @@ type Moment struct {
 // evotune.Options.Listen gets, as far as a service tells them. Genomes have spaces of their
 // own. Finished comes once, when the campaign has ended or is paused, and Follow ends then.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[Moment, error] {
+	return c.follow(ctx, id, false)
+}
+
+// Attach is Follow, and tells shortly what has happened before: beginnings, pauses, the best so
+// far and the finals.
+func (c *Client) Attach(ctx context.Context, id string) iter.Seq2[Moment, error] {
+	return c.follow(ctx, id, true)
+}
+
+func (c *Client) follow(ctx context.Context, id string, short bool) iter.Seq2[Moment, error] {
 	return func(yield func(Moment, error) bool) {
-		f := follower{verdicts: map[evaluator.Verdict]int{}}
-		for e, err := range c.Events(ctx, id, 0) {
+		f := follower{verdicts: map[evaluator.Verdict]int{}, warned: map[string]bool{}}
+		for e, err := range c.events(ctx, id, 0, short) {
 			if err != nil {
 				yield(Moment{}, err)
 				return
@@ -73,24 +83,49 @@ type follower struct {
 	begun    time.Time
 	paused   time.Duration // of this run
 	fresh    int           // results of this run
+	until    uint64        // results until this event are in fresh and verdicts already
 	verdicts map[evaluator.Verdict]int
 	best     *evotune.Best
-	end      *evotune.Event // the newest stop or end, which may be gone on from
+	warned   map[string]bool // what was told after the newest event with a number
+	end      *evotune.Event  // the newest stop or end, which may be gone on from
 }
 
 // event is an event as a campaign tells it; nil for what is not told at once.
 func (f *follower) event(e Event) (*evotune.Event, error) {
 	out := &evotune.Event{Time: e.Time.Local()}
-	if f.started == nil && e.Kind != "started" {
+	if f.started == nil && e.Kind != "started" && e.Kind != "past" {
 		return nil, errors.New("it comes before the campaign has started")
 	}
+	if e.ID > 0 {
+		clear(f.warned)
+	}
 	switch e.Kind {
+	case "warning":
+		if f.warned[string(e.Data)] { // told again after the connection was lost
+			return nil, nil
+		}
+		f.warned[string(e.Data)] = true
+		var told Warning
+		err := json.Unmarshal(e.Data, &told)
+		out.Warning = told.Message
+		return out, err
+	case "past":
+		var told Past
+		if err := json.Unmarshal(e.Data, &told); err != nil {
+			return nil, err
+		}
+		f.until, f.fresh = told.Until, told.Fresh
+		maps.Copy(f.verdicts, told.Verdicts)
+		return nil, nil
 	case "started":
 		out.Started = new(evotune.Started)
 		if err := json.Unmarshal(e.Data, out.Started); err != nil {
 			return nil, err
 		}
-		f.started, f.begun, f.paused, f.fresh, f.end = out.Started, e.Time, 0, 0, nil
+		f.started, f.begun, f.paused, f.end = out.Started, e.Time, 0, nil
+		if e.ID > f.until {
+			f.fresh = 0
+		}
 	case "evaluated", "measured":
 		told, err := f.evaluated(e)
 		if err != nil {
@@ -158,8 +193,10 @@ func (f *follower) evaluated(e Event) (*evotune.Evaluated, error) {
 	if e.Kind == "measured" {
 		return out, nil
 	}
-	f.fresh++
-	f.verdicts[told.Verdict]++
+	if e.ID > f.until {
+		f.fresh++
+		f.verdicts[told.Verdict]++
+	}
 	if told.Record {
 		f.best = &evotune.Best{Candidate: told.Candidate, Genome: g, AllTimes: evaluator.AllTimes(told.Times), Speedup: 1 / told.Fitness}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/evotune/evotune"
@@ -25,8 +26,12 @@ func (c *Client) Reader(ctx context.Context) *Reader {
 	return &Reader{c, ctx, sync.OnceValues(func() (Who, error) { return c.Who(ctx) })}
 }
 
-// Path is the file of the store, where it is.
+// Path is the file of the store, or the address of the service where that may be on another
+// machine.
 func (r *Reader) Path() string {
+	if !strings.HasPrefix(r.address, "unix:") {
+		return r.address
+	}
 	who, err := r.who()
 	if err != nil || who.Store == "" {
 		return "the store"

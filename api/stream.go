@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +28,15 @@ const (
 // out and nothing told twice, for as long as ctx lives. It ends when the campaign has ended
 // and all of it was told, with ctx, or with an error that will not go away.
 func (c *Client) Events(ctx context.Context, campaign string, after uint64) iter.Seq2[Event, error] {
+	return c.events(ctx, campaign, after, false)
+}
+
+// events is Events; short tells what has happened so far shortly.
+func (c *Client) events(ctx context.Context, campaign string, after uint64, short bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		wait := firstWait
 		for {
-			s := stream{client: c, campaign: campaign, after: after, yield: yield}
+			s := stream{client: c, campaign: campaign, after: after, short: short, yield: yield}
 			err := s.read(ctx)
 			after = s.after
 			switch {
@@ -66,6 +72,7 @@ type stream struct {
 	client   *Client
 	campaign string
 	after    uint64
+	short    bool
 	yield    func(Event, error) bool
 
 	any     bool // something came
@@ -79,8 +86,11 @@ func (s *stream) read(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := request{method: http.MethodGet, path: pathOf("campaigns", s.campaign, "events"), header: http.Header{"Accept": {"text/event-stream"}}}
-	if s.after > 0 {
+	switch {
+	case s.after > 0:
 		r.header.Set("Last-Event-ID", strconv.FormatUint(s.after, 10))
+	case s.short:
+		r.query = url.Values{"past": {"short"}}
 	}
 	resp, err := s.client.try(ctx, r, nil)
 	if err != nil {
@@ -110,7 +120,9 @@ func (s *stream) read(ctx context.Context) error {
 		switch {
 		case line == "":
 			if len(data) == 0 {
-				id = 0
+				if id > 0 { // the end of a summary
+					s.after, id = id, 0
+				}
 				break
 			}
 			if err := s.tell(id, data); err != nil || s.stopped {

@@ -48,6 +48,7 @@ type judge struct {
 	// prove nothing, with the reason: the baseline's error is too large there.
 	further []string
 	silent  map[string]string
+	kept    string // the inputs that edge-case contents leave as they are, for people
 }
 
 // newJudge tests what all verdicts depend on, the tolerance and the baseline, and
@@ -65,6 +66,15 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	}
 	for _, c := range j.spec.Further() {
 		j.further = append(j.further, c.Name)
+	}
+	var kept []string
+	for _, b := range j.spec.Buffers {
+		if b.Kept() {
+			kept = append(kept, b.Name)
+		}
+	}
+	if len(kept) > 0 {
+		j.kept = "with the data of " + strings.Join(kept, ", ") + " as Python makes them"
 	}
 	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
 	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.sampleTime)
@@ -544,6 +554,9 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 				}
 			}
 			e := Evidence{Check: *check, Outcome: Passed, Detail: o.Repeats}
+			if r.Further != "" {
+				e.Detail = cmp.Or(o.Repeats, j.kept)
+			}
 			worst := j.tolerance.worst(o.Outputs)
 			e.Value, e.Limit = finite(worst.Error), j.tolerance[worst.Name]
 			if reason := j.tolerance.wrongOutput(worst); baseline && r.Further != "" && len(o.Outputs) > 0 && reason != "" {

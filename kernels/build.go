@@ -111,6 +111,31 @@ func (l *loader) definition() {
 		l.d.fail(l.d.root.children["implementation"].at, "there is no implementation: add a table [[implementation]]")
 	}
 	l.baselines()
+	if in.Torch != nil {
+		l.def.Torch = l.torch(in.Torch)
+	}
+}
+
+// torch reads which functions of a Python file the operator of PyTorch calls.
+func (l *loader) torch(t *torchTable) *Torch {
+	out := &Torch{File: t.Source.str, Text: l.file(t.Source, false)}
+	for _, f := range []struct {
+		n    *node
+		name *string
+	}{{t.Forward, &out.Forward}, {t.Backward, &out.Backward}} {
+		if f.n == nil {
+			continue
+		}
+		l.name(f.n, "function")
+		*f.name = f.n.str
+		if !regexp.MustCompile(`(?m)^def ` + f.n.str + `\s*\(`).MatchString(out.Text) {
+			l.d.fail(f.n.at, "%s does not define the function %s: correct the name", out.File, f.n.str)
+		}
+	}
+	if t.Forward == nil && t.Backward == nil {
+		l.d.fail(t.Table.key, `[torch] names no function: add forward = "NAME", what PyTorch computes the kernel with, or backward = "NAME", its derivatives`)
+	}
+	return out
 }
 
 // likes gives implementations what they share with others: the tables of a file that
@@ -193,7 +218,7 @@ func (l *loader) problem(t *problemTable) {
 		l.d.fail(n.at, "%d dimensions are too many, at most %d", len(p.Dims), maxList)
 	}
 	l.costs(p, t.Operations, t.Bytes, t.Pipe, t.Cache)
-	p.Reference = l.source(t.Reference.Table, t.Reference.Source, t.Reference.Entry, "reference")
+	p.Reference = l.reference(t.Reference)
 	if r := t.Reference.Cuda; r != nil {
 		p.DeviceReference = &DeviceReference{Source: l.source(r.Table, r.Source, r.Entry, "reference"), Launch: *l.geometry(r.Table, r.Grid, r.Block, l.env)}
 	}
@@ -201,6 +226,9 @@ func (l *loader) problem(t *problemTable) {
 		l.name(b.Name, "buffer")
 		l.fresh(names, b.Name, "buffer")
 		p.Buffers = append(p.Buffers, l.buffer(b))
+	}
+	if i := slices.IndexFunc(p.Buffers, func(b Buffer) bool { return b.Data.Distribution == Python }); i >= 0 && !slices.ContainsFunc(p.Buffers, fresh) {
+		l.d.fail(t.Buffer[i].Data.at, "no input has data that are drawn anew for every launch, so that a candidate could remember the answers: give one of them uniform, normal or integers")
 	}
 	if len(p.Outputs()) == 0 {
 		l.d.fail(t.Table.key, `no buffer has role "out" or "inout": a kernel must write something`)
@@ -220,6 +248,11 @@ func (l *loader) problem(t *problemTable) {
 	for _, v := range t.Variant {
 		l.variant(v)
 	}
+}
+
+// fresh says that contents of a buffer are drawn anew whenever they are needed.
+func fresh(b Buffer) bool {
+	return b.Role != Out && b.Data.Distribution != Python && b.Data.Distribution != Constant
 }
 
 // costs reads what bounds the time of a launch, as far as it is given.
@@ -275,7 +308,9 @@ func (l *loader) variant(t *variantTable) {
 		}
 		if b.Role != Out {
 			l.data(n, b.Data.String(), b.DType) // whether the new type can hold it
-			b.Domain = b.Domain.within(b.DType)
+			if !b.Kept() {
+				b.Domain = b.Domain.within(b.DType)
+			}
 		}
 	})
 	for _, c := range p.Controls {
@@ -317,7 +352,20 @@ func (l *loader) ofBuffers(p *Problem, t *node, what string, names []string, rea
 	}
 }
 
-// source reads a C file and its entry, which a table has.
+// reference reads the reference, which is in C or in Python.
+func (l *loader) reference(t *referenceTable) Reference {
+	switch {
+	case (t.Source == nil) == (t.Python == nil):
+		l.d.fail(t.Table.key, `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`)
+	case t.Source != nil && t.Library != nil:
+		l.d.fail(t.Library.key, "library is for a reference in Python: remove it")
+	case t.Source != nil:
+		return Reference{Source: l.source(t.Table, t.Source, t.Entry, "reference")}
+	}
+	return Reference{Source: l.source(t.Table, t.Python, t.Entry, "reference"), Python: true, Library: t.Library.text()}
+}
+
+// source reads a file of C or Python and its entry, which a table has.
 func (l *loader) source(table, file, entry *node, example string) Source {
 	return Source{File: file.str, Text: l.file(file, false), Entry: l.entry(table, entry, example)}
 }
@@ -361,7 +409,7 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 		l.d.fail(t.Domain.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
 	case t.Domain != nil:
 		l.interval(&b, t.Domain)
-	case b.Role != Out:
+	case b.Role != Out && b.Data.Distribution != Python:
 		if b.Domain = b.Data.Domain().within(b.DType); !(b.Domain.Lo <= b.Domain.Hi) {
 			l.d.fail(t.Data.at, "data %s of buffer %s: %s has no number there: widen it", b.Data, b.Name, b.DType)
 		}
@@ -407,12 +455,24 @@ var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
 func (l *loader) data(n *node, text string, dtype DType) Data {
 	m := dataForm.FindStringSubmatch(text)
 	if m == nil {
-		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)", text)
+		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
 	}
 	d := Data{Distribution: Distribution(m[1])}
-	known := []Distribution{Uniform, Normal, Integers, Constant}
+	known := []Distribution{Uniform, Normal, Integers, Constant, Python}
 	if !slices.Contains(known, d.Distribution) {
 		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
+	}
+	if d.Distribution == Python {
+		d.Function = m[2]
+		switch {
+		case !identifier.MatchString(m[2]):
+			l.d.fail(n.at, "python(%s): name a function of the reference's file", m[2])
+		case !l.def.Problem.Reference.Python:
+			l.d.fail(n.at, "%s is a function of the reference's file, which is not in Python: write python = \"reference.py\" in [problem.reference]", m[2])
+		case l.env["seed"] != nil:
+			l.d.fail(n.at, "%s gets the seed by the name seed, which a dimension has: rename the dimension", m[2])
+		}
+		return d
 	}
 	want := 2
 	if d.Distribution == Constant {
@@ -480,7 +540,7 @@ func (l *loader) interval(b *Buffer, n *node) {
 	switch {
 	case !(d.Lo <= d.Hi):
 		l.d.fail(n.at, "the domain of %s is empty in %s: put the smaller end first", b.Name, b.DType)
-	case !d.Holds(data.Lo) || !d.Holds(data.Hi):
+	case b.Data.Distribution != Python && (!d.Holds(data.Lo) || !d.Holds(data.Hi)):
 		l.d.fail(n.at, "the domain of %s does not hold its data %s: widen it", b.Name, b.Data)
 	case b.Denormals && !(d.Lo <= -b.DType.normal() && b.DType.normal() <= d.Hi):
 		l.d.fail(n.at, "the domain of %s has no room for denormals around zero: widen it, or remove denormals", b.Name)

@@ -58,6 +58,11 @@ func (t DType) Round(x float64) float64 {
 	return math.RoundToEven(x/step) * step
 }
 
+// Holds tells whether the type has a number near x: an integer type only x itself.
+func (t DType) Holds(x float64) bool {
+	return t.span().Holds(x) && (t.Float() || x == math.Trunc(x))
+}
+
 // span is all that the type holds, as far as data may go.
 func (t DType) span() Domain {
 	var hi float64
@@ -196,7 +201,8 @@ type Further struct {
 type filling struct {
 	row  rowMaker
 	b    Buffer
-	zero bool // whether the domain has a zero
+	zero bool      // whether the domain has a zero
+	made []float64 // by a function in Python, of which the declared data are drawn then
 }
 
 // A rowMaker makes row r of a buffer. The numbers that it makes are rounded to the type
@@ -244,8 +250,7 @@ var further = []struct {
 		if -f.b.Domain.Lo > x || -f.b.Domain.Lo == x && r%2 == 1 {
 			x = f.b.Domain.Lo
 		}
-		d := f.b.Data.Domain()
-		near := math.Min(math.Max(math.Abs(d.Lo), math.Abs(d.Hi))/math.Abs(x), 1)
+		near := math.Min(f.reach()/math.Abs(x), 1)
 		at := rng.IntN(len(row))
 		if r%4 == 3 {
 			at = 0 // which some take for typical
@@ -338,11 +343,23 @@ func signed(x float64, rng *rand.Rand) float64 {
 	return x
 }
 
+// reach is the largest magnitude of the declared data.
+func (f *filling) reach() float64 {
+	d := f.b.Data.Domain()
+	most := math.Max(math.Abs(d.Lo), math.Abs(d.Hi))
+	for _, x := range f.made {
+		most = math.Max(most, math.Abs(x))
+	}
+	return most
+}
+
 // declared draws from the declared distribution.
 func (f *filling) declared(row []float64, rng *rand.Rand) {
 	d := f.b.Data
 	for i := range row {
 		switch d.Distribution {
+		case Python:
+			row[i] = f.made[rng.IntN(len(f.made))]
 		case Uniform:
 			row[i] = d.A + (d.B-d.A)*rng.Float64()
 		case Normal:
@@ -367,7 +384,7 @@ func (p *Problem) Further() []Further {
 				continue
 			}
 			f := &filling{b: b, zero: b.Domain.Holds(0)}
-			if row.fits(f) {
+			if !b.Kept() && row.fits(f) {
 				f.row, fits = row.row, true
 			} else {
 				f.row = func(f *filling, row []float64, _ int, rng *rand.Rand) { f.declared(row, rng) }
@@ -407,16 +424,21 @@ func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
 }
 
 // Make gives the n elements of a buffer that is no output, as the buffer's type holds
-// them. Rows have so many elements.
-func (c Further) Make(buffer int, n, row int64, seed uint64) []float64 {
-	f := c.fills[buffer]
+// them. Rows have so many elements. Made are those of declared contents where a function
+// in Python makes them.
+func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []float64 {
+	f := *c.fills[buffer]
+	if f.b.Kept() {
+		return slices.Clone(made)
+	}
+	f.made = made
 	out := make([]float64, n)
 	rng := rand.New(rand.NewPCG(seed, uint64(c.turn)<<32|uint64(buffer)))
 	row = min(max(row, 1), n)
 	for from := int64(0); from < n; from += row {
 		part := out[from:min(from+row, n)]
 		if f.row != nil {
-			f.row(f, part, int(from/row), rng)
+			f.row(&f, part, int(from/row), rng)
 			continue
 		}
 		if from == 0 {

@@ -120,7 +120,7 @@ func TestFurtherMake(t *testing.T) {
 		if dtype == U8 {
 			lo = math.Abs(lo)
 		}
-		b.Data = Data{Uniform, lo, lo + width}
+		b.Data = Data{Distribution: Uniform, A: lo, B: lo + width}
 		if !dtype.Float() {
 			b.Data.Distribution = Integers
 		}
@@ -132,8 +132,8 @@ func TestFurtherMake(t *testing.T) {
 		p := &Problem{Buffers: []Buffer{b}}
 		n, row := int64(rapid.IntRange(1, 200).Draw(t, "n")), int64(rapid.IntRange(1, 50).Draw(t, "row"))
 		for _, c := range p.Further() {
-			x := c.Make(0, n, row, 7)
-			if !slices.Equal(x, c.Make(0, n, row, 7)) {
+			x := c.Make(0, n, row, 7, nil)
+			if !slices.Equal(x, c.Make(0, n, row, 7, nil)) {
 				t.Fatalf("%s: other contents the second time", c.Name)
 			}
 			least, most := slices.Min(x), slices.Max(x)
@@ -180,7 +180,7 @@ func TestFurtherRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Make(0, 64*100, 100, 1)
+		return c.Make(0, 64*100, 100, 1, nil)
 	}
 	x := made("outliers")
 	sizes := map[int]bool{}

@@ -32,9 +32,23 @@ type Definition struct {
 	// buffers.
 	Variants        map[string]*Problem `json:"variants,omitempty"`
 	Implementations []*Implementation   `json:"implementations"`
+	// Torch is what the operator of PyTorch has besides; nil when there is nothing.
+	Torch *Torch `json:"torch,omitempty"`
 
 	doc   *document         // kernel.toml, for the positions of what Lint finds
 	files map[string]string // those that were read
+}
+
+// A Torch is a Python file of the kernel's folder with functions for the operator that an
+// exported library has in PyTorch. Their parameters are found by name: buffers, dimensions
+// and scalars of the problem.
+type Torch struct {
+	File string `json:"file"`
+	Text string `json:"-"`
+	// Forward computes the problem in PyTorch, and Backward its derivatives, with grad_NAME
+	// for the gradient of the output NAME; "" when there is none.
+	Forward  string `json:"forward,omitempty"`
+	Backward string `json:"backward,omitempty"`
 }
 
 // Files are the files that the definition was read from, by their slashed paths; those of an

@@ -100,14 +100,14 @@ func TestFP8(t *testing.T) {
 func TestFP8Contents(t *testing.T) {
 	for _, dtype := range []DType{E4M3, E5M2} {
 		values := fp8Values(dtype)
-		p := &Problem{Buffers: []Buffer{{Name: "X", DType: dtype, Role: In, Data: Data{Normal, 0, 1}, Domain: dtype.span(), Denormals: true}}}
+		p := &Problem{Buffers: []Buffer{{Name: "X", DType: dtype, Role: In, Data: Data{Distribution: Normal, B: 1}, Domain: dtype.span(), Denormals: true}}}
 		list := p.Further()
 		if len(list) != len(further) {
 			t.Errorf("%s: %d contents, want %d", dtype, len(list), len(further))
 		}
 		for _, c := range list {
 			kinds := map[float64]bool{}
-			for i, x := range c.Make(0, 4096, 64, 7) {
+			for i, x := range c.Make(0, 4096, 64, 7, nil) {
 				if !slices.Contains(values, math.Abs(x)) {
 					t.Fatalf("%s, %s: element %d is %v, which the type does not hold", dtype, c.Name, i, x)
 				}

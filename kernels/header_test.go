@@ -70,7 +70,7 @@ func compilers(tb testing.TB) []string {
 
 // everyDType is a problem with one input of every type.
 func everyDType() *kernels.Problem {
-	p := &kernels.Problem{Dims: []string{"N"}, Reference: kernels.Source{Entry: "reference"}}
+	p := &kernels.Problem{Dims: []string{"N"}, Reference: kernels.Reference{Source: kernels.Source{Entry: "reference"}}}
 	for _, t := range kernels.DTypes() {
 		p.Buffers = append(p.Buffers, kernels.Buffer{Name: "in_" + string(t), DType: t, Role: kernels.In})
 	}

@@ -154,6 +154,9 @@ func (l *linter) problem(p *Problem) {
 		}
 	}
 	for i, b := range p.Buffers {
+		if b.Data.Distribution == Python && p.variant == nil && p.Reference.Function(b.Data.Function) == 0 {
+			l.at(t.Buffer[i].Data.at, "%s does not define %s: correct the name", p.Reference.File, b.Data.Function)
+		}
 		if b.Tolerance != nil && p.variant == nil {
 			l.loose(t.Buffer[i].Tolerance, *b.Tolerance, b.DType)
 		}
@@ -163,7 +166,7 @@ func (l *linter) problem(p *Problem) {
 			}
 		}
 	}
-	if !declares(p.Reference.Text, p.Reference.Entry) {
+	if r := p.Reference; !r.Python && !declares(r.Text, r.Entry) || r.Python && r.Function(r.Entry) == 0 {
 		l.at(t.Reference.Entry.at, "%s does not define %s: correct the entry", p.Reference.File, p.Reference.Entry)
 	}
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {

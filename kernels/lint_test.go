@@ -92,6 +92,17 @@ func TestLint(t *testing.T) {
 			edits: []edit{{"TILE*ROWS*4 <= device_l1_bytes", "ROWS <= device_cores * 1000"}},
 		},
 		{
+			name:  "reference in Python",
+			edits: []edit{{`source = "reference.c"`, `python = "reference.py"`}},
+			files: map[string]string{"k/reference.py": "def reference(A, B, C):\n    return C + A @ B\n"},
+		},
+		{
+			name:  "reference in Python without its function",
+			edits: []edit{{`source = "reference.c"`, `python = "reference.py"`}},
+			files: map[string]string{"k/reference.py": "def other(A, B, C):\n    return reference(C)\n"},
+			want:  []string{"k/kernel.toml:14:9: reference.py does not define reference: correct the entry"},
+		},
+		{
 			name: "condition that always holds", edits: []edit{{`when = "THREADS > 1"`, `when = "THREADS > 0"`}, {"THREADS = 1 }", "THREADS = 1, SPLIT = \"rows\" }"}},
 			want: []string{`k/kernel.toml:121:8: the condition of SPLIT always holds: remove it, or correct it`},
 		},

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -178,12 +180,18 @@ var loadErrors = []struct {
 	{"bytes negative", `"4*(M*K + K*N + M*N)"`, `‸"M - 32"`, `bytes at shape wide: "M - 32" gives -16, which is negative`},
 
 	// The reference.
-	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source and entry`},
+	{"no reference", "[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", "", `[problem] lacks reference: add a table [problem.reference] with source or python, and entry`},
 	{"reference missing", `source = "reference.c"`, `source = ‸"references.c"`, `"references.c": no such file in the folder: did you mean reference.c?`},
 	{"reference far away", `source = "reference.c"`, `source = ‸"x/y.c"`, `"x/y.c": no such file in the folder: create it, or correct the name`},
 	{"reference escapes", `source = "reference.c"`, `source = ‸"../reference.c"`, `"../reference.c" does not name a file inside the folder: write a path below it, with / between its parts`},
 	{"reference is absolute", `source = "reference.c"`, `source = ‸"/etc/passwd"`, `"/etc/passwd" does not name a file inside the folder: write a path below it, with / between its parts`},
 	{"no entry of the reference", "source = \"reference.c\"\nentry = \"reference\"\n", "source = \"reference.c\"\n", `[problem.reference] lacks entry: add entry = "reference"`},
+	{"no file of the reference", "[problem.reference]\nsource = \"reference.c\"\n", "[‸problem.reference]\n", `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`},
+	{"two files of the reference", "[problem.reference]\nsource = \"reference.c\"\n", "[‸problem.reference]\nsource = \"reference.c\"\npython = \"reference.py\"\n", `[problem.reference] needs exactly one of source = "reference.c" and python = "reference.py"`},
+	{"reference in Python missing", `source = "reference.c"`, `python = ‸"reference.py"`, `"reference.py": no such file in the folder: did you mean reference.c?`},
+	{"no name of a reference in Python", `source = "reference.c"`, `python = ‸""`, `python is empty: write something like "reference.py"`},
+	{"unknown library", `source = "reference.c"`, "python = \"reference.c\"\nlibrary = ‸\"jax\"", `unknown library "jax": there are torch, numpy`},
+	{"library of a reference in C", `source = "reference.c"`, "source = \"reference.c\"\n‸library = \"numpy\"", `library is for a reference in Python: remove it`},
 
 	// Shapes.
 	{"shape lacks a dimension", "{ M = 7, N = 9, K = 5 }", "‸{ M = 7, N = 9 }", `shape odd lacks the dimension K: add K = 1 or the like`},
@@ -208,7 +216,9 @@ var loadErrors = []struct {
 	{"buffer too large", `shape = ["M"]`, `shape = [‸"M*1000000", "1000000"]`, `buffer mask at shape 64 has more than 1099511627776 bytes`},
 	{"no data", "data = \"integers(0,1)\"", "", `[[problem.buffer]] mask lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`},
 	{"data for an output", `role = "inout"`, `role = "out"`, `buffer C is an output, which holds NaN before every run: remove data`},
-	{"data is no distribution", `"integers(0,1)"`, `‸"ones"`, `data "ones" is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi) or constant(x)`},
+	{"data is no distribution", `"integers(0,1)"`, `‸"ones"`, `data "ones" is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)`},
+	{"data of a function in C", `"integers(0,1)"`, `‸"python(make)"`, `make is a function of the reference's file, which is not in Python: write python = "reference.py" in [problem.reference]`},
+	{"data of no function", `"integers(0,1)"`, `‸"python(1)"`, `python(1): name a function of the reference's file`},
 	{"unknown distribution", `"integers(0,1)"`, `"‸integer(0,1)"`, `unknown distribution "integer": did you mean integers?`},
 	{"too few numbers", `"integers(0,1)"`, `‸"integers(1)"`, `integers takes 2 numbers, found "1"`},
 	{"no number", `"integers(0,1)"`, `‸"integers(0,N)"`, `integers: "N" is no finite number`},
@@ -567,6 +577,86 @@ func TestHash(t *testing.T) {
 		if used := name != "k/baseline.c" && name != "k/reference.cu"; used != (before != after) {
 			t.Errorf("a change of %s changes the hash: %t, want %t", name, before != after, used)
 		}
+	}
+}
+
+// A reference in Python is part of the hash, and its function is found.
+func TestPythonReference(t *testing.T) {
+	fsys := folder(strings.Replace(base, `source = "reference.c"`, `python = "reference.py"`, 1))
+	fsys["k/reference.py"] = &fstest.MapFile{Data: []byte("import numpy\n\ndef reference (A, B):\n    return A @ B\n\n  def inner():\n    pass\n")}
+	d := mustLoad(t, fsys)
+	if r := d.Problem.Reference; !r.Python || r.File != "reference.py" || r.Library != "" || r.Function("reference") != 3 || r.Function("refer") != 0 || r.Function("inner") != 0 {
+		t.Errorf("%+v", r)
+	}
+	fsys["k/reference.py"].Data = append(fsys["k/reference.py"].Data, '\n')
+	if mustLoad(t, fsys).Hash == d.Hash {
+		t.Error("a change of the file does not change the hash")
+	}
+}
+
+// Functions in Python make inputs, whose structure edge-case inputs keep.
+func TestPythonInputs(t *testing.T) {
+	text := strings.NewReplacer(`source = "reference.c"`, `python = "reference.py"`, `data = "integers(0,1)"`, `data = "python(make_mask)"`).Replace(base)
+	load := func(text string) (*kernels.Definition, error) {
+		fsys := folder(text)
+		fsys["k/reference.py"] = &fstest.MapFile{Data: []byte("def reference(A, B, mask):\n    return A @ B\n\ndef make_mask(M, seed):\n    return [seed % 2] * M\n")}
+		return kernels.Load(fsys, "k")
+	}
+	d, err := load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, _ := d.Problem.Buffer("mask")
+	if !mask.Kept() || mask.Data.String() != "python(make_mask)" || mask.Data.Function != "make_mask" {
+		t.Errorf("%+v", mask)
+	}
+	for i, b := range d.Problem.Buffers {
+		if b.Name != "mask" {
+			continue
+		}
+		made := []float64{1, 0, 1, 1}
+		for _, c := range d.Problem.Further() {
+			if got := c.Make(i, 4, 4, 1, made); !slices.Equal(got, made) {
+				t.Errorf("%s: %v", c.Name, got)
+			}
+		}
+	}
+	// Where a domain is declared, any values in it do.
+	if d, err = load(strings.Replace(text, `data = "python(make_mask)"`, "data = \"python(make_mask)\"\ndomain = \"[-3, 5]\"", 1)); err != nil {
+		t.Fatal(err)
+	}
+	mask, _ = d.Problem.Buffer("mask")
+	if mask.Kept() {
+		t.Errorf("%+v", mask)
+	}
+	others := 0
+	for _, c := range d.Problem.Further() {
+		made := []float64{1, 0, 1, 1}
+		for _, x := range c.Make(slices.IndexFunc(d.Problem.Buffers, func(b kernels.Buffer) bool { return b.Name == "mask" }), 4, 4, 1, made) {
+			if !mask.Domain.Holds(x) {
+				t.Errorf("%s: %v", c.Name, x)
+			}
+			if x != 0 && x != 1 {
+				others++
+			}
+		}
+	}
+	if others == 0 {
+		t.Error("nothing but what Python made is compared")
+	}
+	all := strings.NewReplacer(`data = "uniform(-1,1)"`, `data = "python(a)"`, `data = "normal(0, 0.5)"`, `data = "python(a)"`).Replace(text)
+	if _, err := load(all); err == nil || !strings.Contains(err.Error(), "no input has data that are drawn anew for every launch") {
+		t.Error(err)
+	}
+	dims := regexp.MustCompile(`\bK\b`).ReplaceAllString(text, "seed")
+	if _, err := load(dims); err == nil || !strings.Contains(err.Error(), "make_mask gets the seed by the name seed, which a dimension has") {
+		t.Error(err)
+	}
+	if d, err = load(strings.Replace(text, "make_mask", "made_mask", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := lint(d, 1); len(got) != 1 || !strings.Contains(got[0], "reference.py does not define made_mask: correct the name") {
+		t.Error(got)
 	}
 }
 

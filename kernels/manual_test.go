@@ -19,6 +19,7 @@ const (
 	guide  = "../docs/kernels.md"
 	format = "../docs/kernel-format.md"
 	launch = "../docs/gpu-launch.md"
+	torch  = "../docs/pytorch.md"
 )
 
 // The example of the guide is a kernel that loads and lints clean, and whose
@@ -169,7 +170,7 @@ func TestReadmeExample(t *testing.T) {
 // The manual knows every limit with its default, every dtype and every key.
 func TestManualIsComplete(t *testing.T) {
 	var text []byte
-	for _, page := range []string{guide, format, launch} {
+	for _, page := range []string{guide, format, launch, torch} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -204,6 +205,7 @@ func TestManualIsComplete(t *testing.T) {
 		base + cuda + "[[implementation.profile]]\nx = 1",
 		base + cuda + "[[implementation.tensor_map]]\nx = 1",
 		base + cuda + "[implementation.sanitize]\nx = 1",
+		base + "[torch]\nx = 1",
 	} {
 		_, err := kernels.Load(folder(f), "k")
 		if err == nil {
@@ -216,7 +218,7 @@ func TestManualIsComplete(t *testing.T) {
 		for _, key := range strings.Split(keys, ", ") {
 			switch key {
 			case "problem", "reference", "shape", "buffer", "scalar", "tolerance", "control",
-				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "tensor_map", "sanitize", "binary", "profile":
+				"variant", "implementation", "parameter", "constraint", "baseline", "launch", "tensor_map", "sanitize", "binary", "profile", "torch":
 				key = "." + key
 				if strings.Contains(string(text), "["+key[1:]+"]") {
 					continue
@@ -229,7 +231,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(text), w) {
-			t.Errorf("%s, %s and %s do not have %s", guide, format, launch, w)
+			t.Errorf("%s, %s, %s and %s do not have %s", guide, format, launch, torch, w)
 		}
 	}
 }

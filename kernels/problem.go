@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -155,6 +156,7 @@ const (
 	Normal   Distribution = "normal"   // mean A, standard deviation B
 	Integers Distribution = "integers" // each of A to B with equal chance
 	Constant Distribution = "constant" // always A
+	Python   Distribution = "python"   // whatever a function of the reference's file makes
 )
 
 // Data says how an input is filled.
@@ -162,6 +164,8 @@ type Data struct {
 	Distribution Distribution `json:"distribution"`
 	A            float64      `json:"a"`
 	B            float64      `json:"b"`
+	// Function makes the elements (Python).
+	Function string `json:"function,omitempty"`
 }
 
 // String gives the form that kernel.toml has.
@@ -171,6 +175,8 @@ func (d Data) String() string {
 		return ""
 	case Constant:
 		return fmt.Sprintf("%s(%g)", d.Distribution, d.A)
+	case Python:
+		return fmt.Sprintf("%s(%s)", d.Distribution, d.Function)
 	}
 	return fmt.Sprintf("%s(%g,%g)", d.Distribution, d.A, d.B)
 }
@@ -182,7 +188,8 @@ type Buffer struct {
 	Role  Role     `json:"role"`
 	Shape []string `json:"shape"` // one expression over the dimensions per axis
 	// Data fills it, and Domain is where a kernel has to be right, besides; zero
-	// for outputs. Denormals says that denormal elements count.
+	// for outputs, and for data from Python that edge-case inputs must keep, see Kept.
+	// Denormals says that denormal elements count.
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
 	Denormals bool   `json:"denormals,omitempty"`
@@ -201,6 +208,10 @@ type Buffer struct {
 	axes []*expression
 }
 
+// Kept says that the elements have a structure, which a function in Python gave them: edge-case
+// inputs of the others have them as they are.
+func (b Buffer) Kept() bool { return b.Data.Distribution == Python && b.Domain == (Domain{}) }
+
 // A Scalar is a number that a kernel gets after its buffers.
 type Scalar struct {
 	Name  string `json:"name"`
@@ -212,11 +223,32 @@ type Scalar struct {
 	expr *expression
 }
 
-// A Source is a C or CUDA file of the kernel's folder.
+// A Source is a C, CUDA or Python file of the kernel's folder.
 type Source struct {
 	File  string `json:"file"`
 	Entry string `json:"entry"`
 	Text  string `json:"-"`
+}
+
+// A Reference computes every output in double precision: a function in C, which gets what
+// the kernel gets, or one in Python, which gets what its parameters name and returns the
+// outputs.
+type Reference struct {
+	Source
+	Python bool `json:"python,omitempty"`
+	// Library is the module whose arrays a function in Python gets, "torch" or "numpy"; ""
+	// is torch where it is installed, and numpy elsewhere.
+	Library string `json:"library,omitempty"`
+}
+
+// Function finds a function of Python text by its name, and gives the line that defines it,
+// counted from 1; 0 if there is none.
+func (s Source) Function(name string) (line int) {
+	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(s.Text)
+	if at == nil {
+		return 0
+	}
+	return 1 + strings.Count(s.Text[:at[0]], "\n")
 }
 
 // A DeviceReference is the reference as a CUDA kernel: naive, in double
@@ -277,8 +309,8 @@ type Problem struct {
 	// "tensor-f16", ...
 	Pipe string `json:"pipe"`
 	// Cache is what timed launches on a GPU find in its last-level cache.
-	Cache     Cache  `json:"cache"`
-	Reference Source `json:"reference"`
+	Cache     Cache     `json:"cache"`
+	Reference Reference `json:"reference"`
 	// DeviceReference is the reference for GPUs; nil when there is none.
 	DeviceReference *DeviceReference `json:"device_reference,omitempty"`
 	// Tolerance bounds max|output - reference| / RMS(reference) of every

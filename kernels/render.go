@@ -272,6 +272,8 @@ func (r *Rendered) hash() string {
 
 var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
 
+var ownDirective = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:.*\n?`)
+
 var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)".*$`)
 
 // SelfContained is the source of a candidate in one file: the generated header
@@ -295,6 +297,7 @@ func (r Rendered) SelfContained() string {
 			}
 			seen[path.Clean(name)] = true
 			body = pragmaOnce.ReplaceAllString(body, "")
+			body = ownDirective.ReplaceAllString(body, "") // what a file said for itself, Directives say of the whole
 			return "/* begin " + name + " */\n" + strings.TrimRight(inline(body), "\n") + "\n/* end " + name + " */"
 		})
 	}

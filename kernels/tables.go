@@ -13,6 +13,13 @@ type kernelTable struct {
 	License        *node
 	Problem        *problemTable          `need:"a table [problem]"`
 	Implementation []*implementationTable `need:"a table [[implementation]]"`
+	Torch          *torchTable
+}
+
+type torchTable struct {
+	Table             *node `what:"[torch]"`
+	Source            *node `need:"\"torch.py\""`
+	Forward, Backward *node
 }
 
 type problemTable struct {
@@ -22,7 +29,7 @@ type problemTable struct {
 	Bytes      *node           `need:"\"8*N\""`
 	Pipe       *node           `of:"pipe"`
 	Cache      *node           `of:"cache"`
-	Reference  *referenceTable `need:"a table [problem.reference] with source and entry"`
+	Reference  *referenceTable `need:"a table [problem.reference] with source or python, and entry"`
 	Shape      []*shapeTable   `need:"a table [[problem.shape]]"`
 	Buffer     []*bufferTable  `need:"a table [[problem.buffer]]"`
 	Scalar     []*scalarTable
@@ -33,10 +40,12 @@ type problemTable struct {
 }
 
 type referenceTable struct {
-	Table  *node `what:"[problem.reference]"`
-	Source *node `need:"\"reference.c\""`
-	Entry  *node
-	Cuda   *deviceReferenceTable
+	Table   *node `what:"[problem.reference]"`
+	Source  *node `full:"\"reference.c\""`
+	Python  *node `full:"\"reference.py\""`
+	Entry   *node
+	Library *node `of:"library"`
+	Cuda    *deviceReferenceTable
 }
 
 type deviceReferenceTable struct {
@@ -213,6 +222,7 @@ type fileTable struct {
 var words = map[string][]string{
 	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),
+	"library":           {"torch", "numpy"},
 	"use":               plain([]Use{Tune, Verify, Sanitize}),
 	"dtype":             plain(DTypes()),
 	"dtype of a scalar": plain([]DType{F64, F32, I64, I32}),

@@ -149,7 +149,7 @@ check() {
 
 # What the operators compute; opcheck, torch.compile, graphs, streams.
 operators() {
-  step torch-tests 200 "$python" "$work/sources/torch/test_ops.py" -v
+  step torch-tests 300 "$python" "$work/sources/torch/test_ops.py" -v
   say "  $(grep '^Ran ' "$logs/torch-tests.txt"), $(grep -c 'skipped' "$logs/torch-tests.txt") skipped: $(tail -1 "$logs/torch-tests.txt")"
 }
 
@@ -158,6 +158,9 @@ bench() {
   local name id
   step torch-bench 120 "$python" "$work/sources/torch/bench.py" --json "$out/bench.json"
   cp "$logs/torch-bench.txt" "$out/"
+  step torch-grid 200 "$python" "$work/sources/torch/bench.py" --grid 40 --rounds 15 --json "$out/grid.json"
+  cp "$logs/torch-grid.txt" "$out/"
+  say "  $(grep ' shapes: ' "$logs/torch-grid.txt")"
   for name in $names; do
     id=$(sed -n 's/^best: \([0-9a-f]*\) .*/\1/p' "$logs/tune-$name.txt" | tail -1)
     [ -n "$id" ] && step "verify-$name" 60 bin/tune verify "$id" --store "$store"

@@ -266,33 +266,46 @@ devices() {
   say "devices: check: status $?; $(tail -1 "$out/devices.check.txt")"
 }
 
+# neighbors: what a candidate that faults costs those beside it.
+neighbors() {
+  (cd evaluator/cuda && EVOTUNE_CUDA_WORKER=$root/bin/tune-cuda timeout 150 "$root/bin/cuda.test" -test.v -test.timeout 145s \
+    -test.run '^TestNeighborsOnGPU$' >"$out/neighbors.txt" 2>&1)
+  say "neighbors: status $?; $(grep -a 'eight honest' "$out/neighbors.txt" | sed 's/.*: \([a-z-]*\): eight.* beside it: /\1 /' | tr '\n' ',')"
+}
+
 # service: attention and softmax as campaigns of a service, asked for and followed by the
-# client; the service is killed on the way and started again.
+# client; the service is killed while the second one runs, and started again. SERVICE (20) is the seconds of each.
 service() {
   local url=http://127.0.0.1:8787 db=$out/service.db file=$out/service.token name pid rc
   rm -f "$db"* "$file"
+  ask() { curl -s -m 5 -H "Authorization: Bearer $(cat "$file")" "$url/$1"; }
   serve() {
     bin/tune serve --listen "${url#http://}" --store "$db" --token-file "$file" >>"$out/serve.txt" 2>&1 &
     pid=$!
-    for _ in $(seq 100); do curl -sf "$url/healthz" >/dev/null && return; sleep 0.2; done
+    for _ in $(seq 100); do curl -sf -m 1 "$url/healthz" >/dev/null && return; sleep 0.2; done
     say "service: it does not answer: $(tail -1 "$out/serve.txt")"
+  }
+  follow() {
+    timeout 150 bin/tune attach "$(sed -n 's/.*"campaign":"\([^"]*\)".*/\1/p' "$out/service-$1.json")" --server $url --token-file "$file" >"$out/service-$1.txt" 2>&1
+    rc=$?
+    say "service $1: status $rc; $(grep -h '^best: \|a minute)' "$out/service-$1.txt" | tail -2 | tr '\n' ' ')"
   }
   serve
   for name in attention softmax; do
-    bin/tune run "$name" --backend cuda --server $url --token-file "$file" --time "$(seconds 30)" --detach --json >"$out/service-$name.json" 2>&1
+    bin/tune run "$name" --backend cuda --server $url --token-file "$file" --time "$(seconds "${SERVICE:-20}")" --finalists 2 --detach --json >"$out/service-$name.json" 2>&1
   done
-  sleep 45
+  follow attention
+  sleep 12
+  ask v1/campaigns >"$out/service-before.json"
   kill -9 "$pid"
   serve
-  for name in attention softmax; do
-    timeout 240 bin/tune attach "$(sed -n 's/.*"campaign":"\([^"]*\)".*/\1/p' "$out/service-$name.json")" --server $url --token-file "$file" >"$out/service-$name.txt" 2>&1
-    rc=$?
-    say "service $name: status $rc; $(grep -h '^best: \|a minute)' "$out/service-$name.txt" | tail -2 | tr '\n' ' ')"
-  done
+  follow softmax
+  ask v1/campaigns >"$out/service-campaigns.json"
+  say "service: $(grep -o '"state":"[a-z]*"' "$out/service-before.json" | tr '\n' ' ') before kill -9; $(grep -o '"state":"[a-z]*"' "$out/service-campaigns.json" | tr '\n' ' ') at the end"
   bin/tune best attention --server $url --token-file "$file" >"$out/service-best.txt" 2>&1
   say "service best: $(sed -n 2p "$out/service-best.txt")"
-  curl -s -H "Authorization: Bearer $(cat "$file")" $url/v1/devices >"$out/service-devices.json"
-  curl -s -H "Authorization: Bearer $(cat "$file")" $url/metrics | grep '^evotune_' >"$out/service-metrics.txt"
+  ask v1/devices >"$out/service-devices.json"
+  ask metrics | grep '^evotune_' >"$out/service-metrics.txt"
   say "service: $(grep -c . "$out/service-metrics.txt") metrics; devices $(grep -o '"name":"[^"]*"' "$out/service-devices.json" | tr '\n' ' ')"
   kill -TERM "$pid"
   wait "$pid"

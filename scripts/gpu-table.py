@@ -93,8 +93,11 @@ def main():
     p.add_argument("--only", default="", help="kernels, or kernel:shape, with commas between")
     p.add_argument("--store", default="", help="default DIR/table.db")
     p.add_argument("--pytorch", action="store_true", help="launch winners beside PyTorch's operators")
-    p.add_argument("more", nargs="*", help="further flags of tune run, after --")
-    args = p.parse_args()
+    given, more = sys.argv[1:], []
+    if "--" in given:  # argparse would take what follows for positional arguments of its own
+        given, more = given[: given.index("--")], given[given.index("--") + 1 :]
+    args = p.parse_args(given)
+    args.more = more
     args.dir.mkdir(parents=True, exist_ok=True)
     args.store = args.store or str(args.dir / "table.db")
     file = args.dir / "table.json"

@@ -39,9 +39,12 @@ func (s *Store) Archivable(before time.Time) ([]Campaign, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(c Campaign) bool {
-		return c.State != Finished || c.Archive != "" || !c.LastAt.Before(before)
-	}), nil
+	return slices.DeleteFunc(all, func(c Campaign) bool { return !c.Archivable(before) }), nil
+}
+
+// Archivable says whether Store.Archivable lists a campaign.
+func (c Campaign) Archivable(before time.Time) bool {
+	return c.State == Finished && c.Archive == "" && c.LastAt.Before(before)
 }
 
 // Archive moves finished campaigns, given by their whole ids, to a new archive: a store

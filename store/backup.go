@@ -49,13 +49,58 @@ func (s *Store) Backup(ctx context.Context, path string, replace bool) (Backup, 
 	return b, nil
 }
 
-func (s *Store) backup(ctx context.Context, b *Backup, replace bool) (err error) {
+func (s *Store) backup(ctx context.Context, b *Backup, replace bool) error {
+	return install(ctx, b, replace, s.file, func(c *copying) error {
+		var names []string
+		if err := s.view(func(tx *bolt.Tx) (err error) {
+			if names, err = archivesOf(s, tx); err == nil {
+				_, err = tx.WriteTo(c)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := c.copyArchive(filepath.Join(archiveFolder(s.path), name), name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// archivesOf lists the files that hold what was moved out of a store.
+func archivesOf(s *Store, tx *bolt.Tx) (names []string, err error) {
+	list, err := newReader(s, tx).moved()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list.all {
+		if !slices.Contains(names, m.name) {
+			names = append(names, m.name)
+		}
+	}
+	return names, nil
+}
+
+// A copying is a copy of a store on its way to its place.
+type copying struct {
+	*interruptible // writes the store
+	target         string
+	replace        bool
+	names          []string // of its archives
+	made           []string // archives that were not there: nobody reads them before the store is in place
+}
+
+// install makes a copy of a store. What fill writes is the store; its archives it adds. Like is
+// the store that is copied; nil when that is not here.
+func install(ctx context.Context, b *Backup, replace bool, like *os.File, fill func(*copying) error) (err error) {
 	target := b.Path
 	if _, err := os.Lstat(target); err == nil {
 		if !replace {
 			return ErrExists
 		}
-		old, err := s.replaceable(target)
+		old, err := replaceable(target, like)
 		if err != nil {
 			return err
 		}
@@ -66,35 +111,21 @@ func (s *Store) backup(ctx context.Context, b *Backup, replace bool) (err error)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var made []string // archives, which nobody reads before the copy is in place
+	w, err := newReplacement(target, ".backup-", like)
+	if err != nil {
+		return err
+	}
+	defer w.discard()
+	c := &copying{interruptible: &interruptible{ctx, w}, target: target, replace: replace}
 	defer func() {
 		if err != nil {
-			for _, name := range made {
+			for _, name := range c.made {
 				_ = os.Remove(name)
 			}
 			_ = os.Remove(archiveFolder(target)) // if it is empty
 		}
 	}()
-	w, err := newReplacement(target, ".backup-", s.file)
-	if err != nil {
-		return err
-	}
-	defer w.discard()
-	var names []string
-	if err := s.view(func(tx *bolt.Tx) error {
-		r := newReader(s, tx)
-		list, err := r.moved()
-		if err != nil {
-			return err
-		}
-		for _, m := range list.all {
-			if !slices.Contains(names, m.name) {
-				names = append(names, m.name)
-			}
-		}
-		_, err = tx.WriteTo(&interruptible{ctx, w})
-		return err
-	}); err != nil {
+	if err := fill(c); err != nil {
 		return cmp.Or(ctx.Err(), spaceError(err), err)
 	}
 	if err := w.seal(); err != nil {
@@ -107,35 +138,29 @@ func (s *Store) backup(ctx context.Context, b *Backup, replace bool) (err error)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		to := filepath.Join(archiveFolder(target), name)
-		fresh, err := copyArchive(ctx, filepath.Join(archiveFolder(s.path), name), to, replace)
-		if fresh {
-			made = append(made, to)
-		}
-		if err != nil {
-			return err
-		}
-		b.Archives = append(b.Archives, to)
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := w.place(replace); err != nil {
 		return err
 	}
+	for _, name := range c.names {
+		b.Archives = append(b.Archives, filepath.Join(archiveFolder(target), name))
+	}
 	b.Report, b.Report.Path = rep, b.Path
 	return nil
 }
 
 // replaceable locks the store that a backup will replace.
-func (s *Store) replaceable(path string) (*os.File, error) {
+func replaceable(path string, like *os.File) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if mine, err := s.file.Stat(); err == nil && os.SameFile(mine, info) {
-		return nil, fmt.Errorf("%w: it is the store itself: choose another name", ErrExists)
+	if like != nil {
+		if mine, err := like.Stat(); err == nil && os.SameFile(mine, info) {
+			return nil, fmt.Errorf("%w: it is the store itself: choose another name", ErrExists)
+		}
 	}
 	f, err := openLocked(path, Options{MustExist: true})
 	if err == nil {
@@ -155,55 +180,79 @@ func (s *Store) replaceable(path string) (*os.File, error) {
 	return f, err
 }
 
-// copyArchive copies a file that never changes, unless it is there. It says whether
-// it made the copy.
-func copyArchive(ctx context.Context, from, to string, replace bool) (fresh bool, err error) {
+// copyArchive adds an archive that is here, unless the copy has it.
+func (c *copying) copyArchive(from, name string) error {
 	in, err := os.Open(from)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer in.Close() //nolint:errcheck // it is only read
-	if there, err := os.Open(to); err == nil {
-		same, err := sameContent(&interruptible{ctx, nil}, in, there)
-		_ = there.Close()
-		switch {
-		case err != nil:
-			return false, err
-		case same:
-			return false, nil
-		case !replace:
-			return false, fmt.Errorf("%w: %s is another archive than that of the store: choose another name", ErrExists, to)
-		}
-		if _, err := in.Seek(0, io.SeekStart); err != nil {
-			return false, err
-		}
+	to := filepath.Join(archiveFolder(c.target), name)
+	if same, err := c.same(in, to); same || err != nil {
+		c.names = append(c.names, name)
+		return err
 	}
-	if err := makeFolder(filepath.Dir(to)); err != nil {
-		return false, err
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return err
 	}
-	w, err := newReplacement(to, ".backup-", in)
+	return c.addArchive(name, in, in)
+}
+
+// same says whether an archive is what is there.
+func (c *copying) same(in io.Reader, to string) (bool, error) {
+	there, err := os.Open(to)
 	if err != nil {
-		return false, err
+		return false, nil //nolint:nilerr // writing it will say what is wrong
+	}
+	same, err := sameContent(c.interruptible, in, there)
+	_ = there.Close()
+	if err == nil && !same && !c.replace {
+		err = fmt.Errorf("%w: %s is another archive than that of the store: choose another name", ErrExists, to)
+	}
+	return same, err
+}
+
+// addArchive adds an archive, which never changes, unless it is there.
+func (c *copying) addArchive(name string, in io.Reader, like *os.File) error {
+	to := filepath.Join(archiveFolder(c.target), name)
+	if err := makeFolder(filepath.Dir(to)); err != nil {
+		return err
+	}
+	w, err := newReplacement(to, ".backup-", like)
+	if err != nil {
+		return err
 	}
 	defer w.discard()
-	if _, err := io.Copy(&interruptible{ctx, w}, in); err != nil {
-		return false, cmp.Or(ctx.Err(), spaceError(err), err)
+	if _, err := io.Copy(&interruptible{c.ctx, w}, in); err != nil {
+		return err
+	}
+	_, before := os.Stat(to)
+	if before == nil && like == nil { // that it is there is seen only now
+		if _, err := w.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if same, err := c.same(w, to); same || err != nil {
+			c.names = append(c.names, name)
+			return err
+		}
 	}
 	if err := w.seal(); err != nil {
-		return false, err
+		return err
 	}
 	rep, err := checkAlone(w.name, Options{})
 	if err == nil {
 		err = rep.Err()
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	_, before := os.Stat(to)
-	if err := w.place(replace); err != nil {
-		return false, err
+	if err := w.place(c.replace); err != nil {
+		return err
 	}
-	return errors.Is(before, fs.ErrNotExist), nil
+	if c.names = append(c.names, name); errors.Is(before, fs.ErrNotExist) {
+		c.made = append(c.made, to)
+	}
+	return nil
 }
 
 func sameContent(stop *interruptible, a, b io.Reader) (bool, error) {
@@ -247,7 +296,7 @@ type replacement struct {
 	placed       bool
 }
 
-// newReplacement creates one with the permissions of the file like.
+// newReplacement creates one with the permissions of the file like, if that is not nil.
 func newReplacement(target, infix string, like *os.File) (*replacement, error) {
 	name := target + infix + rand.Text()[:10]
 	f, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -255,6 +304,9 @@ func newReplacement(target, infix string, like *os.File) (*replacement, error) {
 		return nil, err
 	}
 	w := &replacement{f, name, target, false}
+	if like == nil {
+		return w, nil
+	}
 	info, err := like.Stat()
 	if err == nil {
 		err = f.Chmod(info.Mode().Perm())

@@ -24,7 +24,7 @@ type rotation struct {
 	// spare is where the baseline computes, after a candidate has run, what it
 	// should have left in a set.
 	spare  *set
-	pools  []cu.DevicePtr // by buffer; 0 for those that are poisoned
+	pools  []cu.DevicePtr // by buffer; 0 for those that are poisoned, and contents for those from a file
 	spans  cu.DevicePtr   // a span for each buffer of all sets, then of the spare one
 	list   []span         // what spans holds, if no candidate has changed it
 	guards *guards        // of all of these
@@ -32,6 +32,16 @@ type rotation struct {
 
 // poolBytes is the size of a pool: the harness's VECTORS of 16 bytes.
 const poolBytes = 16 << 14
+
+// contentsBytes is where one content of a buffer from a file ends in its pool, and the next
+// begins: a multiple of 16, behind a rest.
+func contentsBytes(bytes int64) int64 { return (bytes/16 + 1) * 16 }
+
+// The bits of a span's kept.
+const (
+	spanKept = 1 << iota
+	spanMade // the pool has whole contents
+)
 
 // A span is as in the harness.
 type span struct {
@@ -57,7 +67,7 @@ func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
 	// The tables are full of the addresses of the sets, and so is their key.
 	kept, err := keeping(p, fmt.Sprint("rotation ", blocks), int64(len(p.buffers))*poolBytes, func() (*rotation, func(), error) {
 		q := &rotation{}
-		return q, q.free, q.fill(p.buffers, blocks)
+		return q, q.free, q.allocate(p.buffers, blocks)
 	})
 	if err != nil {
 		return nil, err
@@ -67,19 +77,30 @@ func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
 	return &q, nil
 }
 
-// fill makes pools and tables.
-func (q *rotation) fill(buffers []buffer, blocks []block) (err error) {
+// allocate makes pools and tables.
+func (q *rotation) allocate(buffers []buffer, blocks []block) (err error) {
 	q.pools = make([]cu.DevicePtr, len(buffers))
 	for i, b := range buffers {
 		if b.input() {
-			if q.pools[i], err = alloc(poolBytes); err != nil {
+			bytes := int64(poolBytes)
+			if b.made() {
+				bytes = wire.MadeContents * contentsBytes(blocks[i].bytes)
+			}
+			if q.pools[i], err = alloc(bytes); err != nil {
 				return err
 			}
 		}
 	}
 	for i, m := range blocks {
-		b := i % len(buffers)
-		q.list = append(q.list, span{m.at, m.bytes, q.pools[b], buffers[b].poison(), uint64(btoi(buffers[b].Role == "in"))})
+		b := buffers[i%len(buffers)]
+		kept := uint64(0)
+		if b.Role == "in" {
+			kept |= spanKept
+		}
+		if b.made() {
+			kept |= spanMade
+		}
+		q.list = append(q.list, span{m.at, m.bytes, q.pools[i%len(buffers)], b.poison(), kept})
 	}
 	if q.spans, err = alloc(int64(len(q.list)) * int64(unsafe.Sizeof(span{}))); err != nil {
 		return err
@@ -119,7 +140,15 @@ func (q *race) samePools() error {
 		return err
 	}
 	for i, b := range q.buffers {
-		if q.pools[i] != 0 {
+		for k := range q.made {
+			if b.made() {
+				at := q.pools[i] + cu.DevicePtr(int64(k)*contentsBytes(q.spare.blocks[i].bytes))
+				if err := q.store(at, q.made[k][i], b); err != nil {
+					return err
+				}
+			}
+		}
+		if q.pools[i] != 0 && !b.made() {
 			if err := q.harness.fill(q.pools[i], poolBytes/b.size(), b, q.poolSeed, i); err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ func (n *instance) free() {
 
 // shapeKey names a shape by all that its data depend on.
 func shapeKey(s wire.Shape) string {
-	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference, s.Inputs, s.Outputs)
+	return fmt.Sprint(s.Dims, s.Elements, s.Scalars, s.Reference, s.Inputs, s.Outputs, s.Made)
 }
 
 // bytes is the memory that the buffers of a shape take, one set of them.
@@ -85,6 +85,12 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 			return err
 		}
 	}
+	var made [][][]float64
+	if s.Inputs == "" {
+		if made, err = readMade(s, p.buffers); err != nil {
+			return err
+		}
+	}
 	for i, b := range p.buffers {
 		if !b.input() {
 			continue
@@ -92,9 +98,12 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		if n.inputs[i], err = alloc(s.Elements[i] * b.size()); err != nil {
 			return err
 		}
-		if s.Inputs != "" {
+		switch {
+		case s.Inputs != "":
 			err = p.store(n.inputs[i], data[0][i], b)
-		} else {
+		case b.made():
+			err = p.store(n.inputs[i], made[seed%wire.MadeContents][i], b)
+		default:
 			err = p.harness.fill(n.inputs[i], s.Elements[i], b, seed, i)
 		}
 		if err != nil {

@@ -40,7 +40,8 @@ type buffer struct {
 
 func (b buffer) size() int64  { return dtypeSizes[b.dtype] }
 func (b buffer) input() bool  { return b.Role != "out" } // filled before a launch
-func (b buffer) output() bool { return b.Role != "in" }  // compared after it
+func (b buffer) made() bool   { return b.input() && b.Distribution == wire.Made }
+func (b buffer) output() bool { return b.Role != "in" } // compared after it
 
 // checkOpen holds a problem's request against what the worker can do.
 func checkOpen(r wire.OpenRequest) ([]buffer, error) {
@@ -60,6 +61,7 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		if c.input() {
 			c.distribution = slices.Index(distributions, b.Distribution)
 			switch {
+			case c.made():
 			case c.distribution < 0:
 				return nil, fmt.Errorf("buffer %s: unknown distribution %q, want one of %v", b.Name, b.Distribution, distributions)
 			case b.Distribution == "integers" && math.Floor(b.B) < math.Ceil(b.A):
@@ -105,6 +107,9 @@ func checkShape(s wire.Shape, buffers []buffer, scalars []string) error {
 	for i, n := range s.Elements {
 		if n < 1 || n > maxBytes/8 {
 			return fmt.Errorf("shape %s: buffer %s has %d elements", s.Name, buffers[i].Name, n)
+		}
+		if buffers[i].made() && s.Made == "" {
+			return fmt.Errorf("shape %s: buffer %s comes from a file, and there is none", s.Name, buffers[i].Name)
 		}
 	}
 	return nil
@@ -458,6 +463,14 @@ func blasVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%1
 // those nearby.
 func readInputs(s wire.Shape, buffers []buffer) ([][][]float64, error) {
 	return readElements("inputs", s.Inputs, s, buffers, buffer.input, 3)
+}
+
+// readMade reads the contents of the inputs that come from a file: none where there are none.
+func readMade(s wire.Shape, buffers []buffer) ([][][]float64, error) {
+	if !slices.ContainsFunc(buffers, buffer.made) {
+		return nil, nil
+	}
+	return readElements("inputs", s.Made, s, buffers, buffer.made, wire.MadeContents)
 }
 
 // readOutputs reads what the reference gives from a file: by contents and buffer.

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -37,8 +39,20 @@ lost. The store's file does not shrink, but what is written next needs no more r
 			case older < 0:
 				return badInputf("--older-than %s is negative", older)
 			}
-			s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: dry, MustExist: true})
-			if errors.Is(err, store.ErrLocked) && !dry {
+			if dry {
+				r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
+				if err != nil {
+					return storeError(err)
+				}
+				defer r.Close()
+				ids, err := archivable(r, args, older)
+				if err != nil {
+					return storeError(err)
+				}
+				return a.tellArchived(store.Archived{Campaigns: ids}, true)
+			}
+			s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
+			if errors.Is(err, store.ErrLocked) {
 				in := api.Archive{Campaigns: args}
 				if chosen {
 					age := older.Seconds()
@@ -54,29 +68,22 @@ lost. The store's file does not shrink, but what is written next needs no more r
 				return storeError(err)
 			}
 			defer s.Close()
-			var ids []string
-			if chosen {
-				ids, err = olderThan(s, older)
-			} else {
-				ids, err = wholeIDs(s, args)
-			}
+			ids, err := archivable(s, args, older)
 			if err != nil {
 				return storeError(err)
 			}
-			done := store.Archived{Campaigns: ids}
-			if !dry {
-				err = a.interruptible(cmd.Context(), 1, func(ctx context.Context, _ func()) (err error) {
-					done, err = s.Archive(ctx, ids...)
-					return err
-				})
-			}
+			var done store.Archived
+			err = a.interruptible(cmd.Context(), 1, func(ctx context.Context, _ func()) (err error) {
+				done, err = s.Archive(ctx, ids...)
+				return err
+			})
 			switch {
 			case errors.Is(err, store.ErrInvalid):
 				return badInput(err)
 			case err != nil:
 				return storeError(err)
 			}
-			return a.tellArchived(done, dry)
+			return a.tellArchived(done, false)
 		},
 	}
 	cmd.Flags().DurationVar(&older, "older-than", 0, "choose campaigns whose last event is at least so long ago, a `DURATION`")
@@ -84,21 +91,21 @@ lost. The store's file does not shrink, but what is written next needs no more r
 	return cmd
 }
 
-// olderThan lists the finished campaigns that ended so long ago.
-func olderThan(s *store.Store, age time.Duration) ([]string, error) {
-	old, err := s.Archivable(time.Now().Add(-age))
+// archivable lists the campaigns that are named, each of which must be one that can be moved, or
+// without names the finished ones that ended so long ago.
+func archivable(r evotune.Reader, names []string, age time.Duration) ([]string, error) {
 	ids := []string{}
-	for _, c := range old {
-		ids = append(ids, c.ID)
+	if len(names) == 0 {
+		all, err := r.Campaigns()
+		for _, c := range all {
+			if c.Archivable(time.Now().Add(-age)) {
+				ids = append(ids, c.ID)
+			}
+		}
+		return ids, err
 	}
-	return ids, err
-}
-
-// wholeIDs finds the campaigns that are named. Each must be one that can be moved.
-func wholeIDs(s *store.Store, names []string) ([]string, error) {
-	ids := []string{}
 	for _, name := range names {
-		c, err := s.Campaign(name)
+		c, err := r.Campaign(name)
 		switch {
 		case err != nil:
 			return nil, err

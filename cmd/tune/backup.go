@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -24,10 +25,14 @@ func (a *app) backupCommand() *cobra.Command {
 beside FILE, checked, and takes its place in one step: there is a whole copy or none,
 also after Ctrl-C or on a full disk. Archives that are there are not copied again.
 
+With --server the store is that of a service, and the copy is downloaded to FILE on this
+machine. The token must be an admin's.
+
 FILE must not exist. With --replace it may be a store, which the copy replaces.
 ` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
-		Example: "  tune backup /mnt/backup/evotune.db --replace",
-		Args:    cobra.ExactArgs(1),
+		Example: `  tune backup /mnt/backup/evotune.db --replace
+  tune backup evotune-copy.db --server https://tuner:8787 --token-file admin.token`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := a.backup(cmd.Context(), args[0], replace)
 			if err != nil {
@@ -45,11 +50,31 @@ FILE must not exist. With --replace it may be a store, which the copy replaces.
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace FILE if it is a store")
+	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
 }
 
 // backup copies the store to a file.
 func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Backup, err error) {
+	c, err := a.client()
+	if err != nil {
+		return b, err
+	}
+	if c != nil {
+		defer c.Close()
+		err := a.interruptible(ctx, 1, func(ctx context.Context, _ func()) error {
+			all, err := c.DownloadBackup(ctx)
+			if err != nil {
+				return remoteError(err)
+			}
+			defer all.Close()
+			if b, err = store.ReadBackup(ctx, all, file, replace); errors.Is(err, io.ErrUnexpectedEOF) {
+				err = fmt.Errorf("%w: %s sent a part of it alone: nothing is kept, try again", err, c.Address())
+			}
+			return err
+		})
+		return b, backupError(err, replace)
+	}
 	s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: true, MustExist: true})
 	if errors.Is(err, store.ErrLocked) {
 		whole, absErr := filepath.Abs(file)
@@ -68,13 +93,18 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 		b, err = s.Backup(ctx, file, replace)
 		return err
 	})
+	return b, backupError(err, replace)
+}
+
+// backupError says what to do where the copy has no place.
+func backupError(err error, replace bool) error {
 	if errors.Is(err, store.ErrExists) {
 		if !replace {
 			err = fmt.Errorf("%w: --replace replaces a store", err)
 		}
-		return b, badInput(err)
+		return badInput(err)
 	}
-	return b, storeError(err)
+	return storeError(err)
 }
 
 // askHolder has the service that holds the store do something, over its socket, and gives what

@@ -20,16 +20,16 @@ archives. It says the version of the file's format. --repair replaces the indexe
 by the rebuilt ones; the log itself is never changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := a.v.GetString("store")
 			if repair {
 				if _, err := store.Repair(path, store.Options{MustExist: true}); err != nil {
-					return storeError(err)
+					return a.heldError(cmd.Context(), path, err, "stop it first")
 				}
 			}
 			r, err := store.Check(path, store.Options{})
 			if err != nil {
-				return storeError(err)
+				return a.heldError(cmd.Context(), path, err, "stop it first, or run `tune backup FILE"+a.given("store")+"`, which checks the copy that it makes")
 			}
 			if a.v.GetBool("json") {
 				if err := a.printJSON(r); err != nil {

@@ -61,6 +61,7 @@ var submitSettings = []setting{
 var backendSettings = []setting{
 	{"latency", time.Duration(0), "replay: let every evaluation take this `DURATION`"},
 	{"compiler", "auto", "the C compiler: auto, gcc, clang or a path"},
+	{"python", "", "the interpreter for references in Python: a name or a path (default: python3)"},
 	{"sanitizers", []string{}, "run only these sanitizers (repeatable; default: all that were found)"},
 	{"timeout", 30 * time.Second, "how long a candidate may take for one stage"},
 	{"cuda-worker", "", "the GPU worker: the path of tune-cuda (default: beside tune, else on the PATH)"},
@@ -163,6 +164,9 @@ func (a *app) configure(cmd *cobra.Command) error {
 	})
 	if bindErr != nil {
 		return bindErr
+	}
+	if f := cmd.Flags().Lookup("store"); f != nil && f.Changed && f.Value.String() == "" {
+		return errors.New("--store names no file: give one, or leave it out")
 	}
 	if err := a.checkTypes(known); err != nil {
 		return err

@@ -147,6 +147,12 @@ func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 	for _, b := range p.Buffers {
 		fmt.Fprintf(w, "buffer\t%s\t%s\t%s\t%v\n", b.Name, b.Role, b.DType, b.Shape)
 	}
+	r := p.Reference
+	if line := r.Function(r.Entry); r.Python && line > 0 {
+		fmt.Fprintf(w, "reference\t%s:%d\t%s\n", r.File, line, r.Entry)
+	} else {
+		fmt.Fprintf(w, "reference\t%s\t%s\n", r.File, r.Entry)
+	}
 	fmt.Fprintf(w, "prototype\t%s\n", d.Implementations[0].Prototype())
 	for _, im := range d.Implementations {
 		shapes := p.ShapesFor(kernels.Tune)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/viper"
 
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/tables"
@@ -45,6 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ROOT", root)
 			tools, _, _ := strings.Cut(e.Getenv("PATH"), string(filepath.ListSeparator))
 			e.Setenv("ONLYTUNE", tools) // a PATH on which there is no compiler
+			e.Setenv("NUMPY", numpy())
 			e.Setenv("TABLE", "synthetic.json")
 			e.Setenv("XDG_CACHE_HOME", cache) // compiled references are slow to make again
 			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), tables.SyntheticFile(1000), 0o644)
@@ -54,6 +57,8 @@ func TestScripts(t *testing.T) {
 			case "compiler":
 				_, err := exec.LookPath("gcc")
 				return err == nil, nil
+			case "numpy":
+				return numpy() != "", nil
 			case "userroot":
 				return os.Getuid() == 0, nil
 			case "all":
@@ -68,6 +73,9 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+// numpy is a Python that has it, "" where there is none.
+var numpy = sync.OnceValue(func() string { return backendtest.FindPython("numpy") })
 
 // status runs a command and checks its exit status, which may be one of several:
 // status 3 tune run ..., status 0,4 tune verify ...

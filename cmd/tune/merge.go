@@ -40,6 +40,8 @@ stores does not matter. Stores that a campaign is writing have to be waited for.
 			switch {
 			case errors.Is(err, store.ErrDiffer), errors.Is(err, store.ErrInvalid):
 				return badInput(err)
+			case errors.Is(err, store.ErrLocked):
+				return a.mergeHeld(cmd.Context(), into, args, err)
 			case err != nil:
 				return storeError(err)
 			case a.v.GetBool("json"):
@@ -51,6 +53,21 @@ stores does not matter. Stores that a campaign is writing have to be waited for.
 	}
 	cmd.Flags().StringVar(&into, "into", "", "the store to bring them to, a `FILE`")
 	return cmd
+}
+
+// mergeHeld says which of the stores is held, and what to do. (A store that is read may have
+// other readers: nobody but a writer is asked.)
+func (a *app) mergeHeld(ctx context.Context, into string, from []string, err error) error {
+	for _, path := range append([]string{into}, from...) {
+		if !strings.Contains(err.Error(), "store "+path+":") {
+			continue
+		}
+		if path == into {
+			return a.heldError(ctx, path, err, "stop it first, or merge into another file")
+		}
+		return a.heldError(ctx, path, err, "copy it with `tune backup FILE --store "+shellWord(path)+"`, and merge the copy")
+	}
+	return err
 }
 
 func (a *app) printMerged(m store.Merged) {

@@ -17,19 +17,26 @@ func (a *app) machine() *evotune.Machine {
 		return a.m
 	}
 	cache := int64(a.v.GetInt("cache-size")) << 20
+	var verbose *slog.Logger
+	if a.v.GetBool("verbose") {
+		verbose = slog.Default()
+	}
 	a.m = &evotune.Machine{
 		Definitions: a.list("kernels"),
 		CPU: cpu.Options{
 			Compiler:   a.v.GetString("compiler"),
+			Python:     a.v.GetString("python"),
 			Sanitizers: a.list("sanitizers"),
 			Timeout:    a.v.GetDuration("timeout"),
 			CacheDir:   a.v.GetString("cache-dir"),
 			CacheSize:  cache,
+			Logger:     verbose,
 		},
 		CUDA: cuda.Options{
 			Worker:          a.v.GetString("cuda-worker"),
 			Devices:         a.list("cuda-devices"),
 			Compiler:        a.v.GetString("cuda-compiler"),
+			Python:          a.v.GetString("python"),
 			NVCC:            a.v.GetString("cuda-nvcc"),
 			NVRTC:           a.v.GetString("cuda-nvrtc"),
 			Sanitizers:      a.list("sanitizers"),

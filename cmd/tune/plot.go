@@ -49,7 +49,7 @@ folder appears when it is whole; one that is there and not empty is refused, and
 				kinds = []string{kind}
 			}
 			return a.withReader(cmd, func(r server.Reader) error {
-				l, err := a.campaignLog(r, args[0])
+				l, err := a.campaignLog(cmd.Context(), r, args[0])
 				if err != nil {
 					return err
 				}

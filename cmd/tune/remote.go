@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ const tokenName = envPrefix + "TOKEN"
 
 // localCommands use the store and cannot ask a service for it.
 var localCommands = []string{
-	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune backup", "tune archive",
+	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune archive",
 	"tune token create", "tune token list", "tune token revoke",
 }
 
@@ -173,6 +174,8 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted: it is not known whether the campaign was submitted: see `tune list" + a.where(c) + "`")}
+	case err != nil && s.Table != "" && strings.Contains(err.Error(), s.Table):
+		return remoteError(fmt.Errorf("%w (a file on the service's machine)", err))
 	case err != nil:
 		return remoteError(err)
 	case detach:
@@ -292,6 +295,47 @@ func remoteError(err error) error {
 	return err
 }
 
+// commands are those that an error tells people to call.
+var commands = regexp.MustCompile("`tune [^`]*`")
+
+// there makes an error's text one about the service that was asked: the commands in it ask that
+// one too, and what it does not know is listed by one.
+func (a *app) there(root *cobra.Command, err error, text string) string {
+	address := a.v.GetString("server")
+	if address == "" {
+		return text
+	}
+	flag := " --server " + shellWord(address)
+	text = commands.ReplaceAllStringFunc(text, func(command string) string {
+		cmd, _, findErr := root.Find(strings.Fields(strings.Trim(command, "`"))[1:])
+		if findErr != nil || cmd.Flags().Lookup("server") == nil || strings.Contains(command, "--server") {
+			return command
+		}
+		return strings.TrimSuffix(command, "`") + flag + "`"
+	})
+	if p := (*api.Problem)(nil); errors.As(err, &p) && p.Type == api.NotFound && !strings.Contains(text, "`") {
+		text += ": see `tune list" + flag + "`"
+	}
+	return text
+}
+
+// heldError is the error of a command that needs a store for itself while a process has it.
+// Instead says what works while that is a service.
+func (a *app) heldError(ctx context.Context, path string, err error, instead string) error {
+	if !errors.Is(err, store.ErrLocked) {
+		return storeError(err)
+	}
+	c, who, dialErr := server.Dial(ctx, path)
+	if dialErr != nil {
+		return err
+	}
+	defer c.Close()
+	if !who.Service {
+		return fmt.Errorf("store %s: %w: one `tune run` writes it: wait until it ends, or end it (Ctrl-C there, `tune resume` goes on)", path, store.ErrLocked)
+	}
+	return fmt.Errorf("store %s: %w: `tune serve` holds it: %s", path, store.ErrLocked, instead)
+}
+
 // A silent error is there for errors.Is and says nothing.
 type silent struct{ error }
 
@@ -307,6 +351,7 @@ type following struct {
 	out    printer
 	usage  *evaluator.Usage
 	past   uint64 // events until this one are told in summary
+	last   uint64 // the newest event that has come
 	best   *evotune.Event
 	early  []evotune.Event // of the past, to be told
 	state  api.State
@@ -337,7 +382,11 @@ func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool
 		}
 	}
 	defer f.close()
-	for m, err := range c.Follow(ctx, f.id) {
+	moments := c.Follow
+	if summary {
+		moments = c.Attach
+	}
+	for m, err := range moments(ctx, f.id) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return f.detach()
@@ -381,7 +430,10 @@ func (f *following) moment(m api.Moment) {
 		f.begun = e.Started
 		f.open(e.Started.Workers)
 	}
-	if m.ID > 0 && m.ID <= f.past {
+	if m.ID > 0 {
+		f.last = m.ID
+	}
+	if m.ID > 0 && m.ID <= f.past || e.Warning != "" && f.last < f.past { // a warning has no number of its own
 		f.keep(e)
 		return
 	}
@@ -392,7 +444,7 @@ func (f *following) moment(m api.Moment) {
 // keep keeps what is told of what has happened: the beginning, the best so far, the finals.
 func (f *following) keep(e evotune.Event) {
 	switch {
-	case e.Started != nil && len(f.early) == 0, e.Finals != nil:
+	case e.Started != nil && len(f.early) == 0, e.Finals != nil, e.Warning != "":
 		f.early = append(f.early, e)
 	case e.Evaluated != nil && (e.Evaluated.Record || f.best == nil):
 		f.best = &e
@@ -401,8 +453,8 @@ func (f *following) keep(e evotune.Event) {
 
 // catchUp tells what was kept of the past.
 func (f *following) catchUp() {
-	for i, e := range f.early {
-		if i > 0 && f.best != nil {
+	for _, e := range f.early {
+		if e.Finals != nil && f.best != nil {
 			f.event(*f.best)
 			f.best = nil
 		}
@@ -470,7 +522,7 @@ func (f *following) ended(ctx context.Context) error {
 	again := fmt.Sprintf("`tune resume %s%s` goes on", f.id, f.where(f.client))
 	switch {
 	case f.state == api.Failed:
-		return fmt.Errorf("campaign %s has failed: %s: %s", f.id, f.reason, again)
+		return fmt.Errorf("campaign %s has failed: %s: once that is put right, %s", f.id, f.reason, again)
 	case f.state == api.Paused:
 		return &exitError{exitInterrupted, fmt.Errorf("campaign %s is %s: %s", f.id, orPaused(f.reason), again)}
 	case f.state == api.Cancelled:
@@ -514,7 +566,7 @@ all is told as it happens, until the campaign has ended.
 
 Ctrl-C ends the following and not the campaign. When the connection is lost, or the
 service is restarted, it is asked again, and nothing is told twice or left out.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or was cancelled; or Ctrl-C ended the following, not the campaign\n",
 		Example: "  tune attach softmax-1f2e3d4c --server http://127.0.0.1:8787",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

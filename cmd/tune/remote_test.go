@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spf13/viper"
+
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
@@ -100,7 +102,8 @@ func say(t *testing.T, args ...string) (s said) {
 	return s
 }
 
-// TestSameAnswers: with --server every query prints what it prints on the store itself.
+// TestSameAnswers: with --server every query prints what it prints on the store itself; errors
+// name the service, and commands that ask it.
 func TestSameAnswers(t *testing.T) {
 	path := manyCandidates(t, 4, 30)
 	addProven(t, path, "softmax", 7, 0.5)
@@ -165,6 +168,12 @@ func TestSameAnswers(t *testing.T) {
 	moment := regexp.MustCompile(`(?m)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[^" <,\n]*|^[0-9a-f]{64}  .*$`)
 	for i, q := range asked {
 		got := say(t, append(slices.Clone(q), "--server", address)...)
+		e := strings.ReplaceAll(want[i].Err, " is in "+path, " is in "+address)
+		e = regexp.MustCompile("(`tune (run|list)[^`]*)`").ReplaceAllString(e, "${1} --server "+address+"`")
+		if text, none := strings.CutSuffix(e, ": not found\n"); none {
+			e = text + ": not found: see `tune list --server " + address + "`\n"
+		}
+		want[i].Err = e
 		if q[0] == "report" {
 			for _, f := range []map[string]string{want[i].Folder, got.Folder} {
 				for file, text := range f {
@@ -311,7 +320,7 @@ func TestServerFlags(t *testing.T) {
 		{"sweep softmax --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"version --server " + nowhere, "", "does not ask a service", exitBadInput},
 		{"sweep softmax", nowhere, "`tune sweep` cannot ask a service, and a server is set", exitBadInput},
-		{"backup s.db", nowhere, "`tune backup` cannot ask a service", exitBadInput},
+		{"backup s.db", nowhere, "the service does not answer", exitFailure},
 		{"archive x", nowhere, "`tune archive` cannot ask a service", exitBadInput},
 		{"token list", nowhere, "`tune token list` cannot ask a service", exitBadInput},
 		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is no value", exitBadInput},
@@ -373,7 +382,14 @@ func TestHeldByService(t *testing.T) {
 		{"backup copy.db --replace --json", `"format": `, "", exitOK},
 		{"archive --older-than 1h", "no finished campaign is that old", "", exitOK},
 		{"archive nothing", "", `"nothing": not found`, exitBadInput},
-		{"archive --older-than 1h --dry-run", "", "in use by another process", exitFailure},
+		{"archive --older-than 1h --dry-run", "no finished campaign is that old", "", exitOK},
+		{"archive nothing --dry-run", "", `"nothing": not found`, exitBadInput},
+		{"check", "", "`tune serve` holds it: stop it first, or run `tune backup FILE --store s.db`, which checks", exitFailure},
+		{"check --repair", "", "`tune serve` holds it: stop it first", exitFailure},
+		{"merge s.db --into new.db", "", "copy it with `tune backup FILE --store s.db`, and merge the copy", exitFailure},
+		{"merge copy.db --into s.db", "", "stop it first, or merge into another file", exitFailure},
+		{"sweep softmax", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
+		{"serve", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
 	} {
 		out := say(t, append(strings.Fields(c.args), "--store", "s.db")...)
 		if out.Status != c.status || !strings.Contains(out.Out, c.out) || !strings.Contains(out.Err, c.err) || strings.Count(out.Err, "\n") > 1 {
@@ -412,5 +428,32 @@ func TestLiveThere(t *testing.T) {
 	p.close()
 	if !strings.Contains(b.String(), "resumed after 3 evaluations") {
 		t.Errorf("%s", b.String())
+	}
+}
+
+// TestFailedThere: a campaign that has failed is not said to go on by itself.
+func TestFailedThere(t *testing.T) {
+	f := following{app: &app{v: viper.New()}, id: "x-1", state: api.Failed, reason: "the kernel is gone"}
+	if err := f.ended(t.Context()); err == nil || err.Error() != "campaign x-1 has failed: the kernel is gone: once that is put right, `tune resume x-1` goes on" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWarningThere: a warning is told among what has happened before somebody came, and does not
+// end the summary of that.
+func TestWarningThere(t *testing.T) {
+	var b bytes.Buffer
+	f := following{app: &app{v: viper.New()}, out: &textPrinter{w: &b}, begun: &evotune.Started{}, past: 9}
+	told := func(n int) *evotune.Evaluated {
+		return &evotune.Evaluated{Index: n, Result: evaluator.Result{Verdict: evaluator.Correct, Fitness: 1 / float64(n)}, Record: true}
+	}
+	f.moment(api.Moment{ID: 1, Event: &evotune.Event{Started: &evotune.Started{}}})
+	f.moment(api.Moment{ID: 3, Event: &evotune.Event{Evaluated: told(3)}})
+	f.moment(api.Moment{Event: &evotune.Event{Warning: "it was killed"}})
+	f.moment(api.Moment{ID: 5, Event: &evotune.Event{Evaluated: told(5)}})
+	f.moment(api.Moment{ID: 12, Event: &evotune.Event{Evaluated: told(7)}})
+	f.moment(api.Moment{Event: &evotune.Event{Warning: "and again"}})
+	if text := b.String(); strings.Count(text, "warning: ") != 2 || strings.Count(text, "correct") != 2 {
+		t.Errorf("%s", text)
 	}
 }

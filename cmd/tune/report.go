@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -37,7 +38,7 @@ format.
 				if c, ok := r.(*api.Reader); ok {
 					return a.reportThere(cmd, c.Client, args[0], out, force)
 				}
-				l, err := a.campaignLog(r, args[0])
+				l, err := a.campaignLog(cmd.Context(), r, args[0])
 				if err != nil {
 					return err
 				}
@@ -59,14 +60,15 @@ format.
 }
 
 // campaignLog gathers what the store holds of a campaign.
-func (a *app) campaignLog(r server.Reader, id string) (report.Log, error) {
+func (a *app) campaignLog(ctx context.Context, r server.Reader, id string) (report.Log, error) {
 	c, err := r.Campaign(id)
 	if err != nil {
 		return report.Log{}, storeError(err)
 	}
 	s, ok := r.(*store.Store)
 	if !ok {
-		return report.Log{}, badInputf("another process holds %s: report %s when it has ended (Ctrl-C there, `tune resume` goes on)", a.v.GetString("store"), c.ID)
+		path := a.v.GetString("store")
+		return report.Log{}, a.heldError(ctx, path, fmt.Errorf("store %s: %w", path, store.ErrLocked), fmt.Sprintf("`tune report %s --out DIR%s` has the plots too", c.ID, a.given("store")))
 	}
 	l, err := report.ReadLog(s, c.ID)
 	return l, storeError(err)

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // fields are called as flags are
 			text = "--" + f.Field + " " + f.Err.Error()
 		}
-		fmt.Fprintf(stderr, "tune: %s\n", words.OneLine(text))
+		fmt.Fprintf(stderr, "tune: %s\n", words.OneLine(a.there(root, err, text)))
 	}
 	return e.code
 }

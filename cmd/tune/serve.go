@@ -44,9 +44,9 @@ who runs it and to nobody else. Everybody else needs a token. --token-file has a
 admin's token, for a start; "tune token create" makes others, with fewer rights:
 
   viewer   sees everything
-  runner   also submits, pauses, resumes and cancels campaigns
+  runner   also submits, pauses, resumes and cancels campaigns, verifies and exports
   author   also uploads kernels and has files judged, which runs their code here
-  admin    also makes and revokes tokens, and reads the audit log
+  admin    also makes and revokes tokens, reads the audit log, copies and archives the store
 
 On other addresses than those of this machine alone (127.0.0.1, ::1) it needs
 --tls-cert and --tls-key, and it needs candidates to be confined: see "tune doctor".
@@ -90,7 +90,7 @@ func (a *app) serve(ctx context.Context) error {
 	// The store first: what it belongs to, the socket and the service's state, is then ours.
 	s, err := store.Open(a.v.GetString("store"), store.Options{})
 	if err != nil {
-		return storeError(err)
+		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
 	}
 	defer s.Close() //nolint:errcheck // every append was checked
 	gpus, err := a.serveGPUs(ctx, logger)
@@ -106,7 +106,7 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	socket, err := server.ListenSocket(s.Path())
 	if err != nil {
-		return fmt.Errorf("listen beside %s: %w", s.Path(), err)
+		return fmt.Errorf("listen for commands: %w", err)
 	}
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +39,27 @@ func TestUnit(t *testing.T) {
 	}
 	if n == 0 || !strings.Contains(string(b), "ExecStart=/usr/bin/tune serve\n") {
 		t.Errorf("%d settings", n)
+	}
+}
+
+// TestUnitIsSound: systemd knows every line of the unit, and finds it confined.
+func TestUnitIsSound(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze: apt-get install systemd")
+	}
+	b, err := os.ReadFile("../../scripts/evotune.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "evotune.service")
+	if err := os.WriteFile(path, bytes.ReplaceAll(b, []byte("/usr/bin/tune serve"), []byte("/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", "--man=no", path}, {"security", "--offline=yes", "--threshold=30", path}} {
+		if out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && bytes.Contains(out, []byte("evotune.service")) { // it also tells of other units
+			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
 	}
 	db, err := store.Open(a.v.GetString("store"), store.Options{})
 	if err != nil {
-		return storeError(err)
+		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
 	}
 	defer db.Close() //nolint:errcheck // every append was checked
 	return a.sweepAndWrite(ctx, db, t, s)
@@ -108,7 +108,7 @@ func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
 func (a *app) resumeSweep(ctx context.Context, s sweep) error {
 	db, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
 	if err != nil {
-		return storeError(err)
+		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first")
 	}
 	defer db.Close() //nolint:errcheck // every append was checked
 	t, done, err := a.machine().ContinueSweep(db, s.resume, s.sample)

@@ -44,6 +44,9 @@ type Options struct {
 	// Compiler is "auto", "gcc", "clang" or a path. Empty means "auto": $CC,
 	// else gcc, else clang.
 	Compiler string
+	// Python is the name or path of the interpreter for references in Python. Empty
+	// means python3.
+	Python string
 	// Sanitizers lists the ones to run, of "asan", "tsan" and "memcheck"
 	// ("asan" includes the undefined behaviour sanitizer). Empty means all that
 	// work here; "none" alone means none.

@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/evaluator/internal/python"
 )
 
 // trialSource is a candidate that every tool must be able to run.
@@ -189,6 +190,7 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		if err := h.findTools(ctx); err != nil {
 			h.Found(evaluator.Tool{Name: "harness", Missing: err.Error()})
 		}
+		h.Found(python.Doctor(ctx, h.Launcher, h.options.Python))
 		return h.Desc.Tools
 	})
 }

@@ -100,6 +100,16 @@ func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stre
 	}
 }
 
+// contents makes those of a buffer for a seed. Where Python makes them they are among the
+// few that parity compares: then other buffers have what no candidate has seen.
+func (t *timingState) contents(to []byte, d *shapeData, buffer int, seed uint64) {
+	if t.q.inPython(buffer) {
+		copy(to, d.inputs[seed%variants][buffer])
+		return
+	}
+	t.tables[buffer].fill(to, seed+uint64(buffer))
+}
+
 // refresh gives the next n sets contents that no candidate has seen, the same ones in
 // both arenas, and takes them out of the caches again. It does so right before they are
 // used: contents whose turn is yet to come are nowhere that a candidate can read.
@@ -113,7 +123,7 @@ func (t *timingState) refresh(d *shapeData, n int) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
 				theirs, ours := t.theirs.buffer(&d.layout, p.base, int(set), b), t.ours.buffer(&d.layout, p.base, int(set), b)
-				t.tables[b].fill(theirs, p.seeds[set]+uint64(b))
+				t.contents(theirs, d, b, p.seeds[set])
 				copy(ours, theirs)
 				evict(theirs)
 				evict(ours)
@@ -147,7 +157,7 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 			case roleOut:
 				copy(out, d.poison[b])
 			case roleInOut:
-				t.tables[b].fill(out, p.seeds[set]+uint64(b))
+				t.contents(out, d, b, p.seeds[set])
 			}
 		}
 	})
@@ -163,7 +173,7 @@ func (t *timingState) changed(a *arena, d *shapeData, sets []uint32) string {
 		for _, set := range sets {
 			if l.role == roleInOut {
 				want = append([]byte(nil), a.buffer(&d.layout, p.base, int(set), b)...)
-				t.tables[b].fill(want, p.seeds[set]+uint64(b))
+				t.contents(want, d, b, p.seeds[set])
 			}
 			if l.role != roleIn && !bytes.Equal(a.buffer(&d.layout, p.base, int(set), b), want) {
 				return l.name

@@ -14,12 +14,13 @@ import (
 // them: as the data of shapes of their own, since scalars may differ, too.
 func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	d.further = map[string]*shapeData{}
+	made := h.problem.made(d)
 	for _, c := range h.problem.spec.Further() {
 		f, err := h.problem.place(d.shape)
 		if err != nil {
 			return err
 		}
-		if err := h.fillFurther(ctx, f, c); err != nil {
+		if err := h.fillFurther(ctx, f, c, made); err != nil {
 			return err
 		}
 		d.further[c.Name] = f
@@ -27,12 +28,13 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	return nil
 }
 
-// fillFurther fills in edge-case inputs, in place of the first of the declared ones. How far
+// fillFurther fills in edge-case inputs, in place of the first of the declared ones, of
+// which it gets those that Python makes. How far
 // honest answers may lie from the reference's follows from what it makes of inputs
 // that differ by some roundings, and from the rounding of the outputs themselves.
-func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) error {
+func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, made [][]float64) error {
 	q := h.problem
-	scalars, values, err := d.Further(q.spec, c, d.shape, q.seed)
+	scalars, values, err := d.Further(q.spec, c, d.shape, q.seed, made)
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further) 
 		return err
 	}
 	defer release()
-	answers, err := h.ref.compute(ctx, d, values[:])
+	answers, err := h.ref.compute(ctx, d, values[:], false, false)
 	if err != nil {
 		return fmt.Errorf("contents %q: %w", c.Name, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -28,7 +29,8 @@ type lab struct {
 	tool     *toolchain
 	problem  *problem
 	ref      *reference
-	flavours []flavour // the sanitizers at work
+	python   *python.Program // nil where the reference is in C
+	flavours []flavour       // the sanitizers at work
 	harness  map[string]string
 	// reachless says why Profile does not work here.
 	reachless error
@@ -101,6 +103,10 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if err := h.findTools(ctx); err != nil {
 		return nil, err
 	}
+	py := python.Options{Interpreter: o.Python, Timeout: python.Patience * o.Timeout}
+	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
+		return nil, python.Blame(err, ErrReference, "kernel "+name)
+	}
 	h.describe()
 	h.Desc.Native = h.tool.native(ctx)
 	if err := h.prepare(ctx); err != nil {
@@ -171,12 +177,18 @@ func (h *lab) describe() {
 	if _, ok := h.Plan.Definition.Variants["cpu"]; ok {
 		parts = append(parts, "variant") // results of before it was looked at have other keys
 	}
+	if h.python != nil {
+		parts = append(parts, h.python.Key)
+	}
 	h.Key = cache.Key(parts...)
 }
 
 // Close implements [evaluator.Lab].
 func (h *lab) Close() error {
-	return h.End(nil, func() { h.timing.close() })
+	return h.End(nil, func() {
+		h.timing.close()
+		h.python.Close()
+	})
 }
 
 // Build implements [evaluator.Lab]. The sanitizer flavours are compiled by
@@ -233,12 +245,14 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
-		_, release, err := h.share(ctx)
+		shared, release, err := h.share(ctx)
+		if err == nil {
+			err = h.makeInputs(shared, d)
+			release()
+		}
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		h.problem.makeInputs(d)
-		release()
 		for v := range variants {
 			g.Go(func() error {
 				ctx, release, err := h.share(gctx)

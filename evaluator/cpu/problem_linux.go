@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -107,7 +109,8 @@ func (q *problem) shapes() []*shapeData {
 }
 
 // makeInputs fills in the contents of the inputs.
-func (q *problem) makeInputs(d *shapeData) {
+func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
+	q := h.problem
 	for v := range variants {
 		d.inputs[v] = make([][]byte, len(q.buffers))
 		for b := range q.buffers {
@@ -115,10 +118,39 @@ func (q *problem) makeInputs(d *shapeData) {
 				continue
 			}
 			contents := make([]byte, d.layout.buffers[b].bytes)
-			q.data[b].fill(contents, q.dtypes[b], newStream(q.seed, v, b))
-			d.inputs[v][b] = contents
+			if d.inputs[v][b] = contents; !q.inPython(b) {
+				q.data[b].fill(contents, q.dtypes[b], newStream(q.seed, v, b))
+				continue
+			}
+			made, err := h.python.Inputs(ctx, d.Size, b, uint64(*newStream(q.seed, v, b))>>1)
+			if err != nil {
+				return python.Blame(err, ErrReference, "kernel "+q.name+", shape "+d.shape.Name)
+			}
+			for i, x := range made {
+				q.dtypes[b].put(contents, i, x)
+			}
 		}
 	}
+	return nil
+}
+
+// inPython says that a function in Python makes what a buffer holds.
+func (q *problem) inPython(buffer int) bool {
+	return q.buffers[buffer].Data.Distribution == kernels.Python
+}
+
+// made gives the first contents of the buffers that functions in Python make; nil for others.
+func (q *problem) made(d *shapeData) [][]float64 {
+	all := make([][]float64, len(q.buffers))
+	for b := range q.buffers {
+		if q.inPython(b) {
+			all[b] = make([]float64, d.layout.buffers[b].elements)
+			for i := range all[b] {
+				all[b][i] = q.dtypes[b].get(d.inputs[0][b], i)
+			}
+		}
+	}
+	return all
 }
 
 // load puts a variant's contents and the poison into an arena's first set.

@@ -11,16 +11,17 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
 
 // referenceDeadline bounds one run of the reference.
 const referenceDeadline = 30 * time.Minute
 
-// A reference is the compiled reference of a definition.
+// A reference is that of a definition: compiled, or a program in Python.
 type reference struct {
 	h      *lab
-	object []byte
+	object []byte // none where it is in Python
 	key    string
 }
 
@@ -28,6 +29,9 @@ type reference struct {
 // without -ffast-math and without contraction of multiplications and additions.
 func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 	p := h.problem.spec
+	if h.python != nil {
+		return &reference{h: h, key: cache.Key("reference 1", h.python.Key, strconv.FormatUint(h.Plan.Seed, 10))}, nil
+	}
 	g := glue(p, p.Reference.Entry, func(kernels.Scalar) string { return "double" })
 	c := compilation{
 		files: map[string]string{
@@ -77,7 +81,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 			from[b][i] = p.dtype.get(in, i)
 		}
 	}
-	values, err := r.compute(ctx, d, [][][]float64{from})
+	values, err := r.compute(ctx, d, [][][]float64{from}, true, variant == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +101,12 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 }
 
 // compute runs the reference on several contents of the inputs at one shape, in one
-// process, and returns the outputs by contents and buffer.
-func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]float64) ([][][]float64, error) {
+// process, and returns the outputs by contents and buffer. Declared contents are those on
+// which it has to be finite; twice proves that one in Python gives the same again.
+func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]float64, declared, twice bool) ([][][]float64, error) {
+	if r.h.python != nil {
+		return r.ask(ctx, d, contents, declared, twice)
+	}
 	name := r.h.Plan.Definition.Name
 	wide := make([]placedBuffer, len(d.layout.buffers))
 	for b, p := range d.layout.buffers {
@@ -160,6 +168,39 @@ func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]fl
 			for i := range out[set][b] {
 				out[set][b][i] = f64.get(mem, i)
 			}
+		}
+	}
+	return out, nil
+}
+
+// ask is compute for a reference in Python.
+func (r *reference) ask(ctx context.Context, d *shapeData, contents [][][]float64, declared, twice bool) ([][][]float64, error) {
+	sets := make([][][]byte, len(contents))
+	for set, values := range contents {
+		sets[set] = make([][]byte, len(values))
+		for b, list := range values {
+			sets[set][b] = make([]byte, 0, 8*len(list))
+			for _, x := range list {
+				sets[set][b] = appendFloat(sets[set][b], x)
+			}
+		}
+	}
+	answers, err := r.h.python.Outputs(ctx, d.Size, sets, declared, twice)
+	if err != nil {
+		return nil, python.Blame(err, ErrReference, "kernel "+r.h.problem.name+", shape "+d.shape.Name)
+	}
+	out := make([][][]float64, len(contents))
+	for set, packed := range answers {
+		out[set] = make([][]float64, len(d.layout.buffers))
+		for b, p := range d.layout.buffers {
+			if p.role == roleIn {
+				continue
+			}
+			out[set][b] = make([]float64, p.elements)
+			for i := range out[set][b] {
+				out[set][b][i] = f64.get(packed, i)
+			}
+			packed = packed[8*p.elements:]
 		}
 	}
 	return out, nil

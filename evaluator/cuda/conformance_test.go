@@ -3,13 +3,17 @@
 package cuda_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +164,84 @@ func TestHopperZoo(t *testing.T) {
 	})
 }
 
+// TestNeighborsOnGPU: what a candidate that faults costs the honest ones that are evaluated
+// beside it. Eight at once, without and with it by turns, all of them compiled anew; the
+// difference of the medians is less than a second. A trap misses that: the driver stops every
+// process on the GPU for 1.9 s on an H200. Kernels that hang are not here: they hold the GPU until
+// their deadline, which is what bounds them.
+func TestNeighborsOnGPU(t *testing.T) {
+	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
+	gpuBackend(t, o)
+	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(def)
+	space, err := def.Space(def.Implementations, plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := evaluator.Open(t.Context(), gpuBackend(t, o), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ev.Close() //nolint:errcheck // nothing is kept
+	var salt atomic.Int64
+	var mu sync.Mutex
+	longest := map[evaluator.Stage]time.Duration{} // of the honest ones
+	evaluate := func(kernel string, want evaluator.Verdict) {
+		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": int(salt.Add(1))})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r, err := ev.Evaluate(t.Context(), g, 0)
+		if err != nil || r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s (%v), want %s", kernel, r.Verdict, r.Stage, r.Reason, err, want)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, step := range r.Steps {
+			if kernel == "honest" {
+				longest[step.Stage] = max(longest[step.Stage], step.Elapsed)
+			} else {
+				t.Logf("%s: %s %v", kernel, step.Stage, step.Elapsed)
+			}
+		}
+	}
+	evaluate("honest", evaluator.Correct)
+	eight := func(beside string) time.Duration {
+		var all, one sync.WaitGroup
+		if beside != "" {
+			one.Go(func() { evaluate(beside, evaluator.Launch) })
+		}
+		clear(longest)
+		begin := time.Now()
+		for range 8 {
+			all.Go(func() { evaluate("honest", evaluator.Correct) })
+		}
+		all.Wait()
+		took := time.Since(begin)
+		one.Wait()
+		t.Logf("%s: %v %v", cmp.Or(beside, "alone"), took, longest)
+		return took
+	}
+	eight("")
+	for _, fault := range []string{"illegal-address", "trap", "write-far", "too-many-registers"} {
+		var alone, beside []time.Duration
+		for range 3 {
+			alone, beside = append(alone, eight("")), append(beside, eight(fault))
+		}
+		slices.Sort(alone)
+		slices.Sort(beside)
+		cost := beside[1] - alone[1]
+		t.Logf("%s: eight honest candidates take %v alone and %v beside it: %v more", fault, alone[1], beside[1], cost)
+		if cost >= time.Second {
+			t.Errorf("%s costs its neighbors %v", fault, cost)
+		}
+	}
+}
+
 func planOf(def *kernels.Definition) evaluator.Plan {
 	p := def.ProblemOn("cuda")
 	return evaluator.Plan{
@@ -265,9 +347,16 @@ func TestDoctor(t *testing.T) {
 
 // TestReferenceInCOnGPU judges a kernel whose only reference is in C: what is right has
 // to pass, in finals too, and what is hardly wrong must not.
-func TestReferenceInCOnGPU(t *testing.T) {
-	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second})
-	def, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
+func TestReferenceInCOnGPU(t *testing.T) { judgeExample(t, "c-reference", "") }
+
+// TestReferenceInPythonOnGPU is the same for one in Python, which makes an input, too.
+func TestReferenceInPythonOnGPU(t *testing.T) {
+	judgeExample(t, "python-reference", backendtest.Python(t, "numpy"))
+}
+
+func judgeExample(t *testing.T, name, python string) {
+	b := gpuBackend(t, cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second, Python: python})
+	def, err := kernels.LoadDir(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

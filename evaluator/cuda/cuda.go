@@ -48,6 +48,9 @@ type Options struct {
 	// Compiler is "auto", "nvrtc" or "nvcc". Empty means "auto": NVRTC where it
 	// works, else nvcc.
 	Compiler string
+	// Python is the name or path of the interpreter for references in Python. Empty
+	// means python3.
+	Python string
 	// NVCC is the path of nvcc. Empty means the one on the PATH, else that of
 	// /usr/local/cuda.
 	NVCC string

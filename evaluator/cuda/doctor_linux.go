@@ -10,6 +10,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/evaluator/internal/python"
 )
 
 // findTools looks for the tools of inspection and profiling; those of
@@ -83,6 +84,7 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		h.compiler = o.compiler
 	}
 	h.Found(t.locked())
+	h.Found(python.Doctor(ctx, h.Launcher, o.Python))
 	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)

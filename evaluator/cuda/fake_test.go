@@ -402,12 +402,22 @@ func reached(service []string) (text string) {
 	return text + "tried\n"
 }
 
-// fakeInput is an element of a buffer without a reference.
-func fakeInput(buffer, i int) float64 { return float64(i+1) / 7 * float64(1+buffer) }
+// input is an element of a buffer without a reference: of w that of its file, if it has
+// one.
+func (f *fake) input(s wire.Shape, seed uint64, buffer, i int) float64 {
+	if f.buffers[buffer].Distribution != wire.Made {
+		return float64(i+1) / 7 * float64(1+buffer)
+	}
+	made, err := readDoubles(s.Made)
+	if n := int(s.Elements[buffer]); err == nil && len(made) == wire.MadeContents*n {
+		return made[int(seed%wire.MadeContents)*n+i]
+	}
+	return math.NaN() // with which nothing is expected
+}
 
 // expected looks whether a file has what the reference in C makes of the inputs: twice
 // one and once the other, x and w or these exchanged.
-func (f *fake) expected(s wire.Shape, file string, x, w int) error {
+func (f *fake) expected(s wire.Shape, seed uint64, file string, x, w int) error {
 	if !f.bare {
 		if file != "" {
 			return errors.New("the reference is on the device, and a file has its outputs")
@@ -423,7 +433,7 @@ func (f *fake) expected(s wire.Shape, file string, x, w int) error {
 	if s.Inputs == "" {
 		for b := range 2 {
 			for i := range n {
-				inputs = append(inputs, fakeInput(b, i))
+				inputs = append(inputs, f.input(s, seed, b, i))
 			}
 		}
 	} else {
@@ -515,9 +525,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		return f.parity(into[wire.ParityRequest](body))
 	case wire.Control:
 		r := into[wire.ControlRequest](body)
-		err := f.expected(r.Shape, r.Shape.Outputs, 0, 1)
+		err := f.expected(r.Shape, r.Seed, r.Shape.Outputs, 0, 1)
 		if err == nil && r.Kind == "swap" {
-			err = f.expected(r.Shape, r.Answer, 1, 0)
+			err = f.expected(r.Shape, r.Seed, r.Answer, 1, 0)
 		}
 		if err != nil {
 			return wire.Failure{Error: err.Error()}, false
@@ -539,7 +549,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 				for i := range n {
 					v := 0.0
 					if buffer.Role == "in" {
-						v = fakeInput(b, i)
+						v = f.input(r.Shape, r.Seed, b, i)
 					}
 					dump = binary.LittleEndian.AppendUint64(dump, math.Float64bits(v))
 				}
@@ -629,7 +639,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		}
 		return a, false
 	}
-	if err := f.expected(r.Shape, r.Shape.Outputs, 0, 1); err != nil {
+	if err := f.expected(r.Shape, r.Seed, r.Shape.Outputs, 0, 1); err != nil {
 		return wire.Failure{Error: err.Error()}, false
 	}
 	if in := r.Shape.Inputs; in != "" { // of x alone, and twice nearby
@@ -831,4 +841,12 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 	}
 	time.Sleep(2 * time.Millisecond)
 	return a, false
+}
+
+func readDoubles(path string) ([]float64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Doubles(raw), nil
 }

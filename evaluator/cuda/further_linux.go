@@ -1,17 +1,20 @@
 package cuda
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/python"
+	"github.com/evotune/evotune/kernels"
 )
 
 // inputs gives a shape with edge-case inputs, or with the declared ones where the
 // name is "". The contents are made when they are first asked for.
-func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
+func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape, error) {
 	if name == "" {
 		return d.wire, nil
 	}
@@ -26,8 +29,12 @@ func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
 		return wire.Shape{}, err
 	}
 	s := d.wire
+	made, err := h.fromPython(ctx, d, 0)
+	if err != nil {
+		return s, err
+	}
 	var values [3][][]float64 // the elements, and those nearby
-	if s.Scalars, values, err = d.Further(h.problem.spec, c, d.shape, h.problem.seed); err != nil {
+	if s.Scalars, values, err = d.Further(h.problem.spec, c, d.shape, h.problem.seed, made); err != nil {
 		return s, err
 	}
 	var contents []byte
@@ -40,6 +47,47 @@ func (h *lab) inputs(d *shapeData, name string) (wire.Shape, error) {
 	}
 	h.further[key] = s
 	return s, nil
+}
+
+// fromPython gives one of the contents of the buffers that it makes, by buffer; nil for
+// others.
+func (h *lab) fromPython(ctx context.Context, d *shapeData, content int) ([][]float64, error) {
+	all := make([][]float64, len(h.problem.spec.Buffers))
+	for i, b := range h.problem.spec.Buffers {
+		if b.Data.Distribution != kernels.Python {
+			continue
+		}
+		var err error
+		if all[i], err = h.python.Inputs(ctx, d.Size, i, h.problem.seedOf(content)); err != nil {
+			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+d.shape.Name)
+		}
+	}
+	return all, nil
+}
+
+// placePython writes what Python makes of a shape's inputs for workers, once, if it makes any.
+func (h *lab) placePython(ctx context.Context, d *shapeData) error {
+	if !slices.ContainsFunc(h.problem.spec.Buffers, func(b kernels.Buffer) bool { return b.Data.Distribution == kernels.Python }) {
+		return nil
+	}
+	h.furtherMu.Lock()
+	defer h.furtherMu.Unlock()
+	if d.wire.Made != "" {
+		return nil
+	}
+	contents := make([][]byte, wire.MadeContents)
+	for k := range contents {
+		all, err := h.fromPython(ctx, d, k)
+		if err != nil {
+			return err
+		}
+		for _, list := range all {
+			at := h.problem.seedOf(k) % wire.MadeContents
+			contents[at] = wire.AppendDoubles(contents[at], list)
+		}
+	}
+	d.wire.Made = filepath.Join(h.Scratch, fmt.Sprintf("made-%d", h.serial.Add(1)))
+	return os.WriteFile(d.wire.Made, slices.Concat(contents...), 0o600)
 }
 
 // A furtherKey names edge-case inputs at one shape.

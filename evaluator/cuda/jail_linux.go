@@ -85,12 +85,14 @@ func (h *lab) tryWorker(ctx context.Context) error {
 	return nil
 }
 
-// toolJail is the jail of tools around workers, which speak TCP with them.
+// toolJail is the jail of tools around workers. ncu speaks TCP with them, compute-sanitizer
+// through a Unix socket with an abstract name.
 func (h *lab) toolJail() *process.Jail {
 	if h.jail == nil {
 		return nil
 	}
 	j := h.jail.With(nil, nil)
+	j.Streams = true
 	for i := range uint16(toolPorts) {
 		j.Ports = append(j.Ports, firstToolPort+i)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -53,10 +54,11 @@ type lab struct {
 	further   map[furtherKey]wire.Shape
 	silent    sync.Map // why contents of the inputs are, by what a worker prepares
 
-	// hostReference is the program that computes what is expected, "" where a
-	// reference in CUDA does; hostKey identifies it, and expected are the files with
-	// what it gave.
-	hostReference, hostKey string
+	// hostKey identifies what computes on the CPU what is expected, "" where a reference
+	// in CUDA does: a program in Python, or hostReference, which is compiled. Expected are
+	// the files with what it gave.
+	hostKey, hostReference string
+	python                 *python.Program     // nil where the reference is in C
 	expecting              *semaphore.Weighted // whoever waits stops with its context
 	expected               map[string]string
 
@@ -179,6 +181,10 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	py := python.Options{Interpreter: o.Python, Timeout: python.Patience * o.Timeout}
+	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
+		return nil, python.Blame(err, ErrReference, "kernel "+q.name)
+	}
 	h.describe()
 	for _, g := range h.gpus {
 		for _, p := range g.pools() {
@@ -264,6 +270,9 @@ func (h *lab) describe() {
 	if h.delayer != nil {
 		parts = append(parts, schedules+" 2", h.delayer.identity())
 	}
+	if h.python != nil {
+		parts = append(parts, h.python.Key)
+	}
 	h.Key = cache.Key(parts...)
 }
 
@@ -282,6 +291,7 @@ func (h *lab) Close() error {
 			leaveGPU(g.device.UUID)
 		}
 		h.closePools() // what was started meanwhile
+		h.python.Close()
 		if h.compiler != nil {
 			h.compiler.close()
 		}

@@ -152,16 +152,27 @@ func fakeDefinition(tb testing.TB) *kernels.Definition {
 // more kernels.
 func fakeFrom(tb testing.TB, definition, computes, inputs string, more ...string) *kernels.Definition {
 	tb.Helper()
+	return fakeFiles(tb, definition, map[string]string{
+		"reference.c": "#include <stdint.h>\nvoid reference(int64_t N, " + inputs + ", double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\t" + computes + ";\n}\n",
+	}, more...)
+}
+
+// fakeFiles is the fake kernel with another definition and other files, and more kernels.
+func fakeFiles(tb testing.TB, definition string, files map[string]string, more ...string) *kernels.Definition {
+	tb.Helper()
 	quoted := make([]string, len(does))
 	for i, d := range does {
 		quoted[i] = fmt.Sprintf("%q", d)
 	}
-	d, err := kernels.Load(fstest.MapFS{
+	folder := fstest.MapFS{
 		"fake/kernel.toml":  {Data: fmt.Appendf(nil, definition, strings.Join(quoted, ", "))},
-		"fake/reference.c":  {Data: []byte("#include <stdint.h>\nvoid reference(int64_t N, " + inputs + ", double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\t" + computes + ";\n}\n")},
 		"fake/reference.cu": {Data: []byte("extern \"C\" __global__ void reference(int64_t N, const double *x, double *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i];\n}\n")},
 		"fake/fake.cu.tmpl": {Data: []byte("// do: {{.DO}} {{.SALT}}\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y)\n{\n\tconst int64_t i = (int64_t)blockIdx.x * {{.BLOCK}} + threadIdx.x;\n\tif (i < N)\n\t\ty[i] = 2 * x[i] + 0 * {{.SALT}};\n}\n" + strings.Join(more, ""))},
-	}, "fake")
+	}
+	for name, text := range files {
+		folder["fake/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	d, err := kernels.Load(folder, "fake")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -83,6 +83,11 @@ func logOf(err error) error {
 // reference on the device against the one on the CPU. Where there is none on the
 // device, it gets the one on the CPU ready to take its place.
 func (h *lab) prepare(ctx context.Context) error {
+	for _, d := range h.problem.placed {
+		if err := h.placePython(ctx, d); err != nil {
+			return err
+		}
+	}
 	if err := h.loadPeaks(ctx); err != nil {
 		return err
 	}
@@ -90,18 +95,22 @@ func (h *lab) prepare(ctx context.Context) error {
 	if spec.DeviceReference != nil {
 		return h.checkReference(ctx, h.gpus[0])
 	}
-	var err error
-	if h.hostReference, err = h.buildHostReference(ctx); err != nil {
-		return err
+	if h.python != nil {
+		h.hostKey = h.python.Key
+	} else {
+		var err error
+		if h.hostReference, err = h.buildHostReference(ctx); err != nil {
+			return err
+		}
+		if h.hostReference == "" {
+			return fmt.Errorf("%w: kernel %s has none in CUDA, and the one in C cannot be used: %s", ErrReference, h.problem.name, noCompiler)
+		}
+		program, err := os.ReadFile(h.hostReference)
+		if err != nil {
+			return err
+		}
+		h.hostKey = cache.Key(string(program))
 	}
-	if h.hostReference == "" {
-		return fmt.Errorf("%w: kernel %s has none in CUDA, and the one in C cannot be used: %s", ErrReference, h.problem.name, noCompiler)
-	}
-	program, err := os.ReadFile(h.hostReference)
-	if err != nil {
-		return err
-	}
-	h.hostKey = cache.Key(string(program))
 	h.Found(evaluator.Tool{Name: "reference while timing", Missing: "there is none in CUDA: outputs of timed launches are compared with the baseline's alone"})
 	return nil
 }
@@ -116,16 +125,22 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	}
 	key := cache.Key("reference check 1", h.Desc.Device.Fingerprint, HarnessSource, h.compiler.identity(), spec.Reference.Text,
 		spec.DeviceReference.Text, kernels.DeviceReferenceHeader(spec), fmt.Sprint(d.wire), fmt.Sprint(h.problem.open.Buffers), strconv.FormatUint(h.problem.seed, 10))
+	if h.python != nil {
+		key = cache.Key(key, h.python.Key)
+	}
 	if _, ok := h.Cache.Get("references", key, nil); ok {
 		return nil
 	}
-	program, err := h.buildHostReference(ctx)
-	if err != nil {
-		return err
-	}
-	if program == "" {
-		note(noCompiler)
-		return nil
+	program := ""
+	if h.python == nil {
+		var err error
+		if program, err = h.buildHostReference(ctx); err != nil {
+			return err
+		}
+		if program == "" {
+			note(noCompiler)
+			return nil
+		}
 	}
 	dir, err := os.MkdirTemp(h.Scratch, "reference-")
 	if err != nil {
@@ -140,19 +155,19 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s, on the device: %w", ErrReference, h.problem.name, err)
 	}
-	device, err := readDoubles(dump)
+	device, err := os.ReadFile(dump)
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
-	host := filepath.Join(dir, "host")
-	if err := h.runHostReference(ctx, program, d.wire, dump, host, prepareTimeout); err != nil {
+	buffers, _, err := h.problem.split(d.wire, device, true)
+	if err != nil {
+		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
+	}
+	want, err := h.computeOnHost(ctx, program, d.wire, buffers, prepareTimeout, true)
+	if err != nil {
 		return err
 	}
-	want, err := readDoubles(host)
-	if err != nil {
-		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
-	}
-	if err := h.problem.agree(d, device, want); err != nil {
+	if err := h.problem.agree(d, wire.Doubles(device), wire.Doubles(want)); err != nil {
 		return fmt.Errorf("%w: kernel %s, shape %s: the one on the device disagrees with the one on the CPU: %w", ErrReference, h.problem.name, d.shape.Name, err)
 	}
 	h.Keep("references", key, nil, nil)
@@ -203,14 +218,6 @@ func (q *problem) agree(d *shapeData, device, host []float64) error {
 		device, host = device[n:], host[n:]
 	}
 	return nil
-}
-
-func readDoubles(path string) ([]float64, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return wire.Doubles(raw), nil
 }
 
 // Control implements [evaluator.Lab].

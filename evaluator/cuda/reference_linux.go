@@ -18,6 +18,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -107,6 +108,33 @@ func referenceMain(spec *kernels.Problem) string {
 	return s.String()
 }
 
+// computeOnHost has a reference on the CPU compute the outputs from all buffers, as
+// doubles, within a time: the program, or Python. Twice proves that Python gives the same
+// again.
+func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) ([]byte, error) {
+	if h.python != nil {
+		z := labs.Size{Dims: s.Dims, Elements: s.Elements, Scalars: s.Scalars}
+		out, err := h.python.Outputs(ctx, z, [][][]byte{buffers}, s.Inputs == "", twice)
+		if err != nil {
+			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+s.Name)
+		}
+		return out[0], nil
+	}
+	dir, err := os.MkdirTemp(h.Scratch, "expect-")
+	if err != nil {
+		return nil, err
+	}
+	defer remove(dir)
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	if err := writeBuffers(in, buffers); err != nil {
+		return nil, err
+	}
+	if err := h.runHostReference(ctx, program, s, in, out, timeout); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(out)
+}
+
 // runHostReference runs the program on a file with all buffers, and has it write the
 // outputs to another, within a time.
 func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape, in, out string, timeout time.Duration) error {
@@ -124,12 +152,12 @@ func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape
 	return nil
 }
 
-// expect computes with the reference in C what must come of the contents of a shape,
+// expect computes with the reference on the CPU what must come of the contents of a shape,
 // where there is none in CUDA, and gives the file that the worker reads; else "". With
 // two inputs' names it is what comes of these exchanged. The contents are the worker's
 // own, made from the seed, or those of the shape's file and those nearby.
 func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, swap []string) (string, error) {
-	if h.hostReference == "" {
+	if h.hostKey == "" {
 		return "", nil
 	}
 	// Whoever else comes meanwhile most likely wants the same.
@@ -141,22 +169,24 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	if file, ok := h.expected[key]; ok {
 		return file, nil
 	}
-	dir, err := os.MkdirTemp(h.Scratch, "expect-")
-	if err != nil {
-		return "", err
-	}
-	defer remove(dir)
-	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
-	var sets [][][]byte // of buffers
+	dump := ""
 	if s.Inputs == "" {
-		r := wire.ReferenceRequest{Shape: s, Seed: seed, File: in, InputsOnly: true}
+		dir, err := os.MkdirTemp(h.Scratch, "inputs-")
+		if err != nil {
+			return "", err
+		}
+		defer remove(dir)
+		dump = filepath.Join(dir, "in")
+		r := wire.ReferenceRequest{Shape: s, Seed: seed, File: dump, InputsOnly: true}
 		if err := w.call(ctx, prepareTimeout, wire.Reference, r, &wire.ReferenceAnswer{}); err != nil {
 			return "", fmt.Errorf("the inputs of shape %s: %w", s.Name, notOurs(err))
 		}
 	}
-	if sets, err = h.problem.contents(s, in); err != nil {
+	sets, err := h.problem.contents(s, dump)
+	if err != nil {
 		return "", err
 	}
+	twice := s.Inputs == "" && seed == h.problem.seedOf(0) && swap == nil
 	var answers []byte
 	for _, buffers := range sets {
 		if len(swap) == 2 {
@@ -173,13 +203,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		known := cache.Key("host reference 2", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), string(sum.Sum(nil)))
 		answer, ok := h.Cache.Get("references", known, nil)
 		if !ok || int64(len(answer)) != h.problem.outputBytes(s) {
-			if err := writeBuffers(in, buffers); err != nil {
-				return "", err
-			}
-			if err := h.runHostReference(ctx, h.hostReference, s, in, out, referenceDeadline); err != nil {
-				return "", err
-			}
-			if answer, err = os.ReadFile(out); err != nil {
+			if answer, err = h.computeOnHost(ctx, h.hostReference, s, buffers, referenceDeadline, twice); err != nil {
 				return "", err
 			}
 			if len(answer) <= mostKept {
@@ -222,26 +246,33 @@ func (q *problem) contents(s wire.Shape, dump string) ([][][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sets [][][]byte
-	for range count {
-		var buffers [][]byte
-		for i, b := range q.open.Buffers {
-			n := int(8 * s.Elements[i])
-			if !whole && b.Role == string(kernels.Out) {
-				buffers = append(buffers, make([]byte, n))
-				continue
-			}
-			if len(raw) < n {
-				return nil, fmt.Errorf("the inputs of shape %s: the file ends within buffer %s", s.Name, b.Name)
-			}
-			buffers, raw = append(buffers, raw[:n:n]), raw[n:]
+	sets := make([][][]byte, count)
+	for k := range sets {
+		if sets[k], raw, err = q.split(s, raw, whole); err != nil {
+			return nil, err
 		}
-		sets = append(sets, buffers)
 	}
 	if len(raw) > 0 {
 		return nil, fmt.Errorf("the inputs of shape %s: %d bytes are left over", s.Name, len(raw))
 	}
 	return sets, nil
+}
+
+// split takes all buffers from the start of what is raw, or all but the outputs, which are
+// zero then.
+func (q *problem) split(s wire.Shape, raw []byte, whole bool) (buffers [][]byte, rest []byte, err error) {
+	for i, b := range q.open.Buffers {
+		n := int(8 * s.Elements[i])
+		if !whole && b.Role == string(kernels.Out) {
+			buffers = append(buffers, make([]byte, n))
+			continue
+		}
+		if len(raw) < n {
+			return nil, nil, fmt.Errorf("the inputs of shape %s: the file ends within buffer %s", s.Name, b.Name)
+		}
+		buffers, raw = append(buffers, raw[:n:n]), raw[n:]
+	}
+	return buffers, raw, nil
 }
 
 // index is where a buffer stands; -1 if there is none of the name.

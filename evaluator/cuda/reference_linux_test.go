@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/kernels"
@@ -21,6 +22,11 @@ import (
 
 // bareDefinition is of a kernel with two inputs whose only reference is in C.
 func bareDefinition(t *testing.T) *kernels.Definition {
+	t.Helper()
+	return fakeFrom(t, bareText(t), "y[i] = 2 * x[i] + w[i]", "const double *x, const double *w")
+}
+
+func bareText(t *testing.T) string {
 	t.Helper()
 	text := fakeKernel
 	replace := func(old, with string) {
@@ -33,7 +39,7 @@ func bareDefinition(t *testing.T) *kernels.Definition {
 	replace("[problem.reference.cuda]\nsource = \"reference.cu\"\nentry = \"reference\"\ngrid = [\"ceil(N/128)\"]\nblock = [\"128\"]\n", "")
 	replace("[[problem.buffer]]\nname = \"y\"", "[[problem.buffer]]\nname = \"w\"\ndtype = \"f32\"\nrole = \"in\"\nshape = [\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"")
 	replace("kind = \"constant\"\n", "kind = \"constant\"\n\n[[problem.control]]\nkind = \"swap\"\nbuffers = [\"x\", \"w\"]\n")
-	return fakeFrom(t, text, "y[i] = 2 * x[i] + w[i]", "const double *x, const double *w")
+	return text
 }
 
 // Where the only reference is in C, the worker gets what it gives for the contents that
@@ -126,7 +132,7 @@ func expectAgain(t *testing.T, dir string) {
 // Whoever waits for another's answer stops when it is told to.
 func TestExpectIsCanceled(t *testing.T) {
 	h := newLab(&labs.Base{}, Options{CompileWorkers: 1})
-	h.hostReference = "reference"
+	h.hostKey = "reference"
 	if err := h.expecting.Acquire(t.Context(), 1); err != nil { // another computes
 		t.Fatal(err)
 	}
@@ -178,16 +184,141 @@ func TestReferenceInCWithoutCompiler(t *testing.T) {
 	}
 }
 
-// The example for a GPU is in order as far as can be told without one.
-func TestReferenceInCExample(t *testing.T) {
-	d, err := kernels.LoadDir(filepath.Join("testdata", "c-reference"))
+// inPython is a definition whose reference is in Python.
+func inPython(t *testing.T, definition, text string) *kernels.Definition {
+	t.Helper()
+	return fakeFiles(t, strings.Replace(definition, `source = "reference.c"`, `python = "reference.py"`, 1), map[string]string{"reference.py": text})
+}
+
+// A reference in Python takes the place of one in C: without one in CUDA the worker gets
+// what it gives, and otherwise the one in CUDA is held against it.
+func TestReferenceInPython(t *testing.T) {
+	o := fakeOptions(t)
+	o.Python = backendtest.Python(t, "numpy")
+	bare := inPython(t, bareText(t), "def reference(x, w):\n    return 2 * x + w\n")
+	plan := planOf(bare)
+	h, ev := openFakePlan(t, o, plan)
+	if h.python == nil || h.hostKey != h.python.Key || h.hostReference != "" || h.python.Spent() <= 0 {
+		t.Fatalf("Python does not compute what is expected: %+v", h.python)
+	}
+	for do, want := range map[string]evaluator.Verdict{"nothing": evaluator.Correct, "parity=wrong": evaluator.Parity} {
+		space, err := bare.Space(plan.Implementations, plan.Tune, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := space.FromMap(map[string]any{"DO": do, "SALT": 1, "BLOCK": 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := evaluate(t, ev, g); r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+	t.Run("beside one in CUDA", func(t *testing.T) {
+		h, _ := openFakePlan(t, o, planOf(inPython(t, fakeKernel, "def reference(x):\n    return 2 * x\n")))
+		if h.hostKey != "" || h.python == nil || h.python.Spent() <= 0 {
+			t.Error("the one in CUDA was not held against the one in Python")
+		}
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, err := b.open(t.Context(), planOf(inPython(t, fakeKernel, "def reference(x):\n    return 2 * x + 1e-3\n")))
+		if wrong != nil {
+			_ = wrong.Close()
+		}
+		if want := "the one on the device disagrees with the one on the CPU: output y, element 0 is "; !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+	for name, c := range map[string]struct{ text, want string }{
+		"raises": {"def reference(x, w):\n    raise ValueError('no')\n", "the reference fails: kernel fake, shape small: fake/reference.py:2: ValueError: no"},
+		"random": {"import numpy as np\ndef reference(x, w):\n    return 2 * x + w + np.random.random(len(x))\n", "fake/reference.py:2: reference differs between two runs on the same inputs: element 0 of y is "},
+		"NaN":    {"def reference(x, w):\n    return x * float('nan')\n", "fake/reference.py:1: reference returns nan as element 0 of y: every element must be finite"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = evaluator.Open(t.Context(), b, planOf(inPython(t, bareText(t), c.text)))
+			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		o := o
+		o.Python = "no-such-python"
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.open(t.Context(), planOf(bare))
+		if want := "kernel fake: fake/reference.py: there is no Python, no-such-python: "; !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
+// Inputs from Python reach the worker in a file, and the reference as the worker has them.
+func TestInputsInPython(t *testing.T) {
+	o := fakeOptions(t)
+	o.Python = backendtest.Python(t, "numpy")
+	text := strings.Replace(bareText(t), "[\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"", "[\"N\"]\ndata = \"python(make_w)\"\n\n[[problem.buffer]]\nname = \"y\"", 1)
+	d := inPython(t, text, "import numpy as np\n\ndef reference(x, w):\n    return 2 * x + w\n\ndef make_w(N, seed):\n    return np.arange(N) + seed % 1000\n")
+	if w, _ := d.Problem.Buffer("w"); !w.Kept() {
+		t.Fatalf("%+v", w)
+	}
+	plan := planOf(d)
+	h, ev := openFakePlan(t, o, plan)
+	space, err := d.Space(plan.Implementations, plan.Tune, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Problem.DeviceReference != nil {
-		t.Error("it has a reference in CUDA")
+	for do, want := range map[string]evaluator.Verdict{"nothing": evaluator.Correct, "parity=wrong": evaluator.Parity} {
+		g, err := space.FromMap(map[string]any{"DO": do, "SALT": 1, "BLOCK": 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := evaluate(t, ev, g); r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
 	}
-	for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
-		t.Error(f)
+	for _, s := range h.problem.placed {
+		made, err := readDoubles(s.wire.Made)
+		n := int(s.wire.Elements[1])
+		if err != nil || len(made) != wire.MadeContents*n {
+			t.Fatalf("%d numbers for %d elements (%v)", len(made), n, err)
+		}
+		for k := range uint64(wire.MadeContents) {
+			seed := h.problem.seedOf(int(k))
+			if got, want := made[int(seed%wire.MadeContents)*n], float64(seed%1000); got != want {
+				t.Errorf("%s, content %d: %g, want %g", s.shape.Name, k, got, want)
+			}
+		}
+	}
+	own, err := h.problem.sized(kernels.Shape{Name: "own", Dims: map[string]int64{"N": 5}})
+	if err == nil {
+		err = errors.Join(h.placePython(t.Context(), own), h.placePython(t.Context(), own))
+	}
+	if info, statErr := os.Stat(own.wire.Made); err != nil || statErr != nil || info.Size() != 3*8*5 {
+		t.Errorf("a shape of a candidate's own: %v, %v", err, statErr)
+	}
+}
+
+// The examples for a GPU are in order as far as can be told without one.
+func TestReferenceExamples(t *testing.T) {
+	for _, name := range []string{"c-reference", "python-reference"} {
+		d, err := kernels.LoadDir(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Problem.DeviceReference != nil {
+			t.Errorf("%s has a reference in CUDA", name)
+		}
+		for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
+			t.Error(f)
+		}
 	}
 }

@@ -231,6 +231,9 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 		return evaluator.Findings{}, err
 	}
 	d := h.searched(c)
+	if err := h.placePython(ctx, d); err != nil {
+		return evaluator.Findings{}, err
+	}
 	if tool == schedules {
 		d = h.problem.Sanitize // the first of its own
 	} else if !maps.Equal(s.Dims, d.shape.Dims) {

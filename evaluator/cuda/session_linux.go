@@ -221,7 +221,7 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	if why := c.unsupported[d]; why != "" {
 		return evaluator.Observation{}, fmt.Errorf("shape %s: %s", d.shape.Name, why)
 	}
-	shape, err := s.h.inputs(d, r.Further)
+	shape, err := s.h.inputs(ctx, d, r.Further)
 	if err != nil {
 		return evaluator.Observation{}, err
 	}
@@ -426,7 +426,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	}
 	// A candidate may have changed what the baseline keeps in the worker, and both
 	// may be wrong alike by the end of the finals.
-	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostReference == ""}
+	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostKey == ""}
 	if r.Latency {
 		q.Latencies = latencies
 	}
@@ -546,7 +546,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 		return err
 	}
 	return h.once(w, "timing at "+d.shape.Name, func() error {
-		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: h.hostReference == ""}
+		alone := wire.TimeRequest{Rounds: 1, Last: true, Reference: h.hostKey == ""}
 		h.race(&alone, d, seed, batch, []*candidate{b})
 		var a wire.TimeAnswer
 		begin := time.Now()

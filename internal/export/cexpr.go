@@ -25,6 +25,8 @@ type translator struct {
 	// saturating makes sums and products of integers stop at the largest, by the
 	// functions of dispatch.h, for dimensions that may be any.
 	saturating bool
+	// array has the dimensions as its elements; "" where each is a variable.
+	array string
 	// long is whether a text became longer than maxText.
 	long bool
 }
@@ -106,7 +108,10 @@ func (t *translator) write(src string) (genome.Written, error) {
 
 // Name writes a dimension, or a limit of the device.
 func (t *translator) Name(name string) string {
-	if slices.Contains(t.dims, name) {
+	if i := slices.Index(t.dims, name); i >= 0 {
+		if t.array != "" {
+			return fmt.Sprintf("%s[%d]", t.array, i)
+		}
 		return name
 	}
 	if _, ok := t.limits[name]; ok {

@@ -42,7 +42,7 @@ func (l Lang) Backend() string {
 // Environment lists the variables of the environment that exported libraries
 // read. They begin as evotune's own do, and are no settings of evotune.
 func Environment() []string {
-	return []string{"EVOTUNE_LIBRARY", "EVOTUNE_TORCH_CACHE", "EVOTUNE_WISDOM"}
+	return []string{"EVOTUNE_LIBRARY", "EVOTUNE_TORCH_CACHE", "EVOTUNE_TORCH_MEASURED", "EVOTUNE_WISDOM"}
 }
 
 // Options say how winners leave.
@@ -253,7 +253,9 @@ func (x *export) c() error {
 			v.File = "src/kernels/" + v.Symbol + ".c"
 			x.files[v.File] = []byte(x.kernelC(p, v))
 		}
-		x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
+		if !p.InPython() {
+			x.files["src/reference_"+p.Name+".c"] = []byte(x.referenceC(p))
+		}
 	}
 	x.files["go/go.mod"] = []byte("module evotune\n\ngo 1.21\n")
 	return x.add(x, map[string]string{

@@ -512,6 +512,53 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// A library has no reference that is in Python, and says what it does not check.
+func TestReferenceInPython(t *testing.T) {
+	load := func(python string) *kernels.Definition {
+		d, err := kernels.Load(fstest.MapFS{
+			"k/kernel.toml":  {Data: []byte(strings.Replace(halves, `source = "reference.c"`, `python = "reference.py"`, 1))},
+			"k/reference.py": {Data: []byte(python)},
+			"k/k.c.tmpl":     {Data: []byte("/* {{.UNROLL}} */\nstatic int calls;\nvoid scale(int64_t N, const evotune_f16 *x, evotune_bf16 *y)\n{\n\tcalls++;\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = evotune_bf16_from_float(2 * evotune_f16_to_float(x[i]));\n}\n")},
+		}, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	files := mustExport(t, []*Winner{winnerFrom(t, load("def reference(x):\n    return 2 * x\n"), "c0ffee", 1)}, toC)
+	for name, text := range files {
+		if strings.HasPrefix(name, "src/reference_") || strings.Contains(string(text), "evotune_scale_half_reference(") {
+			t.Errorf("%s has a reference", name)
+		}
+	}
+	if m := string(files["manifest.json"]); !strings.Contains(m, `"fallbacks": [
+        "baseline"
+      ]`) {
+		t.Error(m)
+	}
+	dir := build(t, files)
+	compile := []string{"-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "test/check.c", "-o", "check", "-L.", "-levotune", "-Wl,-rpath,.", "-lm"}
+	run(t, dir, "gcc", compile...)
+	status := func() (string, int) {
+		cmd := exec.CommandContext(t.Context(), "./check")
+		cmd.Dir = dir
+		out, _ := cmd.CombinedOutput() // the status says it
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	out, code := status()
+	if code != 77 || strings.Count(out, "--   scale-half ") != 3 || !strings.HasSuffix(out, "3 not compared: the reference is in Python\nnot checked\n") {
+		t.Errorf("status %d\n%s", code, out)
+	}
+	// One whose second answer is another one does not pass.
+	const file = "src/kernels/scale_half_c0ffee.c"
+	files[file] = []byte(strings.Replace(string(files[file]), "2 * evotune", "(1 + calls) * evotune", 1))
+	dir = build(t, files)
+	run(t, dir, "gcc", compile...)
+	if out, code := status(); code != 1 || !strings.Contains(out, "FAIL scale-half ") {
+		t.Errorf("status %d\n%s", code, out)
+	}
+}
+
 // check compiles and runs the library's own test.
 func check(t *testing.T, dir string, files map[string][]byte) string {
 	t.Helper()

@@ -145,7 +145,7 @@ func (x *export) manifest() ([]byte, error) {
 			}
 			k.Variants = append(k.Variants, x.manifestVariant(p, v))
 		}
-		if x.Lang == C {
+		if x.Lang == C && !p.InPython() {
 			k.Fallbacks = append(k.Fallbacks, "reference")
 		}
 		m.Kernels = append(m.Kernels, k)

@@ -261,6 +261,9 @@ func (p *problem) scalars(text func(s kernels.Scalar, value string) string) ([]s
 	return list, nil
 }
 
+// InPython says that the reference is in Python, which no library contains.
+func (p *problem) InPython() bool { return p.Reference.Python }
+
 // ReferenceSymbol is the reference's function.
 func (p *problem) ReferenceSymbol() string { return "evotune_reference_" + p.Name }
 
@@ -372,6 +375,9 @@ func (b buffer) Narrow(x string) string {
 
 // Draw is a random element, as a double.
 func (b buffer) Draw() string {
+	if b.Data.Distribution == kernels.Python { // which is not in the library
+		return "0"
+	}
 	return fmt.Sprintf("draw_%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B))
 }
 

@@ -1,40 +1,22 @@
 package export
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math/big"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
-// This file writes the package for PyTorch.
+// This file writes the package for PyTorch: an operator for every kernel, from its definition.
 
-// torchCalls say what PyTorch itself computes a built-in kernel with, in C++: {NAME} is
-// a tensor, or a dimension as an int64_t. They are of the built-in kernels' own
-// definition, and here so that a definition is not another one for them.
-var torchCalls = map[string]string{
-	"attention":      "attention({Q}, {K}, {V}, {CAUSAL} != 0)",
-	"conv2d":         "at::conv2d({X}.unsqueeze(0), {K}, {}, {1, 1}, {1, 1}).squeeze(0)",
-	"gemm":           "at::matmul({A}, {B})",
-	"gemm-batched":   "at::matmul({A}, {B})",
-	"gemm-bf16":      "at::matmul({A}, {B})",
-	"gemm-bias-gelu": `at::gelu(at::matmul({A}, {B}) + {bias}, "tanh")`,
-	"gemm-fp8":       "at::matmul({A}.to(at::kFloat), {B}.to(at::kFloat).transpose(0, 1)).to(at::kBFloat16)",
-	"gemm-residual":  "at::matmul({A}, {B}) + {R}",
-	"layernorm":      "at::layer_norm({X}, {{COLS}}, {G}, {B}, 1e-5)",
-	"linear":         "at::matmul({X}, {W}.transpose(0, 1))",
-	"reduce":         "{X}.sum(-1)",
-	"rmsnorm":        "rmsnorm({X}, {W})",
-	"sgemm":          "at::matmul({A}, {B})",
-	"softmax":        "at::softmax({X}, -1)",
-	"transpose":      "{X}.transpose(0, 1).clone(at::MemoryFormat::Contiguous)",
-}
-
-// torchTypes are PyTorch's names for the types of elements.
+// torchTypes are PyTorch's names for the types of elements, in C++ and in Python.
 var torchTypes = map[kernels.DType][2]string{
 	kernels.F64: {"at::kDouble", "float64"}, kernels.F32: {"at::kFloat", "float32"}, kernels.F16: {"at::kHalf", "float16"},
 	kernels.BF16: {"at::kBFloat16", "bfloat16"}, kernels.I64: {"at::kLong", "int64"}, kernels.I32: {"at::kInt", "int32"},
@@ -45,236 +27,382 @@ var torchTypes = map[kernels.DType][2]string{
 // A torchOp is a problem as an operator.
 type torchOp struct {
 	*problem
+	// Op is its name: the kernel's, as a name in Python.
+	Op string
+	// In are the inputs, with those that are changed in place; Out are the results, with these
+	// again.
 	In, Out []torchTensor
-	// Args are the dimensions that no input tells, in their order.
-	Args []torchArg
+	// Sources say for each dimension where it comes from.
+	Sources []torchSource
+	// Options are the scalars that are no matter of the dimensions.
+	Options []torchOption
 	// Leading is the dimension that may be any number of axes; -1 for none.
 	Leading int
 	// Uniform says that all tensors are of one type.
 	Uniform bool
-	// Call is PyTorch's own computation in C++; "" when there is none.
-	Call string
+	// Builtin says that the problem is that of the built-in kernel of its name.
+	Builtin bool
+	// Own is the Python file of functions that the definition brings, "" for none.
+	Own               string
+	Forward, Backward string
 }
 
 // A torchTensor is a buffer of an operator.
 type torchTensor struct {
 	buffer
 	Arg string // its name in the operator's signature
-	// Axes are positions among the dimensions, or -1 less a constant.
-	Axes []int
+	// Changes is the input that a result is a changed copy of, or -1.
+	Changes int
 }
 
-// Type and PyType are the type in C++ and in Python.
+// Type is the type in C++.
 func (t torchTensor) Type() string { return torchTypes[t.DType][0] }
 
 // PyType is the type in Python.
 func (t torchTensor) PyType() string { return torchTypes[t.DType][1] }
 
-// AxesList are the axes as a list of numbers.
-func (t torchTensor) AxesList() string { return commas(t.Axes, strconv.Itoa) }
-
-// A torchArg is a dimension that callers give.
-type torchArg struct {
-	Dim, Arg string
-	Index    int
-	Flag     bool
+// PyAxes are the axes in Python, of the dimensions d.
+func (t torchTensor) PyAxes() (string, error) {
+	var list []string
+	for _, a := range t.Shape {
+		text, err := inPython(a, t.of.Dims)
+		if err != nil {
+			return "", fmt.Errorf("the shape of %s: %w", t.Name, err)
+		}
+		list = append(list, text+",")
+	}
+	return "(" + strings.Join(list, " ") + ")", nil
 }
 
-// Type and CType are its type in a schema and in C++.
-func (a torchArg) Type() string {
-	if a.Flag {
+// A torchSource is where a dimension comes from: the axis of an input, which is
+// (Num * dimension + Add) / Den, or an argument.
+type torchSource struct {
+	Dim string
+	// Tensor is the input, -1 for an argument, which is called Arg.
+	Tensor, Axis  int
+	Num, Add, Den int64
+	Arg           string
+	Flag          bool
+}
+
+// Type is that of the argument in a schema.
+func (s torchSource) Type() string {
+	if s.Flag {
 		return "bool"
 	}
 	return "int"
 }
 
-// CType is its type in C++.
-func (a torchArg) CType() string {
-	if a.Flag {
-		return "bool"
-	}
-	return "int64_t"
+// A torchOption is a scalar that callers may give another value.
+type torchOption struct {
+	kernels.Scalar
+	Arg string
+	// Index is its place among the scalars.
+	Index int
 }
+
+// Type is its type in a schema.
+func (o torchOption) Type() string {
+	if o.DType.Float() {
+		return "float"
+	}
+	return "int"
+}
+
+// Default is the definition's value.
+func (o torchOption) Default() (string, error) {
+	e, err := genome.CompileExpr(o.Value, nil)
+	if err != nil {
+		return "", err
+	}
+	x, err := e.Float(nil)
+	text := number(x)
+	if o.DType.Float() && !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text, err
+}
+
+// What the package has besides operators.
+var torchNames = strings.Fields("CUDA OPS explain main math measure prepare torch use")
 
 // newTorchOp makes an operator of a problem. The error says in a few words why
 // there is none.
 func newTorchOp(p *problem) (*torchOp, error) {
 	op := &torchOp{problem: p, Leading: -1, Uniform: true}
-	if p.PyFunc() != p.Name {
-		return nil, fmt.Errorf("its name cannot be one in Python")
-	}
-	var in []string
-	told := map[string]bool{}
+	op.Op = local([]string{startsWord(p.Name)}, slices.Concat(pythonWords, torchNames))[0]
 	for _, b := range p.Buffers() {
-		t := torchTensor{buffer: b}
-		for _, a := range b.Shape {
-			i := slices.Index(p.Dims, a)
-			if i < 0 {
-				n, err := strconv.Atoi(a)
-				if err != nil || n < 0 {
-					return nil, fmt.Errorf("the axis %q of %s is no dimension", a, b.Name)
-				}
-				i = -1 - n
-			}
-			t.Axes = append(t.Axes, i)
-		}
 		op.Uniform = op.Uniform && b.DType == p.Problem.Buffers[0].DType
-		switch b.Role {
-		case kernels.In:
-			for _, a := range b.Shape {
-				told[a] = true
+		t := torchTensor{buffer: b, Changes: -1}
+		if b.Read() {
+			if b.IsWritten() {
+				t.Changes = len(op.In)
 			}
-			in = append(in, b.Name)
 			op.In = append(op.In, t)
-		case kernels.Out:
+		}
+		if b.IsWritten() {
 			op.Out = append(op.Out, t)
-		default:
-			return nil, fmt.Errorf("it changes %s in place", b.Name)
 		}
 	}
-	if len(op.In) == 0 || len(op.Out) == 0 {
-		return nil, fmt.Errorf("it has no input, or no output")
+	if len(op.In) == 0 {
+		return nil, errors.New("no tensor goes into it")
 	}
-	for i, d := range p.Dims {
-		if !told[d] {
-			op.Args = append(op.Args, torchArg{Dim: d, Index: i, Flag: slices.Contains(p.Flags, d)})
-			in = append(in, d)
+	for _, d := range p.Dims {
+		op.Sources = append(op.Sources, op.source(d))
+	}
+	for i, s := range p.Scalars {
+		if e, err := genome.CompileExpr(s.Value, nil); err == nil && len(e.Names()) == 0 {
+			op.Options = append(op.Options, torchOption{Scalar: s, Index: i})
 		}
 	}
-	names := local(in, pythonWords)
-	for i := range op.In {
-		op.In[i].Arg = names[i]
-	}
-	for i := range op.Args {
-		op.Args[i].Arg = names[len(op.In)+i]
-	}
+	op.name()
 	op.Leading = op.leading()
-	if text, ok := torchCalls[p.Kernel]; ok && len(op.Out) == 1 {
-		op.Call = torchCall(text, op)
+	for _, t := range slices.Concat(op.In, op.Out) {
+		if _, err := t.PyAxes(); err != nil {
+			return nil, err
+		}
 	}
 	return op, nil
 }
 
+// name names the arguments: lower-case, all different.
+func (op *torchOp) name() {
+	var names []string
+	for _, t := range op.In {
+		names = append(names, t.Name)
+	}
+	for _, s := range op.Args() {
+		names = append(names, s.Dim)
+	}
+	for _, o := range op.Options {
+		names = append(names, o.Name)
+	}
+	names = local(names, slices.Concat(pythonWords, []string{"self"}))
+	take := func() string {
+		n := names[0]
+		names = names[1:]
+		return n
+	}
+	for i := range op.In {
+		op.In[i].Arg = take()
+	}
+	for i := range op.Sources {
+		if op.Sources[i].Tensor < 0 {
+			op.Sources[i].Arg = take()
+		}
+	}
+	for i := range op.Options {
+		op.Options[i].Arg = take()
+	}
+}
+
+// source finds where a dimension comes from: the first axis that is it, else the first
+// that is linear in it and names no other, else the caller.
+func (op *torchOp) source(dim string) torchSource {
+	s := torchSource{Dim: dim, Tensor: -1, Flag: slices.Contains(op.Flags, dim)}
+	for i, t := range op.In {
+		if j := slices.Index(t.Shape, dim); j >= 0 {
+			s.Tensor, s.Axis, s.Num, s.Den = i, j, 1, 1
+			return s
+		}
+	}
+	for i, t := range op.In {
+		for j, a := range t.Shape {
+			e, err := genome.CompileExpr(a, map[string]any{dim: 0})
+			if err != nil {
+				continue // it has other names
+			}
+			if num, add, den, ok := line(e); ok {
+				s.Tensor, s.Axis, s.Num, s.Add, s.Den = i, j, num, add, den
+				return s
+			}
+		}
+	}
+	return s
+}
+
 // leading finds a dimension that is the first axis of the first input and of all
-// outputs, and of no tensor another axis: several axes are as good as one there.
+// results, and in no other axis of any tensor: several axes are as good as one there.
 func (op *torchOp) leading() int {
-	if len(op.In[0].Axes) == 0 || op.In[0].Axes[0] < 0 {
+	d := slices.Index(op.Dims, op.In[0].Shape[0])
+	if d < 0 {
 		return -1
 	}
-	d := op.In[0].Axes[0]
 	for _, t := range slices.Concat(op.In, op.Out) {
-		for i, a := range t.Axes {
-			if a == d && i > 0 {
+		for i, a := range t.Shape {
+			e, err := (&translator{dims: op.Dims}).compile(a)
+			if err != nil || slices.Contains(e.Names(), op.Dims[d]) && (i > 0 || a != op.Dims[d]) {
 				return -1
 			}
 		}
 	}
 	for _, t := range op.Out {
-		if len(t.Axes) == 0 || t.Axes[0] != d {
+		if t.Shape[0] != op.Dims[d] {
 			return -1
 		}
 	}
 	return d
 }
 
-var placeholder = regexp.MustCompile(`\{([A-Za-z_]\w*)\}`)
-
-// torchCall puts variables into a call; "" when it names what the problem has not.
-func torchCall(text string, op *torchOp) string {
-	known := true
-	text = placeholder.ReplaceAllStringFunc(text, func(s string) string {
-		name := s[1 : len(s)-1]
-		if i := slices.Index(op.Dims, name); i >= 0 {
-			return fmt.Sprintf("dims[%d]", i)
-		}
-		if slices.ContainsFunc(op.In, func(t torchTensor) bool { return t.Name == name }) {
-			return "in_" + name
-		}
-		known = false
-		return s
-	})
-	if !known {
-		return ""
-	}
-	return text
+// Leads says that the first axis of a tensor may be any number of axes.
+func (op *torchOp) Leads(t torchTensor) bool {
+	return op.Leading >= 0 && t.Shape[0] == op.Dims[op.Leading]
 }
 
-// params writes the parameters: tensors, then the dimensions that no tensor tells.
-func (op *torchOp) params(tensor func(torchTensor) string, arg func(torchArg) string) string {
-	list := make([]string, 0, len(op.In)+len(op.Args))
-	for _, t := range op.In {
-		list = append(list, tensor(t))
-	}
-	for _, a := range op.Args {
-		list = append(list, arg(a))
-	}
-	return strings.Join(list, ", ")
-}
-
-// returns is the type of the result, which is of tensors.
-func (op *torchOp) returns(tensor, open, end string) string {
-	if len(op.Out) == 1 {
-		return tensor
-	}
-	return open + commas(op.Out, func(torchTensor) string { return tensor }) + end
+// Args are the dimensions that callers give.
+func (op *torchOp) Args() []torchSource {
+	return slices.DeleteFunc(slices.Clone(op.Sources), func(s torchSource) bool { return s.Tensor >= 0 })
 }
 
 // Schema is the signature of the operator.
-func (op *torchOp) Schema() string {
-	return op.Name + "(" + op.params(
-		func(t torchTensor) string { return "Tensor " + t.Arg },
-		func(a torchArg) string { return a.Type() + " " + a.Arg },
-	) + ") -> " + op.returns("Tensor", "(", ")")
+func (op *torchOp) Schema() (string, error) {
+	var list []string
+	for _, t := range op.In {
+		list = append(list, "Tensor "+t.Arg)
+	}
+	for _, a := range op.Args() {
+		list = append(list, a.Type()+" "+a.Arg)
+	}
+	for i, o := range op.Options {
+		if i == 0 {
+			list = append(list, "*")
+		}
+		value, err := o.Default()
+		if err != nil {
+			return "", err
+		}
+		list = append(list, o.Type()+" "+o.Arg+"="+value)
+	}
+	returns := "Tensor"
+	if len(op.Out) > 1 {
+		returns = "(" + commas(op.Out, func(torchTensor) string { return "Tensor" }) + ")"
+	}
+	return op.Op + "(" + strings.Join(list, ", ") + ") -> " + returns, nil
 }
 
-// Returns is the type of the result in C++.
-func (op *torchOp) Returns() string { return op.returns("at::Tensor", "std::tuple<", ">") }
-
-// Params declares the parameters in C++, ParamTypes are their types, Values their names.
-func (op *torchOp) Params() string {
-	return op.params(
-		func(t torchTensor) string { return "const at::Tensor &in_" + t.Name },
-		func(a torchArg) string { return a.CType() + " arg_" + a.Dim },
-	)
-}
-
-// ParamTypes are the types of the parameters.
-func (op *torchOp) ParamTypes() string {
-	return op.params(func(torchTensor) string { return "const at::Tensor &" }, torchArg.CType)
-}
-
-// Values passes the parameters on.
-func (op *torchOp) Values() string {
-	return op.params(
-		func(t torchTensor) string { return "in_" + t.Name },
-		func(a torchArg) string { return "arg_" + a.Dim },
-	)
-}
-
-// Pointers passes the arrays to the library, in the problem's order.
+// Pointers passes the arrays to the library, in the problem's order, which they are in.
 func (op *torchOp) Pointers() string {
 	var list []string
-	in, out := 0, 0
-	for _, b := range op.Buffers() {
+	for i, b := range op.Buffers() {
+		constant := "const "
 		if b.IsWritten() {
-			list = append(list, fmt.Sprintf("static_cast<%s *>(out[%d].data_ptr())", b.CType(), out))
-			out++
-			continue
+			constant = ""
 		}
-		list = append(list, fmt.Sprintf("static_cast<const %s *>(in[%d].data_ptr())", b.CType(), in))
-		in++
+		list = append(list, fmt.Sprintf("static_cast<%s%s *>(a[%d])", constant, b.CType(), i))
 	}
 	return strings.Join(list, ", ")
+}
+
+// Order says where each array of the problem is: among the inputs, or 1 + that among the
+// results, negated.
+func (op *torchOp) Order() string {
+	return commas(op.Buffers(), func(b buffer) string {
+		is := func(t torchTensor) bool { return t.Name == b.Name }
+		if i := slices.IndexFunc(op.Out, is); i >= 0 {
+			return strconv.Itoa(-1 - i)
+		}
+		return strconv.Itoa(slices.IndexFunc(op.In, is))
+	})
 }
 
 // DimValues passes the dimensions to the library.
 func (op *torchOp) DimValues() string {
 	var list []string
 	for i := range op.Dims {
-		list = append(list, fmt.Sprintf("dims[%d]", i))
+		list = append(list, fmt.Sprintf("d[%d]", i))
 	}
 	return strings.Join(list, ", ")
 }
+
+// Axes computes the axes of all inputs and then those of all results, in C++.
+func (op *torchOp) Axes() ([]string, error) {
+	var list []string
+	for _, t := range slices.Concat(op.In, op.Out) {
+		axes, err := t.axes(&translator{dims: op.Dims, saturating: true, array: "d"})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, axes...)
+	}
+	return list, nil
+}
+
+// ScalarC computes the scalars, in C++.
+func (op *torchOp) ScalarC() ([]string, error) {
+	var list []string
+	for _, s := range op.Scalars {
+		value, err := (&translator{dims: op.Dims, array: "d"}).float(s.Value)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
+}
+
+// A torchFinal is what finals measured at a shape that was tuned for.
+type torchFinal struct {
+	Device, Candidate, Against, Dims string
+	NS, BaselineNS                   float64
+	// Library says that it was against a vendor's library.
+	Library bool
+	// Faster says that the difference is more than noise, and more than 2%.
+	Faster bool
+}
+
+// Finals lists what is known of the operator's speed.
+func (op *torchOp) Finals() []torchFinal {
+	var list []torchFinal
+	for _, v := range op.Variants {
+		if !v.Tuned || v.Winner == nil {
+			continue
+		}
+		e := v.Winner.Evidence
+		b := v.Rendered.Implementation.Baseline()
+		for _, t := range v.timings() {
+			s, err := op.Shape(t.Shape)
+			if err != nil || t.BaselineMedianNS <= 0 {
+				continue
+			}
+			list = append(list, torchFinal{
+				NS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Device: v.Device, Candidate: v.Candidate, Against: comment(cmp.Or(e.Description.Baseline, "its baseline")),
+				Dims: newShape(s, op.Dims).Dims(), Library: b != nil && b.Kind == kernels.BaselineLibrary,
+				Faster: e.Summary.Significant && t.MedianNS <= torchMargin*t.BaselineMedianNS,
+			})
+		}
+	}
+	return list
+}
+
+// torchMargin is by how much a kernel must be faster to be called; measure.py has the same.
+const torchMargin = 0.98
+
+// Uses are the shapes of the definition for a use.
+func (op *torchOp) Uses(use string) []shape {
+	var list []shape
+	for _, s := range op.ShapesFor(kernels.Use(use)) {
+		list = append(list, newShape(s, op.Dims))
+	}
+	return list
+}
+
+// sameProblem tells whether a problem is that of the built-in kernel of its name: of the same
+// reference, over the same arrays.
+func sameProblem(p *problem) bool {
+	c, err := kernels.Open()
+	if err != nil {
+		return false
+	}
+	d, err := c.Get(p.Kernel)
+	return err == nil && d.Problem.Reference.Text == p.Reference.Text && slices.Equal(d.Problem.Dims, p.Dims) &&
+		slices.EqualFunc(d.Problem.Buffers, p.Problem.Buffers, func(a, b kernels.Buffer) bool {
+			return a.Name == b.Name && a.Role == b.Role && slices.Equal(a.Shape, b.Shape)
+		})
+}
+
+// torchOwn gives the Python file that a definition brings for its operator, and the
+// functions of it; nil for none.
+func torchOwn(d *kernels.Definition) *kernels.Torch { return d.Torch }
 
 // torchPackage is what its templates are filled with.
 type torchPackage struct {
@@ -287,19 +415,195 @@ type torchPackage struct {
 // torch writes the package for PyTorch.
 func (x *export) torch() error {
 	t := &torchPackage{export: x}
+	taken := map[string]string{}
 	for _, p := range x.Kernels {
 		op, err := newTorchOp(p)
+		if err == nil && taken[op.Op] != "" {
+			err = fmt.Errorf("its operator would be called %s, as that of %s: export them apart", op.Op, taken[op.Op])
+		}
 		if err != nil {
 			t.LeftOut = append(t.LeftOut, fmt.Sprintf("`%s`: %v", p.Kernel, err))
 			continue
 		}
+		taken[op.Op] = p.Kernel
+		op.Builtin = sameProblem(p)
+		if own := torchOwn(p.Variants[0].Rendered.Implementation.Definition()); own != nil {
+			op.Own, op.Forward, op.Backward = "own_"+op.Op, own.Forward, own.Backward
+			x.files["torch/_evotune_torch/"+op.Own+".py"] = []byte(own.Text)
+		}
 		t.Ops = append(t.Ops, op)
 	}
 	from := map[string]string{
-		"torch/evotune_torch/ops.cpp": "torch/ops.cpp.tmpl", "torch/evotune_torch/__init__.py": "torch/init.py.tmpl", "torch/README.md": "torch/README.md.tmpl",
+		"torch/_evotune_torch/ops.cpp": "torch/ops.cpp.tmpl", "torch/evotune_torch.py": "torch/evotune_torch.py.tmpl", "torch/README.md": "torch/README.md.tmpl",
 	}
-	for _, name := range []string{"evotune_torch/build.py", "setup.py", "pyproject.toml", "theirs.py", "test_ops.py", "bench.py"} {
+	from["torch/_evotune_torch/__init__.py"] = "torch/init.py"
+	for _, name := range []string{"_evotune_torch/build.py", "_evotune_torch/operators.py", "_evotune_torch/formulas.py", "_evotune_torch/measure.py", "setup.py", "pyproject.toml", "test_ops.py", "bench.py"} {
 		from["torch/"+name] = "torch/" + path.Base(name)
 	}
 	return x.add(t, from)
+}
+
+// A pythonic writes expressions in Python, over dimensions that are d[0], d[1] and so on.
+type pythonic struct{ dims []string }
+
+func (p pythonic) Name(name string) string {
+	return fmt.Sprintf("d[%d]", slices.Index(p.dims, name))
+}
+
+func (pythonic) Value(v genome.Value) string {
+	switch v := v.Any().(type) {
+	case bool:
+		return map[bool]string{false: "False", true: "True"}[v]
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return "(" + number(v) + ")"
+	}
+	return ""
+}
+
+// pythonForms are the operations in Python, where it has them in other forms than C, or
+// under other names.
+var pythonForms = map[string]string{
+	"and": "(%s and %s)", "or": "(%s or %s)", "not": "(not %s)", "?:": "(%[2]s if %[1]s else %[3]s)", "**": "(%s ** %s)",
+	"%": "(%s %% %s)", "..": "(%[2]s <= %[1]s <= %[3]s)", "ceil": "math.ceil(%s)", "floor": "math.floor(%s)", "round": "math.floor(%s + 0.5)",
+	"int": "int(%s)", "float": "float(%s)", "abs": "abs(%s)", "bitshl": "(%s << %s)", "bitshr": "(%s >> %s)",
+}
+
+func (pythonic) Operation(name string, xs []genome.Written) string {
+	var args []any
+	for _, x := range xs {
+		args = append(args, x.Text)
+	}
+	switch form := cmp.Or(pythonForms[name], cForms[name]); {
+	case name == "min" || name == "max":
+		return name + "(" + commas(xs, func(x genome.Written) string { return x.Text }) + ")"
+	case name == "in":
+		return "(" + xs[0].Text + " in (" + strings.Join(func() (list []string) {
+			for _, x := range xs[1:] {
+				list = append(list, x.Text+",")
+			}
+			return list
+		}(), " ") + "))"
+	case name == "-" && len(xs) == 1:
+		return "(-" + xs[0].Text + ")"
+	case form != "" && name != "bitushr" && name != "bitnand":
+		return fmt.Sprintf(form, args...)
+	}
+	return ""
+}
+
+// inPython writes an expression whose value is a whole number.
+func inPython(src string, dims []string) (string, error) {
+	e, err := (&translator{dims: dims}).compile(src)
+	if err != nil {
+		return "", err
+	}
+	if num, add, den, ok := line(e); ok && den > 1 { // sizes that are symbols stay integers
+		return fmt.Sprintf("(%d * d[%d] + %d) // %d", num, slices.Index(dims, e.Names()[0]), add, den), nil
+	}
+	w, err := e.Write(pythonic{dims}, nil)
+	if err != nil {
+		return "", fmt.Errorf("%q cannot be written in Python: %w", src, err)
+	}
+	if w.Kind == genome.KindFloat {
+		return "int(" + w.Text + ")", nil
+	}
+	return w.Text, nil
+}
+
+// line tells whether an expression is (num * x + add) / den for the one name x in it, with
+// num and den positive.
+func line(e *genome.Expr) (num, add, den int64, ok bool) {
+	if len(e.Names()) != 1 {
+		return 0, 0, 0, false
+	}
+	w, err := e.Write(linear{}, nil)
+	if err != nil {
+		return 0, 0, 0, false
+	}
+	f, ok := parseForm(w.Text)
+	if !ok || f.x.Sign() <= 0 {
+		return 0, 0, 0, false
+	}
+	d := new(big.Int).Mul(f.x.Denom(), f.c.Denom())
+	scale := new(big.Rat).SetInt(d)
+	x, c := new(big.Rat).Mul(f.x, scale), new(big.Rat).Mul(f.c, scale)
+	g := new(big.Int).GCD(nil, nil, new(big.Int).GCD(nil, nil, x.Num(), d), new(big.Int).Abs(c.Num()))
+	for _, n := range []*big.Int{d, x.Num(), c.Num()} {
+		if n.Quo(n, g); !n.IsInt64() || n.BitLen() > 40 {
+			return 0, 0, 0, false
+		}
+	}
+	return x.Num().Int64(), c.Num().Int64(), d.Int64(), true
+}
+
+// A linear writes an expression as a multiple of its one name, and a constant: "2/3 -1".
+type linear struct{}
+
+type linearForm struct{ x, c *big.Rat }
+
+func parseForm(text string) (f linearForm, ok bool) {
+	x, c, _ := strings.Cut(text, " ")
+	f.x, ok = new(big.Rat).SetString(x)
+	if !ok {
+		return f, false
+	}
+	f.c, ok = new(big.Rat).SetString(c)
+	return f, ok
+}
+
+func (f linearForm) String() string { return f.x.RatString() + " " + f.c.RatString() }
+
+func (linear) Name(string) string { return "1 0" }
+
+func (linear) Value(v genome.Value) string {
+	switch v := v.Any().(type) {
+	case int64:
+		return "0 " + strconv.FormatInt(v, 10)
+	case float64:
+		if c := new(big.Rat).SetFloat64(v); c != nil {
+			return "0 " + c.RatString()
+		}
+	}
+	return ""
+}
+
+func (linear) Operation(name string, xs []genome.Written) string {
+	var fs []linearForm
+	for _, x := range xs {
+		f, ok := parseForm(x.Text)
+		if !ok {
+			return ""
+		}
+		fs = append(fs, f)
+	}
+	out := linearForm{new(big.Rat), new(big.Rat)}
+	both := func(f func(z, a, b *big.Rat) *big.Rat) string {
+		f(out.x, fs[0].x, fs[1].x)
+		f(out.c, fs[0].c, fs[1].c)
+		return out.String()
+	}
+	times := func(f linearForm, by *big.Rat) string {
+		out.x.Mul(f.x, by)
+		out.c.Mul(f.c, by)
+		return out.String()
+	}
+	switch {
+	case name == "+":
+		return both((*big.Rat).Add)
+	case name == "-" && len(fs) == 1:
+		return times(fs[0], big.NewRat(-1, 1))
+	case name == "-":
+		return both((*big.Rat).Sub)
+	case name == "*" && fs[0].x.Sign() == 0:
+		return times(fs[1], fs[0].c)
+	case name == "*" && fs[1].x.Sign() == 0:
+		return times(fs[0], fs[1].c)
+	case name == "/" && fs[1].x.Sign() == 0 && fs[1].c.Sign() != 0:
+		return times(fs[0], new(big.Rat).Inv(fs[1].c))
+	case name == "float":
+		return fs[0].String()
+	}
+	return ""
 }

@@ -1,13 +1,23 @@
 package export
 
 import (
+	"encoding/json"
+	"flag"
+	"fmt"
 	"maps"
+	"math/rand"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -25,16 +35,20 @@ func TestTorchSchemas(t *testing.T) {
 		"gemm-bf16":      "gemm_bf16(Tensor a, Tensor b) -> Tensor, leading M",
 		"gemm-bias-gelu": "gemm_bias_gelu(Tensor a, Tensor b, Tensor bias) -> Tensor, leading M",
 		"gemm-fp8":       "gemm_fp8(Tensor a, Tensor b) -> Tensor, leading M",
-		"gemm-gated":     `none: the axis "2*N" of B is no dimension`,
+		"gemm-gated":     "gemm_gated(Tensor a, Tensor b) -> Tensor, leading M",
 		"gemm-residual":  "gemm_residual(Tensor a, Tensor b, Tensor r) -> Tensor, leading M",
 		"linear":         "linear(Tensor x, Tensor w) -> Tensor, leading M",
 
-		"layernorm": "layernorm(Tensor x, Tensor g, Tensor b) -> Tensor, leading ROWS",
+		"layernorm": "layernorm(Tensor x, Tensor g, Tensor b, *, float eps=1e-05) -> Tensor, leading ROWS",
 		"reduce":    "reduce(Tensor x) -> Tensor, leading ROWS",
-		"rmsnorm":   "rmsnorm(Tensor x, Tensor w) -> Tensor, leading ROWS",
+		"rmsnorm":   "rmsnorm(Tensor x, Tensor w, *, float eps=1e-05) -> Tensor, leading ROWS",
 		"sgemm":     "sgemm(Tensor a, Tensor b, int team) -> Tensor, leading M",
 		"softmax":   "softmax(Tensor x) -> Tensor, leading ROWS",
 		"transpose": "transpose(Tensor x) -> Tensor",
+	}
+	formulas, err := sources.ReadFile("files/torch/formulas.py")
+	if err != nil {
+		t.Fatal(err)
 	}
 	got := map[string]string{}
 	for _, name := range cat.Names() {
@@ -42,20 +56,22 @@ func TestTorchSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := newTorchOp(newProblem(d, &d.Problem))
+		p := newProblem(d, &d.Problem)
+		op, err := newTorchOp(p)
 		if err != nil {
-			got[name] = "none: " + err.Error()
-			continue
+			t.Fatalf("%s: %v", name, err)
 		}
-		got[name] = op.Schema()
+		if got[name], err = op.Schema(); err != nil {
+			t.Fatal(err)
+		}
 		if op.Leading >= 0 {
 			got[name] += ", leading " + op.Dims[op.Leading]
 		}
-		if op.Call == "" {
-			t.Errorf("%s has no operation of PyTorch's own", name)
+		if !sameProblem(p) {
+			t.Errorf("%s is not the built-in kernel", name)
 		}
-		if placeholder.MatchString(op.Call) {
-			t.Errorf("%s: %q was not filled in", name, op.Call)
+		if !strings.Contains(string(formulas), fmt.Sprintf("\n    %q: ", name)) {
+			t.Errorf("%s has no formula of PyTorch's", name)
 		}
 	}
 	if !maps.Equal(got, want) {
@@ -63,34 +79,165 @@ func TestTorchSchemas(t *testing.T) {
 	}
 }
 
-func TestTorchLeavesOut(t *testing.T) {
-	buffer := func(name string, role kernels.Role, shape ...string) kernels.Buffer {
-		return kernels.Buffer{Name: name, DType: kernels.F32, Role: role, Shape: shape}
-	}
+// torchProblem is a problem over M and N.
+func torchProblem(buffers ...kernels.Buffer) *problem {
+	return &problem{Problem: &kernels.Problem{Dims: []string{"M", "N"}, Buffers: buffers}, Kernel: "mine", Name: "mine", Func: "evotune_mine"}
+}
+
+func torchBuffer(name string, role kernels.Role, shape ...string) kernels.Buffer {
+	return kernels.Buffer{Name: name, DType: kernels.F32, Role: role, Shape: shape}
+}
+
+// Where dimensions come from.
+func TestTorchSources(t *testing.T) {
+	const in, out, inout = kernels.In, kernels.Out, kernels.InOut
 	for _, c := range []struct {
 		name    string
 		buffers []kernels.Buffer
-		want    string
+		want    string // the schema; for each dimension tensor.axis num add den, or its argument
+		axes    string // of the first result, in Python
 	}{
-		{"in place", []kernels.Buffer{buffer("X", kernels.In, "N"), buffer("Y", kernels.InOut, "N")}, "it changes Y in place"},
-		{"an expression", []kernels.Buffer{buffer("X", kernels.In, "2*N"), buffer("Y", kernels.Out, "N")}, `the axis "2*N" of X is no dimension`},
-		{"no input", []kernels.Buffer{buffer("Y", kernels.Out, "N")}, "it has no input, or no output"},
+		{"exact", []kernels.Buffer{torchBuffer("X", in, "M", "N"), torchBuffer("Y", out, "M")}, "mine(Tensor x) -> Tensor; 0.0 1 0 1; 0.1 1 0 1", "(d[0],)"},
+		{"doubled", []kernels.Buffer{torchBuffer("X", in, "M", "2*N"), torchBuffer("Y", out, "M", "N")}, "mine(Tensor x) -> Tensor; 0.0 1 0 1; 0.1 2 0 1", "(d[0], d[1],)"},
+		{"exact rather than earlier", []kernels.Buffer{torchBuffer("X", in, "M", "2*N"), torchBuffer("W", in, "N"), torchBuffer("Y", out, "M")}, "mine(Tensor x, Tensor w) -> Tensor; 0.0 1 0 1; 1.0 1 0 1", "(d[0],)"},
+		{"halved", []kernels.Buffer{torchBuffer("X", in, "M", "N / 2"), torchBuffer("Y", out, "M", "N / 2")}, "mine(Tensor x) -> Tensor; 0.0 1 0 1; 0.1 1 0 2", "(d[0], (1 * d[1] + 0) // 2,)"},
+		{"with a border", []kernels.Buffer{torchBuffer("X", in, "3*(N + 1) - 1", "M"), torchBuffer("Y", out, "M")}, "mine(Tensor x) -> Tensor; 0.1 1 0 1; 0.0 3 2 1", "(d[0],)"},
+		{"a third and more", []kernels.Buffer{torchBuffer("X", in, "(2*N + 1) / 3", "M"), torchBuffer("Y", out, "M")}, "mine(Tensor x) -> Tensor; 0.1 1 0 1; 0.0 2 1 3", "(d[0],)"},
+		{"not linear", []kernels.Buffer{torchBuffer("X", in, "M", "N*N"), torchBuffer("Y", out, "ceil(N/4)")}, "mine(Tensor x, int n) -> Tensor; 0.0 1 0 1; arg n", "(int(math.ceil((d[1] / 4))),)"},
+		{"of two", []kernels.Buffer{torchBuffer("X", in, "M", "M*N"), torchBuffer("Y", out, "max(M, N)")}, "mine(Tensor x, int n) -> Tensor; 0.0 1 0 1; arg n", "(max(d[0], d[1]),)"},
+		{"falling", []kernels.Buffer{torchBuffer("X", in, "M", "8 - N"), torchBuffer("Y", out, "M")}, "mine(Tensor x, int n) -> Tensor; 0.0 1 0 1; arg n", "(d[0],)"},
+		{"in place", []kernels.Buffer{torchBuffer("X", in, "M", "N"), torchBuffer("Y", inout, "N"), torchBuffer("Z", out, "M")}, "mine(Tensor x, Tensor y) -> (Tensor, Tensor); 0.0 1 0 1; 0.1 1 0 1", "(d[1],)"},
+		{"words", []kernels.Buffer{torchBuffer("Self", in, "M"), torchBuffer("lambda", in, "N"), torchBuffer("Y", out, "M")}, "mine(Tensor self_, Tensor lambda_) -> Tensor; 0.0 1 0 1; 1.0 1 0 1", "(d[0],)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := newTorchOp(&problem{Problem: &kernels.Problem{Dims: []string{"N"}, Buffers: c.buffers}, Kernel: "mine", Name: "mine"})
-			if err == nil || err.Error() != c.want {
-				t.Errorf("error %v, want %q", err, c.want)
+			op, err := newTorchOp(torchProblem(c.buffers...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := op.Schema()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range op.Sources {
+				if s.Tensor < 0 {
+					got += "; arg " + s.Arg
+				} else {
+					got += fmt.Sprintf("; %d.%d %d %d %d", s.Tensor, s.Axis, s.Num, s.Add, s.Den)
+				}
+			}
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if axes, err := op.Out[0].PyAxes(); err != nil || axes != c.axes {
+				t.Errorf("axes %s, %v, want %s", axes, err, c.axes)
 			}
 		})
 	}
-	// What it calls of PyTorch must be there.
-	p := &problem{Problem: &kernels.Problem{Dims: []string{"N"}, Buffers: []kernels.Buffer{buffer("A", kernels.In, "N"), buffer("Y", kernels.Out, "N")}}, Kernel: "softmax", Name: "softmax"}
-	op, err := newTorchOp(p)
+	for want, buffers := range map[string][]kernels.Buffer{
+		"no tensor goes into it": {torchBuffer("Y", out, "N")},
+		`the shape of X: "bitnand(M, N)" cannot be written in Python: the function bitnand has no translation`: {torchBuffer("X", in, "bitnand(M, N)"), torchBuffer("Y", out, "N")},
+	} {
+		if _, err := newTorchOp(torchProblem(buffers...)); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// A problem of a built-in kernel's name is that kernel's only with its reference.
+func TestTorchBuiltin(t *testing.T) {
+	cat, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if op.Call != "" {
-		t.Errorf("another kernel of the name calls %q", op.Call)
+	d, err := cat.Get("softmax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := d.Problem
+	other.Reference.Text += "\n"
+	if sameProblem(newProblem(d, &other)) {
+		t.Error("another reference passes as the built-in kernel")
+	}
+}
+
+// Expressions in Python have the values that they have in evotune.
+func TestTorchExpressions(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed: nothing was computed")
+	}
+	dims := []string{"M", "N"}
+	var program strings.Builder
+	var want []string
+	program.WriteString("import math\n")
+	for _, src := range []string{
+		"2*N", "N + M - 3", "N / 2", "(2*N + 6) / 4", "ceil(N / 8)", "int(ceil(N/128)) * M", "floor(N / 3)", "round(N / 3)", "max(M, N, 7) - min(M, N)", "N % 4", "2**3 * M",
+		"M > N ? M : N", "M in [4, 6, 12] ? 1 : 2", "M in 1..12 and not (N == 5) ? 3 : 4", "bitand(N, 12)", "bitor(M, 1)", "bitshl(M, 2)", "bitshr(N, 1)", "abs(M - N)", "-M + 2*M", "7",
+	} {
+		text, err := inPython(src, dims)
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+			continue
+		}
+		for _, d := range [][]int64{{12, 40}, {6, 6}, {300, 22}} {
+			e, err := genome.CompileExpr(src, map[string]any{"M": 0, "N": 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := e.Float(map[string]any{"M": d[0], "N": d[1]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("%s %d %d: %d", src, d[0], d[1], int64(n)))
+			fmt.Fprintf(&program, "d = [%d, %d]\nprint(%q + str(%s))\n", d[0], d[1], fmt.Sprintf("%s %d %d: ", src, d[0], d[1]), text)
+		}
+	}
+	if got := strings.TrimSpace(run(t, t.TempDir(), python, "-c", program.String())); got != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// What finals measured counts against a vendor's library alone, and where it is no noise.
+func TestTorchFinals(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kernel, shape   string
+		significant     bool
+		library, faster bool
+	}{
+		{"gemm", "4096", true, true, true},
+		{"gemm", "4096", false, true, false},
+		{"layernorm", "4096x1024", true, false, true},
+	} {
+		d, err := cat.Get(c.kernel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = d.On("cuda")
+		s, err := d.Problem.Shape(c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := cudaWinner(t, d, d.Implementations[0], s, rand.New(rand.NewSource(1)))
+		w.Evidence.Summary.Significant = c.significant
+		problems, err := newProblems([]*Winner{w})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := newTorchOp(problems[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []torchFinal{{
+			Device: "NVIDIA H200", Candidate: w.Evidence.Candidate, Against: "its baseline", Dims: newShape(s, d.Problem.Dims).Dims(),
+			NS: 100, BaselineNS: 200, Library: c.library, Faster: c.faster,
+		}}
+		if diff := cmp.Diff(want, op.Finals()); diff != "" {
+			t.Errorf("%s: %s", c.kernel, diff)
+		}
 	}
 }
 
@@ -113,10 +260,230 @@ func TestTorchPython(t *testing.T) {
 		}
 	}
 	slices.Sort(list)
-	if len(list) != 6 {
+	if len(list) != 9 {
 		t.Errorf("files %q", list)
 	}
 	if out, err := exec.CommandContext(t.Context(), python, append([]string{"-m", "py_compile"}, list...)...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// ownKernels are kernels as users write them: an axis that is an expression, functions for
+// PyTorch, an array that is changed in place, and one that PyTorch knows nothing of.
+func ownKernels(t *testing.T) []*kernels.Definition {
+	t.Helper()
+	var list []*kernels.Definition
+	for _, k := range []struct{ name, dims, shapes, buffers, params, wide, body, torch string }{
+		{
+			"silu-mul", `"M", "D"`, "M = 64, D = 96;M = 7, D = 33;M = 3, D = 5",
+			"X in M 2*D;Y out M D", "const float *X, float *Y, float scale", "const double *X, double *Y, double scale",
+			"for (int64_t m = 0; m < M; m++)\n\t\tfor (int64_t i = 0; i < D; i++)\n\t\t\tY[m * D + i] = X[m * 2 * D + i] / (1 + exp(-X[m * 2 * D + i])) * X[m * 2 * D + D + i] * scale;",
+			"import torch\n\n\ndef silu_mul(X, D, scale):\n    return torch.nn.functional.silu(X[:, :D]) * X[:, D:] * scale\n\n\ndef silu_mul_backward(grad_Y, X, Y, D, scale):\n    g, u = X[:, :D], X[:, D:]\n    s = torch.sigmoid(g)\n    return {\"X\": torch.cat([grad_Y * u * s * (1 + g * (1 - s)), grad_Y * g * s], 1) * scale}\n",
+		},
+		{
+			"add-to", `"N"`, "N = 1000;N = 77;N = 9",
+			"X in N;Y inout N", "const float *X, float *Y, float scale", "const double *X, double *Y, double scale",
+			"for (int64_t i = 0; i < N; i++)\n\t\tY[i] += scale * X[i];",
+			"def add_to(X, Y, scale):\n    Y += scale * X\n    return Y\n",
+		},
+		{
+			"alone", `"N"`, "N = 512;N = 66;N = 4",
+			"X in N;Y out N/2", "const float *X, float *Y, float scale", "const double *X, double *Y, double scale",
+			"for (int64_t i = 0; i < N / 2; i++)\n\t\tY[i] = X[i] - X[i + N / 2] * scale;", "",
+		},
+	} {
+		toml := fmt.Sprintf("format = 1\nname = %q\ndescription = \"a test\"\n[problem]\ndims = [%s]\noperations = \"1\"\nbytes = \"8\"\npipe = \"f32\"\n[problem.reference]\nsource = \"reference.c\"\nentry = \"reference\"\n", k.name, k.dims)
+		for i, dims := range strings.Split(k.shapes, ";") {
+			toml += fmt.Sprintf("[[problem.shape]]\nname = \"s%d\"\nuse = %q\ndims = { %s }\n", i, []string{"tune", "verify", "sanitize"}[i], dims)
+		}
+		for _, b := range strings.Split(k.buffers, ";") {
+			f := strings.Fields(b)
+			toml += fmt.Sprintf("[[problem.buffer]]\nname = %q\ndtype = \"f32\"\nrole = %q\nshape = [\"%s\"]\n", f[0], f[1], strings.Join(f[2:], `", "`))
+			if f[1] != "out" {
+				toml += "data = \"normal(0,1)\"\n"
+			}
+		}
+		toml += "[[problem.scalar]]\nname = \"scale\"\ndtype = \"f32\"\nvalue = \"0.5\"\n[problem.tolerance]\nf32 = 1e-5\n[[problem.control]]\nkind = \"zeros\"\n" +
+			"[[implementation]]\nname = \"plain\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"k.c.tmpl\"\nentry = \"f\"\n" +
+			"[[implementation.parameter]]\nname = \"U\"\nvalues = [1, 2]\n[[implementation.constraint]]\nexpr = \"" + strings.Trim(strings.Split(k.dims, ",")[0], `"`) + " < 5000\"\nwhy = \"a test\"\n[implementation.baseline]\ngenome = { U = 1 }\n"
+		var head []string
+		for _, d := range strings.Split(k.dims, ", ") {
+			head = append(head, "int64_t "+strings.Trim(d, `"`))
+		}
+		text := "#include <math.h>\n#include <stdint.h>\nvoid %s(" + strings.Join(head, ", ") + ", %s)\n{\n\t" + strings.ReplaceAll(k.body, "%", "%%") + "\n}\n"
+		fsys := fstest.MapFS{
+			"k/reference.c": {Data: fmt.Appendf(nil, text, "reference", k.wide)},
+			"k/k.c.tmpl":    {Data: fmt.Appendf(nil, "/* {{.U}} */\n"+text, "f", k.params)},
+		}
+		if function := strings.ReplaceAll(k.name, "-", "_"); k.torch != "" {
+			toml += fmt.Sprintf("[torch]\nsource = \"torch.py\"\nforward = %q\n", function)
+			if strings.Contains(k.torch, "_backward") {
+				toml += fmt.Sprintf("backward = %q\n", function+"_backward")
+			}
+			fsys["k/torch.py"] = &fstest.MapFile{Data: []byte(k.torch)}
+		}
+		fsys["k/kernel.toml"] = &fstest.MapFile{Data: []byte(toml)}
+		d, err := kernels.Load(fsys, "k")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, toml)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+var update = flag.Bool("update", false, "write testdata/evotune_torch.golden")
+
+// The module of kernels as users write them.
+func TestTorchGolden(t *testing.T) {
+	var winners []*Winner
+	for i, d := range ownKernels(t) {
+		winners = append(winners, winnerFrom(t, d, fmt.Sprintf("beef%02d", i), 1))
+	}
+	files := mustExport(t, winners, toC)
+	golden := filepath.Join("testdata", "evotune_torch.golden")
+	got := files["torch/evotune_torch.py"]
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), which -update writes:\n%s", golden, diff)
+	}
+	for name, text := range map[string]string{"own_silu_mul": "def silu_mul_backward(", "own_add_to": "def add_to("} {
+		if !strings.Contains(string(files["torch/_evotune_torch/"+name+".py"]), text) {
+			t.Errorf("%s.py lacks %s", name, text)
+		}
+	}
+}
+
+// torchPython is a Python that has PyTorch.
+func torchPython(t *testing.T) string {
+	t.Helper()
+	for _, p := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), p, "-c", "import torch").Run() == nil {
+			return p
+		}
+	}
+	t.Skip("no python3 has torch (apt-get install python3-torch libtorch-dev ninja-build): PyTorch was not called")
+	return ""
+}
+
+// TestTorchFormulas holds what PyTorch computes built-in kernels with against their references,
+// which say what the kernels compute.
+func TestTorchFormulas(t *testing.T) {
+	python := torchPython(t)
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type shape struct {
+		Name    string             `json:"name"`
+		Dims    map[string]int64   `json:"dims"`
+		Axes    map[string][]int64 `json:"axes"`
+		Scalars []float64          `json:"scalars"`
+	}
+	type kernel struct {
+		Kernel  string           `json:"kernel"`
+		Symbol  string           `json:"symbol"`
+		Dims    []string         `json:"dims"`
+		Buffers []kernels.Buffer `json:"buffers"`
+		Scalars []string         `json:"scalars"`
+		Shapes  []shape          `json:"shapes"`
+	}
+	var spec []kernel
+	files := map[string][]byte{}
+	args := []string{"-O1", "-shared", "-fPIC", "-o", "libreference.so"}
+	count := 0
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newProblem(d, &d.Problem)
+		k := kernel{Kernel: name, Symbol: p.ReferenceSymbol(), Dims: p.Dims, Buffers: p.Problem.Buffers, Scalars: []string{}}
+		for _, s := range p.Scalars {
+			k.Scalars = append(k.Scalars, s.Name)
+		}
+		for _, s := range slices.Concat(p.ShapesFor(kernels.Sanitize), p.ShapesFor(kernels.Verify)) {
+			one := shape{Name: s.Name, Dims: s.Dims, Axes: map[string][]int64{}}
+			if one.Scalars, err = p.Problem.ScalarValues(s); err != nil {
+				t.Fatal(err)
+			}
+			if work, err := p.Operations(s); err != nil || work > 1e9 {
+				continue // the reference would take long
+			}
+			for _, b := range p.Problem.Buffers {
+				if one.Axes[b.Name], err = p.Axes(b, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k.Shapes = append(k.Shapes, one)
+			count++
+		}
+		if len(k.Shapes) < 2 {
+			t.Errorf("%s has %d shapes to compare at", name, len(k.Shapes))
+		}
+		spec = append(spec, k)
+		files[name+".c"] = []byte((&export{}).referenceC(p))
+		args = append(args, name+".c")
+	}
+	if files["spec.json"], err = json.Marshal(spec); err != nil {
+		t.Fatal(err)
+	}
+	if files["formulas.py"], err = sources.ReadFile("files/torch/formulas.py"); err != nil {
+		t.Fatal(err)
+	}
+	if files["formulas_test.py"], err = os.ReadFile(filepath.Join("testdata", "formulas_test.py")); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, files)
+	run(t, dir, "gcc", append(args, "-lm")...)
+	out := run(t, dir, python, "formulas_test.py", "formulas.py", "./libreference.so", "spec.json")
+	if !strings.HasPrefix(out, fmt.Sprintf("compared %d, derivatives ", count)) || strings.HasSuffix(out, " 0\n") {
+		t.Error(out)
+	}
+	t.Log(out)
+}
+
+var torchOut = flag.String("torch.out", "", "TestTorchOperators: the folder to write its library to and to keep it in")
+
+// TestTorchOperators builds a library for processors with its operators and runs its tests,
+// and others, in PyTorch.
+func TestTorchOperators(t *testing.T) {
+	longtest.Skip(t, "it compiles PyTorch's headers")
+	python := torchPython(t)
+	var winners []*Winner
+	for i, name := range []string{"attention", "conv2d", "rmsnorm", "sgemm", "softmax"} {
+		winners = append(winners, winnerOf(t, name, fmt.Sprintf("c0ffee%02d", i), int64(i+3)))
+	}
+	for i, d := range ownKernels(t) {
+		winners = append(winners, winnerFrom(t, d, fmt.Sprintf("beef%02d", i), 1))
+	}
+	dir := *torchOut
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	dir = filepath.Join(dir, "library")
+	writeFiles(t, dir, mustExport(t, winners, toC))
+	writeFiles(t, filepath.Join(dir, "..", "second"), mustExport(t, []*Winner{winnerOf(t, "softmax", "feed", 9)}, toC))
+	test, err := os.ReadFile(filepath.Join("testdata", "torch_test.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, filepath.Join(dir, "torch"), map[string][]byte{"torch_test.py": test})
+	t.Setenv("EVOTUNE_TORCH_CACHE", filepath.Join(dir, "cache"))
+	for _, file := range []string{"test_ops.py", "torch_test.py"} {
+		out := run(t, filepath.Join(dir, "torch"), python, file, "-v")
+		t.Log(out)
+		if !strings.Contains(out, "\nOK") {
+			t.Errorf("%s did not end well", file)
+		}
 	}
 }

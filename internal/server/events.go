@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,13 +29,15 @@ const (
 	// for the clients that follow it; a client that is further behind reads the log.
 	cached = 1024
 	// chunk is how many events a client is sent before it is looked whether it reads them.
-	chunk = 128
+	chunk = 512
 	// pace is how often progress is told at most.
 	pace = 200 * time.Millisecond
 	// patience is how long a client may take to read what it is sent.
 	patience = 30 * time.Second
 	// alive is how often a silent stream says that it is there.
 	alive = 15 * time.Second
+	// mostWarnings is how many warnings of a campaign are kept: it has a few each time that it is run.
+	mostWarnings = 100
 	// idleStreams is how many campaigns that nobody follows any more keep what was read of them.
 	idleStreams = 64
 )
@@ -47,10 +51,11 @@ type streams struct {
 	// workers has how many there are, by the campaigns that run.
 	workers sync.Map
 
-	mu    sync.Mutex
-	of    map[string]*stream
-	idle  []string      // of these nobody follows; the last one last
-	moved chan struct{} // closed and made anew when the state of any campaign changes
+	mu       sync.Mutex
+	warnings map[string][]line // of the campaigns that this process ran; seq is the event that they come after
+	of       map[string]*stream
+	idle     []string      // of these nobody follows; the last one last
+	moved    chan struct{} // closed and made anew when the state of any campaign changes
 }
 
 // A stream is a campaign as its followers see it. Nothing waits for a follower: each reads at
@@ -68,6 +73,8 @@ type stream struct {
 	lines   []line          // the newest, at most cached
 	before  uint64          // the newest event that is no longer in lines
 	records map[uint64]bool // the events that told a new best
+	best    uint64          // the newest of them
+	finals  []uint64        // the events of finals
 	tally   tally
 	kept    map[uint64]line // beginnings and ends, which tell of what was before them
 }
@@ -88,7 +95,7 @@ type line struct {
 }
 
 func newStreams(s *Service) *streams {
-	return &streams{store: s.store, space: s.spaceOf, of: map[string]*stream{}, moved: make(chan struct{})}
+	return &streams{store: s.store, space: s.spaceOf, warnings: map[string][]line{}, of: map[string]*stream{}, moved: make(chan struct{})}
 }
 
 // spaceOf is the size of the space that a campaign searches; zero where its kernel is no
@@ -134,6 +141,32 @@ func (s *streams) workersOf(campaign string) int {
 	n, _ := s.workers.Load(campaign)
 	workers, _ := n.(int)
 	return workers
+}
+
+// warn keeps a warning of a campaign for its followers. What the campaign has told so far is in
+// the log.
+func (s *streams) warn(campaign, message string) error {
+	last, err := s.store.Last()
+	if err != nil {
+		return err
+	}
+	told, err := made(store.Event{Seq: last, Time: time.Now()}, "warning", api.Warning{Campaign: campaign, Message: message})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.warnings[campaign]) < mostWarnings {
+		s.warnings[campaign] = append(s.warnings[campaign], told...)
+	}
+	return nil
+}
+
+// warned are the warnings of a campaign so far.
+func (s *streams) warned(campaign string) []line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.warnings[campaign])
 }
 
 // wake tells the followers of a campaign that its log has grown.
@@ -183,9 +216,14 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 		return lines, woken, err
 	}
 	t.mu.Unlock()
+	asked := map[string]*store.Asked{} // of which no result came yet
 	for e, eventErr := range t.store.Events(t.campaign, seq+1) {
 		if eventErr != nil {
 			return lines, woken, eventErr
+		}
+		if e.Asked != nil {
+			asked[e.Asked.Candidate] = e.Asked
+			continue
 		}
 		t.mu.Lock()
 		best := t.records[e.Seq]
@@ -195,7 +233,7 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 			lines = append(lines, kept)
 			continue
 		}
-		made, lineErr := t.lineOf(e, best)
+		made, lineErr := t.lineOf(e, best, asked)
 		if lineErr != nil {
 			return lines, woken, lineErr
 		}
@@ -219,7 +257,7 @@ func (t *stream) catchUp() error {
 		}
 		made, err := t.look(e)
 		if err == nil && made == nil {
-			made, err = t.lineOf(e, t.records[e.Seq])
+			made, err = t.lineOf(e, t.records[e.Seq], nil)
 		}
 		if err != nil {
 			return err
@@ -236,19 +274,14 @@ func (t *stream) catchUp() error {
 // skim looks at the beginning of a long log, up to the events that are kept, without the
 // payloads of results.
 func (t *stream) skim() error {
-	var newest [cached]uint64
-	n := 0
-	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
-		if err != nil {
-			return err
-		}
-		newest[n%cached] = e.Seq
-		n++
-	}
-	if n <= cached {
+	c, err := t.store.Campaign(t.campaign)
+	if errors.Is(err, store.ErrNotFound) { // it has not begun
 		return nil
 	}
-	last := newest[n%cached]
+	if err != nil || c.Last-c.First < cached {
+		return err
+	}
+	last := c.Last - cached // other campaigns may have some of the numbers after it
 	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
 		if err != nil {
 			return err
@@ -272,13 +305,45 @@ func (t *stream) skim() error {
 // look adds an event to the tally, and tells it if it is a turn.
 func (t *stream) look(e store.Event) ([]line, error) {
 	if t.tally.add(e) {
-		t.records[e.Seq] = true
+		t.records[e.Seq], t.best = true, e.Seq
+	}
+	if e.Kind == store.KindFinals {
+		t.finals = append(t.finals, e.Seq)
 	}
 	made, err := t.turn(e)
 	if len(made) > 0 {
 		t.kept[e.Seq] = made[0]
 	}
 	return made, err
+}
+
+// past tells shortly what has happened: a summary of the results, then beginnings, pauses and
+// ends, the best so far and the finals, and last the number of the newest event.
+func (t *stream) past() (lines []line, until uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.catchUp(); err != nil || t.read == 0 {
+		return nil, 0, err
+	}
+	whole := slices.Clone(t.finals)
+	if t.best > 0 {
+		whole = append(whole, t.best)
+	}
+	for _, seq := range whole {
+		e, err := t.store.Event(seq)
+		if err != nil {
+			return nil, 0, err
+		}
+		told, err := t.lineOf(e, seq == t.best, nil)
+		if err != nil {
+			return nil, 0, err
+		}
+		lines = append(lines, told...)
+	}
+	lines = slices.AppendSeq(lines, maps.Values(t.kept))
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.seq, b.seq) })
+	sum, err := made(store.Event{Time: t.tally.last}, "past", api.Past{Campaign: t.campaign, Until: t.read, Verdicts: t.tally.verdicts, Fresh: t.tally.fresh})
+	return slices.Concat(sum, lines, []line{{seq: t.read}}), t.read, err
 }
 
 // made is an event of the log as it is sent.
@@ -354,8 +419,9 @@ func (t *stream) turn(e store.Event) ([]line, error) {
 	return nil, nil
 }
 
-// lineOf is a result or finals as they are sent; none for other events.
-func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
+// lineOf is a result or finals as they are sent; none for other events. Asked has proposals
+// that were read before; the others are looked up.
+func (t *stream) lineOf(e store.Event, best bool, asked map[string]*store.Asked) ([]line, error) {
 	switch e.Kind {
 	case store.KindTold, store.KindMeasured:
 		told, kind := e.Result(), "evaluated"
@@ -366,13 +432,18 @@ func (t *stream) lineOf(e store.Event, best bool) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, err := t.store.Candidate(told.Candidate)
-		if err != nil {
-			return nil, err
+		from := asked[told.Candidate]
+		if from == nil {
+			c, err := t.store.Candidate(told.Candidate)
+			if err != nil {
+				return nil, err
+			}
+			from = &c.Asked
 		}
+		delete(asked, told.Candidate)
 		return made(e, kind, api.Evaluated{
-			Campaign: e.Campaign, Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
-			Operator: c.Asked.Operator, Parents: c.Asked.Parents,
+			Campaign: e.Campaign, Index: told.Index, Candidate: told.Candidate, Genome: genome.Plain(from.Genome), Encoding: from.Genome,
+			Operator: from.Operator, Parents: from.Parents,
 			Record: best, Verdict: r.Verdict, Stage: r.Stage, Reason: r.Reason, Disturbed: r.Disturbed, Fitness: told.Fitness,
 			Times: evaluator.MedianTimes(r.Timings[:min(1, len(r.Timings))]), CostNS: r.Cost,
 		})
@@ -398,6 +469,7 @@ type eventsRequest struct {
 	One
 	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The id of the last event that you have; those after it follow."`
 	From string `query:"after" maxLength:"20" doc:"The same, where no header can be sent."`
+	Past string `query:"past" enum:"whole,short" doc:"short: begin with a summary of what has happened, the best so far and the finals. Not together with an id."`
 }
 
 // eventRoutes are the streams.
@@ -416,7 +488,10 @@ func (s *Service) eventRoutes() {
 				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "Last-Event-ID is not the number of an event: give the id of one that you have", api.Detail{Location: "header.Last-Event-ID", Message: "not a number"})
 			}
 		}
-		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.follow(ctx, c.Body.ID, after) }}, nil
+		if in.Past == "short" && after > 0 {
+			return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "a stream that goes on after an event has no past to tell shortly: leave past out", api.Detail{Location: "query.past", Message: "comes with the id of an event"})
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) { s.follow(ctx, c.Body.ID, after, in.Past == "short") }}, nil
 	})
 	every := operation(http.MethodGet, "/v1/events", "all-events", api.Viewer, "Follow the state and the progress of all campaigns")
 	every.Responses = streamed
@@ -447,6 +522,12 @@ func (s sender) send(lines ...line) bool {
 		if l.seq > 0 {
 			id = fmt.Sprintf("id: %d\n", l.seq)
 		}
+		if l.kind == "" { // only the number
+			if _, err := fmt.Fprintf(s.w, "%s\n", id); err != nil {
+				return false
+			}
+			continue
+		}
 		if _, err := fmt.Fprintf(s.w, "%sevent: %s\ndata: %s\n\n", id, l.kind, l.data); err != nil {
 			return false
 		}
@@ -461,8 +542,8 @@ func (s sender) comment() bool {
 }
 
 // follow sends one campaign's events until the client goes, or the campaign has ended and
-// all of it was sent.
-func (s *Service) follow(ctx huma.Context, id string, after uint64) {
+// all of it was sent. Short tells what has happened so far shortly.
+func (s *Service) follow(ctx huma.Context, id string, after uint64, short bool) {
 	out := newSender(ctx)
 	t, leave := s.streams.join(id)
 	defer leave()
@@ -470,11 +551,24 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 	defer tick.Stop()
 	defer still.Stop()
 	var said []byte // the newest state and progress
+	begin := after  // warnings before it were told
+	warned := 0
 	if !out.comment() {
 		return
 	}
+	if short {
+		lines, until, err := t.past()
+		if err != nil {
+			s.log.Error("a stream ended", "campaign", id, "error", err)
+			return
+		}
+		if after = until; !out.send(lines...) {
+			return
+		}
+	}
 	for {
 		moved := s.streams.changes()
+		warnings := s.streams.warned(id) // before the log is read, which has what they come after
 		lines, woken, err := t.after(after)
 		if err != nil {
 			s.log.Error("a stream ended", "campaign", id, "error", err)
@@ -482,6 +576,20 @@ func (s *Service) follow(ctx huma.Context, id string, after uint64) {
 		}
 		if len(lines) > 0 {
 			after = lines[len(lines)-1].seq
+		}
+		for ; warned < len(warnings) && (len(lines) == 0 || warnings[warned].seq < after); warned++ {
+			w := warnings[warned]
+			if w.seq < begin {
+				continue
+			}
+			at := slices.IndexFunc(lines, func(l line) bool { return l.seq > w.seq })
+			if at < 0 {
+				at = len(lines)
+			}
+			w.seq = 0 // it is not in the log
+			lines = slices.Insert(lines, at, w)
+		}
+		if len(lines) > 0 {
 			if !out.send(lines...) {
 				return
 			}

@@ -117,7 +117,8 @@ func (s *Service) answered(r *http.Request, status int, c caller, took time.Dura
 		route = "none"
 	}
 	s.metrics.request(route, status)
-	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	// Who takes a copy of the store is noted like who changes something.
+	changes := r.Method != http.MethodGet && r.Method != http.MethodHead || route == "GET /v1/backup"
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
 	level := slog.LevelDebug
 	switch {

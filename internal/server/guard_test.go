@@ -395,6 +395,34 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestBackupIsNoted: who takes a copy of the store is in the audit log.
+func TestBackupIsNoted(t *testing.T) {
+	g := protect(t, Limits{})
+	if status, _, _ := g.send("GET", "/v1/backup", g.secrets[api.Author], ""); status != 403 {
+		t.Errorf("an author gets a copy: %d", status)
+	}
+	if status, header, _ := g.send("GET", "/v1/backup", g.secrets[api.Admin], ""); status != 200 || header.Get("Content-Type") != "application/x-tar" {
+		t.Errorf("%d %v", status, header)
+	}
+	if _, _, text := g.send("GET", "/v1/audit", g.admin, ""); !strings.Contains(text, `"token":"a-admin"`) || !strings.Contains(text, `"action":"GET /v1/backup","status":200`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestPlainErrors: what a request did wrong is told in words of the API.
+func TestPlainErrors(t *testing.T) {
+	g := protect(t, Limits{})
+	for _, c := range []struct{ method, path, kind, body, want string }{
+		{"POST", "/v1/campaigns", "text/plain", "{}", "the body must be JSON: send it with the header `Content-Type: application/json`"},
+		{"GET", "/v1/candidates/nothing", "", "", `"detail":"candidate \"nothing\": not found"`},
+		{"GET", "/v1/campaigns/nothing", "", "", `"detail":"campaign \"nothing\": not found"`},
+	} {
+		if status, _, text := g.send(c.method, c.path, g.admin, c.body, "Content-Type", c.kind); status < 400 || !strings.Contains(text, c.want) || strings.Contains(text, g.service.store.Path()) {
+			t.Errorf("%s %s: %d: %s", c.method, c.path, status, text)
+		}
+	}
+}
+
 // TestExpiry: what runs with a token ends when it expires.
 func TestExpiry(t *testing.T) {
 	g := protect(t, Limits{})
@@ -410,6 +438,64 @@ func TestExpiry(t *testing.T) {
 	<-ctx.Done()
 	if _, _, _, ok := g.service.tokens.present(t.Context(), made.Secret); ok {
 		t.Error("an expired token is valid")
+	}
+}
+
+// TestInvalidTokens: those that are no longer valid count for nothing, and are forgotten after a
+// while; the audit log names them.
+func TestInvalidTokens(t *testing.T) {
+	g := protect(t, Limits{})
+	tokens := g.service.tokens
+	fill := func(state string, revoked, expires time.Time) {
+		for n := range mostTokens {
+			id := fmt.Sprint(state, n)
+			tokens.add(token{api.Token{ID: id, Name: id, Scope: api.Viewer, Revoked: revoked, Expires: expires}, id})
+		}
+	}
+	now := time.Now()
+	fill("revoked", now, time.Time{})
+	fill("expired", time.Time{}, now.Add(-time.Second))
+	old, err := tokens.create(api.NewToken{Name: "old", Scope: api.Viewer})
+	if err != nil {
+		t.Fatalf("invalid tokens take the place of valid ones: %v", err)
+	}
+	if status, _, text := g.send("GET", "/v1/whoami", old.Secret, ""); status != 200 {
+		t.Fatalf("%d: %s", status, text)
+	}
+	if _, err := tokens.revoke(old.ID); err != nil {
+		t.Fatal(err)
+	}
+	g.service.pruneTokens(now)
+	if n := len(tokens.list()); n < mostInvalid || n > mostInvalid+10 {
+		t.Errorf("%d tokens are kept", n)
+	}
+	if !slices.ContainsFunc(tokens.list(), func(t api.Token) bool { return t.ID == old.ID }) {
+		t.Error("the newest of all is forgotten at once")
+	}
+	g.service.pruneTokens(now.Add(tokenMemory + time.Hour))
+	again, err := openTokens(g.service.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string][]api.Token{"here": tokens.list(), "on disk": again.list()} {
+		for _, kept := range list {
+			if !kept.Revoked.IsZero() || kept.ID == old.ID {
+				t.Errorf("%s: %+v is not forgotten", name, kept)
+			}
+		}
+		if len(list) < 4 {
+			t.Errorf("%s: valid tokens are forgotten: %+v", name, list)
+		}
+	}
+	if status, _, _ := g.send("GET", "/v1/whoami", old.Secret, ""); status != 401 {
+		t.Errorf("a token that is forgotten answers %d", status)
+	}
+	if _, _, text := g.send("GET", "/v1/audit?limit=1000", g.admin, ""); !strings.Contains(text, `"token":"old","from":"the service"`) || !strings.Contains(text, "forget /v1/tokens/"+old.ID) {
+		t.Errorf("the audit log does not tell of it: %.300s", text)
+	}
+	fill("valid", time.Time{}, time.Time{})
+	if _, err := tokens.create(api.NewToken{Name: "too many", Scope: api.Viewer}); err == nil || !strings.Contains(err.Error(), "valid tokens, the most that a service takes") {
+		t.Errorf("%v", err)
 	}
 }
 

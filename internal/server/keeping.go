@@ -38,6 +38,23 @@ func (s *Service) keepingRoutes() {
 			}
 			return accepted(s.ops.add(ctx, action{Operation: api.Operation{Kind: backingUp}, Backup: &in.Body}, nil))
 		})
+	whole := operation(http.MethodGet, "/v1/backup", "download-backup", api.Admin, "Download a copy of the store with its archives, as it is now: a tar with evotune.db and evotune.db.archive/", 409)
+	whole.Responses = map[string]*huma.Response{"200": {Description: "A tar.", Content: map[string]*huma.MediaType{"application/x-tar": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}}
+	huma.Register(s.api, whole, func(context.Context, *struct{}) (*huma.StreamResponse, error) {
+		if err := s.takesCampaigns(); err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(ctx huma.Context) {
+			ctx.SetHeader("Content-Type", "application/x-tar")
+			ctx.SetHeader("Content-Disposition", `attachment; filename="evotune-backup.tar"`)
+			ctx.SetHeader("Cache-Control", "no-store")
+			w := ctx.BodyWriter().(http.ResponseWriter) //nolint:errcheck,forcetypeassert // humago's is one
+			if err := s.store.WriteBackup(ctx.Context(), patiently{w, http.NewResponseController(w)}); err != nil {
+				s.log.Error("a backup was not sent", "request", requestOf(ctx.Context()), "error", err)
+				panic(http.ErrAbortHandler) // so that what was sent is not taken for all
+			}
+		}}, nil
+	})
 	huma.Register(s.api, begin("/v1/archive", "archive", "Move finished campaigns to an archive: an operation"),
 		func(ctx context.Context, in *archiveRequest) (*operationAnswer, error) {
 			if err := s.takesCampaigns(); err != nil {
@@ -53,6 +70,17 @@ func (s *Service) keepingRoutes() {
 			}
 			return accepted(s.ops.add(ctx, action{Operation: api.Operation{Kind: archiving}, Archive: &in.Body}, nil))
 		})
+}
+
+// A patiently written answer may take as long as it takes, if the client reads it.
+type patiently struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w patiently) Write(b []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(patience))
+	return w.ResponseWriter.Write(b)
 }
 
 // archivable says why a campaign cannot be moved.

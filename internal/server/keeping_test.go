@@ -1,6 +1,7 @@
 package server
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -31,6 +32,52 @@ func TestBackupOperation(t *testing.T) {
 	}
 	f.do("POST", "/v1/backup", api.Backup{Path: "copy.db"}, nil, 422)
 	f.do("POST", "/v1/backup", map[string]any{}, nil, 422)
+}
+
+// TestBackupDownload: a copy of the store comes over HTTP, whole or as an error, for admins.
+func TestBackupDownload(t *testing.T) {
+	f, c := finished(t, 20)
+	if a := f.ended(f.begin("/v1/archive", api.Archive{Campaigns: []string{c.ID}}).ID); a.State != api.Finished {
+		t.Fatalf("%+v", a)
+	}
+	two := f.until(f.submit(5, 10).ID, api.Finished)
+	client, err := api.NewClient(f.url, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	download := func(path string) (store.Backup, error) {
+		r, err := client.DownloadBackup(t.Context())
+		if err != nil {
+			return store.Backup{}, err
+		}
+		defer r.Close()
+		return store.ReadBackup(t.Context(), r, path, false)
+	}
+	dir := t.TempDir()
+	b, err := download(filepath.Join(dir, "copy.db"))
+	if err != nil || len(b.Archives) != 1 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	s, err := store.Open(b.Path, store.Options{ReadOnly: true, MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for id, want := range map[string]int{c.ID: 20, two.ID: 10} {
+		if got, err := s.Campaign(id); err != nil || got.Evaluated != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	// What cannot be read breaks off and does not pass for a copy.
+	if err := os.Remove(filepath.Join(f.service.store.Path()+".archive", filepath.Base(b.Archives[0]))); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := download(filepath.Join(dir, "part.db")); err == nil {
+		t.Errorf("a part of a store was taken for all of it: %+v", b)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "part*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 func TestArchiveOperation(t *testing.T) {

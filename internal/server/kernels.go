@@ -214,6 +214,7 @@ func (l *library) whole(d *kernels.Definition) (api.Kernel, error) {
 		return k, err
 	}
 	k = briefly(d, own)
+	k.Dims = d.Problem.Dims
 	for _, backend := range kernels.Backends() {
 		if err := detail(&k, d.On(backend), backend); err != nil {
 			return k, err

@@ -34,6 +34,9 @@ func TestKernels(t *testing.T) {
 	if k.Hash != d.Hash || !slices.Contains(k.Backends, "cpu") || len(k.Implementations) == 0 || k.SpaceSize < 2 {
 		t.Errorf("%+v", k)
 	}
+	if !slices.Equal(k.Dims, d.Problem.Dims) {
+		t.Errorf("dims: %v", k.Dims)
+	}
 	for _, s := range d.On("cpu").Problem.Shapes {
 		if !slices.ContainsFunc(k.Shapes, func(o api.Shape) bool {
 			return o.Name == s.Name && slices.Contains(o.Uses, string(s.Use)) && slices.Contains(o.Backends, "cpu")

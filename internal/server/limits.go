@@ -87,6 +87,13 @@ func (l *limiters) token(id string) *rate.Limiter {
 	return found
 }
 
+// forget drops the limiter of a token that there is no more.
+func (l *limiters) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tokens, id)
+}
+
 // address is the limiter of an address: of a network for IPv6, of which everybody has one.
 func (l *limiters) address(remote string) *rate.Limiter {
 	host, _, err := net.SplitHostPort(remote)

@@ -31,10 +31,15 @@ import (
 // Bounds of operations.
 const (
 	maxWaiting   = 100      // that have not ended
-	maxKept      = 200      // that have
+	maxKept      = 200      // that have, the newest
 	maxResult    = 16 << 20 // bytes of a result
 	maxDownload  = 64 << 20 // bytes of files
 	maxOperation = time.Hour
+
+	// operationMemory is how long an operation is kept that has ended, with what was sent for it.
+	operationMemory = 30 * 24 * time.Hour
+	// operationPrefix begins their IDs, and the names of their folders.
+	operationPrefix = "op-"
 )
 
 // The kinds of operations.
@@ -97,7 +102,38 @@ func newOperations(s *Service) (*operations, error) {
 			}
 		}
 	}
-	return o, nil
+	return o, errors.Join(o.sweep(), o.forget(time.Now()))
+}
+
+// sweep removes folders of operations that there are not: the service was killed between making
+// one and noting the operation, or between forgetting that and removing its files.
+func (o *operations) sweep() error {
+	entries, err := os.ReadDir(o.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if a := o.of[e.Name()]; strings.HasPrefix(e.Name(), operationPrefix) && (a == nil || a.State.Ended() && a.Download == "") {
+			err = errors.Join(err, os.RemoveAll(o.folder(e.Name())))
+		}
+	}
+	return err
+}
+
+// forget forgets operations that have ended long ago, and the oldest where there are too many,
+// with what was sent for them and what they made. The caller holds the lock, or has it all alone.
+func (o *operations) forget(now time.Time) (err error) {
+	ended := slices.DeleteFunc(o.sorted(), func(a *action) bool { return !a.State.Ended() })
+	for i, old := range ended {
+		if i >= len(ended)-maxKept && now.Sub(old.Ended) <= operationMemory {
+			continue
+		}
+		delete(o.of, old.ID)
+		err = errors.Join(err, o.s.state.change(func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte(opsBucket)).Delete([]byte(old.ID))
+		}), os.RemoveAll(o.folder(old.ID)))
+	}
+	return err
 }
 
 // start goes on with what waits.
@@ -126,7 +162,7 @@ func (o *operations) keep(a *action) error {
 func (o *operations) add(ctx context.Context, a action, prepare func(dir string) error) (api.Operation, error) {
 	b := make([]byte, 6)
 	rand.Read(b) //nolint:errcheck // never fails
-	a.ID, a.State, a.Started, a.By = "op-"+hex.EncodeToString(b), api.Queued, time.Now().UTC(), callerOf(ctx).name
+	a.ID, a.State, a.Started, a.By = operationPrefix+hex.EncodeToString(b), api.Queued, time.Now().UTC(), callerOf(ctx).name
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	waiting := 0
@@ -222,17 +258,10 @@ func (o *operations) begin(a *action) {
 // the lock.
 func (o *operations) settle(a *action) {
 	err := o.keep(a)
-	ended := slices.DeleteFunc(o.sorted(), func(a *action) bool { return !a.State.Ended() })
 	if a.State.Ended() && a.Download == "" {
 		err = errors.Join(err, os.RemoveAll(o.folder(a.ID)))
 	}
-	for _, old := range ended[:max(0, len(ended)-maxKept)] {
-		delete(o.of, old.ID)
-		err = errors.Join(err, os.RemoveAll(o.folder(old.ID)), o.s.state.change(func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(opsBucket)).Delete([]byte(old.ID))
-		}))
-	}
-	if err != nil {
+	if err = errors.Join(err, o.forget(time.Now())); err != nil {
 		o.s.log.Error("an operation was not kept", "operation", a.ID, "error", err)
 	}
 }
@@ -393,7 +422,7 @@ func (o *operations) find(id string) (*action, error) {
 	if a := o.of[id]; a != nil {
 		return a, nil
 	}
-	return nil, fail(http.StatusNotFound, api.NotFound, fmt.Sprintf("there is no operation %q: the newest %d are kept", id, maxKept))
+	return nil, fail(http.StatusNotFound, api.NotFound, fmt.Sprintf("there is no operation %q: the newest %d are kept, for %d days", id, maxKept, operationMemory/(24*time.Hour)))
 }
 
 // stop cancels an operation.

@@ -4,10 +4,12 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,7 +228,7 @@ func TestOperationsRestart(t *testing.T) {
 	}
 	err = s.change(func(tx *bbolt.Tx) error {
 		for i := range maxKept + 5 {
-			a := action{Turn: uint64(i), Operation: api.Operation{ID: fmt.Sprint("op-old-", i), Kind: verifying, State: api.Finished}, Verify: &verifyAction{Candidate: best}}
+			a := action{Turn: uint64(i), Operation: api.Operation{ID: fmt.Sprint("op-old-", i), Kind: verifying, State: api.Finished, Ended: time.Now()}, Verify: &verifyAction{Candidate: best}}
 			switch i {
 			case maxKept + 3:
 				a.ID, a.State = "op-waited", api.Queued
@@ -257,6 +259,56 @@ func TestOperationsRestart(t *testing.T) {
 			t.Errorf("%d operations, the newest %s", len(list), list[0].ID)
 		}
 	})
+}
+
+// TestOperationsForgotten: with an operation goes all that was sent for it and that it made, also
+// what a service that was killed has left.
+func TestOperationsForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	dir := path + ".operations"
+	s, err := openState(path + ".service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	err = s.change(func(tx *bbolt.Tx) (err error) {
+		for id, ended := range map[string]time.Time{"op-new": now, "op-old": now.Add(-operationMemory - time.Hour), "op-export": now} {
+			a := action{Operation: api.Operation{ID: id, Kind: judging, State: api.Finished, Ended: ended}, Judge: &api.Judge{Source: "secret of " + id}}
+			if id != "op-new" {
+				a.Download = "/files"
+			}
+			err = errors.Join(err, put(tx, opsBucket, id, a), os.MkdirAll(filepath.Join(dir, id), 0o700))
+		}
+		return errors.Join(err, os.MkdirAll(filepath.Join(dir, "op-orphan", "sub"), 0o700))
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f := serve(t, path, 0)
+	folders := func() (names []string) {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	if got := folders(); !slices.Equal(got, []string{"op-export"}) {
+		t.Errorf("folders: %v", got)
+	}
+	f.do("GET", "/v1/operations/op-old", nil, nil, 404)
+	f.do("GET", "/v1/operations/op-new", nil, nil, 200)
+	f.service.ops.mu.Lock()
+	err = f.service.ops.forget(now.Add(operationMemory + time.Minute))
+	f.service.ops.mu.Unlock()
+	if err != nil || len(folders()) > 0 {
+		t.Errorf("folders: %v, %v", folders(), err)
+	}
+	if kept, err := all[action](f.service.state, opsBucket); err != nil || len(kept) > 0 {
+		t.Errorf("%+v, %v", kept, err)
+	}
 }
 
 // TestOperationGoesOn: one that a service does not get to is done by the next.

@@ -38,10 +38,14 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// shots writes what the page looks like, for the docs:
+// shots writes what the page looks like, and shown makes the pictures of the docs from a store
+// that has campaigns:
 //
-//	EVOTUNE_TEST=all go test ./internal/server -run TestPage -page.shots docs
-var shots = flag.String("page.shots", "", "write screenshots of the page into this `folder`")
+//	EVOTUNE_TEST=all go test ./internal/server -run TestPage/pictures -page.store service.db -page.shots docs
+var (
+	shots = flag.String("page.shots", "", "write screenshots of the page into this `folder`")
+	shown = flag.String("page.store", "", "make the pictures of the docs from the first campaign in this `store`")
+)
 
 // none is an action without a result.
 type none = chromedp.Action[chromedp.Void]
@@ -369,7 +373,7 @@ func TestPage(t *testing.T) {
 			c.run(t, b)
 		})
 	}
-	if *shots != "" {
+	if *shown != "" {
 		t.Run("pictures", func(t *testing.T) { pictures(t, b) })
 	}
 	t.Logf("%d tests in %s", len(tests), time.Since(begun).Round(time.Millisecond))
@@ -409,6 +413,9 @@ func testSubmit(t *testing.T, browser chrome) {
 	shape := s.kernel("softmax").Shapes[0].Name
 	p.wait(fmt.Sprintf("document.querySelector('input[name=shape][value=%q]').checked", shape))
 	p.shot("submit")
+	if text := p.text("label:has(input[name=shape])"); !strings.Contains(text, "(ROWS ") || !strings.Contains(text, ", COLS ") {
+		t.Errorf("the dimensions are not in the order of the definition: %s", text)
+	}
 	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "-3"))
 	p.click("#submit")
 	p.contains("#budget-evaluations-error", "0")
@@ -994,22 +1001,28 @@ func testViews(t *testing.T, browser chrome) {
 	p.shot("candidate")
 }
 
-// pictures are those of the docs: a campaign that really runs, on the CPU.
+// pictures are those of the docs, of a campaign that another service ran.
 func pictures(t *testing.T, browser chrome) {
-	s := newSite(t, 0)
-	var c api.Campaign
-	s.api().do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Budget: api.Budget{Seconds: 60, CostPerHour: 1}}, &c, 201)
+	s := newSite(t, 0, func(path string) {
+		b, err := os.ReadFile(*shown)
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	all := fetch[api.Page[api.Campaign]](s.api(), "/v1/campaigns").Items
+	if len(all) == 0 {
+		t.Fatalf("%s has no campaign", *shown)
+	}
+	c := all[len(all)-1]
 	p := s.open(browser, false)
-	p.show("#/campaigns/" + c.ID)
 	p.do(chromedp.EmulateViewport(1000, 800))
-	p.wait("document.querySelectorAll('#workers tbody tr').length>0")
-	time.Sleep(25 * time.Second)
-	p.turn("#/campaigns")
+	p.show("#/campaigns")
 	p.turn("#/campaigns/" + c.ID)
 	p.wait("document.querySelectorAll('#newest li').length>0&&document.querySelectorAll('#part-stages .bar').length>2")
 	p.shot("campaign")
-	c = s.api().until(c.ID, api.Finished)
-	p.ctx = context.WithoutCancel(p.ctx) // a tab has a minute
 	p.turn("#/candidates/" + c.Best)
 	p.wait("document.querySelector('.diff')")
 	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#source').closest('section').scrollIntoView()"))

@@ -30,6 +30,9 @@ func (s *Service) routes() http.Handler {
 		if p, ok := answer.(*problem); ok {
 			told := *p
 			told.Request = requestOf(ctx.Context())
+			if private, _ := ctx.Context().Value(privateKey{}).(bool); !private && (p.Type == api.NotFound || p.Type == api.Ambiguous) {
+				told.Detail = strings.TrimPrefix(told.Detail, "store "+s.store.Path()+": ") // a file of this machine
+			}
 			return &told, nil
 		}
 		return answer, nil
@@ -145,6 +148,9 @@ func init() {
 				status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", large.Limit)
 			}
 			errs = nil
+		}
+		if status == http.StatusUnsupportedMediaType {
+			detail, errs = "the body must be JSON: send it with the header `Content-Type: application/json`", nil
 		}
 		p := &problem{api.Problem{Type: api.BadRequest, Title: http.StatusText(status), Status: status, Detail: detail}}
 		switch status {

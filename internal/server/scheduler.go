@@ -37,7 +37,15 @@ type job struct {
 	Turn uint64 `json:"turn"`
 	// Version counts its changes.
 	Version uint64 `json:"version"`
+	// Began is there while it runs: how many results it had when it began. Deaths is how often the
+	// service was killed while it ran, since its newest result.
+	Began  *int `json:"began,omitempty"`
+	Deaths int  `json:"deaths,omitempty"`
 }
+
+// mostDeaths is how often a campaign is run again without a new result when the service was
+// killed while it ran: it may be what kills it, by taking all memory for instance.
+const mostDeaths = 3
 
 // A device is where campaigns run: as many at once as there is room for.
 type device struct {
@@ -105,10 +113,46 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 		return nil, err
 	}
 	jobs, err := all[job](s.state, jobsBucket)
+	if err != nil {
+		return nil, err
+	}
 	for _, j := range jobs {
 		q.jobs[j.Job.ID] = &j
+		if err := q.bury(&j); err != nil {
+			return nil, err
+		}
 	}
-	return q, err
+	return q, nil
+}
+
+// bury counts that the last service was killed, if it was while a campaign ran.
+func (q *scheduler) bury(j *job) error {
+	if j.Began == nil {
+		return nil
+	}
+	evaluated, err := q.evaluated(j)
+	if err != nil {
+		return err
+	}
+	if evaluated > *j.Began {
+		j.Deaths = 0
+	}
+	j.Began = nil
+	if j.Deaths++; j.Deaths >= mostDeaths && j.State == api.Queued {
+		j.State = api.Failed
+		j.Reason = fmt.Sprintf("the service was killed %d times while this campaign ran, without a new result between: it may need more memory than there is (see the system's log); resume it to try again", j.Deaths)
+		q.s.log.Error("a campaign failed", "campaign", j.Job.ID, "error", j.Reason)
+	}
+	return q.keep(j)
+}
+
+// evaluated is how many results a campaign has.
+func (q *scheduler) evaluated(j *job) (int, error) {
+	c, err := q.s.store.Campaign(j.Job.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return c.Evaluated, err
 }
 
 // submit makes a job of what was asked for. A key that came before, with the same body,
@@ -147,7 +191,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 		return "", false, failed(err)
 	}
 	if !q.has(t.Job.Backend) {
-		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for it"})
+		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
 	}
 	fixed, err := t.Fix(ctx, q.s.store)
 	if err != nil {
@@ -264,7 +308,7 @@ func (q *scheduler) machineFor(in api.Submission) (*evotune.Machine, error) {
 		}
 	}
 	if in.Device != "" {
-		return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no GPU %q: see GET /v1/devices", in.Device), api.Detail{Location: "body.device", Message: "no such GPU"})
+		return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no GPU %q: see GET /v1/devices", in.Device), api.Detail{Location: "body.device", Message: fmt.Sprintf("no GPU %q", in.Device)})
 	}
 	return machine, nil
 }
@@ -312,6 +356,9 @@ func (q *scheduler) place() {
 		ctx, cancel := context.WithCancel(q.s.ending)
 		drain := make(chan struct{})
 		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
+		if err := q.begins(j); err != nil {
+			q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
+		}
 		d.holds[j.Job.ID] = true
 		q.runs[j.Job.ID] = r
 		q.changed(j)
@@ -320,6 +367,17 @@ func (q *scheduler) place() {
 			q.run(ctx, j, r, drain)
 		})
 	}
+}
+
+// begins notes that a campaign runs, for the next service if this one is killed. The caller holds
+// the lock.
+func (q *scheduler) begins(j *job) error {
+	evaluated, err := q.evaluated(j)
+	if err != nil {
+		return err
+	}
+	j.Began = &evaluated
+	return q.write(j)
 }
 
 // free is a device of a backend that has room, the GPU of that name unless it is empty; nil if
@@ -441,6 +499,11 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		Listen: func(e evotune.Event) {
 			r.progress.event(e)
 			q.s.metrics.event(e)
+			if e.Warning != "" {
+				if err := q.s.streams.warn(want.ID, e.Warning); err != nil {
+					q.s.log.Error("a warning is not told", "campaign", want.ID, "warning", e.Warning, "error", err)
+				}
+			}
 			q.s.streams.wake(want.ID)
 			switch {
 			case e.Started != nil:
@@ -474,7 +537,7 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
 func (q *scheduler) settle(j *job, state api.State, reason string) {
-	j.State, j.Reason = state, reason
+	j.State, j.Reason, j.Began = state, reason, nil
 	if err := q.keep(j); err != nil {
 		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
 	}
@@ -484,6 +547,10 @@ func (q *scheduler) settle(j *job, state api.State, reason string) {
 // keep makes a job durable. The caller holds the lock.
 func (q *scheduler) keep(j *job) error {
 	j.Version++
+	return q.write(j)
+}
+
+func (q *scheduler) write(j *job) error {
 	return q.s.state.change(func(tx *bbolt.Tx) error { return put(tx, jobsBucket, j.Job.ID, j) })
 }
 
@@ -563,7 +630,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		case api.Cancelled:
 			return no()
 		}
-		j.State, j.Reason = api.Queued, ""
+		j.State, j.Reason, j.Deaths = api.Queued, "", 0
 		do = func(r *run) { r.then = api.Queued } // it still ends what is in flight
 	case "cancel":
 		switch {
@@ -600,6 +667,9 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	}
 	if err := j.match(match); err != nil {
 		return err
+	}
+	if c.Budget == nil && (c.Priority == nil || *c.Priority == j.Priority) {
+		return nil
 	}
 	if c.Budget != nil && c.Budget.Budget().IsZero() {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})

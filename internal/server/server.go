@@ -124,6 +124,9 @@ func Serve(s *store.Store) (stop func(), err error) {
 // Nobody but the user who runs this process can connect to it, from its first moment on.
 func ListenSocket(storePath string) (net.Listener, error) {
 	path := Socket(storePath)
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the socket of %s would be %s, of %d bytes, and at most %d work: give the store a shorter path, or set TMPDIR to a folder with one", storePath, path, len(path), maxSocketPath)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -114,7 +114,7 @@ func New(o Options) (*Service, error) {
 	}
 	s.handler = s.routes()
 	if s.tokens != nil {
-		s.listeners.Go(s.noteUse)
+		s.listeners.Go(s.tidy)
 	}
 	if s.audit != nil {
 		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })
@@ -176,11 +176,19 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.state.Close()
 }
 
-// noteUse writes down once a minute which tokens were used.
-func (s *Service) noteUse() {
+// tidy writes down once a minute which tokens were used, and forgets those that have long been
+// invalid, and operations that have long ended.
+func (s *Service) tidy() {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for last := false; !last; {
+		s.pruneTokens(time.Now())
+		s.ops.mu.Lock()
+		err := s.ops.forget(time.Now())
+		s.ops.mu.Unlock()
+		if err != nil {
+			s.log.Error("old operations are not forgotten", "error", err)
+		}
 		select {
 		case <-tick.C:
 		case <-s.ending.Done():
@@ -189,6 +197,22 @@ func (s *Service) noteUse() {
 		if err := s.tokens.noteUse(); err != nil {
 			s.log.Error("the service's state was not written", "error", err)
 		}
+	}
+}
+
+// pruneTokens forgets tokens that have long been invalid. The audit log tells which.
+func (s *Service) pruneTokens(now time.Time) {
+	gone, err := s.tokens.prune(now)
+	if err == nil && len(gone) > 0 {
+		var entries []api.AuditEntry
+		for _, t := range gone {
+			s.limits.forget(t.ID)
+			entries = append(entries, api.AuditEntry{Time: now.UTC(), Token: t.Name, From: "the service", Action: "forget /v1/tokens/" + t.ID, Status: http.StatusOK})
+		}
+		err = s.audit.write(changesPart, entries...)
+	}
+	if err != nil {
+		s.log.Error("the service's state was not written", "error", err)
 	}
 }
 

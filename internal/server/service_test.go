@@ -416,3 +416,17 @@ func TestNoDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestNoChange: a change that changes nothing leaves the version alone.
+func TestNoChange(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	c := f.until(f.submit(1, 5).ID, api.Finished)
+	path, seven := "/v1/campaigns/"+c.ID, 7
+	before := f.do("PATCH", path, api.Change{Priority: &seven}, nil, 200).Get("ETag")
+	for _, change := range []api.Change{{}, {Priority: &seven}} {
+		if after := f.do("PATCH", path, change, nil, 200).Get("ETag"); after != before {
+			t.Errorf("%+v: the ETag was %s and is %s", change, before, after)
+		}
+	}
+	f.do("PATCH", path, api.Change{}, nil, 412, "If-Match", `"1"`)
+}

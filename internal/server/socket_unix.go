@@ -28,7 +28,7 @@ func listenPrivate(path string) (net.Listener, error) {
 		l.Close()
 		return nil, err
 	}
-	return l, nil
+	return outside(l), nil
 }
 
 // stranger says whether a socket is of another user than the one who asks, the owner of the

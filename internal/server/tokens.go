@@ -28,8 +28,12 @@ const (
 	secretPrefix = "evt_"
 	// secretBytes are random.
 	secretBytes = 32
-	// mostTokens bounds how many tokens there may be, those that are no longer valid included.
+	// mostTokens bounds how many valid tokens there may be.
 	mostTokens = 10_000
+	// tokenMemory is how long a token is listed that is no longer valid, and mostInvalid how many
+	// of those are, the newest.
+	tokenMemory = 30 * 24 * time.Hour
+	mostInvalid = 10_000
 	// socketName is who sends what comes over the socket. No token may have this name.
 	socketName = "socket"
 )
@@ -133,13 +137,17 @@ func (t *tokens) create(in api.NewToken) (api.Token, error) {
 	kept := token{made, hashOf(text)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	valid := 0
 	for _, h := range t.byID {
+		if h.why(now) == "" {
+			valid++
+		}
 		if h.Name == in.Name && h.why(now) == "" || in.Name == socketName {
 			return api.Token{}, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("the name %q is taken: the audit log tells callers by their names, so give another or revoke that token first", in.Name), api.Detail{Location: "body.name", Message: "is taken"})
 		}
 	}
-	if len(t.byID) >= mostTokens {
-		return api.Token{}, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("there are %d tokens, the most that a service keeps", len(t.byID)))
+	if valid >= mostTokens {
+		return api.Token{}, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("there are %d valid tokens, the most that a service takes: revoke those that nobody uses", valid))
 	}
 	if err := t.state.change(func(tx *bbolt.Tx) error { return put(tx, tokensBucket, kept.ID, kept) }); err != nil {
 		return api.Token{}, err
@@ -169,6 +177,55 @@ func (t *tokens) revoke(id string) (api.Token, error) {
 		end()
 	}
 	return h.told(), nil
+}
+
+// ended is when a token became invalid; zero for a valid one.
+func (t *token) ended(now time.Time) time.Time {
+	switch {
+	case t.why(now) == "":
+		return time.Time{}
+	case t.Revoked.IsZero(), !t.Expires.IsZero() && t.Expires.Before(t.Revoked):
+		return t.Expires
+	}
+	return t.Revoked
+}
+
+// prune forgets tokens that have long been invalid, and gives them.
+func (t *tokens) prune(now time.Time) (gone []api.Token, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var invalid []*held
+	for _, h := range t.byID {
+		if h.why(now) != "" && len(h.live) == 0 {
+			invalid = append(invalid, h)
+		}
+	}
+	slices.SortFunc(invalid, func(a, b *held) int { return a.ended(now).Compare(b.ended(now)) })
+	n := max(0, len(invalid)-mostInvalid)
+	for n < len(invalid) && now.Sub(invalid[n].ended(now)) > tokenMemory {
+		n++
+	}
+	invalid = invalid[:n]
+	if n == 0 {
+		return nil, nil
+	}
+	err = t.state.change(func(tx *bbolt.Tx) error {
+		for _, h := range invalid {
+			if err := tx.Bucket([]byte(tokensBucket)).Delete([]byte(h.ID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range invalid {
+		delete(t.byHash, h.Hash)
+		delete(t.byID, h.ID)
+		gone = append(gone, h.told())
+	}
+	return gone, nil
 }
 
 // told is what is told of a token.
@@ -214,9 +271,11 @@ func (t *tokens) noteUse() error {
 	}
 	return t.state.change(func(tx *bbolt.Tx) error {
 		for _, kept := range changed {
-			if now, ok, err := get[token](tx, tokensBucket, kept.ID); err != nil || !ok {
+			now, ok, err := get[token](tx, tokensBucket, kept.ID)
+			if err != nil {
 				return err
-			} else if !now.Revoked.IsZero() {
+			}
+			if !ok || !now.Revoked.IsZero() {
 				continue // meanwhile, which is not undone
 			}
 			if err := put(tx, tokensBucket, kept.ID, kept); err != nil {

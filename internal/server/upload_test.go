@@ -203,6 +203,24 @@ func TestUploadRoot(t *testing.T) {
 	}
 }
 
+// withPython is an upload whose reference is in Python.
+func withPython(u api.Upload, text string) api.Upload {
+	toml := strings.Replace(u.Files["kernel.toml"], `source = "reference.c"`, `python = "reference.py"`, 1)
+	return with(with(u, "kernel.toml", toml), "reference.py", text)
+}
+
+// TestUploadPython: a reference in Python comes with the kernel, and is looked at.
+func TestUploadPython(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	u := small(t)
+	f.do("POST", "/v1/kernels", withPython(u, "def reference(x):\n    return x\n"), nil, 201)
+	var p api.Problem
+	f.do("POST", "/v1/kernels", withPython(u, "def other(x):\n    return x\n"), &p, 422)
+	if !strings.Contains(p.Detail, "reference.py does not define reference: correct the entry") {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestUploadedCampaign: a campaign has the kernel as it was when it was submitted.
 func TestUploadedCampaign(t *testing.T) {
 	longtest.Skip(t, "compiles and measures")

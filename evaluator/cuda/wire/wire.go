@@ -119,6 +119,13 @@ type OpenRequest struct {
 	ReferenceEntry string `json:"reference_entry,omitempty"`
 }
 
+// Made is the distribution of inputs that come from a file: see Shape.Made.
+const Made = "python"
+
+// MadeContents is how many contents that file has. Those with which a seed begins are the
+// seed's remainder.
+const MadeContents = 3
+
 // A Buffer is one array argument.
 type Buffer struct {
 	Name  string `json:"name"`
@@ -249,6 +256,10 @@ type Shape struct {
 	// on the device: the elements of all outputs, in order, as little-endian doubles;
 	// with Inputs, two times more for the inputs as they are elsewhere.
 	Outputs string `json:"outputs,omitempty"`
+	// Made is a file with contents of the inputs whose distribution is Made, in the form
+	// of Inputs: MadeContents times, for one seed after the other. Timed launches go
+	// through them in an order that nobody knows.
+	Made string `json:"made,omitempty"`
 }
 
 // ParityRequest compares a binary with the reference at one shape, on the

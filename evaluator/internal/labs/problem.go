@@ -54,7 +54,8 @@ func roundScalars(p *kernels.Problem, values []float64) {
 
 // Further makes edge-case inputs, at a shape: the scalars, and by buffer the
 // elements of the inputs, and two times more as they are elsewhere by some roundings.
-func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64) (scalars []float64, values [3][][]float64, err error) {
+// Made are declared contents, by buffer, of what functions in Python make; nil for others.
+func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64, made [][]float64) (scalars []float64, values [3][][]float64, err error) {
 	if scalars, err = c.Scalars(p, s); err != nil {
 		return nil, values, err
 	}
@@ -70,7 +71,11 @@ func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, se
 		if err != nil {
 			return nil, values, err
 		}
-		values[0][i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed)
+		var own []float64
+		if made != nil {
+			own = made[i]
+		}
+		values[0][i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed, own)
 		for way := range 2 {
 			values[1+way][i] = b.Nearby(values[0][i], way, seed)
 		}

@@ -28,6 +28,9 @@ type Jail struct {
 	// Ports are those of TCP on which it may listen and connect, whatever the
 	// address; before Linux 6.7 any port where there is one here.
 	Ports []uint16
+	// Streams allows Unix sockets for streams. Landlock confines those with abstract names
+	// from Linux 6.12 on, and none with a path: who listens there must look at who connects.
+	Streams bool
 	// Capabilities says that root keeps its own: the counters of a GPU are root's.
 	Capabilities bool
 }
@@ -68,7 +71,7 @@ func NewJail(read ...string) *Jail {
 
 // With returns a jail with more paths.
 func (j *Jail) With(read, write []string) *Jail {
-	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports, Capabilities: j.Capabilities}
+	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports, Streams: j.Streams, Capabilities: j.Capabilities}
 }
 
 // List gives the paths as evaluator/cpu/native/jail.h reads them.
@@ -164,7 +167,7 @@ func (j *Jail) enter() error {
 			return err
 		}
 	}
-	return filterCalls(len(j.Ports) > 0)
+	return filterCalls(len(j.Ports) > 0, j.Streams)
 }
 
 // allow adds a path to a set of rules; one that is not there needs none.
@@ -203,12 +206,12 @@ var acts = []uint32{
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// filterCalls refuses acts, limits for other processes, and sockets: but those of TCP
-// over IPv4 if asked, whose ports Landlock knows, and those of Unix for sequenced
-// packets. CUDA's driver must be able to listen on one of these. They connect to none
-// of another type, so to no service's, of which Landlock keeps only abstract names
-// apart. Where the kernel has no filters all this stays.
-func filterCalls(tcp bool) error {
+// filterCalls refuses acts, limits for other processes, and sockets: but those of Unix
+// for sequenced packets. CUDA's driver must be able to listen on one of these. They
+// connect to none of another type, so to no service's, of which Landlock keeps only
+// abstract names apart. Streams are allowed if asked, over Unix or over TCP with IPv4, whose
+// ports Landlock knows. Where the kernel has no filters all this stays.
+func filterCalls(tcp, streams bool) error {
 	// The numbers of x86-64's other tables begin at 0x40000000.
 	arch := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if arch == 0 {
@@ -271,12 +274,18 @@ func filterCalls(tcp bool) error {
 	})
 	on(unix.SYS_SOCKET, func() {
 		argument(0)
-		equal(unix.AF_UNIX, 0, 5)
+		at := len(filter)
+		equal(unix.AF_UNIX, 0, 0)
 		argument(1)
 		add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0xf, 0, 0)
 		equal(unix.SOCK_SEQPACKET, 0, 1)
 		allow()
+		if streams {
+			equal(unix.SOCK_STREAM, 0, 1)
+			allow()
+		}
 		refuse(unix.EACCES)
+		filter[at].Jf = uint8(len(filter) - at - 1)
 		if tcp {
 			equal(unix.AF_INET, 0, 7)
 			argument(1)

@@ -82,6 +82,16 @@ func openSockets() {
 			}
 		}
 	}
+	if outside := os.Getenv(socketVariable); strings.HasPrefix(outside, "@") {
+		_, err := net.Dial("unix", outside)
+		fmt.Println("outside:", errors.Unwrap(errors.Unwrap(err)))
+		l, err := net.Listen("unix", outside+"-own")
+		if err == nil {
+			defer l.Close()
+			_, err = net.Dial("unix", outside+"-own")
+		}
+		fmt.Println("own:", err)
+	}
 }
 
 // Sockets that reach beyond the machine are refused to a jailed program.
@@ -124,6 +134,34 @@ int main(void)
 	text, err := launcher(t).Run(t.Context(), c)
 	if err != nil || string(text) != "-38\n" {
 		t.Errorf("a 32-bit call for a socket gives %q, %v, want ENOSYS", text, err)
+	}
+}
+
+// A program that may use streams opens Unix sockets for them, and no others; it reaches none
+// outside by an abstract name.
+func TestJailStreams(t *testing.T) {
+	needLandlock(t)
+	if Landlock() < 6 {
+		t.Skip("this Landlock does not confine abstract names")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := fmt.Sprintf("@evotune-streams-%d", os.Getpid())
+	s, err := net.Listen("unix", outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	jail := NewJail(self)
+	jail.Streams = true
+	text, err := launcher(t).Run(t.Context(), Command{
+		Path: self, Env: []string{socketVariable + "=" + outside}, Timeout: 30 * time.Second, Output: 1000, Jail: jail.With(nil, nil), Dir: t.TempDir(),
+	})
+	want := fmt.Sprintf("%d %d <nil>\n%d %d <nil>\noutside: operation not permitted\nown: <nil>\n", unix.AF_UNIX, unix.SOCK_STREAM, unix.AF_UNIX, unix.SOCK_SEQPACKET)
+	if err != nil || string(text) != want {
+		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }
 

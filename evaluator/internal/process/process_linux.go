@@ -312,21 +312,21 @@ func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	case <-ctx.Done():
 		KillGroup(pid)
 		<-done
-		reapGroup(pid)
+		ReapGroup(pid)
 		err = ctx.Err()
 	case <-deadline:
 		KillGroup(pid)
 		<-done
-		reapGroup(pid)
+		ReapGroup(pid)
 		err = ErrTimeout
 	}
 	log.Close()
 	return []byte(log.Text()), err
 }
 
-// reapGroup waits for the rest of a killed group once its first process was waited for:
+// ReapGroup waits for the rest of a killed group once its first process was waited for:
 // they are this process's children then (AdoptOrphans), and nobody else waits for them.
-func reapGroup(pid int) {
+func ReapGroup(pid int) {
 	for range 200 { // what the system does not let go of stays
 		gone, err := unix.Wait4(-pid, nil, unix.WNOHANG, nil)
 		switch {

@@ -71,7 +71,7 @@ export async function submit({ el, signal, query }) {
     made.replaceChildren(
       h("div", { class: "fields" }, backend,
         gpus.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`))) : null),
-      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${Object.entries(x.dims).map(([d, v]) => `${d} ${count(v)}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
+      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
       (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
       (k.genes || []).length ? h("details", {}, h("summary", {}, `${k.genes.length} genes`), table("Genes", ["Implementation", "Backend", "Gene", "Values", "When"], k.genes.map((g) => [g.implementation, g.backend, g.name, g.values.map(String).join(", "), g.when || ""]))) : "");
   }

@@ -26,10 +26,14 @@ DEVICE void cluster_sync()
 	asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/* Waits for all threads of the cluster, and not for what they have written. */
+/* To wait for all threads of the cluster, and not for what they have written. */
+DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
 DEVICE void cluster_meet()
 {
-	asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+	cluster_arrive();
+	cluster_wait();
 }
 
 /* The same, for some threads of a block: numbers above 0 are free. */
@@ -40,8 +44,8 @@ DEVICE void barrier_init(unsigned at, unsigned count)
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
 }
 
-/* Makes initialised barriers known to the cluster and to copies. */
-DEVICE void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/* Makes initialised barriers known to the cluster and to copies, those of the same thread too. */
+DEVICE void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void barrier_wait(unsigned at, unsigned parity)
 {
@@ -65,6 +69,44 @@ DEVICE void barrier_arrive_at(unsigned at, unsigned rank)
 	asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
 		     "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}" ::"r"(at), "r"(rank)
 		     : "memory");
+}
+
+/* Where an address of this block's shared memory is in that block of the cluster. */
+DEVICE unsigned address_at(unsigned at, unsigned rank)
+{
+	unsigned there;
+	asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+	return there;
+}
+
+/* Sends four numbers to another block; its barrier learns of their bytes. Addresses are address_at's. */
+DEVICE void send_floats(unsigned to, unsigned barrier, const float v[4])
+{
+	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(to), "r"(barrier), "f"(v[0]),
+		     "f"(v[1]), "f"(v[2]), "f"(v[3])
+		     : "memory");
+}
+
+DEVICE void add_floats(float v[4], unsigned at)
+{
+	float x, y, z, w;
+	asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "r"(at) : "memory");
+	v[0] += x, v[1] += y, v[2] += z, v[3] += w;
+}
+
+/* Copies two 16-bit elements to shared memory, or zeros; the thread goes on until copies_wait. */
+DEVICE void copy_pair(unsigned to, const void *from, bool copied)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(copied ? 4 : 0) : "memory");
+}
+
+DEVICE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+DEVICE unsigned load_pair(unsigned at)
+{
+	unsigned v;
+	asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+	return v;
 }
 
 DEVICE void prefetch(const evotune_tensor_map *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
@@ -124,6 +166,12 @@ DEVICE uint64_t used_again()
 	return policy;
 }
 
+/* Has the second-level cache fetch a box. */
+DEVICE void prefetch_box(const evotune_tensor_map *from, int x, int y)
+{
+	asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(from), "r"(x), "r"(y) : "memory");
+}
+
 DEVICE void store_box(const evotune_tensor_map *to, unsigned from, int x, int y)
 {
 	asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(to), "r"(from), "r"(x), "r"(y)
@@ -138,7 +186,8 @@ DEVICE void store_box(const evotune_tensor_map *to, unsigned from, int x, int y,
 
 DEVICE void stores_begin() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); } /* after ordinary writes, before store_box */
 DEVICE void stores_end() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-DEVICE void stores_have_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/* Waits until no more than N groups of this thread's stores still have to read. */
+template <int N> DEVICE void stores_have_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 
 /* A matrix in shared memory for wgmma: lines of 128 bytes, swizzled; leading and stride are the bytes
  * between parts, in the sense of PTX's matrix descriptor. */
@@ -146,6 +195,9 @@ DEVICE uint64_t matrix(unsigned at, unsigned leading, unsigned stride)
 {
 	return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
+
+/* The matrix that many bytes behind one: of 64 bits only those of the address change. */
+DEVICE uint64_t further(uint64_t matrix, unsigned bytes) { return matrix >> 32 << 32 | ((unsigned)matrix + (bytes >> 4)); }
 
 DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void products_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -29,6 +29,12 @@ const struct evo_device *evo_facts(int device) { return &devices[device]; }
 
 const char *evo_device_name(int device) { return devices[device].name; }
 
+const char *evotune_device_name(void)
+{
+	int device;
+	return evo_current(&device) ? "" : evo_device_name(device);
+}
+
 int evo_rank(const struct evo_variant *v, int device)
 {
 	const struct evo_device *d = &devices[device];

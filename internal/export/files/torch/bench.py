@@ -1,17 +1,19 @@
-"""Times the operators beside PyTorch's own, on a GPU, at the shapes that kernels were tuned for: python3 bench.py [--json FILE]
+"""Times the operators beside PyTorch's own: python3 bench.py [--json FILE], and python3 bench.py --grid [40]
 
-Each figure is the median of many samples, in microseconds a call, by CUDA events; all that is compared takes turns, in random
-order, and each sample waits for the last. In a graph, which has as many calls as last half a millisecond, the time of a
-call is that of its kernels: that is how campaigns measure, and inputs and outputs rotate as they do there. "campaign" is
-what manifest.json says."""
+Without --grid, on a GPU: kernels at the shapes that they were tuned for. Each figure is the median of many samples, in
+microseconds a call, by CUDA events; all that is compared takes turns, in random order, and each sample waits for the last.
+In a graph, which has as many calls as last half a millisecond, the time of a call is that of its kernels: that is how
+campaigns measure, and inputs and outputs rotate as they do there. "campaign" is what manifest.json says.
+
+With --grid: as many shapes over all operators, those of the definitions and others around them. First each is measured, as
+evotune_torch.measure does, and what was found is kept. Then operators, which now decide for themselves, are timed beside
+PyTorch once more, from new samples: those are the figures of the table and of its last lines."""
 
 import argparse
-import collections
 import itertools
 import json
 import math
 import pathlib
-import random
 import statistics
 import sys
 
@@ -20,74 +22,12 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import evotune_torch  # noqa: E402
-import theirs  # noqa: E402
 
-ROUNDS, EAGER_CALLS, LEAST_US, MOST_CALLS = 30, 20, 500, 1024
+operators = evotune_torch._operators
+measuring = evotune_torch._measure
 
-
-def inputs(op, dims, ours):
-    """Sets of arguments, as many as a campaign rotates through: they take half of the last-level cache, or exceed it three times where the problem is cold."""
-    first = theirs.arguments(op, dims, "cuda")
-    size = max(1, sum(a.numel() * a.element_size() for a in [*first, ours(*first)] if isinstance(a, torch.Tensor)))
-    cache = torch.cuda.get_device_properties(0).L2_cache_size
-    n = max(2, min(64, 3 * cache // size + 1)) if op["cache"] == "cold" else max(2, min(4, cache // 2 // size))
-    return [first] + [theirs.arguments(op, dims, "cuda", seed) for seed in range(2, n + 1)]
-
-
-def calls(f, sets, n):
-    """A function that calls f so many times, with as many results in turn as there are sets."""
-
-    def run():
-        kept = collections.deque(maxlen=len(sets) - 1)
-        for _, args in zip(range(n), itertools.cycle(sets)):
-            kept.append(f(*args))
-
-    return run
-
-
-def once(run, ahead=False):
-    """Microseconds of the device's time between two events. With ahead the host has them queued while the device still waits."""
-    if ahead:
-        torch.cuda._sleep(200_000)
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    run()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) * 1e3
-
-
-def graphed(f, sets):
-    """The calls of one sample in a CUDA graph, and their number."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        calls(f, sets, len(sets))()
-    torch.cuda.current_stream().wait_stream(side)
-
-    def capture(n):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            calls(f, sets, n)()
-        graph.replay()
-        return graph
-
-    few = capture(len(sets))
-    each = min(once(few.replay, True) for _ in range(5)) / len(sets)
-    n = len(sets) * max(1, min(MOST_CALLS // len(sets), math.ceil(LEAST_US / each / len(sets))))
-    return capture(n).replay, n
-
-
-def race(runs, ahead):
-    """Medians of what takes turns: runs has a function and its number of calls by name, or why there is none."""
-    samples = {name: [] for name, run in runs.items() if not isinstance(run, str)}
-    for turn in range(ROUNDS + 2):
-        for name in random.sample(sorted(samples), len(samples)):
-            run, n = runs[name]
-            us = once(run, ahead) / n
-            if turn >= 2:
-                samples[name].append(us)
-    return {name: statistics.median(samples[name]) if name in samples else runs[name] for name in runs}
+EAGER_CALLS = 20
+LARGEST = 1 << 30  # bytes of all tensors of a shape in the grid
 
 
 def attempt(f, *args):
@@ -116,7 +56,7 @@ def sdpa(backend):
 
 def others(op):
     """Further ways that PyTorch has."""
-    if op["kernel"] != "attention":
+    if op.kernel != "attention":
         return {}
     try:
         from torch.nn.attention import SDPBackend
@@ -139,31 +79,37 @@ def tuned(manifest, name):
     return found
 
 
+def medians(runs, ahead):
+    """Medians of what takes turns; why there is none stays as it is."""
+    samples = measuring.race({n: r for n, r in runs.items() if not isinstance(r, str)}, lambda run: measuring.once(run, ahead))
+    return {n: statistics.median(samples[n]) if n in samples else r for n, r in runs.items()}
+
+
 def cell(x, digits=2):
     return f"{x:.{digits}f}" if isinstance(x, float) else "-"
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--json", type=pathlib.Path)
-    options = options.parse_args()
-    if not (evotune_torch.CUDA and torch.cuda.is_available()):
-        sys.exit("bench.py: it needs a GPU, and a library exported for GPUs")
-    manifest = json.loads((HERE.parent / "manifest.json").read_text())
-    evotune_torch.prepare()
+def show(table):
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    for line in table:
+        print("  ".join(text.ljust(w) if i < 2 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths))))
+
+
+def campaigns(manifest):
+    """Kernels at the shapes that they were tuned for."""
     rows, columns = [], ["kernel", "shape", "ours eager", "torch eager", "ours graph", "torch graph", "campaign", "graph/campaign"]
-    for name, op in evotune_torch.OPS.items():
-        if op["kernel"] not in theirs.EAGER:
+    for op in operators.operators().values():
+        if not op.forward:
             continue
-        ways = {"ours": getattr(torch.ops.evotune, name), "torch": theirs.EAGER[op["kernel"]], **others(op)}
-        for shape, (dims, campaign) in tuned(manifest, op["kernel"]).items():
-            sets = inputs(op, dims, ways["ours"])
-            wrong = theirs.error(ways["ours"](*sets[0]), theirs.double(op, sets[0]), op.get("unwritten", False))
-            usable = {way: attempt(check, f, sets) for way, f in ways.items()}
-            # Graphs first: after load without a pause the clocks are lower.
-            graph = race({way: usable[way] or attempt(graphed, f, sets) for way, f in ways.items()}, ahead=True)
-            eager = race({way: usable[way] or (calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()}, ahead=False)
-            row = {"kernel": op["kernel"], "shape": shape, "error": wrong, "tolerance": op["tolerance"], "campaign": campaign}
+        ways = {"ours": op.call, "torch": op.pytorch, **others(op)}
+        for shape, (dims, campaign) in tuned(manifest, op.kernel).items():
+            with torch.no_grad(), evotune_torch.use("kernels"):
+                sets = measuring.sets(op, op.arguments(dims, "cuda"), True)
+                usable = {way: attempt(check, f, sets) for way, f in ways.items()}
+                # Graphs first: after load without a pause the clocks are lower.
+                graph = medians({way: usable[way] or attempt(measuring.graphed, f, sets) for way, f in ways.items()}, ahead=True)
+                eager = medians({way: usable[way] or (measuring.calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()}, ahead=False)
+            row = {"kernel": op.kernel, "shape": shape, "campaign": campaign}
             for way in ("ours", "torch"):
                 row[f"{way} eager"], row[f"{way} graph"] = eager[way], graph[way]
             row["graph/campaign"] = row["ours graph"] / campaign if isinstance(row["ours graph"], float) else None
@@ -171,11 +117,7 @@ def main():
             rows.append(row)
             del sets
             torch.cuda.empty_cache()
-    table = [columns] + [[r["kernel"], r["shape"], *(cell(r[c]) for c in columns[2:])] for r in rows]
-    widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; microseconds a call")
-    for line in table:
-        print("  ".join(text.ljust(w) if i < 2 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths))))
+    show([columns] + [[r["kernel"], r["shape"], *(cell(r[c]) for c in columns[2:])] for r in rows])
     for r in rows:
         if r["others"]:
             print(f"{r['kernel']} {r['shape']}, PyTorch's backends, eager and in a graph: " + "; ".join(
@@ -183,10 +125,98 @@ def main():
         for c in columns[2:6]:
             if isinstance(r[c], str):
                 print(f"{r['kernel']} {r['shape']}, {c}: {r[c]}")
-        if not r["error"] <= max(r["tolerance"], 1e-6):
-            print(f"{r['kernel']} {r['shape']}: WRONG, error {r['error']:.3g}, allowed {r['tolerance']:.3g}")
+    return rows
+
+
+def around(op):
+    """Shapes of an operator: those that its kernels were tuned for, then those that its definition is tuned at, then
+    such with one or two sizes doubled or halved, and so on. Flags keep their values."""
+    flags = {a["dim"] for a in op.spec["args"] if a["flag"]}
+    free = [i for i, d in enumerate(op.spec["dims"]) if d not in flags and op.spec["sources"][i]]
+    first = [*op.spec["tuned"], *op.spec["shapes"]["tune"]]
+    for steps in itertools.count():
+        moves = [m for m in itertools.product(range(-steps, steps + 1), repeat=len(free)) if sum(map(abs, m)) == steps]
+        if steps > 8:
+            return
+        for m in sorted(moves, key=lambda m: (sum(n != 0 for n in m), m[::-1])):
+            for sizes in first:
+                new = list(sizes)
+                for i, n in zip(free, m):
+                    new[i] = int(new[i] * 2**n)
+                if min(new[i] for i in free) >= 1:
+                    yield tuple(new)
+
+
+def grid(count):
+    """Shapes that kernels compute, the operators by turns."""
+    ops = [op for op in operators.operators().values() if op.forward]
+    streams, seen, found = {op: around(op) for op in ops}, set(), []
+    while streams and len(found) < count:
+        for op in list(streams):
+            for sizes in streams[op]:
+                if (op.name, sizes) in seen:
+                    continue
+                seen.add((op.name, sizes))
+                specs, axes = op.inputs + op.outputs, [a for list_ in op.spec["axes"](sizes) for a in list_]
+                bytes_ = sum(math.prod(a) * torch.empty(0, dtype=s["dtype"]).element_size() for s, a in zip(specs, axes))
+                if bytes_ <= LARGEST and operators.ops._candidate(op.name, list(sizes)):
+                    found.append((op, dict(zip(op.spec["dims"], sizes))))
+                    break
+            else:
+                del streams[op]
+    return found[:count]
+
+
+def pairs(op, dims, rounds):
+    """Samples of the operator as it decides for itself, and of PyTorch."""
+    device = "cuda" if evotune_torch.CUDA else "cpu"
+    rotating = measuring.sets(op, op.arguments(dims, device), evotune_torch.CUDA)
+    with torch.no_grad():
+        if evotune_torch.CUDA:
+            return measuring.race({"ours": measuring.graphed(op.call, rotating), "theirs": measuring.graphed(op.pytorch, rotating)}, lambda run: measuring.once(run, True), rounds)
+        return measuring.race({"ours": measuring.timed(op.call, rotating), "theirs": measuring.timed(op.pytorch, rotating)}, measuring.clocked, rounds)
+
+
+def on_grid(count, rounds):
+    shapes = grid(count)
+    for op, dims in shapes:
+        evotune_torch.measure(op.name, [dims], rounds)
+    rows = []
+    for op, dims in shapes:
+        samples = pairs(op, dims, rounds)
+        ours, theirs = (statistics.median(samples[k]) for k in ("ours", "theirs"))
+        said = evotune_torch.explain(op.name, *op.arguments(dims, "cuda" if evotune_torch.CUDA else "cpu"))
+        rows.append({"kernel": op.kernel, "shape": ",".join(f"{d}={n}" for d, n in dims.items()), "operator": ours, "PyTorch": theirs,
+                     "speed": theirs / ours, "called": "evotune" if "evotune computes this" in said else "PyTorch"})
+        if evotune_torch.CUDA:
+            torch.cuda.empty_cache()
+    show([["kernel", "shape", "operator us", "PyTorch us", "PyTorch/operator", "called"]] +
+         [[r["kernel"], r["shape"], cell(r["operator"]), cell(r["PyTorch"]), cell(r["speed"], 3), r["called"]] for r in rows])
+    if rows:
+        speeds = [r["speed"] for r in rows]
+        print(f"{len(rows)} shapes: geometric mean of the speed relative to PyTorch {math.exp(statistics.mean(map(math.log, speeds))):.3f}; "
+              f"slowest {min(speeds):.3f}, which is {max(0.0, (1 / min(speeds) - 1) * 100):.1f}% slower; at least 5% faster at {sum(s >= 1.05 for s in speeds)} of {len(rows)} ({sum(s >= 1.05 for s in speeds) / len(rows):.0%})")
+    if len(rows) < count:
+        print(f"only {len(rows)} of {count} shapes: kernels compute no more of them here")
+    return rows
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--json", type=pathlib.Path)
+    options.add_argument("--grid", type=int, nargs="?", const=40, help="this many shapes (default 40)")
+    options.add_argument("--rounds", type=int, default=measuring.ROUNDS)
+    options = options.parse_args()
+    if evotune_torch.CUDA and not torch.cuda.is_available():
+        sys.exit("bench.py: the library is for GPUs, and PyTorch sees none")
+    if not (evotune_torch.CUDA or options.grid):
+        sys.exit("bench.py: campaigns' times are compared on GPUs: for a library for processors ask for --grid")
+    evotune_torch.prepare()
+    device = operators.ops._device()
+    print(f"{device}, PyTorch {torch.__version__}; microseconds a call")
+    rows = on_grid(options.grid, options.rounds) if options.grid else campaigns(json.loads((HERE.parent / "manifest.json").read_text()))
     if options.json:
-        options.json.write_text(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"device": device, "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]  # of the exported library
+ROOT = HERE.parents[1]  # of the exported library: this lies in torch/_evotune_torch
 
 
-def library(build, prefix):
-    """Builds the library with CMake and gives the folder that it lies in."""
+def library(build, prefix, name):
+    """Builds the library with CMake, under a name that no other has, and gives the folder that it lies in."""
     cmake = shutil.which("cmake")
     if not cmake:
         raise ImportError("evotune_torch: cmake was not found, which builds the library: install it (pip install cmake)")
     steps = (
-        [cmake, "-S", ROOT, "-B", build, "-DBUILD_TESTING=OFF", "-DBUILD_SHARED_LIBS=ON", "-DCMAKE_INSTALL_LIBDIR=lib", f"-DCMAKE_INSTALL_PREFIX={prefix}"],
+        [cmake, "-S", ROOT, "-B", build, "-DBUILD_TESTING=OFF", "-DBUILD_SHARED_LIBS=ON", f"-DEVOTUNE_OUTPUT_NAME={name}", "-DCMAKE_INSTALL_LIBDIR=lib", f"-DCMAKE_INSTALL_PREFIX={prefix}"],
         [cmake, "--build", build, "--parallel", str(os.cpu_count() or 1)],
         [cmake, "--install", build],
     )
@@ -30,7 +30,7 @@ def library(build, prefix):
 
 
 def key():
-    """What the result depends on."""
+    """What the result depends on, in 16 digits: what a library is told apart by."""
     import torch
 
     h = hashlib.sha256(f"{sys.version} {torch.__version__} {torch.version.cuda}".encode())
@@ -42,7 +42,7 @@ def key():
 
 
 def in_cache(cuda):
-    """Builds what is not built yet, loads the operators, and gives the path of their file."""
+    """Builds what is not built yet and gives the path of the operators' file."""
     import torch
     from torch.utils import cpp_extension
 
@@ -56,12 +56,12 @@ def in_cache(cuda):
         fcntl.flock(lock, fcntl.LOCK_EX)
         lib = folder / "prefix" / "lib"
         if not (folder / "built").exists():
-            library(folder / "build", folder / "prefix")
+            library(folder / "build", folder / "prefix", name + "_kernels")
             shutil.rmtree(folder / "build")
             (folder / "built").touch()
         (folder / "ops").mkdir(exist_ok=True)
         cpp_extension.load(
             name, [str(HERE / "ops.cpp")], extra_cflags=["-O2"], extra_include_paths=[str(ROOT / "include")],
-            extra_ldflags=[f"-L{lib}", "-levotune", f"-Wl,-rpath,{lib}"], build_directory=str(folder / "ops"), with_cuda=cuda, is_python_module=False,
+            extra_ldflags=[f"-L{lib}", f"-l{name}_kernels", f"-Wl,-rpath,{lib}"], build_directory=str(folder / "ops"), with_cuda=cuda, is_python_module=False,
         )
     return folder / "ops" / f"{name}.so"

@@ -1,0 +1,28 @@
+package backendtest
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Python gives an interpreter that has a library, numpy or torch: that of EVOTUNE_PYTHON, the
+// one on the PATH or the system's. The test is skipped where none has it.
+func Python(tb testing.TB, library string) string {
+	tb.Helper()
+	path := FindPython(library)
+	if path == "" {
+		tb.Skipf("skipped: no Python has %s (apt-get install python3-%s)", library, library)
+	}
+	return path
+}
+
+// FindPython is Python for what skips by itself; "" where none has the library.
+func FindPython(library string) string {
+	for _, path := range []string{os.Getenv("EVOTUNE_PYTHON"), "python3", "/usr/bin/python3"} {
+		if path != "" && exec.Command(path, "-c", "import "+library).Run() == nil {
+			return path
+		}
+	}
+	return ""
+}

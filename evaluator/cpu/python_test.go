@@ -1,0 +1,316 @@
+//go:build linux
+
+package cpu
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/kernels"
+)
+
+// inPython is the kernel "scale" with a reference in Python, and with some of its definition
+// replaced: old and new, two by two.
+func inPython(t testing.TB, text string, pairs ...string) *kernels.Definition {
+	t.Helper()
+	return inPythonWith(t, text, "", pairs...)
+}
+
+// inPythonWith has another template, too, unless that is "".
+func inPythonWith(t testing.TB, text, template string, pairs ...string) *kernels.Definition {
+	t.Helper()
+	dir := t.TempDir()
+	toml, err := os.ReadFile(filepath.Join("testdata", "scale", "kernel.toml"))
+	if err == nil && template == "" {
+		var b []byte
+		b, err = os.ReadFile(filepath.Join("testdata", "scale", "scale.c.tmpl"))
+		template = string(b)
+	}
+	pairs = append(pairs, `source = "reference.c"`, `python = "reference.py"`)
+	definition := strings.NewReplacer(pairs...).Replace(string(toml))
+	for name, text := range map[string]string{"kernel.toml": definition, "reference.py": text, "scale.c.tmpl": template} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func pythonOptions(t testing.TB, library string) Options {
+	o := quick()
+	o.Python = backendtest.Python(t, library)
+	return o
+}
+
+func openLab(t *testing.T, d *kernels.Definition, o Options) *lab {
+	t.Helper()
+	needCompiler(t)
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.Open(t.Context(), planOf(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l.(*lab)
+}
+
+const scaleInPython = "def reference(x, factor):\n    return factor * x\n"
+
+// What a reference in Python gives is what one in C gives, on all contents, and what
+// honest answers may differ by.
+func TestPythonReference(t *testing.T) {
+	o := pythonOptions(t, "numpy")
+	o.CacheDir = t.TempDir()
+	c, python := openLab(t, load(t, "scale"), o), openLab(t, inPython(t, scaleInPython), o)
+	if c.Key == python.Key {
+		t.Error("the results have one key")
+	}
+	if !slices.ContainsFunc(python.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == "python" && t.Missing == "" }) {
+		t.Errorf("the interpreter is not told: %+v", python.Describe().Tools)
+	}
+	compared := 0
+	same := func(what string, a, b expected) {
+		t.Helper()
+		if compared++; !slices.Equal(a.values, b.values) || a.slack != b.slack || len(a.values) == 0 {
+			t.Errorf("%s differs", what)
+		}
+	}
+	for i, d := range c.problem.shapes() {
+		e := python.problem.shapes()[i]
+		for v := range variants {
+			same(d.shape.Name, d.expected[v][1], e.expected[v][1])
+		}
+		for name, f := range d.further {
+			same(d.shape.Name+" "+name, f.expected[0][1], e.further[name].expected[0][1])
+		}
+	}
+	if compared < 20 {
+		t.Errorf("only %d were compared", compared)
+	}
+	if spent := python.python.Spent(); spent <= 0 {
+		t.Error("no time was spent")
+	}
+	// The cache has all answers: Python does not start again.
+	if again := openLab(t, inPython(t, scaleInPython), o); again.python.Spent() != 0 {
+		t.Errorf("what was known took %v", again.python.Spent())
+	}
+	// Another text is another reference.
+	if other := openLab(t, inPython(t, scaleInPython+"\n"), o); other.python.Spent() == 0 || other.Key == python.Key {
+		t.Error("another file has the answers of this one")
+	}
+}
+
+// Candidates are judged by a reference in Python.
+func TestPythonJudges(t *testing.T) {
+	s := open(t, inPython(t, scaleInPython), pythonOptions(t, "numpy"))
+	if r := s.evaluate(t, "UNROLL", 4); r.Verdict != evaluator.Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	needCompiler(t)
+	b, err := New(pythonOptions(t, "numpy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = evaluator.Open(t.Context(), b, planOf(inPython(t, "def reference(x, factor):\n    return factor * x + 1\n")))
+	if !errors.Is(err, evaluator.ErrBaseline) {
+		t.Errorf("a reference that computes something else gives %v", err)
+	}
+}
+
+// What is wrong with the file ends the opening, in one line with its name and line.
+func TestPythonFails(t *testing.T) {
+	needCompiler(t)
+	o := pythonOptions(t, "numpy")
+	for name, c := range map[string]struct{ text, want string }{
+		"raises at one shape":   {"def reference(x, N, factor):\n    if N == 1237:\n        raise ValueError('odd')\n    return x * factor\n", "kernel scale, shape odd: DIR/reference.py:3: ValueError: odd"},
+		"differs between calls": {"calls = 0\ndef reference(x, factor):\n    global calls\n    calls += 1\n    return x * factor + calls\n", "DIR/reference.py:2: reference differs between two runs on the same inputs: element 0 of y is "},
+		"hangs":                 {"def reference(x, factor):\n    while True:\n        x = x * 1\n", "DIR/reference.py:3: no answer within 10s: it hangs, or is too slow for this shape"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := o
+			o.Timeout = time.Second
+			b, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := inPython(t, c.text)
+			_, err = evaluator.Open(t.Context(), b, planOf(d))
+			if want := strings.ReplaceAll(c.want, "DIR", filepath.Base(d.Dir)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+// Where a reference is not finite on edge-case inputs, these are not compared.
+func TestPythonIsSilent(t *testing.T) {
+	d := inPython(t, "import numpy as np\ndef reference(x, factor):\n    with np.errstate(all='ignore'):\n        return np.where(x > 1e30, np.inf, x * factor)\n",
+		`data = "normal(1,2)"`, "data = \"normal(1,2)\"\ndomain = \"[-1e32, 1e32]\"")
+	h := openLab(t, d, pythonOptions(t, "numpy"))
+	e := h.problem.Sanitize.further["ends"]
+	if e == nil || !strings.Contains(e.silent, "the reference gives no finite answer") || math.IsNaN(e.Scalars[0]) {
+		t.Errorf("%+v", e)
+	}
+}
+
+const gather = `import numpy as np
+
+def reference(x, order, factor):
+    return factor * x[order]
+
+def permutation(N, seed):
+    return np.random.default_rng(seed).permutation(N)
+`
+
+// gathered is a kernel that reads x in the order of a permutation, which Python makes.
+func gathered(t *testing.T, python string) *kernels.Definition {
+	t.Helper()
+	template := "#include <stdint.h>\n/* {{.UNROLL}} */\nvoid scale(int64_t N, const float *x, const int32_t *order, float *y, float factor)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = factor * x[order[i]];\n}\n"
+	const y = "[[problem.buffer]]\nname = \"y\""
+	return inPythonWith(t, python, template, y, "[[problem.buffer]]\nname = \"order\"\ndtype = \"i32\"\nshape = [\"N\"]\nrole = \"in\"\ndata = \"python(permutation)\"\n\n"+y)
+}
+
+// Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case
+// inputs of the others, and when it is timed.
+func TestPythonInputs(t *testing.T) {
+	o := pythonOptions(t, "numpy")
+	h := openLab(t, gathered(t, gather), o)
+	q := h.problem
+	permutation := func(what string, raw []byte, d *shapeData) {
+		t.Helper()
+		seen := make([]bool, d.Dims[0])
+		for i := range seen {
+			seen[int(i32.get(raw, i))] = true
+		}
+		if slices.Contains(seen, false) {
+			t.Errorf("%s: no permutation", what)
+		}
+	}
+	for _, d := range q.shapes() {
+		for v := range variants {
+			permutation(d.shape.Name, d.inputs[v][1], d)
+		}
+		if slices.Equal(d.inputs[0][1], d.inputs[1][1]) {
+			t.Error("two seeds give one permutation")
+		}
+		for name, f := range d.further {
+			permutation(d.shape.Name+" "+name, f.inputs[0][1], f)
+			if name != "constant" && name != "zeros" && slices.Equal(f.inputs[0][0], d.inputs[0][0]) {
+				t.Errorf("%s: x is as declared", name)
+			}
+		}
+	}
+	timing, err := newTimingState(q, q.Tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer timing.close()
+	timing.draw(newPool())
+	d := q.Tune[0]
+	sets := timing.places[d].turn(3)
+	timing.refresh(d, len(sets))
+	for _, set := range sets {
+		permutation("timed", timing.ours.buffer(&d.layout, timing.places[d].base, int(set), 1), d)
+	}
+	s := open(t, gathered(t, gather), o)
+	r := s.evaluate(t, "UNROLL", 2)
+	if r.Verdict != evaluator.Correct {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	told := false
+	for _, stage := range r.Steps {
+		told = told || slices.ContainsFunc(stage.Evidence, func(e evaluator.Evidence) bool {
+			return e.Check == "parity small ramp" && e.Detail == "with the data of order as Python makes them"
+		})
+	}
+	if !told {
+		t.Errorf("what is kept is not told: %+v", r.Steps)
+	}
+}
+
+// What is wrong with inputs from Python is one line, too.
+func TestPythonInputsFail(t *testing.T) {
+	needCompiler(t)
+	o := pythonOptions(t, "numpy")
+	for name, c := range map[string]struct{ body, want string }{
+		"fractions":      {"np.arange(N) + 0.5", "reference.py:6: permutation makes 0.5 as element 0 of order, which i32 cannot hold"},
+		"without a seed": {"np.random.permutation(N)", "reference.py:6: permutation differs between two runs on the same inputs: element "},
+		"raises":         {"missing", "reference.py:7: NameError: name 'missing' is not defined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Replace(gather, "np.random.default_rng(seed).permutation(N)", c.body, 1)
+			_, err = evaluator.Open(t.Context(), b, planOf(gathered(t, text)))
+			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A reference in Python costs a campaign of a minute at most a twentieth: its start, and what
+// it computes for all shapes and contents where nothing is known before.
+func TestPythonCost(t *testing.T) {
+	longtest.Skip(t, "measures")
+	all := t.TempDir() // with what kernels share
+	if err := os.CopyFS(all, kernels.Builtin()); err != nil {
+		t.Fatal(err)
+	}
+	softmax := filepath.Join(all, "softmax")
+	toml, err := os.ReadFile(filepath.Join(softmax, "kernel.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	toml = []byte(strings.Replace(string(toml), `source = "reference.c"`, `python = "reference.py"`, 1))
+	for library, text := range map[string]string{
+		"numpy": "import numpy as np\ndef reference(X):\n    e = np.exp(X - X.max(1, keepdims=True))\n    return e / e.sum(1, keepdims=True)\n",
+		"torch": "import torch\ndef reference(X):\n    return torch.softmax(X, 1)\n",
+	} {
+		t.Run(library, func(t *testing.T) {
+			o := pythonOptions(t, library)
+			o.CacheDir = t.TempDir()
+			files := map[string][]byte{"kernel.toml": []byte(strings.Replace(string(toml), "python = ", "library = \""+library+"\"\npython = ", 1)), "reference.py": []byte(text)}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(softmax, name), text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			large, err := kernels.LoadDir(softmax)
+			if err != nil {
+				t.Fatal(err)
+			}
+			small := inPython(t, scaleInPython, "[problem.reference]", "[problem.reference]\nlibrary = \""+library+"\"")
+			for _, d := range []*kernels.Definition{small, large.On("cpu")} {
+				spent := openLab(t, d, o).python.Spent()
+				t.Logf("%s: %v, %.1f%% of a minute", d.Name, spent, 100*spent.Minutes())
+				if spent > time.Minute/20 {
+					t.Errorf("%s: %v is more than a twentieth of a minute", d.Name, spent)
+				}
+			}
+		})
+	}
+}

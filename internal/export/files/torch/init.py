@@ -1,0 +1,1 @@
+"""What evotune_torch is made of."""
