@@ -16,7 +16,6 @@ HOME = tempfile.mkdtemp(prefix="evotune-test-")
 os.environ["XDG_CACHE_HOME"] = HOME
 
 import evotune  # noqa: E402  the cache is settled before
-from evotune import _tune  # noqa: E402
 
 SOURCE = """
 #include <math.h>
@@ -51,13 +50,6 @@ void reference(int64_t T, int64_t D, const double *x, double *o)
 """
 
 FAST = ["-std=gnu11", "-O3", "-march=native", "-ffast-math"]
-
-
-# Whether tune takes references in Python, and data that they make.
-PYTHON = "--python" in _tune.run(["run", "--help"]).stdout
-# Whether its libraries in C have operators for PyTorch.
-with open(_tune.program(), "rb") as _f:
-    OPERATORS = b"evotune_torch.py.tmpl" in _f.read()
 
 
 def have(module: str) -> bool:

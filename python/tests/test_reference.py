@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unittest
 
-from common import PYTHON, Case, evotune, have
+from common import Case, have
 
 HALF = 0.5
 TABLE = (1, 2.5, "three")
@@ -63,7 +63,6 @@ def around():
 
 
 @unittest.skipUnless(have("numpy") or have("torch"), "references in Python need NumPy or PyTorch")
-@unittest.skipUnless(PYTHON, "this tune knows no references in Python")
 class References(Case):
     def text(self, **given: object) -> str:
         return (self.kernel(**given).folder / "reference.py").read_text()

@@ -47,6 +47,8 @@ class Service(Case):
         self.assertEqual(best.verify(tolerance=10)["again"]["verdict"], "correct")
         if best.significant:
             self.assertTrue((best.export("library") / "manifest.json").exists())
+        self.write("bad.c", "void run_silumul(int64_t T, int64_t D, const float *x, float *o) { for (int64_t i = 0; i < T*D; i++) o[i] = x[i]; }\n")
+        self.assertEqual(best.judge("bad.c")["verdict"], "parity")
         with self.refused("test_server.py:", "evidence() reads a store"):
             best.evidence("evidence")
 

@@ -165,6 +165,15 @@ class Campaign:
         """Which genes matter, as ``tune importance --json`` says."""
         return self._ask("importance", self.id)
 
+    def judge(self, file: PathLike, **settings: Any) -> Judgment:
+        """Judges a finished kernel, a file in C or CUDA, by the reference of the campaign's kernel; in a service, there."""
+        if self.server is None:
+            if self.kernel is None:
+                raise Error("judge() needs the kernel: call it on the evotune.Kernel")
+            return self.kernel.judge(file, **settings)
+        name = str(self.summary["started"]["kernel"])
+        return Judgment._of([os.fspath(file), "--kernel", name, *self._where, *arguments(settings)], self._env, Error)
+
     def pause(self) -> None:
         """Pauses it, in a service."""
         self._in_service("pause")
@@ -261,6 +270,10 @@ class Best(Candidate):
         """The figures of its campaign."""
         return self.campaign.plot()
 
+    def judge(self, file: PathLike, **settings: Any) -> Judgment:
+        """Judges a finished kernel by the same reference, as :meth:`Kernel.judge` does."""
+        return self.campaign.judge(file, **settings)
+
     @property
     def _cuda(self) -> bool:
         return str(self.campaign.summary["started"].get("backend")) == "cuda"
@@ -345,12 +358,12 @@ class Judgment(Dict[str, Any]):
     """What ``tune judge --json`` says of a file: ``verdict``, ``stage``, ``reason`` and, if it was timed, ``speedup``."""
 
     @staticmethod
-    def _of(kernel: Kernel, args: Sequence[str]) -> Judgment:
-        done = _tune.run(["judge", *args, "--json"], env=kernel._env, ok=(0, _tune.BUSY, *range(10, 17)))
+    def _of(args: Sequence[str], env: Mapping[str, str], error: Callable[[str], Error]) -> Judgment:
+        done = _tune.run(["judge", *args, "--json"], env=env, ok=(0, _tune.BUSY, *range(10, 17)))
         try:
             return Judgment(json.loads(done.stdout))
         except ValueError:
-            raise kernel._said(_tune.said(done.stderr)) from None
+            raise error(_tune.said(done.stderr)) from None
 
     def __repr__(self) -> str:
         speed = f", {self['speedup']:.3f}x{'' if self.get('significant') else ' ~'}" if self.get("speedup") else ""

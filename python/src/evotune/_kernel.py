@@ -12,7 +12,7 @@ import tempfile
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _tune
 from ._reference import Reference
@@ -134,7 +134,7 @@ class Kernel:
         outputs = _mapping(outputs or {}, "outputs", Tensor, 'o=evotune.tensor("T", "D")')
         scalars = _mapping(scalars or {}, "scalars", Scalar, 'eps=evotune.scalar(1e-5)')
         shapes = _mapping(shapes or {}, "shapes", Mapping, "large=dict(T=16384, D=4096)")
-        genes = _mapping(genes or {}, "genes", Sequence, "THREADS=[64, 128]")
+        genes = _mapping(genes or {}, "genes", Iterable, "THREADS=[64, 128]")
         if not shapes:
             raise Error("there are no shapes: write shapes=dict(large=dict(T=16384, D=4096)), with a size for each dimension")
         dims: List[str] = []
@@ -231,7 +231,11 @@ class Kernel:
             if not same:  # one that somebody has changed is made again
                 shutil.rmtree(self.folder, ignore_errors=True)
                 above.mkdir(parents=True, exist_ok=True)
-                os.replace(os.path.join(made, self.name), self.folder)
+                try:
+                    os.replace(os.path.join(made, self.name), self.folder)
+                except OSError:
+                    if not _same(Path(made) / self.name, self.folder):  # another program was faster
+                        raise
         if self.defaults and not quiet and key not in _printed:
             _printed.add(key)
             print(f"{self.name}: assumed, since nothing else was given:")
@@ -299,7 +303,7 @@ class Kernel:
     def judge(self, file: Union[str, "os.PathLike[str]"], **settings: Any) -> Judgment:
         """Judges a finished kernel, a file in C or CUDA, by this kernel's reference: as ``tune judge`` does."""
         from ._campaign import Judgment, arguments
-        return Judgment._of(self, [os.fspath(file), "--kernel", self.name, "--kernels", str(self.folder), *arguments(settings)])
+        return Judgment._of([os.fspath(file), "--kernel", self.name, "--kernels", str(self.folder), *arguments(settings)], self._env, self._said)
 
 
 _printed: set[str] = set()

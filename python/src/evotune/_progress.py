@@ -44,13 +44,14 @@ class Progress:
         elif kind in ("finished", "stopped"):
             # The last event of a campaign that was interrupted is "finished", too.
             self.phase = kind if self.phase != "stopped" else "stopped"
+            self.note = ""
             best = e.get("best") or {}
             if best.get("speedup"):
                 self.best, self.significant = best["speedup"], bool(best.get("significant"))
         self.update(force=kind != "evaluated")
 
     def interrupted(self, signals: int) -> None:
-        self.note = "ending after what is in flight; once more ends at once" if signals == 1 else "ending"
+        self.note = "ending after what is in flight; again: at once" if signals == 1 else "ending"
         self.update(force=True)
 
     @property
@@ -74,7 +75,7 @@ class Progress:
 
     def text(self) -> str:
         """One line."""
-        parts = [f"{self.kernel}: {self.phase}"]
+        parts = [f"{self.kernel}: {self.note or self.phase}"]
         if self._began is not None:
             parts.append(f"{self.evaluated} evaluated in {self.elapsed:.0f} s")
         failed = {k: n for k, n in self.verdicts.items() if k != "correct"}
@@ -84,8 +85,6 @@ class Progress:
             # Of many readings of the search the best are also the luckiest: only finals prove it.
             mark = "" if self.significant else "~ "
             parts.append(f"best {mark}{self.best:.3g}x")
-        if self.note:
-            parts.append(self.note)
         return " | ".join(parts)
 
     def update(self, force: bool = False) -> None:
