@@ -15,7 +15,12 @@ from ._kernel_tuner import from_kernel_tuner
 from ._server import Server, connect
 from ._tune import Error
 
-__all__ = ["Best", "Campaign", "Candidate", "Error", "Judgment", "Kernel", "Op", "Scalar", "Server", "Tensor", "connect", "from_kernel_tuner", "scalar", "tensor"]
+__all__ = ["Best", "Campaign", "Candidate", "Error", "Judgment", "Kernel", "Op", "Scalar", "Server", "Tensor", "connect", "explain", "from_kernel_tuner", "scalar", "tensor"]
+
+
+def explain(op: Op, *args: object, **kwargs: object) -> str:
+    """Who would compute ``op(*args)``, a kernel or PyTorch, and why."""
+    return op.explain(*args, **kwargs)
 
 try:
     from ._version import __version__

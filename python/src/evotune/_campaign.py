@@ -293,14 +293,17 @@ class Best(Candidate):
     def op(self, *, evidence: str = "finals") -> "Op":
         """The winner as an operator of PyTorch: a callable that takes the inputs and gives the outputs.
 
-        It is exported, and built when it is first needed. ``evidence`` is as for :meth:`export`.
+        It is exported and built when it is first needed, and then timed once beside PyTorch at the shapes that it was tuned
+        for: it calls the kernel where that is faster, else PyTorch (``op.explain(x)``). ``op.measure([dict(T=37, D=1003)])`` times
+        further shapes. ``evidence`` is as for :meth:`export`.
         """
         if importlib.util.find_spec("torch") is None:
             raise Error("op() makes an operator of PyTorch, and this Python has no torch: install it, or use export()")
         kernel = self.campaign.summary["started"]["kernel"]
         key = hashlib.sha256(json.dumps([self.campaign.id, self.id, evidence, str(self.campaign._where)]).encode()).hexdigest()[:16]
         folder = _tune.cache() / "ops" / key
-        if not folder.exists():
+        fresh = not folder.exists()
+        if fresh:
             with tempfile.TemporaryDirectory(dir=_tune.cache()) as temp:
                 made = self.export(os.path.join(temp, "library"), evidence=evidence)
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -309,11 +312,14 @@ class Best(Candidate):
                 except OSError:
                     if not folder.exists():  # another program was not faster
                         raise
-        return Op(kernel, folder)
+        op = Op(kernel, folder)
+        if fresh:
+            op.measure()
+        return op
 
 
 class Op:
-    """An operator of PyTorch. ``operator`` is the callable itself, ``folder`` the library that it is from."""
+    """An operator of PyTorch. ``operator`` is the callable itself, ``folder`` the library that it is from, ``module`` its module."""
 
     def __init__(self, kernel: str, folder: Path):
         self.name, self.folder = kernel.replace("-", "_"), folder
@@ -339,6 +345,16 @@ class Op:
         if found is None:
             raise Error(f"the library in {folder} has no operator {self.name} for PyTorch")
         self.operator: Callable[..., Any] = found
+        self.module = module
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Who would compute ``op(*args)``, a kernel or PyTorch, and why."""
+        return str(self.module.explain(self.name, *args, **kwargs))
+
+    def measure(self, shapes: Optional[Sequence[Any]] = None) -> List[Dict[str, Any]]:
+        """Times the kernel beside PyTorch, from now on and for later processes: at ``shapes``, dictionaries of dimensions or
+        tuples of arguments, or at those that it was tuned for. Gives a dictionary for each, with both medians in nanoseconds."""
+        return list(self.module.measure(self.name, shapes))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
