@@ -29,6 +29,7 @@ type Given struct {
 	Bytes      string         `json:"bytes"`
 	Pipe       string         `json:"pipe"`
 	Reference  GivenReference `json:"reference"`
+	Torch      GivenTorch     `json:"torch"`
 	// Files are further files of the folder, such as the reference.
 	Files map[string]string `json:"files"`
 	// Shapes are the shapes with their uses. Without one to verify, or one for the
@@ -69,6 +70,13 @@ type GivenReference struct {
 	Baseline bool     `json:"baseline"`
 	Grid     []string `json:"grid"`
 	Block    []string `json:"block"`
+}
+
+// A GivenTorch has the keys of [torch], which is written where it has a source.
+type GivenTorch struct {
+	Source   string `json:"source"`
+	Forward  string `json:"forward"`
+	Backward string `json:"backward"`
 }
 
 // A GivenBuffer has the keys of [[problem.buffer]].
@@ -551,6 +559,13 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	}
 	text("description", g.Description)
 	d.add("")
+	if g.Torch.Source != "" {
+		d.add("[torch]")
+		text("source", g.Torch.Source)
+		text("forward", g.Torch.Forward)
+		text("backward", g.Torch.Backward)
+		d.add("")
+	}
 	d.add("[problem]")
 	d.add("dims = %s", tomlList(g.Dims))
 	if g.Operations == "" {

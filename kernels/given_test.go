@@ -179,6 +179,42 @@ func TestGivenErrors(t *testing.T) {
 	}
 }
 
+// Without a reference the kernel itself, with the values of its baseline, is one.
+func TestGivenOwnBaseline(t *testing.T) {
+	for file, wants := range map[string][]string{
+		"k.c":  {"static void run_made(", "#define STEP 1\n", "own_x[i] = (float)x[i];", "run_made(T, D, own_x, own_o, (float)by);", "o[i] = own_o[i];"},
+		"k.cu": {"static _Thread_local struct evotune_dim3 threadIdx", "static void run_made(", "evotune_launch((struct evotune_dim3){(T + STEP - 1) / STEP, 1, 1}, (struct evotune_dim3){STEP, 1, 1}, 1);"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			source, replace := scaled, []string{`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`}
+			if file == "k.cu" {
+				source = "__global__ " + strings.Replace(scaled, "{\n", "{\n\t__syncthreads();\n", 1)
+				replace = append(replace, `"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`)
+			}
+			dir, _, err := given(t, file, source, replace...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "reference.c"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range wants {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("the reference lacks %q:\n%s", want, text)
+				}
+			}
+			def, err := kernels.LoadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if def.Problem.Oracle != kernels.OwnBaseline {
+				t.Errorf("the oracle is %q", def.Problem.Oracle)
+			}
+		})
+	}
+}
+
 // Constraints and launches may be given in Python.
 func TestGivenTranslates(t *testing.T) {
 	g := &kernels.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}

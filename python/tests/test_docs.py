@@ -34,6 +34,12 @@ class Examples(Case):
     def test_the_notebooks(self) -> None:
         import nbformat
         from nbclient import NotebookClient
+        # A kernel of this Python, for the usual one may be another's.
+        spec = Path(self.folder, "jupyter", "kernels", "evotune")
+        spec.mkdir(parents=True)
+        (spec / "kernel.json").write_text(json.dumps(dict(argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], display_name="evotune", language="python")))
+        os.environ["JUPYTER_PATH"] = str(spec.parents[1])
+        self.addCleanup(os.environ.pop, "JUPYTER_PATH")
         found = sorted((ROOT / "examples" / "python").glob("*.ipynb"))
         self.assertGreaterEqual(len(found), 2)
         for path in found:
@@ -41,7 +47,7 @@ class Examples(Case):
                 for cell in json.loads(path.read_text())["cells"]:
                     self.assertFalse(cell.get("outputs"), "a notebook is kept without its outputs")
                 notebook = nbformat.read(path, as_version=4)
-                client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": self.folder}})
+                client = NotebookClient(notebook, timeout=300, kernel_name="evotune", resources={"metadata": {"path": self.folder}})
                 client.execute()
                 shown = json.dumps(notebook.cells)
                 self.assertIn("text/html", shown)

@@ -18,6 +18,12 @@ def ref(x):  # float64 in, float64 out
     return torch.nn.functional.silu(g) * u
 
 
+def backward(grad_o, x):
+    g, u = x.chunk(2, -1)
+    s = torch.sigmoid(g)
+    return torch.cat([grad_o * u * s * (1 + g * (1 - s)), grad_o * g * s], -1)
+
+
 def broken(x):
     g, u = x.chunk(2, -1)
     return g @ u
@@ -35,7 +41,7 @@ def wrong_type(x):
 class Example(Case):
     def test_from_nothing_to_an_operator(self) -> None:
         begin = time.monotonic()
-        k = self.kernel(reference=ref, genes=dict(BLOCK=[1, 4, 8, 16, 64]))
+        k = self.kernel(reference=ref, backward=backward, genes=dict(BLOCK=[1, 4, 8, 16, 64]))
         best = k.tune(time="15s")
         if have("pandas"):
             self.assertIn(best.genome["BLOCK"], list(best.candidates["BLOCK"]))
@@ -46,6 +52,12 @@ class Example(Case):
         taken = time.monotonic() - begin
         self.assertLess(float((y.double() - ref(x.double())).abs().max()), 1e-4)
         self.assertLess(taken, LIMIT)
+        with self.subTest("derivatives"):
+            x.requires_grad_()
+            op(x).sum().backward()
+            wide = x.detach().double().requires_grad_()
+            ref(wide).sum().backward()
+            self.assertLess(float((x.grad - wide.grad).abs().max()), 1e-4)
         for name, bad, words in (
             ("another shape", torch.randn(3, 5), ["silumul", "x"]),
             ("another dtype", torch.randn(3, 4).double(), ["silumul", "Double", "Float"]),
@@ -57,9 +69,9 @@ class Example(Case):
 
     def test_a_reference_that_is_wrong(self) -> None:
         for name, function, words in (
-            ("it raises", broken, ["test_example.py:23: "]),
-            ("it returns another shape", wrong_shape, ["test_example.py:26"]),
-            ("it returns a text", wrong_type, ["test_example.py:30"]),
+            ("it raises", broken, ["test_example.py:29: "]),
+            ("it returns another shape", wrong_shape, ["test_example.py:32"]),
+            ("it returns a text", wrong_type, ["test_example.py:36"]),
         ):
             with self.subTest(name):
                 k = self.kernel(reference=function)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _tune
-from ._reference import Reference
+from ._reference import Reference, Source
 from ._tune import Error
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class Kernel:
     ``reference`` is a function that gets inputs (float64), scalars and dimensions by the names of its parameters and returns
     the outputs, or ``"file.py:function"``, or ``"file.c:function"``. ``shapes`` give a size to every dimension; ``verify=True``
     marks one that must be right and is not tuned for, ``sanitize=True`` one for the sanitizers. ``grid``, ``block`` and
-    ``shared`` are the launch in CUDA.
+    ``shared`` are the launch in CUDA. ``backward`` gives the operator its derivatives, and ``forward`` says what PyTorch itself
+    computes the kernel with, to which calls are handed over where it was not measured to be slower: docs/pytorch.md.
 
     What was not given and has a default is printed once. An :class:`Error` is one line with the place in the program.
     """
@@ -126,7 +127,8 @@ class Kernel:
         genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), baseline: Optional[Mapping[str, Gene]] = None,
         shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
         lang: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
-        operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, description: Optional[str] = None, quiet: bool = False,
+        operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, forward: Optional[Callable[..., Any]] = None,
+        backward: Optional[Callable[..., Any]] = None, description: Optional[str] = None, quiet: bool = False,
         _python: bool = False,
     ):
         self.name = name
@@ -174,6 +176,18 @@ class Kernel:
             buffers.append(b)
         arguments = [*inputs, *scalars, *dims]
         self._reference = Reference(reference, data, arguments, list(outputs))
+        torch: Dict[str, str] = {}
+        files = dict(self._reference.files)
+        if forward is not None or backward is not None:
+            written = Source()
+            torch["source"] = "torch.py"
+            for key, function in (("forward", forward), ("backward", backward)):
+                if function is not None:
+                    if not isinstance(function, types.FunctionType):
+                        raise Error(f"{key} is a {type(function).__name__}: give a function")
+                    written.add(function)
+                    torch[key] = function.__name__
+            files["torch.py"] = written.text()
 
         file, text, path = _source(name, source, lang)
         self.cuda = file.endswith(".cu")
@@ -190,7 +204,7 @@ class Kernel:
             limits.append({"expr": expr, "why": why or "the program says so"})
         given: Dict[str, Any] = {
             "description": description or "", "dims": dims, "operations": operations or "", "pipe": pipe or "", "bytes": bytes or "",
-            "reference": self._reference.keys, "files": self._reference.files, "shapes": listed, "buffers": buffers,
+            "reference": self._reference.keys, "files": files, "torch": torch, "shapes": listed, "buffers": buffers,
             "scalars": [{"name": label, "dtype": s.dtype, "value": s.value, "also": list(s.also)} for label, s in scalars.items()],
             "tolerance": {dtype_of(k): float(v) for k, v in (tolerance or {}).items()},
             "parameters": [{"name": label, "values": _values(label, values)} for label, values in genes.items()],
