@@ -240,10 +240,12 @@ def from_kernel_tuner(
     if text == call.text and call.file and call.file.endswith((".c", ".cu")):
         source = call.file
     tensors = {array: Tensor(shapes_of[array], dtype_of(value.dtype), data[array], None, None) for array, value in call.arrays.items()}
+    # Each array once: whether the kernel reads what it writes is not known, and more would make honest kernels look impossible.
+    moved = " + ".join(f"{value.dtype.itemsize}*" + "*".join(f"({axis})" for axis in shapes_of[array]) for array, value in call.arrays.items())
     made = Kernel(
         label, source, entry=kernel_name, reference=given, lang="CUDA" if call.cuda else "C", inputs=tensors, outputs={array: tensors[array] for array in written},
         scalars=call.scalars, genes=call.params, constraints=constraints, shapes=shapes, grid=grid if call.cuda else None, block=block if call.cuda else None,
-        shared=shared if call.cuda else None, flags=flags, tolerance=tolerance, description=about, quiet=quiet, _python=True)
+        shared=shared if call.cuda else None, flags=flags, tolerance=tolerance, bytes=moved, description=about, quiet=quiet, _python=True)
     if answer is not None and reference is None:
         _compare(made, call, answer, atol)
     return made
