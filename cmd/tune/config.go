@@ -125,6 +125,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	envs := map[string]bool{
 		envPrefix + "CONFIG": true,
 		envPrefix + "TEST":   true, // which tests run (internal/longtest): somebody who tests may export it
+		envPrefix + "TUNE":   true, // the program that the Python package runs
 		tokenName:            true,
 	}
 	for _, name := range export.Environment() {

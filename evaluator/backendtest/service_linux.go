@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/evotune/evotune/internal/peer"
 )
 
 // Secret is what all that nobody may read of a [Service] holds.
@@ -80,6 +82,9 @@ func NewService(t *testing.T) *Service {
 	listen := func(kind, at string) {
 		l, err := net.Listen(kind, at)
 		must(err)
+		if !strings.HasPrefix(at, "@") {
+			l = peer.Outsiders(l) // as the service's own
+		}
 		s.accept(t, l)
 	}
 	listen("unix", filepath.Join(s.Dir, "socket"))
@@ -124,6 +129,19 @@ func NewService(t *testing.T) *Service {
 	return s
 }
 
+// Answered says with nil that a socket of the service answers what has connected to it.
+func Answered(fd int) error {
+	limit := unix.Timeval{Sec: 5}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
+		return err
+	}
+	n, err := unix.Read(fd, make([]byte, 10))
+	if err == nil && n == 0 {
+		return io.EOF
+	}
+	return err
+}
+
 func (s *Service) accept(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -133,6 +151,7 @@ func (s *Service) accept(t *testing.T, l net.Listener) {
 				return
 			}
 			s.reached <- l.Addr().String() + " was connected to"
+			_, _ = c.Write([]byte("hello")) // for Answered
 			_ = c.Close()
 		}
 	}()

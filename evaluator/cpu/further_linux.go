@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -74,7 +75,9 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, 
 	}
 	defer release()
 	answers, err := h.ref.compute(ctx, d, values[:], false, false)
-	if err != nil {
+	if errors.Is(err, ErrReference) { // which says where it was
+		return err
+	} else if err != nil {
 		return fmt.Errorf("contents %q: %w", c.Name, err)
 	}
 	out, slack := make([]expected, len(q.buffers)), make([]float64, len(q.buffers))

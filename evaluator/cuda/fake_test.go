@@ -370,7 +370,9 @@ func reached(service []string) (text string) {
 	for kind, name := range map[int]string{unix.SOCK_STREAM: filepath.Join(dir, "socket"), unix.SOCK_SEQPACKET: "@evotune-packets-" + service[1]} {
 		fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 		if err == nil {
-			err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+			if err = unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err == nil {
+				err = backendtest.Answered(fd)
+			}
 			_ = unix.Close(fd)
 		}
 		could("connect to "+name, err)

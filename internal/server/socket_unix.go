@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/evotune/evotune/internal/peer"
 )
 
 // umask is one for the whole process.
@@ -28,7 +30,7 @@ func listenPrivate(path string) (net.Listener, error) {
 		l.Close()
 		return nil, err
 	}
-	return outside(l), nil
+	return peer.Outsiders(l), nil
 }
 
 // stranger says whether a socket is of another user than the one who asks, the owner of the

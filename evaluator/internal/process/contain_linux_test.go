@@ -22,6 +22,9 @@ import (
 // and those of another process.
 const attackVariable = "PROCESS_TEST_ATTACK"
 
+// streamsVariable says whether it may open Unix sockets for streams.
+const streamsVariable = "PROCESS_TEST_STREAMS"
+
 func init() {
 	if target := os.Getenv(attackVariable); target != "" {
 		attack(strings.Split(target, ","))
@@ -94,13 +97,17 @@ func attack(target []string) {
 		could(fmt.Sprintf("limit %d", pid), unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil))
 		could(fmt.Sprintf("compare with %d", pid), call(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(pid), 2, 0, 0))
 	}
+	streams := os.Getenv(streamsVariable) == "true"
 	for kind, name := range map[int]string{unix.SOCK_STREAM: "stream", unix.SOCK_DGRAM: "datagrams", unix.SOCK_SEQPACKET: "packets"} {
 		for _, at := range []string{filepath.Join(dir, "socket"), "@evotune-contain-" + target[1], "@evotune-packets-" + target[1]} {
 			fd, err := unix.Socket(unix.AF_UNIX, kind, 0)
 			if err != nil {
 				continue
 			}
-			could("connect to "+at+" by "+name, unix.Connect(fd, &unix.SockaddrUnix{Name: at}))
+			if err = unix.Connect(fd, &unix.SockaddrUnix{Name: at}); err == nil && streams && kind == unix.SOCK_STREAM {
+				err = backendtest.Answered(fd) // what listens at a path looks at who connects
+			}
+			could("connect to "+at+" by "+name, err)
 			_ = unix.Close(fd)
 		}
 		if pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0); err == nil {
@@ -149,7 +156,7 @@ func attack(target []string) {
 }
 
 // TestJailContains: what runs in a jail reaches nothing of a service that started it, as
-// root and as a user, and whether the jail has ports or not.
+// root and as a user, and whether the jail has ports and streams or not.
 func TestJailContains(t *testing.T) {
 	if process.Landlock() < 6 {
 		t.Skip("this kernel's Landlock does not confine signals and sockets")
@@ -161,13 +168,16 @@ func TestJailContains(t *testing.T) {
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	for _, ports := range [][]uint16{nil, {49152}} {
-		t.Run(fmt.Sprintf("%d ports", len(ports)), func(t *testing.T) {
+	for _, c := range []struct {
+		ports   []uint16
+		streams bool
+	}{{nil, false}, {[]uint16{49152}, false}, {[]uint16{49152}, true}} {
+		t.Run(fmt.Sprintf("%d ports, streams %t", len(c.ports), c.streams), func(t *testing.T) {
 			jail := process.NewJail().With([]string{self}, nil)
-			jail.Ports = ports
+			jail.Ports, jail.Streams = c.ports, c.streams
 			text, err := l.Run(t.Context(), process.Command{
 				Path: self, Jail: jail, Dir: t.TempDir(), Timeout: time.Minute, Output: 64 << 10,
-				Env: []string{fmt.Sprintf("%s=%s,%d,%d,%d", attackVariable, s.Dir, s.Port, os.Getpid(), s.Other)},
+				Env: []string{fmt.Sprintf("%s=%s,%d,%d,%d", attackVariable, s.Dir, s.Port, os.Getpid(), s.Other), fmt.Sprintf("%s=%t", streamsVariable, c.streams)},
 			})
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			if err != nil || !slices.Equal(lines, []string{"tried"}) {

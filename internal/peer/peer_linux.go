@@ -1,4 +1,5 @@
-package server
+// Package peer tells who connects to a Unix socket.
+package peer
 
 import (
 	"bytes"
@@ -10,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsiders refuses what the service itself started, at whatever remove: a tool around a GPU
-// candidate may open Unix sockets, and has the service's user.
 type outsiders struct{ net.Listener }
 
-// outside lets in none but those.
-func outside(l net.Listener) net.Listener { return outsiders{l} }
+// Outsiders refuses connections to a listener's Unix socket from what this process started, at
+// whatever remove: a tool around a GPU candidate may open such sockets, and has the same user.
+// On other systems than Linux it refuses nobody.
+func Outsiders(l net.Listener) net.Listener { return outsiders{l} }
 
 func (g outsiders) Accept() (net.Conn, error) {
 	for {
