@@ -122,7 +122,8 @@ class Campaigns(Case):
         k = self.kernel()
         k.tune(evaluations=1, finalists=-1, store="mine.db")
         self.assertTrue(os.path.exists("mine.db"))
-        self.assertEqual(str(k.store), os.path.join(os.environ["XDG_CACHE_HOME"], "evotune", "silumul.db"))
+        self.assertRegex(str(k.store), "/evotune/silumul-[0-9a-f]+.db$")
+        self.assertNotEqual(k.store, self.kernel(genes=dict(BLOCK=[2, 4])).store)
 
 
 class Bars(unittest.TestCase):

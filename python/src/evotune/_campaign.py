@@ -284,10 +284,12 @@ class Best(Candidate):
         ``evidence`` is how much must be proven: "finals", "sanitized" or "parity".
         """
         c = self.campaign
-        name = c.summary["started"]["kernel"]
+        started = c.summary["started"]
+        name = started["kernel"]
+        shapes = [f"--shapes={shape}" for shape in started.get("shapes") or []]
         kernels = ["--kernels", str(c.kernel.folder)] if c.kernel is not None and c.server is None else []
         lang = ["--lang", "cuda"] if self._cuda else []
-        _tune.run(["export", name, "--out", os.fspath(folder), "--min-evidence", evidence, *lang, *kernels, *arguments(settings), *c._where], env=c._env)
+        _tune.run(["export", name, "--out", os.fspath(folder), "--min-evidence", evidence, *shapes, *lang, *kernels, *arguments(settings), *c._where], env=c._env)
         return Path(folder)
 
     def op(self, *, evidence: str = "finals") -> "Op":

@@ -286,8 +286,8 @@ class Kernel:
 
     @property
     def store(self) -> Path:
-        """The store of this kernel's campaigns, unless one is given."""
-        return _tune.cache() / f"{self.name}.db"
+        """The store of this kernel's campaigns, unless one is given. Another definition of the name has another: an export takes all winners of a store."""
+        return _tune.cache() / f"{self.name}-{self.folder.parent.name}.db"
 
     def tune(
         self, time: Optional[str] = None, *, evaluations: Optional[int] = None, target: Optional[float] = None, patience: Optional[int] = None,
