@@ -26,7 +26,16 @@ class Examples(Case):
         for name, text in files:
             # The operator is built in test_example.py and in a notebook, and takes long.
             self.write(name, text.replace('"20s"', '"5s"').split("op = ")[0])
-        done = subprocess.run([sys.executable, "silumul.py"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        readme = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S))
+        Path("examples/python").mkdir(parents=True)
+        self.write("examples/python/silumul.c", (ROOT / "examples" / "python" / "silumul.c").read_text())
+        self.write("readme.py", readme["readme.py"].replace('"20s"', '"5s"').split("op = ")[0] + "print(best)\n")
+        for name in ("silumul.py", "readme.py"):
+            with self.subTest(name):
+                self.run_example(name)
+
+    def run_example(self, name: str) -> None:
+        done = subprocess.run([sys.executable, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stdout, r"BLOCK=\d+")
 
