@@ -123,6 +123,9 @@ func (j *judge) proveControls(ctx context.Context) error {
 	for _, c := range j.spec.Controls {
 		looked := false
 		for _, s := range shapes {
+			if !kernels.Computable(j.plan.Implementations, s) {
+				continue
+			}
 			outputs, err := j.lab.Control(ctx, c, s)
 			if err != nil {
 				return err
@@ -356,6 +359,9 @@ func (j *judge) doubts(ctx context.Context) (list []string, err error) {
 		list = append(list, fmt.Sprintf("%s says nothing: %s: narrow the domain of an input, or correct the baseline", check, j.silent[check]))
 	}
 	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify) {
+		if !kernels.Computable(j.plan.Implementations, s) {
+			continue
+		}
 		outputs, err := j.lab.Control(ctx, kernels.Control{Kind: kernels.Halved}, s)
 		if err != nil {
 			return nil, err

@@ -534,6 +534,13 @@ func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]a
 	return nil
 }
 
+// Computable says whether some genome of an implementation could compute a shape. Where
+// constraints over the dimensions alone exclude it, nobody asks for its reference, which may
+// be for some sizes only.
+func Computable(list []*Implementation, s Shape) bool {
+	return slices.ContainsFunc(list, func(im *Implementation) bool { return im.Supports(genome.Genome{}, s, nil) == nil })
+}
+
 // ImplementationGene is the gene by which a space over several implementations
 // chooses among them.
 const ImplementationGene = "implementation"

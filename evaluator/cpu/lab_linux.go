@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/evaluator/internal/python"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -202,7 +203,7 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 		parts = append(parts, "debug")
 	}
 	a, report, err := h.build(ctx, built, cache.Key(append(parts, h.baselineSource.Hash)...))
-	a.Source, a.Unsupported = src, map[string]string{}
+	a.Source = src
 	for _, d := range h.problem.SanitizeAlso {
 		if err := src.Implementation.Supports(src.Genome, d.shape, h.limits); err != nil {
 			a.Unsupported[d.shape.Name] = err.Error()
@@ -212,6 +213,12 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 }
 
 func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a evaluator.Artifact, report evaluator.BuildReport, err error) {
+	a.Unsupported = map[string]string{}
+	for _, d := range h.problem.shapes() { // where nothing was prepared
+		if !kernels.Computable(h.Plan.Implementations, d.shape) {
+			a.Unsupported[d.shape.Name] = h.Plan.Implementations[0].Supports(genome.Genome{}, d.shape, nil).Error()
+		}
+	}
 	ctx, done, err := h.work(ctx)
 	if err != nil {
 		return a, report, err
@@ -232,7 +239,7 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 		return a, report, fmt.Errorf("reading the compiler's output: %w", err)
 	}
 	a = evaluator.Artifact{
-		Hash: hash, Key: key, Source: src, Threads: src.Threads,
+		Hash: hash, Key: key, Source: src, Threads: src.Threads, Unsupported: a.Unsupported,
 		Handle: &candidate{src: src, clean: out, glue: g},
 	}
 	return a, evaluator.BuildReport{Log: out.Log, Bytes: len(out.Object)}, nil
@@ -245,6 +252,9 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
+		if !kernels.Computable(h.Plan.Implementations, d.shape) {
+			continue
+		}
 		shared, release, err := h.share(ctx)
 		if err == nil {
 			err = h.makeInputs(shared, d)

@@ -214,9 +214,10 @@ def from_kernel_tuner(
     if call.free:
         shapes["odd"] = {**_sizes(call.dims, (131, 203, 77)), "verify": True}
         shapes["small"] = {**_sizes(call.dims, (67, 139, 35)), "sanitize": True}
-    else:
+    else:  # the evidence then says that nothing ran at the odd sizes
         shapes["again"] = {**call.dims, "verify": True}
         shapes["same"] = {**call.dims, "sanitize": True}
+        shapes["odd"] = {**{d: 131 if n != 131 else 203 for d, n in call.dims.items()}, "verify": True}
         constraints.append((" and ".join(f"{d} == {n}" for d, n in call.dims.items()), "the source or an array of indices is for this size alone"))
     if call.cuda:
         constraints.append(("*".join(block) + " <= device_max_threads", "a block has no more threads"))
