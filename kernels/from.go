@@ -146,6 +146,20 @@ func (d *drafted) assume(why, format string, args ...any) {
 	d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: " + line + ": " + why})
 }
 
+// parameters adds a table for each.
+func (d *drafted) parameters(list []tuned) {
+	for _, p := range list {
+		values := make([]string, len(p.values))
+		for i, v := range p.values {
+			values[i] = tomlValue(v)
+		}
+		d.add("")
+		d.add("[[implementation.parameter]]")
+		d.add("name = %s", quoteTOML(p.name))
+		d.add("values = [%s]", strings.Join(values, ", "))
+	}
+}
+
 // ask adds a line that is left to fill in.
 func (d *drafted) ask(key, what, dummy string) {
 	if d.trial {
@@ -337,22 +351,11 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		d.assume("how it is compiled", `flags = ["-std=gnu11", "-O3", "-march=native"]`)
 	}
 	if len(included) > 0 {
-		names := slices.Sorted(maps.Keys(included))
-		for i, n := range names {
-			names[i] = quoteTOML(n)
-		}
-		d.add("include = [%s]", strings.Join(names, ", "))
+		d.add("include = %s", tomlList(slices.Sorted(maps.Keys(included))))
 	}
 	var genome []string
+	d.parameters(s.params)
 	for _, p := range s.params {
-		values := make([]string, len(p.values))
-		for i, v := range p.values {
-			values[i] = tomlValue(v)
-		}
-		d.add("")
-		d.add("[[implementation.parameter]]")
-		d.add("name = %q", p.name)
-		d.add("values = [%s]", strings.Join(values, ", "))
 		genome = append(genome, p.name+" = "+tomlValue(p.base))
 	}
 	if s.cuda {

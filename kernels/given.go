@@ -695,15 +695,8 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("include = %s", tomlList(slices.Sorted(maps.Keys(included))))
 	}
 	var baseline []string
+	d.parameters(s.params)
 	for _, p := range s.params {
-		values := make([]string, len(p.values))
-		for i, v := range p.values {
-			values[i] = tomlValue(v)
-		}
-		d.add("")
-		d.add("[[implementation.parameter]]")
-		d.add("name = %s", quoteTOML(p.name))
-		d.add("values = [%s]", strings.Join(values, ", "))
 		if v, ok := genes[p.name]; ok {
 			baseline = append(baseline, p.name+" = "+tomlValue(v))
 		}
