@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -260,8 +261,17 @@ func openFake(tb testing.TB, o Options) (*lab, *evaluator.Ordeal) {
 	return openFakePlan(tb, o, fakePlan(tb))
 }
 
+// openOrdeals counts those that openFakePlan opened and that are not closed yet.
+var openOrdeals atomic.Int32
+
+// openFakePlan opens one ordeal, and checks at the end of the test that it left no
+// process behind. An ordeal starts workers in the background, so one at a time: the
+// workers of another would be taken for its own.
 func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluator.Ordeal) {
 	tb.Helper()
+	if openOrdeals.Load() != 0 {
+		tb.Fatal("another ordeal is open: close it first, or give each a subtest of its own")
+	}
 	known := family(os.Getpid())
 	b, err := New(o)
 	if err != nil {
@@ -275,7 +285,9 @@ func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluat
 	if err != nil {
 		tb.Fatal(err)
 	}
+	openOrdeals.Add(1)
 	tb.Cleanup(func() {
+		openOrdeals.Add(-1)
 		if err := ordeal.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -433,7 +445,6 @@ func TestDebugFlavour(t *testing.T) {
 	o.ParityWorkers = 1 // for all of them, so that one meets what another left
 	plan := fakePlan(t)
 	plan.Debug = true
-	_, debug := openFakePlan(t, o, plan)
 	list := []debugCase{
 		{"nothing", evaluator.Correct, evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"compile=stack", evaluator.Inspect, evaluator.Correct, evaluator.StageBenchmark, ""},
@@ -449,12 +460,12 @@ func TestDebugFlavour(t *testing.T) {
 		{"parity=fatal", evaluator.Launch, evaluator.Launch, evaluator.StageParity, "illegal address (CUDA_ERROR_ILLEGAL_ADDRESS, 700)"},
 	}
 	results := make([]evaluator.Result, len(list))
-	for i, c := range list {
-		results[i] = evaluate(t, debug, fakeGenome(t, c.do, 1))
-	}
-	if err := debug.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Run("debug", func(t *testing.T) {
+		_, debug := openFakePlan(t, o, plan)
+		for i, c := range list {
+			results[i] = evaluate(t, debug, fakeGenome(t, c.do, 1))
+		}
+	})
 	_, release := openFake(t, o)
 	for i, c := range list {
 		t.Run(c.do, func(t *testing.T) {
