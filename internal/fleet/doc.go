@@ -1,0 +1,2 @@
+// Package fleet spreads the evaluations of campaigns over many hosts.
+package fleet
