@@ -168,6 +168,8 @@ type Result struct {
 	// SharedWith names the genome (canonical encoding) whose evaluation this
 	// result repeats because both compile to the same binary.
 	SharedWith string `json:"shared_with,omitempty"`
+	// Host names the worker that evaluated it; empty where evotune did so itself.
+	Host string `json:"host,omitempty"`
 }
 
 // Step returns the step of a stage, and whether the stage was reached.
@@ -290,6 +292,8 @@ type Finals struct {
 	// was one finalist only.
 	VsBaseline *Comparison `json:"vs_baseline,omitempty"`
 	VsRunnerUp *Comparison `json:"vs_runner_up,omitempty"`
+	// Host names the worker that held them, as in Result.
+	Host string `json:"host,omitempty"`
 }
 
 // A Finalist is one candidate of the finals.

@@ -3,9 +3,28 @@ package evaluator
 import "context"
 
 type (
-	traceKey struct{}
-	holdKey  struct{}
+	traceKey     struct{}
+	holdKey      struct{}
+	candidateKey struct{}
 )
+
+// A Candidate names what a campaign has evaluated: the number of its proposal, and its ID.
+type Candidate struct {
+	Index int
+	ID    string
+}
+
+// WithCandidate returns a context under which an Evaluator that sends candidates elsewhere
+// knows which one it is; results never depend on it.
+func WithCandidate(ctx context.Context, c Candidate) context.Context {
+	return context.WithValue(ctx, candidateKey{}, c)
+}
+
+// CandidateOf is what WithCandidate was told.
+func CandidateOf(ctx context.Context) (c Candidate, ok bool) {
+	c, ok = ctx.Value(candidateKey{}).(Candidate)
+	return c, ok
+}
 
 // WithTrace returns a context under which an Evaluator that runs candidates calls
 // enter before every stage, and before finals. It is how a display learns what a

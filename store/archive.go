@@ -271,7 +271,7 @@ func (a *archiver) fill(w *replacement) error {
 		if err := createBuckets(tx); err != nil {
 			return err
 		}
-		if err := raiseToArchives(tx); err != nil {
+		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
 			return err
 		}
 		return tx.Bucket(bucketMeta).Put(keyArchive, []byte(filepath.Base(a.store.path)))
@@ -483,16 +483,6 @@ func (a *archiver) summaries(name string) (map[uint64][]byte, error) {
 	})
 }
 
-// raiseToArchives makes the buckets of campaigns that are elsewhere.
-func raiseToArchives(tx *bolt.Tx) error {
-	for _, name := range bucketsMoved {
-		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-			return err
-		}
-	}
-	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatArchives))
-}
-
 // move has readers look into the archive from now on.
 func (a *archiver) move(name string, summaries map[uint64][]byte) error {
 	s := a.store
@@ -528,7 +518,7 @@ func (a *archiver) move(name string, summaries map[uint64][]byte) error {
 		if err != nil {
 			return err
 		}
-		if err := raiseToArchives(tx); err != nil {
+		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
 			return err
 		}
 		if err := tx.Bucket(bucketMeta).Put(keyLast, binary.AppendUvarint(nil, last)); err != nil {

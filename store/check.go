@@ -573,7 +573,7 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
 		}
 	}
-	if needs := uint64(versionOf(e.Kind)); needs > formatPlain {
+	if needs := uint64(versionOf(e)); needs > formatPlain {
 		index(formatOf(c.index.meta) >= needs, "the format of the store is %d, should be %d", formatOf(c.index.meta), needs)
 	}
 	switch e.Kind {
@@ -915,7 +915,7 @@ func (c *checker) rewrite(s *Store) error {
 // are there is not copied.
 func (c *checker) rewriteArchiving(s *Store) error {
 	if err := s.update(func(tx *bolt.Tx) error {
-		if err := raiseToArchives(tx); err != nil {
+		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
 			return err
 		}
 		meta := tx.Bucket(bucketMeta)

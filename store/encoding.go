@@ -18,7 +18,8 @@ import (
 // The encoding of an event, version 1. All integers are varints of
 // encoding/binary unless said otherwise.
 //
-//	byte    1, the version; 2 in measured events, which version 1 does not know, 3 in attempts
+//	byte    1, the version; 2 in measured events, which version 1 does not know, 3 in attempts,
+//	        5 in attempts on other hosts, whose detail is one more field
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -42,6 +43,7 @@ const (
 	encodingVersion = 1
 	measuredVersion = 2
 	attemptVersion  = 3
+	hostVersion     = 5
 
 	flagDetail = 1
 
@@ -96,19 +98,21 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] < encodingVersion || body[0] > attemptVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], attemptVersion)
+	if body[0] < encodingVersion || body[0] > hostVersion {
+		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], hostVersion)
 	}
 	return body[1:], nil
 }
 
-// versionOf is the version of a record of that kind, and the format that a store
-// with such a record has at least.
-func versionOf(k Kind) byte {
-	switch k {
-	case KindMeasured:
+// versionOf is the version of an event's record, and the format that a store with such a
+// record has at least.
+func versionOf(e *Event) byte {
+	switch {
+	case e.Kind == KindMeasured:
 		return measuredVersion
-	case KindAttempt:
+	case e.Kind == KindAttempt && len(e.Attempt.Detail) > 0:
+		return hostVersion
+	case e.Kind == KindAttempt:
 		return attemptVersion
 	}
 	return encodingVersion
@@ -121,7 +125,7 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 	if hasDetail(e) {
 		flags |= flagDetail
 	}
-	b := append(make([]byte, 0, 256), versionOf(e.Kind), kindCodes[e.Kind], flags)
+	b := append(make([]byte, 0, 256), versionOf(e), kindCodes[e.Kind], flags)
 	b = binary.AppendVarint(b, e.Time.Unix())
 	b = binary.AppendUvarint(b, uint64(e.Time.Nanosecond()))
 	b = binary.AppendUvarint(b, campaign)
@@ -166,6 +170,9 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendID(b, a.Candidate)
 		b = appendString(b, a.Stage)
 		b = appendString(b, a.End)
+		if len(a.Detail) > 0 {
+			b = appendString(b, string(a.Detail))
+		}
 	default:
 		b = appendString(b, e.Note.Reason)
 		b = binary.AppendVarint(b, int64(e.Note.Evaluated))
@@ -185,9 +192,6 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 	code, flags := d.byte(), d.byte()
 	if d.err == nil && (code == 0 || int(code) >= len(kindNames)) {
 		d.fail("kind %d is unknown", code)
-	}
-	if d.err == nil && b[0] != versionOf(kindNames[code]) {
-		d.err = fmt.Errorf("%w: record version %d of a %s event, %d is known", ErrVersion, b[0], kindNames[code], versionOf(kindNames[code]))
 	}
 	if d.err == nil && flags&^byte(flagDetail) != 0 {
 		d.fail("flags %#x are unknown", flags)
@@ -225,8 +229,14 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		e.Finals = f
 	case KindAttempt:
 		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}
+		if b[0] == hostVersion {
+			e.Attempt.Detail = json.RawMessage(d.string())
+		}
 	default:
 		e.Note = &Note{Reason: d.string(), Evaluated: d.int()}
+	}
+	if want := versionOf(&e); d.err == nil && b[0] != want {
+		d.err = fmt.Errorf("%w: record version %d of a %s event, %d is known", ErrVersion, b[0], e.Kind, want)
 	}
 	detail = flags&flagDetail != 0
 	if first, _ := payloads(&e); detail && first == nil {

@@ -190,7 +190,7 @@ func TestEncodingOfNewerVersion(t *testing.T) {
 	e.Seq = 1
 	b := encodeEvent(&e, 1)
 	for _, kind := range []byte{b[1], 99} {
-		b[0], b[1] = attemptVersion+1, kind
+		b[0], b[1] = hostVersion+1, kind
 		_, _, _, err := decodeEvent(1, seal(1, bytes.Clone(b[:len(b)-4])))
 		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("kind %d in a newer version with a good checksum: %v", kind, err)

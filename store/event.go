@@ -113,7 +113,7 @@ type Finals struct {
 }
 
 // Attempt records that a candidate enters a stage alone, before it does, or how
-// that ended. A result ends an attempt as well, and so does a stop of the campaign;
+// that ended; or what became of it on a host that was not the one whose result counts. A result ends an attempt as well, and so does a stop of the campaign;
 // one that nothing ends has ended the process that made it.
 type Attempt struct {
 	Index     int    `json:"index"` // of the proposal
@@ -122,6 +122,9 @@ type Attempt struct {
 	Stage string `json:"stage,omitempty"`
 	// End is empty when the attempt begins.
 	End string `json:"end,omitempty"`
+	// Detail is there when the attempt was made on another host: which one, and what is known of
+	// it, opaque to the store.
+	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
 // The reasons of resumptions that no process begins with: Continued ends a pause, in

@@ -32,6 +32,9 @@ func formatted(t *testing.T, path string, version int) *Store {
 	if version > 3 {
 		mustArchive(t, s, "two")
 	}
+	if version > 4 {
+		mustAppend(t, s, elsewhere("one", 3, "dddd0001"))
+	}
 	return s
 }
 
@@ -73,7 +76,7 @@ func TestFormats(t *testing.T) {
 		}
 		want = answersOf(t, s)
 		mustArchive(t, s, "one")
-		if got := storedFormat(t, s); got != formatArchives {
+		if got := storedFormat(t, s); got != max(formatArchives, uint64(version)) {
 			t.Errorf("version %d with an archive is %d", version, got)
 		}
 		mustAnswer(t, s, want)

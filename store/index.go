@@ -367,7 +367,7 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 // number of its campaign. An event that is refused leaves the indexes as they
 // were, but for the format: a repair keeps such events.
 func (x *indexer) apply(e *Event) (campaign uint64, err error) {
-	if err := x.raiseFormat(e.Kind); err != nil {
+	if err := x.raiseFormat(e); err != nil {
 		return 0, err
 	}
 	if e.Kind == KindStarted {
@@ -556,13 +556,22 @@ func (x *indexer) attempt(e *Event, no uint64) error {
 	return err
 }
 
-// raiseFormat gives the store the format that events of that kind need.
-func (x *indexer) raiseFormat(k Kind) error {
-	needs := uint64(versionOf(k))
-	if needs == formatPlain || formatOf(x.meta) >= needs {
+// raiseFormat gives the store the format that an event needs.
+func (x *indexer) raiseFormat(e *Event) error {
+	return raiseFormat(x.meta, uint64(versionOf(e)))
+}
+
+// raiseFormat gives a store at least a format, and the buckets of it.
+func raiseFormat(meta *bolt.Bucket, needs uint64) error {
+	if needs == formatPlain || formatOf(meta) >= needs {
 		return nil
 	}
-	return x.meta.Put(keyFormat, binary.AppendUvarint(nil, needs))
+	for _, name := range bucketsOf(needs) {
+		if _, err := meta.Tx().CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return meta.Put(keyFormat, binary.AppendUvarint(nil, needs))
 }
 
 // formatOf is the format that is noted in a store, 0 for none.

@@ -130,6 +130,13 @@ func attempt(campaign string, index int, id, end string) Event {
 	return Event{Time: noon, Campaign: campaign, Kind: KindAttempt, Attempt: &Attempt{Index: index, Candidate: id, Stage: "parity", End: end}}
 }
 
+// elsewhere is an attempt on another host.
+func elsewhere(campaign string, index int, id string) Event {
+	e := attempt(campaign, index, id, "lost")
+	e.Attempt.Detail = json.RawMessage(`{"host":"gpu7"}`)
+	return e
+}
+
 func note(campaign string, kind Kind, reason string) Event {
 	return Event{Time: noon, Campaign: campaign, Kind: kind, Note: &Note{Reason: reason, Detail: json.RawMessage(`{}`)}}
 }

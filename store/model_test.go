@@ -246,6 +246,9 @@ func (m *machine) draw(t *rapid.T, pending []Event) (Event, bool) {
 		return e, true
 	case kind == "attempt" && len(untold)+len(toldOnes) > 0:
 		c := rapid.SampledFrom(append(slices.Clone(untold), toldOnes...)).Draw(t, "attempted")
+		if rapid.Bool().Draw(t, "elsewhere") {
+			return elsewhere(campaign, c.Asked.Index, c.ID), true
+		}
 		return attempt(campaign, c.Asked.Index, c.ID, rapid.SampledFrom([]string{"", "evotune ended"}).Draw(t, "end")), true
 	case kind == "note":
 		return note(campaign, rapid.SampledFrom([]Kind{KindStopped, KindResumed, KindFinished}).Draw(t, "note"), "because"), true

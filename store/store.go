@@ -19,12 +19,12 @@ import (
 
 // formatVersion is the version of the whole: which buckets there are and what
 // their keys mean. Records carry a version of their own. Version 2 is version 1
-// with measured events, version 3 with attempts as well, and version 4 with campaigns
-// that were moved to archives: a store has it from the first of these on, and is
+// with measured events, version 3 with attempts as well, version 4 with campaigns
+// that were moved to archives, and version 5 with attempts on other hosts: a store has it from the first of these on, and is
 // refused by an evotune that does not know them. Nothing else changes a format, so
 // no older store has to be rewritten to be read or written.
 const (
-	formatVersion  = 4
+	formatVersion  = 5
 	formatPlain    = 1
 	formatArchives = 4
 )

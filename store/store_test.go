@@ -491,7 +491,7 @@ func TestAttempt(t *testing.T) {
 		}
 		got = append(got, *e.Attempt)
 	}
-	want := []Attempt{{3, "dddd0001", "parity", ""}, {3, "dddd0001", "parity", "evotune ended"}}
+	want := []Attempt{{3, "dddd0001", "parity", "", nil}, {3, "dddd0001", "parity", "evotune ended", nil}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
@@ -499,6 +499,7 @@ func TestAttempt(t *testing.T) {
 	if got := storedFormat(t, s); got != attemptVersion {
 		t.Errorf("a measured event lowered the format to %d", got)
 	}
+	defer testElsewhere(t)
 	path := s.Path()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -519,6 +520,33 @@ func TestAttempt(t *testing.T) {
 	defer s.Close()
 	if got := storedFormat(t, s); got != attemptVersion {
 		t.Errorf("format %d after a repair", got)
+	}
+}
+
+// testElsewhere: an attempt on another host says more, which older versions do not know.
+func testElsewhere(t *testing.T) {
+	s := mustCreate(t)
+	smallStore(t, s)
+	mustAppend(t, s, elsewhere("one", 3, "dddd0001"))
+	if got := storedFormat(t, s); got != hostVersion {
+		t.Errorf("format %d with an attempt on another host", got)
+	}
+	for e, err := range s.Events("one", 18, WithoutDetail()) {
+		if err != nil || e.Attempt == nil || e.Attempt.End != "lost" || string(e.Attempt.Detail) != `{"host":"gpu7"}` {
+			t.Errorf("%+v, %v", e.Attempt, err)
+		}
+	}
+	path := s.Path()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustBeSound(t, path)
+	edit(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{attemptVersion}) })
+	if _, err := Repair(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if rep := mustBeSound(t, path); rep.Format != hostVersion {
+		t.Errorf("format %d after a repair", rep.Format)
 	}
 }
 

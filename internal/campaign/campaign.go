@@ -98,6 +98,9 @@ type Options struct {
 	Workers int
 	// Log receives every event; nil keeps nothing.
 	Log Log
+	// Remote says that the evaluator has candidates run on other machines: none of them can
+	// have ended this process.
+	Remote bool
 	// Past holds the events of this campaign that the log already has, in
 	// order; nil starts a new campaign.
 	Past []store.Event
@@ -139,6 +142,7 @@ func Run(ctx context.Context, p Problem, cfg record.Job, o Options) (Finished, e
 		verdicts: map[evaluator.Verdict]int{},
 		arrived:  map[int]evaluator.Result{},
 		origins:  map[genome.Genome]string{},
+		binaries: map[string]int{},
 		start:    time.Now(),
 	}
 	if err := r.open(); err != nil {
@@ -177,6 +181,7 @@ type runner struct {
 	notes  []Event       // to be announced once the buffer is durable
 
 	candidates []candidate
+	binaries   map[string]int           // by hash, the first correct candidate that was told
 	known      []search.Known           // of an older search's log
 	origins    map[genome.Genome]string // stored candidates that Job.Start was taken from
 	offset     int                      // index of the strategy's proposal 0
@@ -210,7 +215,7 @@ type runner struct {
 // open makes the strategy and reads the past.
 func (r *runner) open() error {
 	r.best = -1
-	if err := r.past.read(r.opts.Past); err != nil {
+	if err := r.past.read(r.opts.Past, r.opts.Remote); err != nil {
 		return err
 	}
 	version := search.Version(r.cfg.Strategy)
@@ -512,16 +517,22 @@ func (r *runner) tell(res evaluator.Result) error {
 	c := &r.candidates[i]
 	if logged := r.past.proposal(i).Told; logged != nil {
 		c.recall(logged)
+		r.first(i)
 		r.told++
 		r.verdicts[c.verdict]++
 		r.consider(i)
 		return nil
+	}
+	res, err := r.share(i, res)
+	if err != nil {
+		return err
 	}
 	t, err := c.judged(i, res)
 	if err != nil {
 		return err
 	}
 	r.told++
+	r.first(i)
 	r.verdicts[c.verdict]++
 	record := r.consider(i)
 	r.log(store.Event{Kind: store.KindTold, Told: t})
@@ -535,6 +546,46 @@ func (r *runner) tell(res evaluator.Result) error {
 		r.stopSpent()
 	}
 	return nil
+}
+
+// first notes a correct candidate as the first of its binary that was told.
+func (r *runner) first(i int) {
+	c := r.candidates[i]
+	if _, known := r.binaries[c.binary]; !known && c.binary != "" && c.verdict == evaluator.Correct {
+		r.binaries[c.binary] = i
+	}
+}
+
+// share gives a candidate the times of the first that was told and is the same binary. An evaluator
+// shares what it knows; what several of them know, or one that was opened again, is decided
+// here, where the order is that of the proposals.
+func (r *runner) share(i int, res evaluator.Result) (evaluator.Result, error) {
+	k, ok := r.binaries[res.Binary]
+	if !ok || res.Verdict != evaluator.Correct || res.Fitness == r.candidates[k].figures.Fitness {
+		return res, nil
+	}
+	log, ok := r.opts.Log.(interface {
+		Candidate(idOrPrefix string) (store.Candidate, error)
+	})
+	if !ok {
+		return res, nil
+	}
+	if err := r.flush(); err != nil { // it may have been told just now
+		return res, err
+	}
+	c, err := log.Candidate(r.candidates[k].id)
+	if err != nil {
+		return res, fmt.Errorf("campaign %s: %w", r.cfg.ID, err)
+	}
+	if c.Told == nil {
+		return res, nil
+	}
+	timings, _, err := record.ReadTimings(c.Told)
+	if err != nil {
+		return res, err
+	}
+	res.Timings, res.Fitness, res.SharedWith = timings, c.Told.Fitness, r.candidates[k].genome.String()
+	return res, nil
 }
 
 // stopSpent ends proposing if a limit has been reached. Evaluations are counted when

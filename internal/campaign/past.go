@@ -24,8 +24,8 @@ type past struct {
 	culprits map[string]store.Attempt // by candidate
 }
 
-// read takes the events of one campaign, in order.
-func (p *past) read(events []store.Event) error {
+// read takes the events of one campaign, in order. Remote says that its candidates run elsewhere.
+func (p *past) read(events []store.Event, remote bool) error {
 	p.culprits = map[string]store.Attempt{}
 	for _, e := range events {
 		switch e.Kind {
@@ -39,7 +39,7 @@ func (p *past) read(events []store.Event) error {
 			switch {
 			case e.Note.Reason == store.InFinals:
 				p.inFinals = true
-			case e.Note.Reason != store.Continued && e.Note.Reason != store.NewBudget && p.broken:
+			case e.Note.Reason != store.Continued && e.Note.Reason != store.NewBudget && p.broken && !remote:
 				p.ended()
 			}
 			p.broken, p.version = true, r.SearchVersion
@@ -49,6 +49,9 @@ func (p *past) read(events []store.Event) error {
 		case store.KindMeasured:
 			p.finals, p.alone, p.inFinals = nil, nil, false
 		case store.KindAttempt:
+			if len(e.Attempt.Detail) > 0 {
+				break // on another host, which this process outlived
+			}
 			if p.alone = e.Attempt; e.Attempt.End != "" {
 				p.alone = nil
 			}
@@ -63,6 +66,9 @@ func (p *past) read(events []store.Event) error {
 		if err := p.Add(e); err != nil {
 			return err
 		}
+	}
+	if remote {
+		p.broken, p.inFinals = false, false
 	}
 	if p.broken {
 		p.unmarked = p.alone

@@ -51,6 +51,7 @@ func (r *runner) evaluate(ctx context.Context, worker int, j job) (res evaluator
 			enter(s)
 		})
 		ctx = evaluator.WithHold(ctx, r.gate.held)
+		ctx = evaluator.WithCandidate(ctx, evaluator.Candidate{Index: j.index, ID: j.id})
 		res, err = r.problem.Evaluator.Evaluate(ctx, j.genome, j.incumbent)
 		return err
 	}

@@ -226,3 +226,32 @@ func (f *Finals) Of(candidate string) *Finalist {
 	}
 	return nil
 }
+
+// An Attempt is what the log has of a candidate on a host, besides the result that counts.
+type Attempt struct {
+	Host string `json:"host"`
+	// Session is that of the worker's process. Device says that the candidate was running there, and
+	// Alone that nothing else was.
+	Session string `json:"session,omitempty"`
+	Device  bool   `json:"device,omitempty"`
+	Alone   bool   `json:"alone,omitempty"`
+	// Verdict and Fitness are those of an evaluation that ended.
+	Verdict evaluator.Verdict `json:"verdict,omitempty"`
+	Fitness float64           `json:"fitness,omitempty"`
+	Detail  string            `json:"detail,omitempty"`
+}
+
+// NewAttempt is how the log tells of an attempt on a host.
+func NewAttempt(index int, candidate, stage, end string, a Attempt) (*store.Attempt, error) {
+	detail, err := write(a, "attempt at "+candidate)
+	return &store.Attempt{Index: index, Candidate: candidate, Stage: stage, End: end, Detail: detail}, err
+}
+
+// ReadAttempt reads where an attempt was made; ok is false for one of evotune's own process.
+func ReadAttempt(a *store.Attempt) (out Attempt, ok bool, err error) {
+	if len(a.Detail) == 0 {
+		return Attempt{}, false, nil
+	}
+	out, err = read[Attempt](a.Detail, "candidate %s: an attempt", a.Candidate)
+	return out, err == nil, err
+}

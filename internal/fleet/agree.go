@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// Whether hosts agree: 1% of the correct candidates are evaluated on a second host, and every host
+// measures one of them, the reference candidate, now and then. Fitness is a ratio to the baseline on
+// the same device, so two hosts should find the same up to noise. How large the noise is follows from
+// the pairs themselves.
+
+const (
+	// mostFailing is how many evaluations in a row a machine may fail.
+	mostFailing = 5
+	// mostDoubt is how many disagreements in a row name a host as the one that is wrong.
+	mostDoubt = 2
+	// leastApart is a difference that never counts, as a logarithm; firstApart one that counts as
+	// long as there are fewer pairs than fewPairs to tell the noise from.
+	leastApart = .03
+	firstApart = .15
+	fewPairs   = 8
+	mostPairs  = 256
+)
+
+// limit is how far apart two measurements may be: three standard deviations of the pairs seen so
+// far. The caller holds the lock.
+func (c *Campaign) limit() float64 {
+	if len(c.apart) < fewPairs {
+		return firstApart
+	}
+	sorted := slices.Clone(c.apart)
+	slices.Sort(sorted)
+	return max(leastApart, 3*1.4826*sorted[len(sorted)/2])
+}
+
+// pair remembers by how much two measurements of one thing differ. The caller holds the lock.
+func (c *Campaign) pair(d float64) {
+	if c.apart = append(c.apart, math.Abs(d)); len(c.apart) > mostPairs {
+		c.apart = slices.Delete(c.apart, 0, 1)
+	}
+}
+
+// compare has a correct candidate evaluated elsewhere too, if its turn has come. Which are chosen
+// depends on their names alone. The caller holds the lock.
+func (c *Campaign) compare(t *item) {
+	if c.reference == nil {
+		c.reference = t
+	}
+	f := fnv.New32a()
+	f.Write([]byte(t.ID)) //nolint:errcheck // never fails
+	if float64(f.Sum32())/(1<<32) < c.hub.o.Again && len(c.hosts) > 1 {
+		c.repeat(t, t.result.Result, "~again", t.by.Name)
+	}
+}
+
+// repeat has a candidate evaluated on a host that is none of these. The caller holds the lock.
+func (c *Campaign) repeat(t *item, first *evaluator.Result, suffix string, not ...string) {
+	again := &item{
+		task:  task{ID: taskID(c.id, t.candidate, suffix), Kind: kindAgain, Genomes: t.Genomes, Incumbent: t.Incumbent},
+		index: t.index, candidate: t.candidate, by: t.by, avoid: map[string]bool{}, first: first,
+	}
+	if c.items[again.ID] != nil {
+		return
+	}
+	for _, name := range not {
+		again.avoid[name] = true
+	}
+	c.submit(again)
+}
+
+// again compares what a second, or a third, host found of a candidate. The caller holds the lock.
+func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
+	c.note(t, Attempt{End: EndAgain, Host: x.Name, Session: x.session, Verdict: r.Verdict, Fitness: r.Fitness})
+	if t.second == nil {
+		x.stats.Compared++
+		t.by.stats.Compared++
+		c.differ(t, t.by, x, *t.first, r)
+		return
+	}
+	// The third tells who of the two is alone with what it found.
+	odd, other := t.by, t.secondBy
+	if c.agree(*t.first, r) {
+		odd, other = other, odd
+	} else if !c.agree(*t.second, r) {
+		c.hub.o.Logger.Warn("three hosts disagree on a candidate", "campaign", c.id, "candidate", t.candidate, "hosts", fmt.Sprint(t.by.Name, ", ", t.secondBy.Name, ", ", x.Name))
+		return
+	}
+	c.note(t, Attempt{End: EndDisagree, Host: odd.Name, Session: odd.session, Detail: fmt.Sprintf("%s and %s agree, and it does not", other.Name, x.Name)})
+	odd.stats.Disagreed++
+	other.doubt = 0
+	if odd.doubt++; odd.doubt >= mostDoubt {
+		c.hub.drain(odd, fmt.Sprintf("it found another result than two other hosts, %d times in a row, the last of candidate %s", odd.doubt, t.candidate))
+	}
+}
+
+// differ compares what two hosts found of a candidate; a third decides if they disagree. The caller
+// holds the lock.
+func (c *Campaign) differ(t *item, a, b *host, first, second evaluator.Result) {
+	agreed := c.agree(first, second)
+	if first.Verdict == evaluator.Correct && second.Verdict == evaluator.Correct {
+		c.pair(math.Log(second.Fitness / first.Fitness))
+	}
+	if agreed {
+		a.doubt, b.doubt = 0, 0
+		return
+	}
+	c.hub.o.Logger.Warn("two hosts disagree on a candidate", "campaign", c.id, "candidate", t.candidate,
+		a.Name, fmt.Sprint(first.Verdict, " ", first.Fitness), b.Name, fmt.Sprint(second.Verdict, " ", second.Fitness))
+	third := *t
+	third.by = a
+	c.repeat(&third, &first, "~third", a.Name, b.Name)
+	if q := c.items[taskID(c.id, t.candidate, "~third")]; q != nil {
+		q.second, q.secondBy = &second, b
+	}
+}
+
+// agree says whether two results of one candidate are the same up to noise. A benchmark that ended
+// early, since the candidate is slower than another, is no precise time. The caller holds the lock.
+func (c *Campaign) agree(a, b evaluator.Result) bool {
+	if a.Verdict != b.Verdict {
+		return false
+	}
+	limit := c.limit()
+	for _, r := range []evaluator.Result{a, b} {
+		for _, t := range r.Timings {
+			if t.Stopped == "slower" {
+				limit = math.Inf(1)
+			}
+		}
+	}
+	return a.Verdict != evaluator.Correct || math.Abs(math.Log(b.Fitness/a.Fitness)) <= limit
+}
+
+// check is a measurement of the reference candidate, if it is time for one on this host; nil
+// otherwise. The caller holds the lock.
+func (c *Campaign) check(x *host) *item {
+	if c.reference == nil || time.Since(x.checked) < c.hub.o.Check {
+		return nil
+	}
+	x.checked = time.Now()
+	t := &item{task: task{ID: taskID(c.id, c.reference.candidate, "~check-"+x.Name), Kind: kindCheck, Genomes: c.reference.Genomes}, only: x}
+	if c.items[t.ID] != nil {
+		return nil
+	}
+	t.of, t.enter = c, make(chan evaluator.Stage, 1)
+	c.items[t.ID] = t
+	return t
+}
+
+// checked takes a measurement of the reference candidate. A host that is beyond the noise twice in a
+// row, of what the others found or of what it found first, is drained. The caller holds the lock.
+func (c *Campaign) checked(x *host, f evaluator.Finalist) {
+	if f.Verdict != evaluator.Correct || f.Fitness <= 0 {
+		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", c.reference.candidate, f.Verdict, f.Reason))
+		return
+	}
+	value := math.Log(f.Fitness)
+	standard, known := c.standard(x)
+	if known {
+		c.pair(value - standard)
+	}
+	if !known || math.Abs(value-standard) <= c.limit() {
+		x.drifts = 0
+		c.standards = append(c.standards, reading{x, value})
+		return
+	}
+	if x.drifts++; x.drifts < 2 {
+		x.checked = time.Time{} // once more, at once
+		return
+	}
+	x.drifts = 0
+	c.hub.drain(x, fmt.Sprintf("the reference candidate %s takes %.3f of what it should, and %.3f is three standard deviations", c.reference.candidate, math.Exp(value-standard), math.Exp(c.limit())))
+}
+
+// standard is what a measurement of the reference candidate should give on a host: the median of
+// the others' or, without any, of its own. The caller holds the lock.
+func (c *Campaign) standard(x *host) (value float64, ok bool) {
+	var others, own []float64
+	for _, r := range c.standards {
+		if r.host == x {
+			own = append(own, r.value)
+		} else {
+			others = append(others, r.value)
+		}
+	}
+	if len(others) == 0 {
+		others = own
+	}
+	if len(others) == 0 {
+		return 0, false
+	}
+	slices.Sort(others)
+	return others[len(others)/2], true
+}
+
+// drift is how much longer the reference candidate takes on a host than it should, as a ratio; zero
+// when it is not known. The caller holds the lock.
+func (c *Campaign) drift(x *host) float64 {
+	standard, ok := c.standard(x)
+	for i := len(c.standards) - 1; ok && i >= 0; i-- {
+		if c.standards[i].host == x {
+			return math.Exp(c.standards[i].value - standard)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,776 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// Values that zero fields of Options stand for.
+const (
+	DefaultLease = 30 * time.Second
+	DefaultStay  = 3 * time.Minute
+	DefaultCheck = 10 * time.Minute
+	DefaultAgain = .01
+	// DefaultMost is how many workers a campaign has at once: the search gains little from
+	// more proposals in flight than so many GPUs need.
+	DefaultMost = 4
+)
+
+const (
+	// mostSkew is how far a worker's clock may be from the coordinator's.
+	mostSkew = time.Minute
+	// mostWait bounds how long an answer to Take is held back.
+	mostWait = 20 * time.Second
+	// mostTries is how many hosts may fail one candidate before the campaign is told.
+	mostTries = 3
+	// mostIdle is how long a worker waits for candidates of one campaign while another has some.
+	mostIdle = 2 * time.Second
+	// refusedFor is how long a host is not asked again to open what it could not open.
+	refusedFor = 10 * time.Minute
+)
+
+// Options configure a Hub. The zero value is fine.
+type Options struct {
+	// Lease is how long a worker may be silent before its candidates go elsewhere.
+	Lease time.Duration
+	// Stay is how long a worker is left with a campaign before another one may have it.
+	Stay time.Duration
+	// Check is how often a host measures its campaign's reference candidate.
+	Check time.Duration
+	// Again is the share of the correct candidates that another host evaluates as well;
+	// negative for none.
+	Again float64
+	// Wanted says whether the result of a candidate can still be of use: it is false when the
+	// log has one, or the campaign has ended. Nil means always.
+	Wanted func(campaign, candidate string) bool
+	// Version is the evotune of the coordinator; workers of another are refused.
+	Version string
+	// Logger takes what happens. Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+// A Hub is the coordinator: it gives the candidates of campaigns to workers, and takes the
+// results. It holds nothing that the logs of the campaigns do not have: one that is killed is
+// replaced by another, whose campaigns ask again, and to which workers tell what they do and
+// which results they keep.
+type Hub struct {
+	o     Options
+	began time.Time
+	ended context.Context
+	end   context.CancelFunc
+	group sync.WaitGroup
+	notes chan func()
+
+	mu        sync.Mutex
+	hosts     map[string]*host // by name
+	campaigns map[string]*Campaign
+	files     map[string]string // by hash, of open campaigns
+	turn      uint64            // of campaigns
+}
+
+// A host is a worker as the coordinator knows it.
+type host struct {
+	Host
+	session string
+	seen    time.Time
+	lost    bool
+	leaving bool
+	trouble string // why it takes nothing now, by its own account
+	drained string // why it is given nothing, by the coordinator's
+
+	of      *Campaign // where it is placed, or nil
+	open    bool      // its evaluator is open there
+	away    bool      // it is to leave that place when it has no candidates
+	placed  time.Time
+	checked time.Time
+	class   string
+	refused map[string]refusal // by campaign: what it could not open
+	holds   map[string]*hold   // by task
+
+	number uint64 // of the newest Take
+	waits  *waiter
+	answer *given // to the newest Take, when it was answered
+
+	stats Stats
+	// How often in a row: others disagreed with it, it failed an evaluation, its reference
+	// candidate was beyond the noise.
+	doubt, failing, drifts int
+}
+
+type refusal struct {
+	why   string
+	until time.Time
+}
+
+// A hold is a task that a host has.
+type hold struct {
+	item  *item
+	stage string
+	// device: it has entered a stage that runs the candidate.
+	device bool
+	alone  bool
+	named  time.Time // when the host last named it
+}
+
+// A waiter is a Take that is not answered yet.
+type waiter struct {
+	free  int
+	place string // whose evaluator the worker has open
+	since time.Time
+	done  chan struct{} // closed when host.answer is there, or a newer Take came
+}
+
+// New makes a hub. Close ends it.
+func New(o Options) *Hub {
+	o.Lease, o.Stay, o.Check = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.Stay, DefaultStay), cmp.Or(o.Check, DefaultCheck)
+	o.Again = cmp.Or(o.Again, DefaultAgain)
+	if o.Wanted == nil {
+		o.Wanted = func(string, string) bool { return true }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &Hub{
+		o: o, began: time.Now(), ended: ctx, end: cancel, notes: make(chan func(), 1024),
+		hosts: map[string]*host{}, campaigns: map[string]*Campaign{}, files: map[string]string{},
+	}
+	h.group.Go(func() { h.watch(ctx) })
+	h.group.Go(func() { h.write(ctx) })
+	return h
+}
+
+// Close ends the hub: campaigns that are open fail with ErrClosed.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	open := slices.Collect(maps.Values(h.campaigns))
+	h.mu.Unlock()
+	for _, c := range open {
+		c.Close() //nolint:errcheck // has no error
+	}
+	h.end()
+	h.group.Wait()
+}
+
+// write makes attempts durable, in their order and without the lock.
+func (h *Hub) write(ctx context.Context) {
+	for {
+		select {
+		case note := <-h.notes:
+			note()
+			continue
+		default:
+		}
+		select {
+		case note := <-h.notes:
+			note()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Handle answers a request of a worker. It is a [Handler].
+func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte) ([]byte, error) {
+	switch verb {
+	case Enrol:
+		return answer(body, func(m enrolment) (enrolled, error) { return h.enrol(worker, m) })
+	case Beat:
+		return answer(body, func(m beat) (orders, error) { return h.beat(worker, m), nil })
+	case Take:
+		return answer(body, func(m take) (given, error) { return h.take(ctx, worker, m) })
+	case Ready:
+		return answer(body, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
+	case Done:
+		return answer(body, func(m done) (struct{}, error) { return struct{}{}, h.done(worker, m) })
+	case Fetch:
+		var m fetch
+		if err := json.Unmarshal(body, &m); err != nil {
+			return nil, Refusal("the request cannot be read: " + err.Error())
+		}
+		return h.fetch(m)
+	}
+	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
+}
+
+// answer decodes a request and encodes its answer.
+func answer[M, A any](body []byte, do func(M) (A, error)) ([]byte, error) {
+	var m M
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, Refusal("the request cannot be read: " + err.Error())
+	}
+	a, err := do(m)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(a)
+}
+
+// enrol takes a worker in. One of the same name and another session has ended.
+func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
+	skew := time.Since(m.Time)
+	switch {
+	case m.Protocol != protocol || m.Host.Version != h.o.Version:
+		return enrolled{}, Refusal(fmt.Sprintf("this worker is %s and the coordinator %s: install the same evotune on both", cmp.Or(m.Host.Version, "of no version"), h.o.Version))
+	case m.Host.Name != worker || ValidName(worker) != nil:
+		return enrolled{}, Refusal(fmt.Sprintf("the credential is of the worker %q, and not of %q: enrol again", worker, m.Host.Name))
+	case skew.Abs() > mostSkew:
+		way := "behind"
+		if skew < 0 {
+			way = "ahead of"
+		}
+		return enrolled{}, Refusal(fmt.Sprintf("this worker's clock is %s %s the coordinator's: set it (with NTP, say), since leases and records need the time", skew.Abs().Round(time.Second), way))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.hosts[worker]
+	if x != nil && x.session == m.Session {
+		h.back(x)
+		return enrolled{h.o.Lease}, nil
+	}
+	if x != nil && !x.lost {
+		h.lose(x, "its process has ended")
+	}
+	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}}
+	next.Slots = max(next.Slots, 1)
+	if x != nil {
+		next.stats, next.drained, next.doubt = x.stats, x.drained, x.doubt
+	}
+	h.hosts[worker] = next
+	h.o.Logger.Info("a worker has enrolled", "worker", worker, "device", m.Host.Device.Name)
+	return enrolled{h.o.Lease}, nil
+}
+
+// known is the host of a session, which is there as of now; nil when it must enrol. The caller
+// holds the lock.
+func (h *Hub) known(worker, session string) *host {
+	x := h.hosts[worker]
+	if x == nil || x.session != session {
+		return nil
+	}
+	h.back(x)
+	return x
+}
+
+// back notes that a host is there. If it was given up, what was held against its candidates
+// was wrong. The caller holds the lock.
+func (h *Hub) back(x *host) {
+	x.seen = time.Now()
+	if !x.lost {
+		return
+	}
+	x.lost = false
+	h.o.Logger.Info("a worker is back", "worker", x.Name)
+	for _, c := range h.campaigns {
+		for _, t := range c.items {
+			c.acquit(t, x)
+		}
+	}
+}
+
+// watch looks for workers that are silent.
+func (h *Hub) watch(ctx context.Context) {
+	tick := time.NewTicker(max(h.o.Lease/20, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			h.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (h *Hub) look() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	for _, x := range h.hosts {
+		if !x.lost && now.Sub(x.seen) > h.o.Lease {
+			h.lose(x, fmt.Sprintf("it was silent for %s", h.o.Lease))
+		}
+		for id, held := range x.holds {
+			if now.Sub(held.named) > h.o.Lease { // the worker is there and does not have it
+				delete(x.holds, id)
+				if held.item.on == x {
+					held.item.of.requeue(held.item)
+				}
+			}
+		}
+		h.feed(x)
+	}
+	for name, x := range h.hosts {
+		if x.lost && now.Sub(x.seen) > time.Hour {
+			delete(h.hosts, name)
+		}
+	}
+}
+
+// lose gives a host up: its candidates go elsewhere, without a verdict. The caller holds the lock.
+func (h *Hub) lose(x *host, why string) {
+	x.lost = true
+	x.stats.Lost++
+	h.o.Logger.Warn("a worker is lost", "worker", x.Name, "reason", why, "candidates", len(x.holds))
+	for id, held := range x.holds {
+		delete(x.holds, id)
+		held.item.of.struck(held, x, why)
+	}
+	if c := x.of; c != nil {
+		c.unplace(x)
+	}
+	x.release(given{Enrol: true})
+}
+
+// beat takes note of what a worker does.
+func (h *Hub) beat(worker string, m beat) (out orders) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.known(worker, m.Session)
+	if x == nil {
+		return orders{Enrol: true}
+	}
+	x.trouble, x.leaving = m.Trouble, m.Leaving
+	if m.Place != "" && x.of == nil {
+		h.adopt(x, m.Place, m.Class, m.Description)
+	}
+	if c := x.of; c != nil && c.id == m.Place && m.Description != nil {
+		c.describe(m.Description)
+	}
+	now := time.Now()
+	for _, d := range m.Doing {
+		held := x.holds[d.Task]
+		if held == nil {
+			if held = h.claim(x, d.Task); held == nil {
+				if !h.wanted(d.Task) {
+					out.Cancel = append(out.Cancel, d.Task)
+				}
+				continue
+			}
+		}
+		held.named = now
+		if d.Stage != "" && d.Stage != held.stage {
+			held.enter(d.Stage)
+		}
+	}
+	for _, id := range m.Kept {
+		c, t := h.item(id)
+		switch {
+		case t != nil && t.result == nil:
+			out.Send = append(out.Send, id)
+		case t == nil && !h.wanted(id) || t == nil && c != nil && c.internal(id):
+			out.Forget = append(out.Forget, id)
+		}
+	}
+	if c := x.of; c != nil && c.id == m.Place && c.description == nil {
+		out.Describe = true
+	}
+	h.feed(x)
+	return out
+}
+
+// adopt takes a worker for a campaign whose evaluator it has open already, from before the
+// coordinator was started or the campaign paused. It says whether it is to leave that place: the
+// campaign is of another class, or nobody has opened it again. The caller holds the lock.
+func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (leave bool) {
+	c := h.campaigns[place]
+	if c == nil {
+		return time.Since(h.began) > h.o.Lease
+	}
+	if c.class == "" && d != nil {
+		c.describe(d)
+	}
+	if c.class != "" && c.class == class {
+		h.place(x, c)
+		x.open, x.class = true, class
+	}
+	return c.class != "" && c.class != class
+}
+
+// claim gives a host a task that it does already, if nobody else has it; nil when that is not
+// so. The caller holds the lock.
+func (h *Hub) claim(x *host, id string) *hold {
+	_, t := h.item(id)
+	if t == nil || t.result != nil || t.on != nil || len(t.strikes) > 0 {
+		return nil
+	}
+	t.of.dequeue(t)
+	return t.give(x, false)
+}
+
+// item finds a task, and its campaign. The caller holds the lock.
+func (h *Hub) item(id string) (*Campaign, *item) {
+	campaign, _ := splitTask(id)
+	c := h.campaigns[campaign]
+	if c == nil {
+		return nil, nil
+	}
+	return c, c.items[id]
+}
+
+// wanted says whether the result of a task can be of use. One that no campaign waits for yet may
+// be asked for soon: campaigns ask again one after the other when a coordinator begins.
+func (h *Hub) wanted(id string) bool {
+	campaign, candidate := splitTask(id)
+	return candidate != "" && h.o.Wanted(campaign, candidate)
+}
+
+// take answers with a place or with tasks, as soon as there are any.
+func (h *Hub) take(ctx context.Context, worker string, m take) (given, error) {
+	h.mu.Lock()
+	x := h.known(worker, m.Session)
+	if x == nil {
+		h.mu.Unlock()
+		return given{Enrol: true}, nil
+	}
+	switch {
+	case m.Number < x.number:
+		h.mu.Unlock()
+		return given{}, nil // a late one; its worker has asked anew
+	case m.Number > x.number:
+		x.release(given{}) // an older one that was lost on its way
+		x.number, x.answer = m.Number, nil
+		x.waits = &waiter{free: m.Free, place: m.Place, since: time.Now(), done: make(chan struct{})}
+		if x.of != nil && x.open && m.Place == "" {
+			x.open = false // it has closed what it had
+		}
+		switch {
+		case x.of != nil || m.Place == "":
+			h.feed(x)
+		case h.adopt(x, m.Place, m.Class, nil):
+			x.release(given{Leave: true})
+		default:
+			h.feed(x)
+		}
+	}
+	w := x.waits
+	h.mu.Unlock()
+	if w != nil {
+		wait := time.NewTimer(min(m.Wait, mostWait))
+		defer wait.Stop()
+		select {
+		case <-w.done:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x.number != m.Number {
+		return given{}, nil
+	}
+	x.release(given{})
+	return *x.answer, nil
+}
+
+// release answers the Take that waits, if one does. The caller holds the lock.
+func (x *host) release(g given) {
+	if x.answer == nil {
+		x.answer = &g
+	}
+	if x.waits != nil {
+		close(x.waits.done)
+		x.waits = nil
+	}
+}
+
+// feed answers the Take of a host, if it waits and there is something for it. The caller holds
+// the lock.
+func (h *Hub) feed(x *host) {
+	if x.waits == nil {
+		return
+	}
+	if !x.able() || x.of != nil && (x.away || h.moves(x)) {
+		if x.away = x.of != nil; x.away && len(x.holds) == 0 {
+			h.leave(x)
+		}
+		return
+	}
+	if x.of == nil && x.waits.place == "" {
+		if c := h.choose(x); c != nil {
+			h.place(x, c)
+		}
+	}
+	switch {
+	case x.of == nil:
+	case !x.open:
+		x.release(given{Place: &x.of.place})
+	default:
+		if tasks := x.of.next(x, x.waits.free); len(tasks) > 0 {
+			x.release(given{Tasks: tasks})
+		}
+	}
+}
+
+// able says whether a host is given anything.
+func (x *host) able() bool { return !x.lost && !x.leaving && x.trouble == "" && x.drained == "" }
+
+// leave has a host close the evaluator of its place. The caller holds the lock.
+func (h *Hub) leave(x *host) {
+	open := x.open
+	x.of.unplace(x)
+	if open {
+		x.release(given{Leave: true})
+	}
+}
+
+// place puts a host on a campaign. The caller holds the lock.
+func (h *Hub) place(x *host, c *Campaign) {
+	x.of, x.open, x.away, x.placed, x.checked = c, false, false, time.Now(), time.Time{}
+	c.hosts[x] = true
+}
+
+// choose is the campaign that an idle host goes to, or nil. Those of the highest priority come
+// first, among them the one with the fewest hosts for its share, then the oldest. The caller
+// holds the lock.
+func (h *Hub) choose(x *host) (best *Campaign) {
+	for _, c := range h.campaigns {
+		if c.takes(x) && len(c.hosts) < c.most && c.needs() && (best == nil || c.before(best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// before says whether a campaign has the better claim to one more host.
+func (c *Campaign) before(o *Campaign) bool {
+	return cmp.Or(cmp.Compare(o.priority, c.priority), cmp.Compare(len(c.hosts), len(o.hosts)), cmp.Compare(c.turn, o.turn)) < 0
+}
+
+// moves says whether a host should go to another campaign: one with a higher priority or with fewer
+// hosts by two or, when there is nothing for it where it is, any that has something. The caller
+// holds the lock.
+func (h *Hub) moves(x *host) bool {
+	idle := !x.of.needs() && len(x.holds) == 0 && time.Since(x.waits.since) > min(h.o.Stay, mostIdle)
+	if !x.open || !idle && time.Since(x.placed) < h.o.Stay {
+		return false
+	}
+	for _, c := range h.campaigns {
+		if c == x.of || !c.takes(x) || len(c.hosts) >= c.most || !c.needs() {
+			continue
+		}
+		if idle || c.priority > x.of.priority || c.priority == x.of.priority && len(c.hosts)+1 < len(x.of.hosts) {
+			return true
+		}
+	}
+	return false
+}
+
+// ready notes that a host has opened the evaluator of its place, or could not.
+func (h *Hub) ready(worker string, m ready) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.known(worker, m.Session)
+	if x == nil || x.of == nil || x.of.id != m.Campaign {
+		return nil // it will learn so by its next Take
+	}
+	c := x.of
+	why := m.Error
+	if m.Description != nil {
+		x.class = Class(*m.Description)
+		if c.class == "" {
+			c.describe(m.Description)
+		}
+		if x.class != c.class {
+			why = "the device is of another class than the campaign's: " + difference(*m.Description, *c.description) + "; results would not be comparable"
+		}
+	}
+	if why == "" {
+		x.open = true
+		h.feed(x)
+		return nil
+	}
+	h.o.Logger.Warn("a worker cannot evaluate a campaign", "worker", x.Name, "campaign", c.id, "reason", why)
+	x.refused[c.id] = refusal{why, time.Now().Add(max(refusedFor, 2*h.o.Lease))}
+	c.unplace(x)
+	return Refusal(why)
+}
+
+// done takes a result.
+func (h *Hub) done(worker string, m done) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.known(worker, m.Session)
+	if x == nil {
+		return nil // it enrols, and is asked for the result
+	}
+	delete(x.holds, m.Task)
+	switch c, t := h.item(m.Task); {
+	case t != nil:
+		c.arrived(t, x, m)
+	case c != nil:
+		c.late(x, m)
+	}
+	h.feed(x)
+	return nil
+}
+
+// fetch reads a piece of a file of an open campaign.
+func (h *Hub) fetch(m fetch) ([]byte, error) {
+	h.mu.Lock()
+	path, ok := h.files[m.SHA256]
+	h.mu.Unlock()
+	if !ok {
+		return nil, Refusal(fmt.Sprintf("no open campaign has a file %.12s", m.SHA256))
+	}
+	return piece(path, m.Offset)
+}
+
+// Expel takes a worker out: its candidates go elsewhere.
+func (h *Hub) Expel(worker string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.hosts[worker]
+	if x == nil {
+		return false
+	}
+	if !x.lost {
+		h.lose(x, "it was expelled")
+	}
+	delete(h.hosts, worker)
+	return true
+}
+
+// Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on.
+func (h *Hub) Drain(worker, why string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	x := h.hosts[worker]
+	if x == nil {
+		return false
+	}
+	h.drain(x, why)
+	return true
+}
+
+// drain is Drain for who holds the lock.
+func (h *Hub) drain(x *host, why string) {
+	x.drained = why
+	if why != "" {
+		h.o.Logger.Warn("a worker is drained", "worker", x.Name, "reason", why)
+	} else {
+		x.doubt = 0
+	}
+	h.feed(x)
+}
+
+// Stats count what a worker did.
+type Stats struct {
+	Evaluated int `json:"evaluated"`
+	// Failed counts evaluations that the machine failed, Lost how often the worker was given
+	// up, Late results that another worker had given before.
+	Failed int `json:"failed"`
+	Lost   int `json:"lost"`
+	Late   int `json:"late"`
+	// Compared counts candidates that another host evaluated too, Disagreed those that it
+	// alone gave another time or verdict.
+	Compared  int `json:"compared"`
+	Disagreed int `json:"disagreed"`
+}
+
+// A Status is what the coordinator knows of a worker.
+type Status struct {
+	Host
+	Seen time.Time `json:"seen"`
+	// State is "idle", "opening", "evaluating", "drained", "leaving", "troubled" or "lost".
+	State string `json:"state"`
+	// Reason says why it is given nothing.
+	Reason   string `json:"reason,omitempty"`
+	Campaign string `json:"campaign,omitempty"`
+	// Doing has one entry for each candidate that it has.
+	Doing []Lease `json:"doing,omitempty"`
+	// Drift is the time of its campaign's reference candidate here over that elsewhere; zero
+	// when it is not known.
+	Drift float64 `json:"drift,omitempty"`
+	// Refused says, by campaign, what it could not evaluate, and why.
+	Refused map[string]string `json:"refused,omitempty"`
+	Stats   Stats             `json:"stats"`
+}
+
+// A Lease is a candidate that a worker has.
+type Lease struct {
+	Candidate string `json:"candidate"`
+	Kind      string `json:"kind,omitempty"`
+	Stage     string `json:"stage,omitempty"`
+	Alone     bool   `json:"alone,omitempty"`
+}
+
+// Hosts lists the workers by their names.
+func (h *Hub) Hosts() []Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := []Status{}
+	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
+		x := h.hosts[name]
+		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble), Stats: x.stats}
+		if x.of != nil {
+			s.Campaign, s.State = x.of.id, "opening"
+			if x.open {
+				s.State = "evaluating"
+			}
+			s.Drift = x.of.drift(x)
+		}
+		switch {
+		case x.lost:
+			s.State, s.Reason = "lost", cmp.Or(s.Reason, "silent since "+x.seen.UTC().Format(time.RFC3339))
+		case x.drained != "":
+			s.State = "drained"
+		case x.leaving:
+			s.State = "leaving"
+		case x.trouble != "":
+			s.State = "troubled"
+		}
+		for _, id := range slices.Sorted(maps.Keys(x.holds)) {
+			held := x.holds[id]
+			s.Doing = append(s.Doing, Lease{held.item.candidate, held.item.Kind, held.stage, held.alone})
+		}
+		for id, r := range x.refused {
+			if time.Now().Before(r.until) {
+				if s.Refused == nil {
+					s.Refused = map[string]string{}
+				}
+				s.Refused[id] = r.why
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// Devices lists what enrolled workers of a backend have, one of each fingerprint, with the limits
+// that constraints may name and how many workers there are.
+func (h *Hub) Devices(backend string) (list []Kind) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
+		x := h.hosts[name]
+		if x.lost || x.Backend != backend {
+			continue
+		}
+		i, ok := at[x.Device.Fingerprint]
+		if !ok {
+			i = len(list)
+			at[x.Device.Fingerprint] = i
+			list = append(list, Kind{Device: x.Device, Limits: x.Limits})
+		}
+		list[i].Workers++
+	}
+	return list
+}
+
+// A Kind is a device that workers have.
+type Kind struct {
+	Device  evaluator.Device `json:"device"`
+	Limits  map[string]int64 `json:"limits,omitempty"`
+	Workers int              `json:"workers"`
+}

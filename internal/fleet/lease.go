@@ -1,0 +1,314 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// next are tasks for a host of the campaign, at most so many. The caller holds the lock.
+func (c *Campaign) next(x *host, free int) (out []task) {
+	for _, held := range x.holds {
+		if held.alone {
+			return nil
+		}
+	}
+	if i := slices.IndexFunc(c.suspects, func(t *item) bool { return c.suits(t, x) }); i >= 0 {
+		if r := c.reserved; r == nil || !r.able() || r.away || r.waits == nil && len(r.holds) == 0 || !c.suits(c.suspects[i], r) {
+			c.reserved = x
+		}
+		if c.reserved == x {
+			if len(x.holds) > 0 {
+				return nil // it runs alone, when these have ended
+			}
+			t := c.suspects[i]
+			c.dequeue(t)
+			t.give(x, true)
+			c.reserved = nil
+			return []task{t.task}
+		}
+	}
+	if t := c.check(x); t != nil {
+		t.give(x, false)
+		out = append(out, t.task)
+	}
+	for i := 0; i < len(c.queue) && len(out) < free; {
+		t := c.queue[i]
+		if !c.suits(t, x) {
+			i++
+			continue
+		}
+		c.queue = slices.Delete(c.queue, i, i+1)
+		t.give(x, false)
+		out = append(out, t.task)
+	}
+	return out
+}
+
+// suits says whether a host may have a task. One that the task is to avoid, or that failed it, or
+// was lost with it, has it only if there is no other. The caller holds the lock.
+func (c *Campaign) suits(t *item, x *host) bool {
+	if t.avoid[x.Name] {
+		return false
+	}
+	if !t.had(x) {
+		return true
+	}
+	for o := range c.hosts {
+		if o.able() && !t.had(o) && !t.avoid[o.Name] {
+			return false
+		}
+	}
+	return true
+}
+
+// had says whether a host failed a task or was lost with it.
+func (t *item) had(x *host) bool {
+	return t.tried[x.Name] != "" || slices.ContainsFunc(t.strikes, func(s strike) bool { return s.host == x.Name })
+}
+
+// give leases a task to a host. The caller holds the lock, and has it out of the queue.
+func (t *item) give(x *host, alone bool) *hold {
+	held := &hold{item: t, alone: alone, named: time.Now()}
+	t.on = x
+	x.holds[t.ID] = held
+	return held
+}
+
+// enter notes the stage that a candidate is in. The caller holds the lock.
+func (held *hold) enter(stage string) {
+	held.stage = stage
+	switch evaluator.Stage(stage) {
+	case evaluator.StageParity, evaluator.StageSanitize, evaluator.StageBenchmark, evaluator.StageFinals:
+		held.device = true
+	}
+	select { // who watches sees the newest
+	case <-held.item.enter:
+	default:
+	}
+	select {
+	case held.item.enter <- evaluator.Stage(stage):
+	default:
+	}
+}
+
+// dequeue takes a task out of the queue, if it is there. The caller holds the lock.
+func (c *Campaign) dequeue(t *item) {
+	same := func(o *item) bool { return o == t }
+	c.queue = slices.DeleteFunc(c.queue, same)
+	c.suspects = slices.DeleteFunc(c.suspects, same)
+}
+
+// struck takes a task from a host that was lost. The caller holds the lock.
+func (c *Campaign) struck(held *hold, x *host, why string) {
+	t := held.item
+	if t.on != x || t.result != nil {
+		return
+	}
+	t.on = nil
+	switch t.Kind {
+	case kindAgain, kindCheck:
+		delete(c.items, t.ID)
+		return
+	}
+	c.note(t, Attempt{Stage: held.stage, End: EndLost, Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Detail: why})
+	if held.device {
+		t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.alone})
+	}
+	c.requeue(t)
+}
+
+// acquit takes back what a host that was given up, and is there, is held against a task. The caller
+// holds the lock.
+func (c *Campaign) acquit(t *item, x *host) {
+	before := len(t.strikes)
+	t.strikes = slices.DeleteFunc(t.strikes, func(s strike) bool { return s.session == x.session })
+	if len(t.strikes) == before || t.result != nil {
+		return
+	}
+	c.note(t, Attempt{End: EndReturned, Host: x.Name, Session: x.session})
+	if t.on == nil && len(t.strikes) == 0 {
+		c.dequeue(t)
+		c.requeue(t)
+	}
+}
+
+// convict gives a candidate the verdict launch if it has taken down workers, the last two while it
+// was alone on them. The caller holds the lock.
+func (c *Campaign) convict(t *item) bool {
+	n := len(t.strikes)
+	if n < mostStrikes || !t.strikes[n-1].alone || !t.strikes[n-2].alone {
+		return false
+	}
+	var hosts []string
+	for _, s := range t.strikes {
+		hosts = append(hosts, fmt.Sprintf("%s (%s)", s.host, s.stage))
+	}
+	last := evaluator.Stage(t.strikes[n-1].stage)
+	why := fmt.Sprintf("%d workers ended while it ran on them, the last two while nothing else did: %s", n, strings.Join(hosts, ", "))
+	m := &done{Task: t.ID, Error: why}
+	if t.Kind != kindFinals {
+		m = &done{Task: t.ID, Result: &evaluator.Result{
+			Verdict: evaluator.Launch, Stage: last, Reason: why,
+			Steps: []evaluator.Step{{Stage: last, Outcome: evaluator.Failed, Evidence: []evaluator.Evidence{{
+				Check: "the worker goes on", Outcome: evaluator.Failed, Value: float64(n), Unit: "workers", Detail: why,
+			}}}},
+		}}
+	}
+	t.settle(m)
+	return true
+}
+
+// settle gives a task its result. The caller holds the lock.
+func (t *item) settle(m *done) {
+	t.of.dequeue(t)
+	t.result = m
+	close(t.arrived)
+}
+
+// arrived takes what a host says of a task. The first result counts. The caller holds the lock.
+func (c *Campaign) arrived(t *item, x *host, m done) {
+	switch t.Kind {
+	case kindAgain:
+		delete(c.items, t.ID)
+		if m.Result != nil && m.Result.Verdict != evaluator.Infrastructure {
+			c.again(t, x, *m.Result)
+		}
+		return
+	case kindCheck:
+		delete(c.items, t.ID)
+		if m.Finals != nil && len(m.Finals.Entries) == 1 {
+			c.checked(x, m.Finals.Entries[0])
+		}
+		return
+	}
+	if t.result != nil {
+		c.noteLate(t, x, m)
+		return
+	}
+	failed := m.Error
+	if m.Result != nil && m.Result.Verdict == evaluator.Infrastructure {
+		failed = cmp.Or(m.Result.Reason, "the machine failed it")
+	}
+	if failed != "" {
+		c.failed(t, x, m, failed)
+		return
+	}
+	x.failing = 0
+	x.stats.Evaluated++
+	if m.Result != nil {
+		m.Result.Host = x.Name
+	}
+	if m.Finals != nil {
+		m.Finals.Host = x.Name
+	}
+	t.by = x
+	t.settle(&m)
+	if m.Result != nil && m.Result.Verdict == evaluator.Correct {
+		c.compare(t)
+	}
+}
+
+// failed takes note that the machine failed a task: another host may do better. The caller holds
+// the lock.
+func (c *Campaign) failed(t *item, x *host, m done, why string) {
+	x.stats.Failed++
+	if x.failing++; x.failing >= mostFailing {
+		c.hub.drain(x, fmt.Sprintf("it failed %d evaluations in a row, the last: %s", x.failing, why))
+	}
+	if t.tried == nil {
+		t.tried = map[string]string{}
+	}
+	t.tried[x.Name] = why
+	c.note(t, Attempt{End: EndFailed, Host: x.Name, Session: x.session, Detail: why})
+	others := false
+	for o := range c.hosts {
+		others = others || o.able() && !t.had(o)
+	}
+	if t.on == x {
+		t.on = nil
+	}
+	if others && len(t.tried) < mostTries {
+		if t.on == nil {
+			c.requeue(t)
+		}
+		return
+	}
+	if m.Result == nil && t.Kind == kindCandidate {
+		m.Result = &evaluator.Result{
+			Verdict: evaluator.Infrastructure, Reason: why,
+			Steps: []evaluator.Step{{Outcome: evaluator.NotRun, Evidence: []evaluator.Evidence{{Check: "infrastructure", Outcome: evaluator.NotRun, Detail: why}}}},
+		}
+	}
+	if m.Result != nil {
+		m.Result.Host = x.Name
+	}
+	t.settle(&m)
+}
+
+// Recorded says that the result of a candidate is durable in the log: workers may forget theirs.
+func (c *Campaign) Recorded(candidate string) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	id := taskID(c.id, candidate, "")
+	t := c.items[id]
+	if t == nil || t.result == nil {
+		return
+	}
+	delete(c.items, id)
+	b := brief{index: t.index, verdict: t.result.Result.Verdict, fitness: t.result.Result.Fitness, host: t.result.Result.Host, late: t.late}
+	c.told[candidate] = b
+}
+
+// noteLate notes a result that came after another one, once for each worker. The caller holds the lock.
+func (c *Campaign) noteLate(t *item, x *host, m done) {
+	if m.Result == nil || t.by == x || slices.Contains(t.late, x.session) {
+		return
+	}
+	t.late = append(t.late, x.session)
+	x.stats.Late++
+	c.note(t, Attempt{End: EndLate, Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
+	if t.by != nil {
+		c.differ(t, t.by, x, *t.result.Result, *m.Result)
+	}
+}
+
+// late takes a result of a candidate that was told already. The caller holds the lock.
+func (c *Campaign) late(x *host, m done) {
+	_, candidate := splitTask(m.Task)
+	b, ok := c.told[candidate]
+	if !ok || m.Result == nil || b.host == x.Name || slices.Contains(b.late, x.session) {
+		return
+	}
+	b.late = append(b.late, x.session)
+	c.told[candidate] = b
+	x.stats.Late++
+	c.note(&item{index: b.index, candidate: candidate}, Attempt{End: EndLate, Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
+}
+
+// internal says whether a task is none of the search's.
+func (c *Campaign) internal(id string) bool {
+	_, candidate := splitTask(id)
+	return candidate == ""
+}
+
+// note makes an attempt durable, later and in order. The caller holds the lock.
+func (c *Campaign) note(t *item, a Attempt) {
+	if c.o.Note == nil || t.Kind == kindFinals || t.candidate == "" {
+		return
+	}
+	a.Index, a.Candidate = t.index, t.candidate
+	write := func() {
+		if err := c.o.Note(a); err != nil {
+			c.hub.o.Logger.Error("an attempt is not in the log", "campaign", c.id, "candidate", a.Candidate, "error", err)
+		}
+	}
+	select {
+	case c.hub.notes <- write:
+	case <-c.hub.ended.Done():
+	}
+}

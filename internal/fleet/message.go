@@ -1,0 +1,161 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// protocol is the version of the messages. Workers of another are refused.
+const protocol = 1
+
+// A Host is what a worker says of itself when it enrols. One worker has one device.
+type Host struct {
+	Name    string           `json:"name"` // see ValidName
+	Backend string           `json:"backend"`
+	Device  evaluator.Device `json:"device"`
+	// Tools are those that `tune doctor` finds there.
+	Tools []evaluator.Tool `json:"tools,omitempty"`
+	// Limits are what the device tells of itself for constraints, as a job has them.
+	Limits map[string]int64 `json:"limits,omitempty"`
+	// Slots is how many candidates it takes at once.
+	Slots int `json:"slots"`
+	// Version is the worker's evotune; it must be the coordinator's.
+	Version string `json:"version"`
+}
+
+// names of workers are parts of subjects and of file names.
+var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// ValidName says why a worker cannot have a name.
+func ValidName(name string) error {
+	if !names.MatchString(name) {
+		return fmt.Errorf("%q is no name for a worker: take up to 64 letters, digits, - and _", name)
+	}
+	return nil
+}
+
+// enrolment is the body of Enrol. The session is drawn by each process of a worker: a new
+// one means that the old process has ended.
+type enrolment struct {
+	Protocol int       `json:"protocol"`
+	Session  string    `json:"session"`
+	Time     time.Time `json:"time"`
+	Host     Host      `json:"host"`
+}
+
+// enrolled is the answer.
+type enrolled struct {
+	Lease time.Duration `json:"lease_ns"`
+}
+
+// A doing is a candidate that a worker evaluates.
+type doing struct {
+	Task  string `json:"task"`
+	Stage string `json:"stage,omitempty"`
+}
+
+// beat is the body of Beat. What a worker does not name it does not do (any more).
+type beat struct {
+	Session string `json:"session"`
+	// Place is the campaign whose evaluator is open, and Class its class.
+	Place string `json:"place,omitempty"`
+	Class string `json:"class,omitempty"`
+	// Description is sent when the coordinator asks for it.
+	Description *evaluator.Description `json:"description,omitempty"`
+	Doing       []doing                `json:"doing,omitempty"`
+	Kept        []string               `json:"kept,omitempty"` // tasks whose results it keeps
+	// Trouble says in one line why it can take no candidates now; empty when it can.
+	Trouble string `json:"trouble,omitempty"`
+	// Leaving says that it takes no more candidates and ends when it has none.
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// orders are the answer to Beat.
+type orders struct {
+	Enrol    bool     `json:"enrol,omitempty"` // the coordinator does not know this session
+	Describe bool     `json:"describe,omitempty"`
+	Cancel   []string `json:"cancel,omitempty"` // nobody waits for these any more
+	Send     []string `json:"send,omitempty"`   // these results have not arrived
+	Forget   []string `json:"forget,omitempty"` // these are durable, or no longer wanted
+}
+
+// take is the body of Take. Number grows with every new one: one that is repeated has the
+// answer that it had.
+type take struct {
+	Session string        `json:"session"`
+	Number  uint64        `json:"number"`
+	Place   string        `json:"place,omitempty"` // and Class, as in beat
+	Class   string        `json:"class,omitempty"`
+	Free    int           `json:"free"`
+	Wait    time.Duration `json:"wait_ns"`
+}
+
+// given is the answer: a place to go to, or tasks there, or nothing.
+type given struct {
+	Enrol bool   `json:"enrol,omitempty"`
+	Place *Place `json:"place,omitempty"`
+	Leave bool   `json:"leave,omitempty"` // close the evaluator and ask again
+	Tasks []task `json:"tasks,omitempty"`
+}
+
+// A Place is a campaign to evaluate candidates of.
+type Place struct {
+	Campaign string `json:"campaign"`
+	// Job is what the worker opens an evaluator of; this package does not look into it.
+	Job   json.RawMessage `json:"job"`
+	Files []File          `json:"files,omitempty"`
+}
+
+// A File is one that an evaluator needs, and which workers fetch by its hash.
+type File struct {
+	Path   string `json:"path"` // slashed, relative to a folder of the place
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+}
+
+// The kinds of tasks.
+const (
+	kindCandidate = ""
+	kindAgain     = "again"  // the same on another host, to compare the hosts
+	kindCheck     = "check"  // the reference candidate, to see whether a host drifts
+	kindFinals    = "finals" // all finalists, on one device
+)
+
+// A task is one thing to evaluate, as it travels.
+type task struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind,omitempty"`
+	Genomes   []string `json:"genomes"`
+	Incumbent float64  `json:"incumbent,omitempty"`
+}
+
+// done is the body of Done: one of Result, Finals and Error is set.
+type done struct {
+	Session string            `json:"session"`
+	Task    string            `json:"task"`
+	Result  *evaluator.Result `json:"result,omitempty"`
+	Finals  *evaluator.Finals `json:"finals,omitempty"`
+	// Error says what of evotune or the machine failed; of a candidate that is a Result.
+	Error string `json:"error,omitempty"`
+}
+
+// ready is the body of Ready.
+type ready struct {
+	Session     string                 `json:"session"`
+	Campaign    string                 `json:"campaign"`
+	Description *evaluator.Description `json:"description,omitempty"`
+	Error       string                 `json:"error,omitempty"`
+}
+
+// fetch asks for a piece of a file; the answer is the piece, empty at the end.
+type fetch struct {
+	SHA256 string `json:"sha256"`
+	Offset int64  `json:"offset"`
+}
+
+// pieceSize is the most that one answer to Fetch has.
+const pieceSize = 512 << 10

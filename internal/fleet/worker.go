@@ -1,0 +1,540 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+)
+
+// A Runner is an open evaluator of one place.
+type Runner interface {
+	Describe() evaluator.Description
+	// Evaluate and Finals are those of evaluator.Evaluator, with genomes in their canonical
+	// encoding.
+	Evaluate(ctx context.Context, genome string, incumbent float64) (evaluator.Result, error)
+	Finals(ctx context.Context, genomes []string) (evaluator.Finals, error)
+	Close() error
+}
+
+// WorkerOptions say what a worker is and how it works.
+type WorkerOptions struct {
+	Host Host
+	// Dial connects to the coordinator. It is called again when nothing was answered for a lease:
+	// the coordinator may be another now, which knows no old credential.
+	Dial func(ctx context.Context) (Link, error)
+	// Open opens an evaluator. fetch writes a file of the place, by its hash.
+	Open func(ctx context.Context, p Place, fetch func(ctx context.Context, f File, to io.Writer) error) (Runner, error)
+	// Trouble says in one line why the host can evaluate nothing now; nil is like always "".
+	Trouble func() string
+	// Drain, when it is closed, ends the worker when it has no candidates.
+	Drain <-chan struct{}
+	// Logger takes what happens. Nil means slog.Default.
+	Logger *slog.Logger
+}
+
+const (
+	// retryEvery is the time between two tries to reach the coordinator.
+	retryEvery = 250 * time.Millisecond
+	// leaveAfter is how many leases a worker that drains waits for its results to be durable.
+	leaveAfter = 2
+)
+
+// A worker evaluates candidates for a coordinator.
+type worker struct {
+	o       WorkerOptions
+	log     *slog.Logger
+	session string
+	group   sync.WaitGroup
+	changed chan struct{} // has room for one
+	beats   sync.Mutex    // one Beat at a time, so that they arrive in order as a rule
+
+	dialing sync.Mutex
+	link    Link
+	heard   atomic.Int64 // when the coordinator answered last, in Unix nanoseconds
+
+	mu       sync.Mutex
+	lease    time.Duration
+	place    string
+	class    string
+	runner   Runner
+	describe bool // the coordinator wants the description
+	running  map[string]*running
+	kept     map[string]*done // until they are durable
+	drained  bool
+}
+
+// A running is a task that is evaluated.
+type running struct {
+	stage  string
+	cancel context.CancelFunc
+}
+
+// Work evaluates candidates until ctx ends, Drain is closed and nothing is left to do, or the
+// coordinator refuses the worker, which is a [Refusal].
+func Work(ctx context.Context, o WorkerOptions) error {
+	w := &worker{
+		o: o, log: o.Logger, session: rand.Text(), changed: make(chan struct{}, 1), lease: DefaultLease,
+		running: map[string]*running{}, kept: map[string]*done{},
+	}
+	if w.log == nil {
+		w.log = slog.Default()
+	}
+	if err := ValidName(o.Host.Name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer w.group.Wait()
+	defer cancel()
+	if err := w.enrol(ctx); err != nil {
+		return err
+	}
+	w.group.Go(func() { w.beat(ctx) })
+	err := w.take(ctx)
+	cancel()
+	w.group.Wait()
+	err = errors.Join(err, w.leave())
+	if w.link != nil {
+		err = errors.Join(err, w.link.Close())
+	}
+	return err
+}
+
+// enrol makes the worker known, as often as it takes to reach the coordinator.
+func (w *worker) enrol(ctx context.Context) error {
+	var out enrolled
+	for said := false; ; said = true {
+		err := w.request(ctx, Enrol, enrolment{Protocol: protocol, Session: w.session, Time: time.Now(), Host: w.o.Host}, &out)
+		var refused Refusal
+		switch {
+		case err == nil:
+			w.mu.Lock()
+			w.lease = max(out.Lease, 10*time.Millisecond)
+			w.mu.Unlock()
+			return nil
+		case errors.As(err, &refused):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !said:
+			w.log.Warn("the coordinator is tried again and again", "error", err)
+		}
+		if !w.pause(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pause lets a moment pass before something is tried again, unless ctx ends.
+func (w *worker) pause(ctx context.Context) bool {
+	w.mu.Lock()
+	wait := min(retryEvery, w.lease/8)
+	w.mu.Unlock()
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// request asks the coordinator once.
+func (w *worker) request(ctx context.Context, verb Verb, message, answer any) error {
+	link, err := w.dial(ctx)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("fleet: encode %s: %w", verb, err)
+	}
+	w.mu.Lock()
+	limit := w.lease
+	w.mu.Unlock()
+	if t, ok := message.(take); ok {
+		limit += t.Wait
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	reply, err := link.Request(ctx, verb, body)
+	if err != nil {
+		return err
+	}
+	w.heard.Store(time.Now().UnixNano())
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(reply, answer); err != nil {
+		return fmt.Errorf("fleet: the answer to %s: %w", verb, err)
+	}
+	return nil
+}
+
+// dial is the link, a new one where the old one has been silent for long.
+func (w *worker) dial(ctx context.Context) (Link, error) {
+	w.mu.Lock()
+	patience := w.lease + mostWait
+	w.mu.Unlock()
+	w.dialing.Lock()
+	defer w.dialing.Unlock()
+	if w.link != nil && time.Since(time.Unix(0, w.heard.Load())) < patience {
+		return w.link, nil
+	}
+	if w.link != nil {
+		w.link.Close() //nolint:errcheck // it is of no use
+		w.link = nil
+	}
+	link, err := w.o.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.link = link
+	w.heard.Store(time.Now().UnixNano())
+	return link, nil
+}
+
+// beat tells the coordinator regularly what the worker does.
+func (w *worker) beat(ctx context.Context) {
+	for {
+		w.mu.Lock()
+		every := w.lease / 4
+		w.mu.Unlock()
+		select {
+		case <-time.After(every):
+			w.say(ctx, true) //nolint:errcheck // the next one is soon
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// say sends one Beat and carries out what the answer orders. Only one that is whole names the results
+// that are kept, which may be many.
+func (w *worker) say(ctx context.Context, whole bool) error {
+	w.beats.Lock()
+	defer w.beats.Unlock()
+	w.mu.Lock()
+	m := beat{Session: w.session, Place: w.place, Class: w.class, Leaving: w.drained}
+	if whole {
+		m.Kept = slices.Collect(maps.Keys(w.kept))
+	}
+	if w.describe && w.runner != nil {
+		d := w.runner.Describe()
+		m.Description = &d
+	}
+	for id, r := range w.running {
+		m.Doing = append(m.Doing, doing{id, r.stage})
+	}
+	w.mu.Unlock()
+	if w.o.Trouble != nil {
+		m.Trouble = w.o.Trouble()
+	}
+	var out orders
+	if err := w.request(ctx, Beat, m, &out); err != nil {
+		return err
+	}
+	if out.Enrol {
+		return w.enrol(ctx)
+	}
+	w.mu.Lock()
+	w.describe = out.Describe
+	for _, id := range out.Cancel {
+		if r := w.running[id]; r != nil {
+			r.cancel()
+		}
+	}
+	for _, id := range out.Forget {
+		delete(w.kept, id)
+	}
+	w.mu.Unlock()
+	for _, id := range out.Send {
+		w.send(ctx, id)
+	}
+	w.change()
+	return nil
+}
+
+// change wakes the loop that takes tasks.
+func (w *worker) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// send sends a result that is kept.
+func (w *worker) send(ctx context.Context, id string) {
+	w.mu.Lock()
+	m := w.kept[id]
+	w.mu.Unlock()
+	if m == nil {
+		return
+	}
+	if err := w.request(ctx, Done, m, nil); err != nil && ctx.Err() == nil {
+		w.log.Debug("a result did not arrive and will be asked for", "task", id, "error", err)
+	}
+}
+
+// take asks for places and tasks.
+func (w *worker) take(ctx context.Context) error {
+	drain := w.o.Drain
+	var left time.Time
+	for number := uint64(1); ; {
+		w.mu.Lock()
+		free, lease := w.o.Host.Slots-len(w.running), w.lease
+		rest := len(w.running) + len(w.kept)
+		drained := w.drained
+		w.mu.Unlock()
+		if drained && (rest == 0 || time.Since(left) > leaveAfter*lease && free == w.o.Host.Slots) {
+			return w.say(ctx, true)
+		}
+		if drained || free <= 0 {
+			select {
+			case <-w.changed:
+			case <-time.After(lease / 4):
+			case <-drain:
+				drain, left = nil, time.Now()
+				w.drain(ctx)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			continue
+		}
+		var g given
+		asked := make(chan error, 1)
+		asking, stop := context.WithCancel(ctx)
+		w.mu.Lock()
+		m := take{Session: w.session, Number: number, Place: w.place, Class: w.class, Free: free, Wait: min(mostWait, lease)}
+		w.mu.Unlock()
+		go func() { asked <- w.request(asking, Take, m, &g) }()
+		var err error
+		select {
+		case err = <-asked:
+			stop()
+		case <-drain:
+			stop()
+			<-asked
+			drain, left = nil, time.Now()
+			w.drain(ctx)
+			continue // what an answer on its way has given is lost by its lease
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // the same again: it may have been answered
+			var refused Refusal
+			if errors.As(err, &refused) {
+				w.log.Warn("the coordinator refuses a request", "reason", refused)
+			}
+			w.pause(ctx)
+			continue
+		}
+		number++
+		if err := w.obey(ctx, g); err != nil {
+			return err
+		}
+	}
+}
+
+// drain says that the worker takes nothing more.
+func (w *worker) drain(ctx context.Context) {
+	w.mu.Lock()
+	w.drained = true
+	n := len(w.running)
+	w.mu.Unlock()
+	w.log.Info("the worker drains: it ends after the candidates in flight", "candidates", n)
+	w.say(ctx, true) //nolint:errcheck // the next one is soon
+}
+
+// obey carries out what Take has given.
+func (w *worker) obey(ctx context.Context, g given) error {
+	switch {
+	case g.Enrol:
+		return w.enrol(ctx)
+	case g.Leave:
+		return w.leave()
+	case g.Place != nil:
+		if err := w.leave(); err != nil {
+			w.log.Warn("the evaluator of the last campaign did not close", "error", err)
+		}
+		return w.open(ctx, *g.Place)
+	}
+	for _, t := range g.Tasks {
+		w.start(ctx, t)
+	}
+	return nil
+}
+
+// leave closes the evaluator, when the candidates in it have ended.
+func (w *worker) leave() error {
+	for {
+		w.mu.Lock()
+		n := len(w.running)
+		runner := w.runner
+		if n == 0 {
+			w.runner, w.place, w.class = nil, "", ""
+			w.mu.Unlock()
+			if runner == nil {
+				return nil
+			}
+			return runner.Close()
+		}
+		w.mu.Unlock()
+		<-w.changed
+	}
+}
+
+// open opens the evaluator of a place and says how that ended.
+func (w *worker) open(ctx context.Context, p Place) error {
+	begun := time.Now()
+	runner, err := w.o.Open(ctx, p, w.fetch)
+	if ctx.Err() != nil {
+		if runner != nil {
+			return errors.Join(ctx.Err(), runner.Close())
+		}
+		return ctx.Err()
+	}
+	m := ready{Session: w.session, Campaign: p.Campaign}
+	if err != nil {
+		m.Error = err.Error()
+		w.log.Warn("a campaign cannot be evaluated here", "campaign", p.Campaign, "reason", err)
+	} else {
+		d := runner.Describe()
+		m.Description = &d
+		w.log.Info("a campaign is evaluated", "campaign", p.Campaign, "opened", time.Since(begun).Round(time.Millisecond))
+		w.mu.Lock()
+		w.runner, w.place, w.class = runner, p.Campaign, Class(d)
+		w.mu.Unlock()
+	}
+	for {
+		err := w.request(ctx, Ready, m, nil)
+		var refused Refusal
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &refused):
+			if m.Error == "" {
+				w.log.Warn("a campaign cannot be evaluated here", "campaign", p.Campaign, "reason", refused)
+			}
+			return w.leave()
+		case !w.pause(ctx):
+			return ctx.Err()
+		}
+	}
+}
+
+// fetch writes a file, piece by piece, and checks it.
+func (w *worker) fetch(ctx context.Context, f File, to io.Writer) error {
+	link, err := w.dial(ctx)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	to = io.MultiWriter(to, sum)
+	for at := int64(0); at < f.Size; {
+		body, err := json.Marshal(fetch{f.SHA256, at})
+		if err != nil {
+			return err
+		}
+		b, err := link.Request(ctx, Fetch, body)
+		if err != nil {
+			return fmt.Errorf("fetch %s: %w", f.Path, err)
+		}
+		if len(b) == 0 {
+			return fmt.Errorf("fetch %s: it ends after %d of %d bytes: it has changed on the coordinator", f.Path, at, f.Size)
+		}
+		if _, err := to.Write(b); err != nil {
+			return err
+		}
+		at += int64(len(b))
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != f.SHA256 {
+		return fmt.Errorf("fetch %s: its hash is %.12s and not %.12s: it has changed on the coordinator", f.Path, got, f.SHA256)
+	}
+	return nil
+}
+
+// start evaluates a task on a goroutine of its own.
+func (w *worker) start(ctx context.Context, t task) {
+	w.mu.Lock()
+	runner := w.runner
+	if w.kept[t.ID] != nil { // it was given up while it ran, and is here again
+		w.group.Go(func() { w.send(ctx, t.ID) })
+	}
+	if w.kept[t.ID] != nil || w.running[t.ID] != nil || runner == nil {
+		w.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &running{cancel: cancel}
+	w.running[t.ID] = r
+	w.mu.Unlock()
+	w.group.Go(func() {
+		defer cancel()
+		m := w.evaluate(ctx, runner, t, r)
+		w.mu.Lock()
+		delete(w.running, t.ID)
+		if ctx.Err() == nil {
+			w.kept[t.ID] = m
+		}
+		w.mu.Unlock()
+		if ctx.Err() == nil {
+			w.send(ctx, t.ID)
+		}
+		w.change()
+	})
+}
+
+// evaluate carries out a task.
+func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running) *done {
+	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { w.enter(ctx, r, s) })
+	m := &done{Session: w.session, Task: t.ID}
+	var err error
+	switch t.Kind {
+	case kindFinals, kindCheck:
+		var f evaluator.Finals
+		if f, err = runner.Finals(ctx, t.Genomes); err == nil {
+			m.Finals = &f
+		}
+	default:
+		var res evaluator.Result
+		if res, err = runner.Evaluate(ctx, t.Genomes[0], t.Incumbent); err == nil {
+			m.Result = &res
+		}
+	}
+	if err != nil {
+		m.Error = err.Error()
+	}
+	return m
+}
+
+// enter notes the stage of a candidate. Before the first that runs it, the coordinator knows: a
+// candidate that takes the worker down is told by that from one that was in company.
+func (w *worker) enter(ctx context.Context, r *running, s evaluator.Stage) {
+	device := func(stage string) bool {
+		switch evaluator.Stage(stage) {
+		case evaluator.StageParity, evaluator.StageSanitize, evaluator.StageBenchmark, evaluator.StageFinals:
+			return true
+		}
+		return false
+	}
+	w.mu.Lock()
+	first := device(string(s)) && !device(r.stage)
+	r.stage = string(s)
+	give := time.Now().Add(w.lease)
+	w.mu.Unlock()
+	for first && time.Now().Before(give) && w.say(ctx, false) != nil && w.pause(ctx) { //nolint:revive // all is in the condition
+	}
+}
