@@ -126,6 +126,18 @@ func (t *Target) limits() map[string]any {
 	return m
 }
 
+// limits are what the device of a backend tells of itself.
+func (m *Machine) limits(backend string) (map[string]int64, error) {
+	if m.Elsewhere != nil {
+		return m.Elsewhere.Limits, nil
+	}
+	b, err := m.backend(backend)
+	if err != nil {
+		return nil, err
+	}
+	return limitsOf(b.Limits())
+}
+
 // limitsOf are the limits of a device, as jobs have them.
 func limitsOf(of map[string]any) (map[string]int64, error) {
 	if of == nil {

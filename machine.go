@@ -13,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
@@ -36,6 +37,9 @@ type Machine struct {
 	// CUDA configures the CUDA backend: worker, devices, compilers, sanitizers,
 	// timeouts, cache.
 	CUDA cuda.Options
+	// Elsewhere, when not nil, is what the workers of a fleet have: jobs are for that device, and
+	// nothing is compiled or run here (see Options.Fleet).
+	Elsewhere *FleetDevice
 	// ReplayLatency is how long the backend Replay takes for every evaluation. Zero
 	// means no time.
 	ReplayLatency time.Duration
@@ -109,6 +113,9 @@ func badOption(err, options error) error {
 
 // gpus is how many GPUs evaluate candidates, at least one.
 func (m *Machine) gpus() int {
+	if m.Elsewhere != nil {
+		return min(m.Elsewhere.Workers, fleet.DefaultMost)
+	}
 	b, err := m.cudaBackend()
 	if err != nil {
 		return 1
@@ -128,6 +135,12 @@ func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
 
 // GPU says why the CUDA backend cannot be used here; nil when it can.
 func (m *Machine) GPU(ctx context.Context) error {
+	if m.Elsewhere != nil {
+		if m.Elsewhere.Device.Kind == CUDA {
+			return nil
+		}
+		return errors.New("the workers have none")
+	}
 	b, err := m.cudaBackend()
 	if err != nil {
 		return err
@@ -137,6 +150,9 @@ func (m *Machine) GPU(ctx context.Context) error {
 
 // device describes what a backend runs candidates on, as its labs do.
 func (m *Machine) device(ctx context.Context, backend string) (evaluator.Device, error) {
+	if m.Elsewhere != nil {
+		return m.Elsewhere.Device, nil
+	}
 	if backend == CUDA {
 		b, err := m.cudaBackend()
 		if err != nil {

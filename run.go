@@ -33,6 +33,13 @@ type Options struct {
 	// being evaluated. The end of the context ends it at once. Either way Finished is
 	// not Complete, and Resume goes on.
 	Drain <-chan struct{}
+	// Fleet, when not nil, has the candidates evaluated by its workers, of which there are
+	// FleetWorkers at once at most (zero: four). Workers is then what the window allows: how many
+	// candidates are evaluated follows from the workers. The path is the same.
+	Fleet        *Fleet
+	FleetWorkers int
+	// Priority orders the campaigns of a fleet, the larger first.
+	Priority int
 	// Budgets, when not nil, gives the campaign another budget on its way, whole: it takes
 	// effect between two results, for later resumptions too, and the event Budget says
 	// that it is durable. One that is larger goes on, and one that is spent already ends the
@@ -147,7 +154,13 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 			past = append(past, e)
 		}
 	}
-	p, err := t.Open(ctx)
+	var p Problem
+	if o.Fleet != nil {
+		o.Workers = campaign.WithDefaults(cfg).Window
+		p, err = t.openOn(ctx, s, past, cfg, &o)
+	} else {
+		p, err = t.Open(ctx)
+	}
 	if err != nil {
 		return Finished{}, err
 	}
@@ -162,7 +175,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
 	}
-	run := campaign.Options{Workers: workers, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage}
+	run := campaign.Options{Workers: workers, Remote: o.Fleet != nil, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage}
 	if s != nil {
 		run.Log = s
 	}

@@ -76,11 +76,8 @@ func (m *Machine) target(job Job) (*Target, error) {
 		return nil, fmt.Errorf("the kernel %s is not the one that the job names (%.12s, here %.12s)", t.Job.Kernel, job.Hash, t.Job.Hash)
 	}
 	if job.Limits == nil && t.table == nil {
-		b, err := m.backend(t.Job.Backend)
-		if err != nil {
-			return nil, err
-		}
-		if t.Job.Limits, err = limitsOf(b.Limits()); err != nil {
+		var err error
+		if t.Job.Limits, err = m.limits(t.Job.Backend); err != nil {
 			return nil, err
 		}
 	}

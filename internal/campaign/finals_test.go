@@ -26,7 +26,7 @@ func TestResumptionWithoutNote(t *testing.T) {
 	err := p.read([]store.Event{
 		{Seq: 1, Campaign: "k-1", Kind: store.KindStarted, Started: &store.Started{SearchVersion: 1}},
 		{Seq: 2, Campaign: "k-1", Kind: store.KindResumed, Note: &store.Note{Reason: "resumed"}},
-	})
+	}, false)
 	if err == nil || !strings.HasPrefix(err.Error(), "campaign k-1: event 2: the resumption cannot be read: ") {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // Whether hosts agree: 1% of the correct candidates are evaluated on a second host, and every host
@@ -76,7 +77,7 @@ func (c *Campaign) repeat(t *item, first *evaluator.Result, suffix string, not .
 
 // again compares what a second, or a third, host found of a candidate. The caller holds the lock.
 func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
-	c.note(t, Attempt{End: EndAgain, Host: x.Name, Session: x.session, Verdict: r.Verdict, Fitness: r.Fitness})
+	c.note(t, "", EndAgain, record.Attempt{Host: x.Name, Session: x.session, Verdict: r.Verdict, Fitness: r.Fitness})
 	if t.second == nil {
 		x.stats.Compared++
 		t.by.stats.Compared++
@@ -91,7 +92,7 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 		c.hub.o.Logger.Warn("three hosts disagree on a candidate", "campaign", c.id, "candidate", t.candidate, "hosts", fmt.Sprint(t.by.Name, ", ", t.secondBy.Name, ", ", x.Name))
 		return
 	}
-	c.note(t, Attempt{End: EndDisagree, Host: odd.Name, Session: odd.session, Detail: fmt.Sprintf("%s and %s agree, and it does not", other.Name, x.Name)})
+	c.note(t, "", EndDisagree, record.Attempt{Host: odd.Name, Session: odd.session, Detail: fmt.Sprintf("%s and %s agree, and it does not", other.Name, x.Name)})
 	odd.stats.Disagreed++
 	other.doubt = 0
 	if odd.doubt++; odd.doubt >= mostDoubt {

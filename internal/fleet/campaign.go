@@ -12,6 +12,8 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
 )
 
 // mostStrikes is how many workers one candidate may take down. The last two were alone with it.
@@ -38,11 +40,11 @@ type Order struct {
 	Most     int
 	// Past are the attempts that the log has, in order. Note makes another one durable there; nil
 	// keeps none.
-	Past []Attempt
-	Note func(Attempt) error
+	Past []*store.Attempt
+	Note func(*store.Attempt) error
 }
 
-// How attempts end that are no results of a campaign.
+// How attempts end whose results are not those that the search is told of.
 const (
 	EndLost     = "lost"     // the worker was given up
 	EndReturned = "returned" // it was there all the time: that was wrong
@@ -51,25 +53,6 @@ const (
 	EndAgain    = "again"    // another host evaluated it as well, to compare the hosts
 	EndDisagree = "disagrees"
 )
-
-// An Attempt is what became of a candidate on a host, other than the result that was told to
-// the search, which never sees attempts.
-type Attempt struct {
-	Index     int    `json:"-"`
-	Candidate string `json:"-"`
-	Stage     string `json:"-"`
-	End       string `json:"-"`
-	Host      string `json:"host"`
-	Session   string `json:"session"`
-	// Device says that it had entered a stage that runs the candidate, Alone that nothing else
-	// ran on the host.
-	Device bool `json:"device,omitempty"`
-	Alone  bool `json:"alone,omitempty"`
-	// Verdict and Fitness are those of an evaluation that ended.
-	Verdict evaluator.Verdict `json:"verdict,omitempty"`
-	Fitness float64           `json:"fitness,omitempty"`
-	Detail  string            `json:"detail,omitempty"`
-}
 
 // A Campaign is an evaluator whose candidates are evaluated by workers.
 type Campaign struct {
@@ -270,7 +253,6 @@ func (c *Campaign) Waiting() string {
 // takes says whether a host may evaluate the campaign at all. The caller holds the lock.
 func (c *Campaign) takes(x *host) bool {
 	return x.Backend == c.o.Backend && (c.o.Device == "" || x.Device.Fingerprint == c.o.Device) &&
-		(c.description == nil || x.Device.Fingerprint == c.description.Device.Fingerprint) &&
 		!time.Now().Before(x.refused[c.id].until)
 }
 
@@ -378,12 +360,17 @@ func (c *Campaign) submit(t *item) {
 
 // remember gives a task the strikes that the log has against its candidate. The caller holds the lock.
 func (c *Campaign) remember(t *item) {
-	for _, a := range c.o.Past {
+	for _, e := range c.o.Past {
+		if e.Candidate != t.candidate {
+			continue
+		}
+		a, ok, err := record.ReadAttempt(e)
 		switch {
-		case a.Candidate != t.candidate:
-		case a.End == EndLost && a.Device:
-			t.strikes = append(t.strikes, strike{a.Session, a.Host, a.Stage, a.Alone})
-		case a.End == EndReturned:
+		case err != nil:
+			c.hub.o.Logger.Error("an attempt in the log is passed over", "error", err)
+		case ok && e.End == EndLost && a.Device:
+			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Alone})
+		case ok && e.End == EndReturned:
 			t.strikes = slices.DeleteFunc(t.strikes, func(s strike) bool { return s.session == a.Session })
 		}
 	}

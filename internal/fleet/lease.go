@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // next are tasks for a host of the campaign, at most so many. The caller holds the lock.
@@ -115,7 +116,7 @@ func (c *Campaign) struck(held *hold, x *host, why string) {
 		delete(c.items, t.ID)
 		return
 	}
-	c.note(t, Attempt{Stage: held.stage, End: EndLost, Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Detail: why})
+	c.note(t, held.stage, EndLost, record.Attempt{Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Detail: why})
 	if held.device {
 		t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.alone})
 	}
@@ -130,7 +131,7 @@ func (c *Campaign) acquit(t *item, x *host) {
 	if len(t.strikes) == before || t.result != nil {
 		return
 	}
-	c.note(t, Attempt{End: EndReturned, Host: x.Name, Session: x.session})
+	c.note(t, "", EndReturned, record.Attempt{Host: x.Name, Session: x.session})
 	if t.on == nil && len(t.strikes) == 0 {
 		c.dequeue(t)
 		c.requeue(t)
@@ -224,7 +225,7 @@ func (c *Campaign) failed(t *item, x *host, m done, why string) {
 		t.tried = map[string]string{}
 	}
 	t.tried[x.Name] = why
-	c.note(t, Attempt{End: EndFailed, Host: x.Name, Session: x.session, Detail: why})
+	c.note(t, "", EndFailed, record.Attempt{Host: x.Name, Session: x.session, Detail: why})
 	others := false
 	for o := range c.hosts {
 		others = others || o.able() && !t.had(o)
@@ -271,7 +272,7 @@ func (c *Campaign) noteLate(t *item, x *host, m done) {
 	}
 	t.late = append(t.late, x.session)
 	x.stats.Late++
-	c.note(t, Attempt{End: EndLate, Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
+	c.note(t, "", EndLate, record.Attempt{Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
 	if t.by != nil {
 		c.differ(t, t.by, x, *t.result.Result, *m.Result)
 	}
@@ -287,7 +288,7 @@ func (c *Campaign) late(x *host, m done) {
 	b.late = append(b.late, x.session)
 	c.told[candidate] = b
 	x.stats.Late++
-	c.note(&item{index: b.index, candidate: candidate}, Attempt{End: EndLate, Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
+	c.note(&item{index: b.index, candidate: candidate}, "", EndLate, record.Attempt{Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
 }
 
 // internal says whether a task is none of the search's.
@@ -297,14 +298,18 @@ func (c *Campaign) internal(id string) bool {
 }
 
 // note makes an attempt durable, later and in order. The caller holds the lock.
-func (c *Campaign) note(t *item, a Attempt) {
-	if c.o.Note == nil || t.Kind == kindFinals || t.candidate == "" {
+func (c *Campaign) note(t *item, stage, end string, a record.Attempt) {
+	if c.o.Note == nil || t.candidate == "" {
 		return
 	}
-	a.Index, a.Candidate = t.index, t.candidate
+	index, candidate := t.index, t.candidate
 	write := func() {
-		if err := c.o.Note(a); err != nil {
-			c.hub.o.Logger.Error("an attempt is not in the log", "campaign", c.id, "candidate", a.Candidate, "error", err)
+		e, err := record.NewAttempt(index, candidate, stage, end, a)
+		if err == nil {
+			err = c.o.Note(e)
+		}
+		if err != nil {
+			c.hub.o.Logger.Error("an attempt is not in the log", "campaign", c.id, "candidate", candidate, "error", err)
 		}
 	}
 	select {

@@ -1,0 +1,232 @@
+package evotune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
+)
+
+// A Fleet gives the candidates of campaigns to workers on other machines. `tune serve --fleet`
+// has one.
+type Fleet = fleet.Hub
+
+// A FleetDevice is a device that workers of a fleet have.
+type FleetDevice = fleet.Kind
+
+// definitionsAt and tableAt are where the files of a job lie in its place on a worker.
+const (
+	definitionsAt = "definitions"
+	tableAt       = "table"
+)
+
+// openOn opens the target on the workers of a fleet. What is announced as durable is then
+// forgotten by them.
+func (t *Target) openOn(ctx context.Context, s *store.Store, past []store.Event, cfg Job, o *Options) (p Problem, err error) {
+	if p.Space, err = t.Space(); err != nil {
+		return p, err
+	}
+	order := fleet.Order{Campaign: cfg.ID, Backend: t.Job.Backend, Priority: o.Priority, Most: o.FleetWorkers}
+	if order.Place, order.Paths, err = t.place(cfg); err != nil {
+		return p, err
+	}
+	if t.machine.Elsewhere != nil {
+		order.Device = t.machine.Elsewhere.Device.Fingerprint
+	}
+	for _, e := range past {
+		switch {
+		case e.Attempt != nil:
+			order.Past = append(order.Past, e.Attempt)
+		case e.Started != nil:
+			d, err := record.ReadDescription(e.Campaign, e.Started)
+			if err != nil {
+				return p, err
+			}
+			if order.Description = &d; t.Job.Backend != Replay {
+				order.Device = d.Device.Fingerprint
+			}
+		}
+	}
+	if s != nil {
+		order.Note = func(a *store.Attempt) error {
+			_, err := s.Append(store.Event{Campaign: cfg.ID, Time: time.Now().UTC(), Kind: store.KindAttempt, Attempt: a})
+			return err
+		}
+	}
+	c, err := o.Fleet.Open(ctx, order)
+	if err != nil {
+		return p, err
+	}
+	listen := o.Listen
+	o.Listen = func(e Event) {
+		if e.Evaluated != nil {
+			c.Recorded(e.Evaluated.Candidate)
+		}
+		if listen != nil {
+			listen(e)
+		}
+	}
+	p.Evaluator = c
+	return p, nil
+}
+
+// place is what a worker opens the target of, and where its files are here.
+func (t *Target) place(cfg Job) (p fleet.Place, paths map[string]string, err error) {
+	paths = map[string]string{}
+	add := func(file, as string) error {
+		f, err := fleet.Hash(file)
+		if err != nil {
+			return err
+		}
+		f.Path = as
+		p.Files = append(p.Files, f)
+		paths[f.SHA256] = file
+		return nil
+	}
+	p.Campaign = cfg.ID
+	for i, dir := range cfg.Definitions {
+		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			rel, err := filepath.Rel(dir, name)
+			if err != nil {
+				return err
+			}
+			return add(name, path.Join(definitionsAt, fmt.Sprint(i), filepath.ToSlash(rel)))
+		})
+		if err != nil {
+			return p, nil, badInput(fmt.Errorf("the definitions in %s cannot be sent to workers: %w", dir, err))
+		}
+	}
+	if cfg.Table != "" {
+		if err := add(cfg.Table, path.Join(tableAt, filepath.Base(cfg.Table))); err != nil {
+			return p, nil, badInput(err)
+		}
+	}
+	job := cfg
+	job.Definitions, job.Table, job.Start, job.Budget = nil, "", nil, Budget{Evaluations: 1}
+	p.Job, err = json.Marshal(job)
+	return p, paths, err
+}
+
+// A FleetPlace is a campaign that a worker evaluates candidates of.
+type FleetPlace struct {
+	space     *genome.Space
+	evaluator evaluator.Evaluator
+}
+
+// OpenPlace opens the evaluator of a campaign that a worker of a fleet is placed on. Its files are
+// fetched into dir, which is made.
+func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetch func(ctx context.Context, f fleet.File, to io.Writer) error) (*FleetPlace, error) {
+	var job Job
+	if err := json.Unmarshal(p.Job, &job); err != nil {
+		return nil, fmt.Errorf("the coordinator's job cannot be read: %w", err)
+	}
+	folders := map[string]bool{}
+	for _, f := range p.Files {
+		if !fs.ValidPath(f.Path) {
+			return nil, fmt.Errorf("the coordinator names a file %q", f.Path)
+		}
+		to := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := fetchFile(ctx, f, to, fetch); err != nil {
+			return nil, err
+		}
+		if first, rest := split(f.Path); first == definitionsAt {
+			second, _ := split(rest)
+			if folder := filepath.Join(dir, definitionsAt, second); !folders[folder] {
+				folders[folder] = true
+				job.Definitions = append(job.Definitions, folder)
+			}
+		} else {
+			job.Table = to
+		}
+	}
+	t, err := m.Target(job)
+	if err != nil {
+		return nil, err
+	}
+	problem, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ev := problem.Evaluator
+	if t.Job.Sweep {
+		ev = thorough{ev}
+	}
+	return &FleetPlace{problem.Space, ev}, nil
+}
+
+// split takes the first part of a slashed path off.
+func split(p string) (first, rest string) {
+	for i := range len(p) {
+		if p[i] == '/' {
+			return p[:i], p[i+1:]
+		}
+	}
+	return p, ""
+}
+
+// fetchFile fetches a file, unless it is there.
+func fetchFile(ctx context.Context, f fleet.File, to string, fetch func(ctx context.Context, f fleet.File, to io.Writer) error) error {
+	if have, err := fleet.Hash(to); err == nil && have.SHA256 == f.SHA256 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.CreateTemp(filepath.Dir(to), ".fetch-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name()) //nolint:errcheck // it has another name by then
+	err = fetch(ctx, f, out)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), to)
+}
+
+// Describe implements fleet.Runner.
+func (p *FleetPlace) Describe() evaluator.Description { return p.evaluator.Describe() }
+
+// Evaluate implements fleet.Runner.
+func (p *FleetPlace) Evaluate(ctx context.Context, encoding string, incumbent float64) (evaluator.Result, error) {
+	g, err := p.space.Parse(encoding)
+	if err != nil {
+		return evaluator.Result{}, fmt.Errorf("the coordinator's genome is none of this space: %w", err)
+	}
+	return p.evaluator.Evaluate(ctx, g, incumbent)
+}
+
+// Finals implements fleet.Runner. The entries have no genomes.
+func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.Finals, error) {
+	genomes := make([]genome.Genome, len(encodings))
+	for i, e := range encodings {
+		g, err := p.space.Parse(e)
+		if err != nil {
+			return evaluator.Finals{}, fmt.Errorf("the coordinator's genome is none of this space: %w", err)
+		}
+		genomes[i] = g
+	}
+	f, err := p.evaluator.Finals(ctx, genomes)
+	for i := range f.Entries {
+		f.Entries[i].Genome = genome.Genome{}
+	}
+	return f, err
+}
+
+// Close implements fleet.Runner.
+func (p *FleetPlace) Close() error { return p.evaluator.Close() }
