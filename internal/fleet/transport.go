@@ -61,6 +61,10 @@ type Access struct {
 	// User and Secret belong to the worker alone.
 	User   string `json:"user"`
 	Secret string `json:"secret"` //nolint:gosec // the name of a field
+	// Credentials is what the broker asks for where the coordinator cannot make workers known
+	// to it: the text of a credentials file, or USER:PASSWORD. All workers have the same.
+	// Empty means User and Secret.
+	Credentials string `json:"credentials,omitempty"`
 	// CA holds the certificates (PEM) that the broker's is checked with; empty means those
 	// of the system.
 	CA string `json:"ca,omitempty"`
