@@ -183,15 +183,15 @@ func (h *Hub) write(ctx context.Context) {
 func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte) ([]byte, error) {
 	switch verb {
 	case Enrol:
-		return answer(body, func(m enrolment) (enrolled, error) { return h.enrol(worker, m) })
+		return reply(body, func(m enrolment) (enrolled, error) { return h.enrol(worker, m) })
 	case Beat:
-		return answer(body, func(m beat) (orders, error) { return h.beat(worker, m), nil })
+		return reply(body, func(m beat) (orders, error) { return h.beat(worker, m), nil })
 	case Take:
-		return answer(body, func(m take) (given, error) { return h.take(ctx, worker, m) })
+		return reply(body, func(m take) (given, error) { return h.take(ctx, worker, m) })
 	case Ready:
-		return answer(body, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
+		return reply(body, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
 	case Done:
-		return answer(body, func(m done) (struct{}, error) { return struct{}{}, h.done(worker, m) })
+		return reply(body, func(m done) (struct{}, error) { return struct{}{}, h.done(worker, m) })
 	case Fetch:
 		var m fetch
 		if err := json.Unmarshal(body, &m); err != nil {
@@ -202,8 +202,8 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
 }
 
-// answer decodes a request and encodes its answer.
-func answer[M, A any](body []byte, do func(M) (A, error)) ([]byte, error) {
+// reply decodes a request and encodes its answer.
+func reply[M, A any](body []byte, do func(M) (A, error)) ([]byte, error) {
 	var m M
 	if err := json.Unmarshal(body, &m); err != nil {
 		return nil, Refusal("the request cannot be read: " + err.Error())
@@ -221,7 +221,7 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	switch {
 	case m.Protocol != protocol || m.Host.Version != h.o.Version:
 		return enrolled{}, Refusal(fmt.Sprintf("this worker is %s and the coordinator %s: install the same evotune on both", cmp.Or(m.Host.Version, "of no version"), h.o.Version))
-	case m.Host.Name != worker || ValidName(worker) != nil:
+	case m.Host.Name != worker || CheckWorker(worker) != nil:
 		return enrolled{}, Refusal(fmt.Sprintf("the credential is of the worker %q, and not of %q: enrol again", worker, m.Host.Name))
 	case skew.Abs() > mostSkew:
 		way := "behind"

@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -14,7 +12,7 @@ const protocol = 1
 
 // A Host is what a worker says of itself when it enrols. One worker has one device.
 type Host struct {
-	Name    string           `json:"name"` // see ValidName
+	Name    string           `json:"name"` // see CheckWorker
 	Backend string           `json:"backend"`
 	Device  evaluator.Device `json:"device"`
 	// Tools are those that `tune doctor` finds there.
@@ -25,17 +23,6 @@ type Host struct {
 	Slots int `json:"slots"`
 	// Version is the worker's evotune; it must be the coordinator's.
 	Version string `json:"version"`
-}
-
-// names of workers are parts of subjects and of file names.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-
-// ValidName says why a worker cannot have a name.
-func ValidName(name string) error {
-	if !names.MatchString(name) {
-		return fmt.Errorf("%q is no name for a worker: take up to 64 letters, digits, - and _", name)
-	}
-	return nil
 }
 
 // enrolment is the body of Enrol. The session is drawn by each process of a worker: a new

@@ -48,6 +48,8 @@ type WorkerOptions struct {
 const (
 	// retryEvery is the time between two tries to reach the coordinator.
 	retryEvery = 250 * time.Millisecond
+	// mostRefusals is how often in a row the coordinator may refuse a worker before that ends.
+	mostRefusals = 3
 	// leaveAfter is how many leases a worker that drains waits for its results to be durable.
 	leaveAfter = 2
 )
@@ -92,7 +94,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	if w.log == nil {
 		w.log = slog.Default()
 	}
-	if err := ValidName(o.Host.Name); err != nil {
+	if err := CheckWorker(o.Host.Name); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -289,7 +291,7 @@ func (w *worker) send(ctx context.Context, id string) {
 
 // take asks for places and tasks.
 func (w *worker) take(ctx context.Context) error {
-	drain := w.o.Drain
+	drain, refusals := w.o.Drain, 0
 	var left time.Time
 	for number := uint64(1); ; {
 		w.mu.Lock()
@@ -336,12 +338,17 @@ func (w *worker) take(ctx context.Context) error {
 		if err != nil { // the same again: it may have been answered
 			var refused Refusal
 			if errors.As(err, &refused) {
+				if refusals++; refusals > mostRefusals {
+					return err
+				}
 				w.log.Warn("the coordinator refuses a request", "reason", refused)
+				w.heard.Store(0) // with a new credential, if there is one
 			}
 			w.pause(ctx)
 			continue
 		}
 		number++
+		refusals = 0
 		if err := w.obey(ctx, g); err != nil {
 			return err
 		}
