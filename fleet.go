@@ -26,6 +26,12 @@ type Fleet = fleet.Hub
 // A FleetDevice is a device that workers of a fleet have.
 type FleetDevice = fleet.Kind
 
+// A FleetHost is what the coordinator of a fleet knows of a worker.
+type FleetHost = fleet.Status
+
+// A FleetAccess is what a worker connects to its coordinator with.
+type FleetAccess = fleet.Access
+
 // definitionsAt and tableAt are where the files of a job lie in its place on a worker.
 const (
 	definitionsAt = "definitions"

@@ -133,6 +133,17 @@ func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
 	return b.UUIDs(ctx)
 }
 
+// Offer is the device of a backend here, CPU or CUDA, and its limits for constraints: what a worker
+// tells its coordinator.
+func (m *Machine) Offer(ctx context.Context, backend string) (evaluator.Device, map[string]int64, error) {
+	d, err := m.device(ctx, backend)
+	if err != nil {
+		return d, nil, err
+	}
+	limits, err := m.limits(backend)
+	return d, limits, err
+}
+
 // GPU says why the CUDA backend cannot be used here; nil when it can.
 func (m *Machine) GPU(ctx context.Context) error {
 	if m.Elsewhere != nil {

@@ -57,7 +57,8 @@ type Submission struct {
 	Window          int      `json:"window,omitempty" minimum:"0" doc:"Proposals in flight. 0: the default."`
 	Finalists       int      `json:"finalists,omitempty" minimum:"-1" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
 	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: three minutes."`
-	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU. Default: any."`
+	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU of the service, or fleet for the devices of workers; fleet:NAME for those with this in their name. Default: any of the service or, where it has none, of workers."`
+	Workers         int      `json:"workers,omitempty" minimum:"0" maximum:"1000" doc:"Workers of the fleet at once, at most. 0: four."`
 	Priority        int      `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The larger is run first. Default: 0."`
 }
 
@@ -386,23 +387,28 @@ type Operation struct {
 	By       string    `json:"by,omitempty"`
 }
 
-// A Scope is what a token may do. Each includes those before it.
+// A Scope is what a token may do. Each of Scopes includes those before it.
 type Scope string
 
-// The scopes. An author may upload kernels and have files judged, which runs their code.
+// The scopes. An author may upload kernels and have files judged, which runs their code. A worker
+// may take part in the fleet and nothing else; of the others only an admin may.
 const (
-	Viewer Scope = "viewer"
-	Runner Scope = "runner"
-	Author Scope = "author"
-	Admin  Scope = "admin"
+	Viewer      Scope = "viewer"
+	Runner      Scope = "runner"
+	Author      Scope = "author"
+	Admin       Scope = "admin"
+	WorkerScope Scope = "worker"
 )
 
-// Scopes lists them in order.
+// Scopes lists those in order of which each includes those before it.
 func Scopes() []Scope { return []Scope{Viewer, Runner, Author, Admin} }
 
 // Includes says whether a token of a scope may do what needs another. A scope that does not
 // exist includes nothing, and nothing includes it.
 func (s Scope) Includes(other Scope) bool {
+	if other == WorkerScope {
+		return s == WorkerScope || s == Admin
+	}
 	need := slices.Index(Scopes(), other)
 	return need >= 0 && slices.Index(Scopes(), s) >= need
 }
@@ -411,7 +417,7 @@ func (s Scope) Includes(other Scope) bool {
 type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
+	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin,worker"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
@@ -422,7 +428,7 @@ type Token struct {
 // A NewToken asks for a token.
 type NewToken struct {
 	Name    string    `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9 ._@:-]{0,99}$" patternDescription:"letters, digits, spaces and ._@:-, at most 100, with a letter or digit first" doc:"Who or what uses it: what it does is noted under this name."`
-	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin"`
+	Scope   Scope     `json:"scope" enum:"viewer,runner,author,admin,worker"`
 	Expires time.Time `json:"expires,omitzero" doc:"Default: never."`
 }
 
@@ -489,3 +495,20 @@ const (
 	NotAService   = "urn:evotune:not-a-service"  // 409: one campaign holds this store
 	NoSuchVersion = "urn:evotune:unknown-client" // 400, 404: the client speaks of what this version does not know
 )
+
+// A Fleet is what the service knows of its workers on other machines.
+type Fleet struct {
+	Hosts []evotune.FleetHost `json:"hosts"`
+	// Waiting says, by campaign, why no worker evaluates it.
+	Waiting map[string]string `json:"waiting,omitempty"`
+}
+
+// A NewWorker asks for a credential for a worker.
+type NewWorker struct {
+	Name string `json:"name" pattern:"^[A-Za-z0-9_-]{1,64}$" patternDescription:"letters, digits, - and _, at most 64" doc:"One for each worker: a new credential takes the place of an older one of the same name."`
+}
+
+// A Drain has a worker take nothing more, or go on.
+type Drain struct {
+	Reason string `json:"reason,omitempty" maxLength:"200" doc:"Why it takes no candidates; empty lets it go on."`
+}

@@ -322,6 +322,16 @@ func (c *Client) Submit(ctx context.Context, s Submission) (Campaign, error) {
 	return out, c.do(ctx, r, &out)
 }
 
+// AdmitWorker gives a credential for a worker of the fleet.
+func (c *Client) AdmitWorker(ctx context.Context, name string) (evotune.FleetAccess, error) {
+	return post[evotune.FleetAccess](ctx, c, NewWorker{name}, "fleet", "workers")
+}
+
+// Fleet is what the service knows of its workers.
+func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
+	return get[Fleet](ctx, c, nil, "fleet")
+}
+
 // Campaign is one campaign, by its ID or a unique beginning of it, as it is at the moment.
 func (c *Client) Campaign(ctx context.Context, id string) (Campaign, error) {
 	return get[Campaign](ctx, c, nil, "campaigns", id)

@@ -55,6 +55,8 @@ var runSettings = []setting{
 // submitSettings belong to campaigns in a service.
 var submitSettings = []setting{
 	{"priority", 0, "with a service: the larger is run first, from -100 to 100"},
+	{"device", "", "with a service: fleet for the devices of its workers, fleet:NAME for those with this `NAME`"},
+	{"fleet-workers", 0, "with a service: `N` workers of its fleet at once, at most (0: four)"},
 }
 
 // backendSettings belong to the commands that open a backend.
@@ -78,7 +80,7 @@ var backendSettings = []setting{
 }
 
 func allSettings() []setting {
-	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings, remoteSettings, submitSettings)
+	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings, remoteSettings, submitSettings, workerSettings)
 }
 
 func knownSettings() map[string]setting {

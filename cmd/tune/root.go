@@ -120,7 +120,7 @@ configuration folder; an unknown key in it is an error.`,
 		a.runCommand(), a.resumeCommand(), a.attachCommand(), a.pauseCommand(), a.cancelCommand(), a.judgeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
 		a.listCommand(), a.showCommand(), a.bestCommand(), a.selectCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),
 		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(), a.backupCommand(), a.archiveCommand(),
-		a.serveCommand(), a.tokenCommand(), a.doctorCommand(), a.versionCommand(),
+		a.serveCommand(), a.workerCommand(), a.tokenCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	// cobra's own complaints about arguments are the user's to correct.
 	for _, c := range append([]*cobra.Command{root}, descendants(root)...) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/fleet/nats"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -27,6 +30,9 @@ var serveSettings = []setting{
 	{"token-file", "", "serve: keep an admin's token in this `FILE`; it is made if it does not exist"},
 	{"tls-cert", "", "serve: the certificate, a PEM `FILE` with its chain"},
 	{"tls-key", "", "serve: the certificate's key, a PEM `FILE`"},
+	{"fleet", "", "serve: take workers on other machines, with a broker that listens on this `ADDRESS`"},
+	{"nats", []string{}, "serve: take workers over the NATS broker at this `URL` instead (repeatable)"},
+	{"nats-credentials", "", "serve: the `FILE` with the credentials for --nats: the service's, then the workers', each a line USER:PASSWORD or the path of a credentials file"},
 	{"archive-after", time.Duration(0), "serve: move campaigns to archives when they have been finished for this `DURATION` (0: keep them)"},
 }
 
@@ -47,14 +53,20 @@ admin's token, for a start; "tune token create" makes others, with fewer rights:
   runner   also submits, pauses, resumes and cancels campaigns, verifies and exports
   author   also uploads kernels and has files judged, which runs their code here
   admin    also makes and revokes tokens, reads the audit log, copies and archives the store
+  worker   takes part in the fleet, and nothing else
 
 On other addresses than those of this machine alone (127.0.0.1, ::1) it needs
 --tls-cert and --tls-key, and it needs candidates to be confined: see "tune doctor".
+
+With --fleet it has candidates evaluated by workers on other machines, which "tune
+worker" starts there: campaigns with --device fleet, and those for GPUs where this
+machine has none. docs/fleet.md says more.
 
 It uses all GPUs unless --cuda-devices says which. Ctrl-C or SIGTERM ends it after
 the candidates in flight, a second one at once. docs/serve.md says more.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune serve --token-file admin.token
+  tune serve --fleet 127.0.0.1:8788 --token-file admin.token
   tune serve --listen 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem --token-file admin.token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
@@ -93,6 +105,10 @@ func (a *app) serve(ctx context.Context) error {
 		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
 	}
 	defer s.Close() //nolint:errcheck // every append was checked
+	connect, err := a.serveFleet(ctx, conf, logger)
+	if err != nil {
+		return err
+	}
 	gpus, err := a.serveGPUs(ctx, logger)
 	if err != nil {
 		return err
@@ -111,7 +127,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger})
+	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger, Fleet: connect})
 	if errors.Is(err, server.ErrTokenFile) {
 		return badInput(err)
 	}
@@ -131,6 +147,54 @@ func (a *app) serve(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, service.Close(ctx))
+}
+
+// serveFleet says how workers on other machines are reached; nil when there are none.
+func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Logger) (func(*fleet.Roster) (fleet.Transport, error), error) {
+	address, brokers := a.v.GetString("fleet"), a.list("nats")
+	switch {
+	case address != "" && len(brokers) > 0:
+		return nil, badInputf("--fleet and --nats exclude each other: the first has a broker of its own, the second uses one that runs")
+	case address == "" && len(brokers) == 0:
+		return nil, nil
+	case address != "":
+		resolved, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			return nil, badInputf("--fleet %s: %w: give an address and a port, such as 127.0.0.1:8788", address, err)
+		}
+		if conf == nil && !resolved.IP.IsLoopback() {
+			return nil, badInputf("--fleet %s is open to other machines, and credentials and kernels would cross the network in the clear: give --tls-cert and --tls-key, or listen on 127.0.0.1", address)
+		}
+		var ca []byte
+		if conf != nil {
+			if ca, err = os.ReadFile(a.v.GetString("tls-cert")); err != nil {
+				return nil, badInput(err)
+			}
+		}
+		return func(roster *fleet.Roster) (fleet.Transport, error) {
+			return nats.Embed(nats.EmbedOptions{Listen: address, TLS: conf, CA: string(ca), Roster: roster, Log: logger})
+		}, nil
+	}
+	path := a.v.GetString("nats-credentials")
+	if path == "" {
+		return nil, badInputf("--nats needs --nats-credentials FILE: the service's credentials for the broker, then the workers', each on a line of its own")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, badInputf("--nats-credentials: %w", err)
+	}
+	lines := strings.Fields(string(b))
+	if len(lines) != 2 {
+		return nil, badInputf("--nats-credentials %s has %d words: it must have two lines, the service's credentials and the workers'", path, len(lines))
+	}
+	for i, l := range lines {
+		if text, err := os.ReadFile(l); err == nil {
+			lines[i] = string(text)
+		}
+	}
+	return func(roster *fleet.Roster) (fleet.Transport, error) {
+		return nats.Connect(ctx, nats.ConnectOptions{URLs: brokers, Credentials: lines[0], WorkerCredentials: lines[1], Roster: roster, Log: logger})
+	}, nil
 }
 
 // serving prints the one line that says where the service is.

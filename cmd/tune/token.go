@@ -43,7 +43,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		Short: "Make a token and print it, once",
 		Long: `Make a token and print it. The service keeps only its hash: it cannot be shown again.
 NAME says who or what uses it; the audit log tells callers by their names. The scopes
-are viewer, runner, author and admin: "tune serve --help" says what each may do.
+are viewer, runner, author, admin and worker: "tune serve --help" says what each may do.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune token create ci --scope runner --expires 720h`,
 		Args:    cobra.ExactArgs(1),
@@ -66,7 +66,7 @@ are viewer, runner, author and admin: "tune serve --help" says what each may do.
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&scope, "scope", string(api.Viewer), "what it may do: viewer, runner, author or admin")
+	cmd.Flags().StringVar(&scope, "scope", string(api.Viewer), "what it may do: viewer, runner, author, admin or worker")
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it is valid, such as 720h (default: until it is revoked)")
 	return cmd
 }

@@ -14,6 +14,7 @@ package build
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // version is stamped by scripts/release.sh; empty in any other build.
@@ -46,6 +47,12 @@ func This() Info {
 		b.Version = version
 	}
 	return b
+}
+
+// Program names the program alone, and not what it was built with or for.
+func (b Info) Program() string {
+	b.Go, b.Platform = "", ""
+	return strings.TrimSpace(b.String())
 }
 
 // String is one line, for what is written to files.

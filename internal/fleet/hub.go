@@ -746,6 +746,20 @@ func (h *Hub) Hosts() []Status {
 	return list
 }
 
+// Waiting says, by campaign, why nobody evaluates it.
+func (h *Hub) Waiting() map[string]string {
+	h.mu.Lock()
+	open := slices.Collect(maps.Values(h.campaigns))
+	h.mu.Unlock()
+	out := map[string]string{}
+	for _, c := range open {
+		if why := c.Waiting(); why != "" {
+			out[c.id] = why
+		}
+	}
+	return out
+}
+
 // Devices lists what enrolled workers of a backend have, one of each fingerprint, with the limits
 // that constraints may name and how many workers there are.
 func (h *Hub) Devices(backend string) (list []Kind) {

@@ -29,7 +29,7 @@ func (s *Service) deviceRoutes() {
 func (q *scheduler) look(ctx context.Context) []api.Device {
 	list := []api.Device{}
 	for _, d := range q.devices {
-		if d.backend == evotune.Replay {
+		if d.backend == evotune.Replay || d.name == fleetDevice {
 			continue
 		}
 		one := api.Device{Device: d.about(ctx), Backend: d.backend, Campaign: []string{}, Operations: []string{}}

@@ -53,6 +53,7 @@ func (s *Service) routes() http.Handler {
 	s.operationRoutes()
 	s.downloadRoutes()
 	s.deviceRoutes()
+	s.fleetRoutes()
 	s.importanceRoutes()
 	s.keepingRoutes()
 	mux.HandleFunc("GET /{$}", servePage)

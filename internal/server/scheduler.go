@@ -25,11 +25,14 @@ import (
 type job struct {
 	// Job is fixed at submission: what other campaigns find later does not change its path.
 	Job evotune.Job `json:"job"`
-	// GPU is the device that was asked for; empty means any.
-	GPU       string    `json:"gpu,omitempty"`
-	Priority  int       `json:"priority"`
-	Submitted time.Time `json:"submitted"`
-	By        string    `json:"by"`
+	// GPU is the device that was asked for; empty means any. With "fleet", workers evaluate that have
+	// the device Elsewhere, at most so many at once.
+	GPU       string               `json:"gpu,omitempty"`
+	Elsewhere *evotune.FleetDevice `json:"elsewhere,omitempty"`
+	Workers   int                  `json:"workers,omitempty"`
+	Priority  int                  `json:"priority"`
+	Submitted time.Time            `json:"submitted"`
+	By        string               `json:"by"`
 	// State is Queued as long as it is to run, also while it does; else Paused, or how it ended.
 	State  api.State `json:"state"`
 	Reason string    `json:"reason,omitempty"`
@@ -49,8 +52,8 @@ const mostDeaths = 3
 
 // A device is where campaigns run: as many at once as there is room for.
 type device struct {
-	name    string // "cpu", "replay", or a GPU as in cuda.Options.Devices
-	backend string
+	name    string // "cpu", "replay", "fleet", or a GPU as in cuda.Options.Devices
+	backend string // empty for the fleet, which has all
 	room    int
 	machine *evotune.Machine
 	holds   map[string]bool // campaigns, and operations
@@ -105,6 +108,9 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 		m := &evotune.Machine{Definitions: s.machine.Definitions, CPU: s.machine.CPU, CUDA: s.machine.CUDA}
 		m.CUDA.Devices = []string{gpu}
 		q.devices = append(q.devices, &device{name: gpu, backend: evotune.CUDA, room: 1, machine: m})
+	}
+	if s.fleet != nil {
+		q.devices = append(q.devices, &device{name: fleetDevice, room: fleetRoom, machine: s.machine})
 	}
 	for _, d := range q.devices {
 		d.holds = map[string]bool{}
@@ -179,10 +185,14 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if info, err := os.Stat(want.Table); want.Table != "" && err == nil && !info.Mode().IsRegular() { // a pipe is waited for without end
 		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, want.Table+" is no regular file, and so no table", api.Detail{Location: "body.table", Message: "is no regular file"})
 	}
-	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) {
+	elsewhere, err := q.s.fleet.find(&in, q.has(evotune.CUDA))
+	if err != nil {
+		return "", false, err
+	}
+	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) && elsewhere == nil {
 		want.Backend = evotune.CPU
 	}
-	machine, err := q.machineFor(in)
+	machine, err := q.machineFor(in, elsewhere)
 	if err != nil {
 		return "", false, err
 	}
@@ -190,7 +200,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if err != nil {
 		return "", false, failed(err)
 	}
-	if !q.has(t.Job.Backend) {
+	if elsewhere == nil && !q.has(t.Job.Backend) {
 		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
 	}
 	fixed, err := t.Fix(ctx, q.s.store)
@@ -200,7 +210,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if _, err := q.s.store.Campaign(fixed.ID); err == nil {
 		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
 	}
-	j := &job{Job: fixed, GPU: in.Device, Priority: in.Priority, Submitted: time.Now().UTC(), By: who, State: api.Queued, Version: 1}
+	j := &job{Job: fixed, GPU: in.Device, Elsewhere: elsewhere, Workers: in.Workers, Priority: in.Priority, Submitted: time.Now().UTC(), By: who, State: api.Queued, Version: 1}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -295,9 +305,17 @@ func (q *scheduler) has(backend string) bool {
 	return slices.ContainsFunc(q.devices, func(d *device) bool { return d.backend == backend })
 }
 
+// on is a machine for jobs that workers with a device do.
+func (q *scheduler) on(d *evotune.FleetDevice) *evotune.Machine {
+	return &evotune.Machine{Definitions: q.s.machine.Definitions, ReplayLatency: q.s.machine.ReplayLatency, Elsewhere: d}
+}
+
 // machineFor is the machine that a submission is looked at with: that of the GPU it asks for.
-func (q *scheduler) machineFor(in api.Submission) (*evotune.Machine, error) {
+func (q *scheduler) machineFor(in api.Submission, elsewhere *evotune.FleetDevice) (*evotune.Machine, error) {
 	machine := q.s.machine
+	if elsewhere != nil {
+		return q.on(elsewhere), nil
+	}
 	for _, d := range q.devices {
 		switch {
 		case d.backend != evotune.CUDA:
@@ -384,7 +402,7 @@ func (q *scheduler) begins(j *job) error {
 // there is none. The caller holds the lock.
 func (q *scheduler) free(backend, gpu string) *device {
 	for _, d := range q.devices {
-		if d.backend == backend && len(d.holds) < d.room && (gpu == "" || gpu == d.name) {
+		if len(d.holds) < d.room && (d.backend == backend && gpu == "" || gpu == d.name) {
 			return d
 		}
 	}
@@ -472,50 +490,53 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 	want := j.Job
 	r.budget = want.Budget
 	q.mu.Unlock()
+	machine, o := r.device.machine, evotune.Options{}
+	if j.Elsewhere != nil {
+		machine = q.on(j.Elsewhere)
+		o.Fleet, o.FleetWorkers, o.Priority = q.s.fleet.hub, j.Workers, j.Priority
+	}
 	var t *evotune.Target
 	_, err := q.s.store.Campaign(want.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		t, err = r.device.machine.Target(want)
+		t, err = machine.Target(want)
 	case err == nil && want.Sweep:
 		var whole bool
-		if t, whole, err = r.device.machine.ContinueSweep(q.s.store, want.ID, want.Budget.Evaluations); whole {
+		if t, whole, err = machine.ContinueSweep(q.s.store, want.ID, want.Budget.Evaluations); whole {
 			return evotune.Finished{Campaign: want.ID, Reason: "every valid genome was evaluated", Complete: true}, nil
 		}
 	case err == nil:
-		t, err = r.device.machine.Continue(q.s.store, want.ID, want.Budget)
+		t, err = machine.Continue(q.s.store, want.ID, want.Budget)
 	}
 	if err != nil {
 		return evotune.Finished{}, err
 	}
 	defer q.s.streams.wake(want.ID)
 	defer q.s.streams.workers.Delete(want.ID)
-	return t.Run(ctx, q.s.store, evotune.Options{
-		Drain: drain, Budgets: r.budgets,
-		Ready: func(workers int, ev evaluator.Evaluator) {
-			q.s.streams.workers.Store(want.ID, workers)
-			r.progress.ready(workers, ev)
-		},
-		Listen: func(e evotune.Event) {
-			r.progress.event(e)
-			q.s.metrics.event(e)
-			if e.Warning != "" {
-				if err := q.s.streams.warn(want.ID, e.Warning); err != nil {
-					q.s.log.Error("a warning is not told", "campaign", want.ID, "warning", e.Warning, "error", err)
-				}
+	o.Drain, o.Budgets, o.OnStage = drain, r.budgets, r.progress.stage
+	o.Ready = func(workers int, ev evaluator.Evaluator) {
+		q.s.streams.workers.Store(want.ID, workers)
+		r.progress.ready(workers, ev)
+	}
+	o.Listen = func(e evotune.Event) {
+		r.progress.event(e)
+		q.s.metrics.event(e)
+		if e.Warning != "" {
+			if err := q.s.streams.warn(want.ID, e.Warning); err != nil {
+				q.s.log.Error("a warning is not told", "campaign", want.ID, "warning", e.Warning, "error", err)
 			}
-			q.s.streams.wake(want.ID)
-			switch {
-			case e.Started != nil:
-				q.enter(j, r, api.Searching)
-			case e.Budget != nil:
-				q.took(r, *e.Budget)
-			case e.Searched != nil:
-				q.enter(j, r, api.Finals)
-			}
-		},
-		OnStage: r.progress.stage,
-	})
+		}
+		q.s.streams.wake(want.ID)
+		switch {
+		case e.Started != nil:
+			q.enter(j, r, api.Searching)
+		case e.Budget != nil:
+			q.took(r, *e.Budget)
+		case e.Searched != nil:
+			q.enter(j, r, api.Finals)
+		}
+	}
+	return t.Run(ctx, q.s.store, o)
 }
 
 // enter notes that a campaign is in another phase.
@@ -537,6 +558,7 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
 func (q *scheduler) settle(j *job, state api.State, reason string) {
+	q.s.fleet.ended(j.Job.ID, state.Ended())
 	j.State, j.Reason, j.Began = state, reason, nil
 	if err := q.keep(j); err != nil {
 		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)

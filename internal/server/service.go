@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	// ArchiveAfter moves campaigns to archives when they have been finished for so long. Zero
 	// keeps them.
 	ArchiveAfter time.Duration
+	// Fleet makes the transport to workers on other machines, of those that the roster admits; nil
+	// means that there are none.
+	Fleet func(roster *fleet.Roster) (fleet.Transport, error)
 	// Limits say how much is taken.
 	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
@@ -51,6 +55,7 @@ type Service struct {
 	tokens   *tokens     // nil without a machine: then there are none
 	jobs     *scheduler  // nil without a machine
 	ops      *operations // nil without a machine
+	fleet    *workers    // nil without a fleet
 	heavy    gate        // what takes much memory
 	scans    *semaphore.Weighted
 	audit    *audit // nil without a machine
@@ -102,14 +107,17 @@ func New(o Options) (*Service, error) {
 		if err == nil {
 			s.audit, err = openAudit(s.state, s.log)
 		}
+		if err == nil && o.Fleet != nil {
+			s.fleet, err = newWorkers(s, o.Fleet)
+		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
 		}
-		if err != nil {
-			return nil, errors.Join(err, s.state.Close())
+		if err == nil {
+			s.ops, err = newOperations(s)
 		}
-		if s.ops, err = newOperations(s); err != nil {
-			return nil, errors.Join(err, s.state.Close())
+		if err != nil {
+			return nil, errors.Join(err, s.fleet.close(), s.state.Close())
 		}
 	}
 	s.handler = s.routes()
@@ -173,7 +181,7 @@ func (s *Service) Close(ctx context.Context) error {
 	if s.state == nil {
 		return nil
 	}
-	return s.state.Close()
+	return errors.Join(s.fleet.close(), s.state.Close())
 }
 
 // tidy writes down once a minute which tokens were used, and forgets those that have long been

@@ -29,6 +29,7 @@ const (
 	auditBucket   = "audit"
 	probeBucket   = "probe" // is written to see whether the disk can be
 	kernelsBucket = "kernels"
+	workersBucket = "workers" // hashes of their secrets
 )
 
 func openState(path string) (*state, error) {
@@ -41,7 +42,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

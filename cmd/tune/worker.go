@@ -1,0 +1,271 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/fleet/nats"
+)
+
+// workerSettings belong to workers.
+var workerSettings = []setting{
+	{"name", "", "worker: its `NAME` in the fleet (default: the host's and the device's)"},
+	{"slots", 0, "worker: evaluate `N` candidates at once (0: one per core; 32 on a GPU)"},
+}
+
+// leastFree is how much of the cache's disk a worker needs, in bytes.
+const leastFree = 256 << 20
+
+func (a *app) workerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker --server URL --token-file FILE",
+		Short: "Evaluate candidates of the campaigns of a service, as one of its fleet",
+		Long: `Evaluate candidates of the campaigns of the service at --server, which was started
+with "tune serve --fleet". A token of the scope worker is enough. The service places
+the worker on a campaign; the kernel is fetched, and every candidate passes the same
+ordeal as with "tune run". Results are kept until they are durable in the service's
+store, so neither end loses anything when the other is restarted.
+
+Each GPU of --cuda-devices is a worker of its own (default: all of them); without a
+GPU, or with --backend cpu, the processor is one. Ctrl-C or SIGTERM drains it: it ends
+after the candidates in flight, a second one at once. docs/fleet.md says more.
+` + exitHelp(exitOK, exitFailure, exitBadInput),
+		Example: `  tune worker --server https://tuner:8787 --token-file worker.token
+  tune worker --server http://127.0.0.1:8787 --token-file worker.token --backend cpu`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.worker(cmd.Context()) },
+	}
+	addSettings(cmd.Flags(), remoteSettings)
+	addSettings(cmd.Flags(), workerSettings)
+	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(runSettings), func(s setting) bool { return s.key != "backend" }))
+	addSettings(cmd.Flags(), backendSettings)
+	devices := cmd.Flags().Lookup("cuda-devices")
+	devices.Usage = strings.Replace(devices.Usage, "default: the first", "default: all that work", 1)
+	return cmd
+}
+
+// worker works until somebody ends it.
+func (a *app) worker(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logger := a.serviceLogger()
+	slog.SetDefault(logger)
+	client, err := a.client()
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return badInputf("a worker needs a service: give --server URL, such as https://tuner:8787")
+	}
+	defer client.Close()
+	if err := a.checkSettings(); err != nil {
+		return err
+	}
+	devices, err := a.workerDevices(ctx)
+	if err != nil {
+		return err
+	}
+	sig := catchSignals(ctx, cancel)
+	sig.say = func(text string) { logger.Info(text) }
+	sig.begun.Store(true)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, d := range devices {
+		group.Go(func() error {
+			err := fleet.Work(ctx, a.workerOptions(d, client, sig.drain, logger))
+			var refused fleet.Refusal
+			if errors.As(err, &refused) {
+				return badInputf("%s: %w", d.host.Name, err)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// A workerDevice is one that a worker offers.
+type workerDevice struct {
+	host    fleet.Host
+	machine *evotune.Machine
+}
+
+// workerDevices are those that are to be offered.
+func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
+	backend := a.v.GetString("backend")
+	machine := a.machine()
+	var gpus []string
+	if backend == evotune.CUDA || backend == evotune.Auto {
+		if len(a.list("cuda-devices")) == 0 {
+			a.v.Set("cuda-devices", []string{"all"})
+			a.m = nil
+			machine = a.machine()
+		}
+		var err error
+		if gpus, err = machine.GPUs(ctx); err != nil && backend == evotune.CUDA {
+			return nil, err
+		}
+		if len(gpus) == 0 {
+			backend = evotune.CPU
+		}
+	}
+	if name := a.v.GetString("name"); name != "" {
+		if err := fleet.CheckWorker(name); err != nil {
+			return nil, badInputf("--name: %w", err)
+		}
+	}
+	if len(gpus) == 0 {
+		d, err := a.workerDevice(ctx, machine, backend, "")
+		return []workerDevice{d}, err
+	}
+	var out []workerDevice
+	for i, uuid := range gpus {
+		one := *a.machineOf(uuid)
+		d, err := a.workerDevice(ctx, &one, evotune.CUDA, fmt.Sprint("gpu", i))
+		if err != nil {
+			return nil, err
+		}
+		if a.v.GetString("name") != "" && len(gpus) == 1 {
+			d.host.Name = a.v.GetString("name")
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// machineOf is the machine with one GPU alone.
+func (a *app) machineOf(uuid string) *evotune.Machine {
+	m := &evotune.Machine{CPU: a.machine().CPU, CUDA: a.machine().CUDA}
+	m.CUDA.Devices = []string{uuid}
+	return m
+}
+
+// workerDevice says what a device is, for the coordinator.
+func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suffix string) (workerDevice, error) {
+	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.This().Program(), Slots: a.v.GetInt("slots")}}
+	var err error
+	switch backend {
+	case evotune.Replay:
+		d.host.Device = evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}
+	case evotune.CPU, evotune.CUDA:
+		if d.host.Device, d.host.Limits, err = m.Offer(ctx, backend); err != nil {
+			return d, err
+		}
+		if d.host.Tools, err = m.Doctor(ctx, backend); err != nil {
+			return d, err
+		}
+	default:
+		return d, badInputf("--backend %s: a worker has auto, cpu, cuda or replay", backend)
+	}
+	if d.host.Slots == 0 {
+		d.host.Slots = runtime.NumCPU()
+		if backend == evotune.CUDA {
+			d.host.Slots = evotune.DefaultGPUWindow
+		}
+	}
+	name := a.v.GetString("name")
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return d, fmt.Errorf("the name of this host is not known, give --name: %w", err)
+		}
+		name = host + "-" + cmp.Or(suffix, backend)
+	} else if suffix != "" {
+		name += "-" + suffix
+	}
+	d.host.Name = regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(name, "-")
+	return d, nil
+}
+
+// workerOptions are those of a worker with a device.
+func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan struct{}, logger *slog.Logger) fleet.WorkerOptions {
+	cache := a.v.GetString("cache-dir")
+	if cache == "" {
+		if user, err := os.UserCacheDir(); err == nil {
+			cache = filepath.Join(user, "evotune")
+		}
+	}
+	log := logger.With("worker", d.host.Name)
+	return fleet.WorkerOptions{
+		Host: d.host, Drain: drain, Logger: log,
+		Dial: func(ctx context.Context) (fleet.Link, error) {
+			access, err := client.AdmitWorker(ctx, d.host.Name)
+			if err != nil {
+				var p *api.Problem
+				if errors.As(err, &p) && p.Status >= 400 && p.Status < 500 && p.Type != api.TooMany {
+					return nil, fleet.Refusal(err.Error())
+				}
+				return nil, err
+			}
+			access.URLs = reachable(access.URLs, client.Address())
+			return nats.Dial(access, log)
+		},
+		Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+			dir := filepath.Join(cache, "fleet", d.host.Name, p.Campaign)
+			place, err := d.machine.OpenPlace(ctx, p, dir, fetch)
+			if err != nil {
+				return nil, err
+			}
+			return place, nil
+		},
+		Trouble: func() string { return noRoom(cache) },
+	}
+}
+
+// noRoom says that there is too little room for what candidates are compiled to; empty when there is
+// enough.
+func noRoom(dir string) string {
+	for ; ; dir = filepath.Dir(dir) {
+		var fs syscall.Statfs_t
+		err := syscall.Statfs(dir, &fs)
+		if errors.Is(err, os.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if free := int64(fs.Bavail) * fs.Bsize; err == nil && free < leastFree {
+			return fmt.Sprintf("the disk of %s is full: %d MiB are left, and %d are needed: make room, or give another --cache-dir", dir, free>>20, int64(leastFree)>>20)
+		}
+		return ""
+	}
+}
+
+// reachable has the broker looked for where the service was found as well: the name that it has
+// for itself may mean nothing here.
+func reachable(brokers []string, service string) []string {
+	at, err := url.Parse(service)
+	if err != nil || at.Hostname() == "" {
+		return brokers
+	}
+	out := slices.Clone(brokers)
+	for _, b := range brokers {
+		if u, err := url.Parse(b); err == nil {
+			u.Host = net.JoinHostPort(at.Hostname(), u.Port())
+			if same := u.String(); !slices.Contains(out, same) {
+				out = append(out, same)
+			}
+		}
+	}
+	return out
+}
