@@ -102,7 +102,7 @@ func Embed(o EmbedOptions) (fleet.Transport, error) {
 		t.access.URLs = []string{b.url(host)}
 	}
 	t.after, t.stop = b.cut, b.stop
-	t.connection, err = open(t.access.URLs, "", coordinator+":"+b.secret, inbox(t.prefix, coordinator), t.log, nats.InProcessServer(b.server))
+	t.connection, err = open([]string{"nats://in-process"}, "", coordinator+":"+b.secret, inbox(t.prefix, coordinator), t.log, nats.InProcessServer(b.server))
 	if err == nil {
 		_, err = t.up(context.Background(), startWait)
 	}
@@ -185,7 +185,7 @@ func (b *broker) Check(c server.ClientAuthentication) bool {
 		open = open[1:]
 	}
 	b.connections[worker] = open
-	var asks []string
+	asks := []string{subject(b.prefix, worker, asked)}
 	for _, v := range fleet.Verbs() {
 		asks = append(asks, subject(b.prefix, worker, v))
 	}

@@ -17,7 +17,8 @@ import (
 
 const (
 	// hello is how long a coordinator waits for another one with its prefix to say so.
-	hello = time.Second
+	hello     = 500 * time.Millisecond
+	flushWait = time.Second
 	// maxWaiting is how many bytes of requests may wait for a goroutine.
 	maxWaiting = 256 << 20
 )
@@ -84,6 +85,7 @@ type transport struct {
 
 	mu      sync.Mutex
 	closing bool
+	inHand  map[string]int // by worker and request, how many copies are being answered
 	running sync.WaitGroup
 }
 
@@ -95,7 +97,7 @@ func newTransport(prefix string, roster *fleet.Roster, log *slog.Logger) (*trans
 		log = slog.New(slog.DiscardHandler)
 	}
 	wire := fleet.NewWire(roster)
-	t := &transport{prefix: prefix, log: log, wire: wire, Transport: wire.Transport(), after: func(string) {}, stop: func() {}}
+	t := &transport{prefix: prefix, log: log, wire: wire, Transport: wire.Transport(), inHand: map[string]int{}, after: func(string) {}, stop: func() {}}
 	return t, checkPrefix(prefix)
 }
 
@@ -129,7 +131,7 @@ func (t *transport) Serve(h fleet.Handler) error {
 	if err := s.SetPendingLimits(-1, maxWaiting); err != nil {
 		return err
 	}
-	return t.FlushTimeout(hello) // from now on the broker knows
+	return t.FlushTimeout(flushWait) // from now on the broker knows
 }
 
 // arrived has a request answered.
@@ -140,19 +142,30 @@ func (t *transport) arrived(m *nats.Msg) {
 	if !ok || !strings.HasPrefix(m.Reply, inbox(t.prefix, worker)+".") {
 		return
 	}
+	request := worker + " " + m.Header.Get(requestHeader)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closing {
-		out := nats.NewMsg(m.Reply)
+	out := nats.NewMsg(m.Reply)
+	switch {
+	case verb == asked && t.inHand[request] > 0:
+		say(out, inHand, "")
+	case verb == asked || t.closing:
 		say(out, unanswered, "it has stopped")
-		_ = t.PublishMsg(out) // a courtesy
+	default:
+		t.inHand[request]++
+		t.running.Add(1)
+		go func() {
+			defer t.running.Done()
+			t.respond(m, verb, t.answer(m, worker, verb))
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.inHand[request]--; t.inHand[request] == 0 {
+				delete(t.inHand, request)
+			}
+		}()
 		return
 	}
-	t.running.Add(1)
-	go func() {
-		defer t.running.Done()
-		t.respond(m, verb, t.answer(m, worker, verb))
-	}()
+	_ = t.PublishMsg(out) // without it, the worker asks again
 }
 
 func (t *transport) answer(m *nats.Msg, worker string, verb fleet.Verb) *nats.Msg {
@@ -222,7 +235,7 @@ func (t *transport) Close() error {
 	t.mu.Unlock()
 	t.running.Wait()
 	if t.IsConnected() {
-		err = errors.Join(err, t.FlushTimeout(hello))
+		err = errors.Join(err, t.FlushTimeout(flushWait))
 	}
 	t.close()
 	t.stop()
