@@ -138,12 +138,21 @@ func TestThousandWorkers(t *testing.T) {
 		return
 	}
 	begin := time.Now()
+	var again atomic.Int32
 	for i, l := range links {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			if got, err := l.Request(ctx, fleet.Take, []byte("work")); err != nil || string(got) != fmt.Sprint("w", i, " work") {
-				t.Errorf("worker %d got %q, %v", i, got, err)
+			for {
+				got, err := l.Request(ctx, fleet.Take, []byte("work"))
+				if errors.Is(err, fleet.ErrUnreachable) && ctx.Err() == nil { // a slow machine keeps some out at first
+					again.Add(1)
+					continue
+				}
+				if err != nil || string(got) != fmt.Sprint("w", i, " work") {
+					t.Errorf("worker %d got %q, %v", i, got, err)
+				}
+				return
 			}
 		})
 	}
@@ -152,7 +161,7 @@ func TestThousandWorkers(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	each := (int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)) / workers
-	t.Logf("%d requests at once in %v; both ends of a link and the broker's hold %d KiB", workers, took, each>>10)
+	t.Logf("%d requests at once in %v, %d of them repeated; both ends of a link and the broker's hold %d KiB", workers, took, again.Load(), each>>10)
 	if each > 512<<10 {
 		t.Errorf("a link holds %d bytes", each)
 	}
@@ -575,7 +584,7 @@ func TestLost(t *testing.T) {
 	}
 
 	err = c.Serve(func(context.Context, string, fleet.Verb, []byte) ([]byte, error) {
-		time.Sleep(2*watchEvery + watchEvery/2)
+		time.Sleep(watchEvery + watchEvery/2)
 		return []byte("at last"), nil
 	})
 	if err != nil {
