@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMemory(t *testing.T) {
-	fleettest.Run(t, func(testing.TB) fleettest.Rig {
+	fleettest.Run(t, func() fleettest.Rig {
 		wire := fleet.NewWire(nil)
 		return fleettest.Rig{
 			Coordinator: func(testing.TB) fleet.Transport { return wire.Transport() },

@@ -33,7 +33,7 @@ const (
 
 // Run tests that a transport does what [fleet.Transport], [fleet.Link] and [fleet.Handler] promise.
 // Every test gets a rig of its own.
-func Run(t *testing.T, rig func(tb testing.TB) Rig) {
+func Run(t *testing.T, rig func() Rig) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, r Rig)
@@ -50,7 +50,7 @@ func Run(t *testing.T, rig func(tb testing.TB) Rig) {
 		{"closed link", closedLink},
 		{"faults", faults},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, rig(t)) })
+		t.Run(c.name, func(t *testing.T) { c.test(t, rig()) })
 	}
 }
 

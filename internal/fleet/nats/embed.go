@@ -56,9 +56,6 @@ type EmbedOptions struct {
 // Embed makes the coordinator's end, with a broker in this process. Every worker has a user of
 // its own there.
 func Embed(o EmbedOptions) (fleet.Transport, error) {
-	if o.Roster == nil {
-		o.Roster = fleet.NewRoster(nil, nil)
-	}
 	t, err := newTransport(o.Prefix, o.Roster, o.Log)
 	if err != nil {
 		return nil, err
@@ -67,7 +64,7 @@ func Embed(o EmbedOptions) (fleet.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{prefix: t.prefix, roster: o.Roster, secret: rand.Text(), connections: map[string][]uint64{}}
+	b := &broker{prefix: t.prefix, roster: t.roster, secret: rand.Text(), connections: map[string][]uint64{}}
 	b.server, err = server.NewServer(&server.Options{
 		ServerName:                 "evotune-" + rand.Text(),
 		Host:                       host,

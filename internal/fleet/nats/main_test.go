@@ -176,7 +176,7 @@ func startCluster(tb testing.TB, n int) []*process {
 }
 
 // clusterRig has its brokers in processes of their own.
-func clusterRig(tb testing.TB, brokers []*process) fleettest.Rig {
+func clusterRig(brokers []*process) fleettest.Rig {
 	roster := fleet.NewRoster(nil, nil)
 	var urls []string
 	for _, p := range brokers {
@@ -207,7 +207,7 @@ func mustDial(tb testing.TB, a fleet.Access) fleet.Link {
 
 // embeddedRig has its broker in the coordinator. All coordinators of a rig listen to the same
 // port.
-func embeddedRig(tb testing.TB, o EmbedOptions) fleettest.Rig {
+func embeddedRig(o EmbedOptions) fleettest.Rig {
 	o.Listen, o.Roster = "127.0.0.1:0", fleet.NewRoster(nil, nil)
 	return fleettest.Rig{
 		Coordinator: func(tb testing.TB) fleet.Transport {

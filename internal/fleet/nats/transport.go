@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ func Connect(ctx context.Context, o ConnectOptions) (fleet.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := t.up(ctx, time.Hour); err != nil {
+	if _, err := t.up(ctx, math.MaxInt64); err != nil {
 		t.close()
 		if errors.Is(err, nats.ErrAuthorization) {
 			return nil, fmt.Errorf("the broker at %s refuses the coordinator's credentials", t.urls)
@@ -78,6 +79,7 @@ type transport struct {
 	prefix string
 	access fleet.Access // what all workers have in common
 	log    *slog.Logger
+	roster *fleet.Roster
 	wire   *fleet.Wire
 	fleet.Transport
 	after func(worker string) // cuts the connections of a worker
@@ -96,8 +98,11 @@ func newTransport(prefix string, roster *fleet.Roster, log *slog.Logger) (*trans
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if roster == nil {
+		roster = fleet.NewRoster(nil, nil)
+	}
 	wire := fleet.NewWire(roster)
-	t := &transport{prefix: prefix, log: log, wire: wire, Transport: wire.Transport(), inHand: map[string]int{}, after: func(string) {}, stop: func() {}}
+	t := &transport{prefix: prefix, log: log, roster: roster, wire: wire, Transport: wire.Transport(), inHand: map[string]int{}, after: func(string) {}, stop: func() {}}
 	return t, checkPrefix(prefix)
 }
 
@@ -170,14 +175,7 @@ func (t *transport) arrived(m *nats.Msg) {
 
 func (t *transport) answer(m *nats.Msg, worker string, verb fleet.Verb) *nats.Msg {
 	out := nats.NewMsg(m.Reply)
-	body, err := unpack(m)
-	if err != nil {
-		err = fleet.Refusal(err.Error())
-	} else {
-		l := t.wire.Dial(fleet.Access{Worker: worker, Secret: m.Header.Get(secretHeader)})
-		defer l.Close()
-		body, err = l.Request(context.Background(), verb, body)
-	}
+	body, err := t.ask(m, worker, verb)
 	var refusal fleet.Refusal
 	switch {
 	case err == nil:
@@ -188,6 +186,20 @@ func (t *transport) answer(m *nats.Msg, worker string, verb fleet.Verb) *nats.Ms
 		say(out, unanswered, strings.TrimPrefix(err.Error(), fleet.ErrUnreachable.Error()+": "))
 	}
 	return out
+}
+
+func (t *transport) ask(m *nats.Msg, worker string, verb fleet.Verb) ([]byte, error) {
+	secret := m.Header.Get(secretHeader)
+	if err := t.roster.Check(worker, secret); err != nil { // before memory is spent on the body
+		return nil, err
+	}
+	body, err := unpack(m)
+	if err != nil {
+		return nil, fleet.Refusal(err.Error())
+	}
+	l := t.wire.Dial(fleet.Access{Worker: worker, Secret: secret})
+	defer l.Close()
+	return l.Request(context.Background(), verb, body)
 }
 
 func say(m *nats.Msg, status, text string) {
