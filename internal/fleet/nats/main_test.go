@@ -65,7 +65,7 @@ func beBroker(spec string) error {
 	}
 	o := &server.Options{
 		ServerName: b.Name, Host: "127.0.0.1", Port: b.Port, MaxPayload: b.MaxPayload, NoSigs: true,
-		Cluster:          server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: b.Cluster},
+		Cluster:          server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: b.Cluster, PoolSize: -1}, // one route each, so that a broker knows when it has them all
 		RoutesStr:        b.Routes,
 		Routes:           server.RoutesFromStr(b.Routes),
 		LameDuckDuration: 500 * time.Millisecond, LameDuckGracePeriod: 100 * time.Millisecond,
@@ -87,8 +87,8 @@ func beBroker(spec string) error {
 		switch in.Text() {
 		case "leave":
 			go s.LameDuckShutdown()
-		case "routes":
-			fmt.Println(s.NumRoutes())
+		case "others":
+			fmt.Println(s.NumRemotes())
 		}
 	}
 	return nil
@@ -147,8 +147,9 @@ func (p *process) kill() {
 
 func (p *process) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", p.spec.Port) }
 
-func (p *process) routes(tb testing.TB) (n int) {
-	fmt.Fprintln(p.in, "routes")
+// others is how many brokers it is connected to.
+func (p *process) others(tb testing.TB) (n int) {
+	fmt.Fprintln(p.in, "others")
 	if _, err := fmt.Fscanln(p.out, &n); err != nil {
 		tb.Fatal(err)
 	}
@@ -165,14 +166,20 @@ func startCluster(tb testing.TB, n int) []*process {
 		}
 		all = append(all, startBroker(tb, spec))
 	}
+	whole(tb, all)
+	return all
+}
+
+// whole waits until all brokers know each other.
+func whole(tb testing.TB, all []*process) {
+	tb.Helper()
 	for _, p := range all {
-		for begin := time.Now(); p.routes(tb) < n-1; time.Sleep(10 * time.Millisecond) {
-			if time.Since(begin) > 10*time.Second {
+		for begin := time.Now(); p.others(tb) < len(all)-1; time.Sleep(10 * time.Millisecond) {
+			if time.Since(begin) > 20*time.Second {
 				tb.Fatalf("broker %s does not find the others", p.spec.Name)
 			}
 		}
 	}
-	return all
 }
 
 // clusterRig has its brokers in processes of their own.

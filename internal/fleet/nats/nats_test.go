@@ -363,7 +363,9 @@ func TestCertificates(t *testing.T) {
 			t.Parallel()
 			other := a
 			change(&other)
-			_, err := join(t, other).Request(t.Context(), fleet.Beat, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := join(t, other).Request(ctx, fleet.Beat, nil)
 			if !errors.Is(err, fleet.ErrUnreachable) || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "\n") {
 				t.Error(err)
 			}
@@ -388,7 +390,9 @@ func TestNoDowngrade(t *testing.T) {
 	serveEcho(t, c)
 	a := admit(t, c, "w")
 	a.CA = ca
-	if _, err := join(t, a).Request(t.Context(), fleet.Beat, nil); !errors.Is(err, fleet.ErrUnreachable) {
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := join(t, a).Request(ctx, fleet.Beat, nil); !errors.Is(err, fleet.ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -401,6 +405,11 @@ func TestBadOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
 	embed := func(o EmbedOptions) error {
 		c, err := Embed(o)
 		if err == nil {
@@ -424,18 +433,18 @@ func TestBadOptions(t *testing.T) {
 		}
 		return err
 	}
-	gone := "nats://" + taken.Addr().String()
+	gone := "nats://" + nobody.Addr().String()
 	for want, err := range map[string]error{
-		"HOST:PORT":           embed(EmbedOptions{Listen: "4222"}),
-		"in use":              embed(EmbedOptions{Listen: taken.Addr().String()}),
-		"prefix":              embed(EmbedOptions{Listen: "127.0.0.1:0", Prefix: "a.*"}),
-		"workers need":        connect(ConnectOptions{URLs: []string{gone}, Credentials: "a:b"}),
-		"USER:PASSWORD":       connect(ConnectOptions{URLs: []string{gone}, Credentials: "a", WorkerCredentials: "a:b"}),
-		taken.Addr().String(): connect(ConnectOptions{URLs: []string{gone}, Credentials: "a:b", WorkerCredentials: "a:b"}),
-		"name of a worker":    dial(fleet.Access{Worker: "a b", Prefix: "evotune", URLs: []string{gone}}),
-		"leave them out":      dial(fleet.Access{Worker: "w", Prefix: "evotune", URLs: []string{"nats://u:p@127.0.0.1"}}),
-		"names no broker":     dial(fleet.Access{Worker: "w", Prefix: "evotune"}),
-		"cannot use":          dial(fleet.Access{Worker: "w", Prefix: "evotune", URLs: []string{"nats://[::1"}}),
+		"HOST:PORT":            embed(EmbedOptions{Listen: "4222"}),
+		"in use":               embed(EmbedOptions{Listen: taken.Addr().String()}),
+		"prefix":               embed(EmbedOptions{Listen: "127.0.0.1:0", Prefix: "a.*"}),
+		"workers need":         connect(ConnectOptions{URLs: []string{gone}, Credentials: "a:b"}),
+		"USER:PASSWORD":        connect(ConnectOptions{URLs: []string{gone}, Credentials: "a", WorkerCredentials: "a:b"}),
+		nobody.Addr().String(): connect(ConnectOptions{URLs: []string{gone}, Credentials: "a:b", WorkerCredentials: "a:b"}),
+		"name of a worker":     dial(fleet.Access{Worker: "a b", Prefix: "evotune", URLs: []string{gone}}),
+		"leave them out":       dial(fleet.Access{Worker: "w", Prefix: "evotune", URLs: []string{"nats://u:p@127.0.0.1"}}),
+		"names no broker":      dial(fleet.Access{Worker: "w", Prefix: "evotune"}),
+		"cannot use":           dial(fleet.Access{Worker: "w", Prefix: "evotune", URLs: []string{"nats://[::1"}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want one line with %q, got %v", want, err)
@@ -514,6 +523,7 @@ func TestOneOfThree(t *testing.T) {
 	center := c.(*transport).connection
 	for _, whose := range []string{"coordinator", "worker", "both"} {
 		for _, how := range []string{"kill", "leave"} {
+			whole(t, brokers)
 			a := admit(t, c, "w")
 			l := join(t, a)
 			for (at(t, brokers, l.connection) == at(t, brokers, center)) != (whose == "both") {
