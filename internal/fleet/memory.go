@@ -174,7 +174,7 @@ func (l *memoryLink) Request(ctx context.Context, verb Verb, body []byte) ([]byt
 	}()
 	select {
 	case a := <-got:
-		return a.body, a.seen()
+		return a.seen()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-l.open.Done():
@@ -182,23 +182,23 @@ func (l *memoryLink) Request(ctx context.Context, verb Verb, body []byte) ([]byt
 	case <-e.gone:
 		select {
 		case a := <-got: // it came just before
-			return a.body, a.seen()
+			return a.seen()
 		default:
 		}
 		return nil, fmt.Errorf("%w: it stopped before it had answered", ErrUnreachable)
 	}
 }
 
-// seen is what the worker learns of an error.
-func (a answer) seen() error {
+// seen is what the worker learns of an answer.
+func (a answer) seen() ([]byte, error) {
 	var refusal Refusal
 	switch {
 	case a.err == nil:
-		return nil
+		return a.body, nil
 	case errors.As(a.err, &refusal):
-		return refusal
+		return nil, refusal
 	}
-	return fmt.Errorf("%w: it failed on this request, and its log says why", ErrUnreachable)
+	return nil, fmt.Errorf("%w: it failed on this request, and its log says why", ErrUnreachable)
 }
 
 func (l *memoryLink) Close() error {

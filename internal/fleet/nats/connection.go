@@ -45,6 +45,11 @@ type connection struct {
 
 // open begins to connect. credential is the text of a credentials file, or USER:PASSWORD.
 func open(urls []string, ca, credential, inbox string, log *slog.Logger, more ...nats.Option) (*connection, error) {
+	for _, u := range urls {
+		if strings.Contains(u, "@") { // it would get into messages, and to every worker
+			return nil, errors.New("the URL of a broker has a user or a password: leave them out, and give them as credentials")
+		}
+	}
 	c := &connection{urls: strings.Join(urls, ", ")}
 	c.life, c.end = context.WithCancel(context.Background())
 	if log == nil {
@@ -181,7 +186,7 @@ func (c *connection) unconnected() error {
 
 // close ends the connection and whatever waits for it.
 func (c *connection) close() {
-	c.Conn.Close()
+	c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end()

@@ -8,7 +8,8 @@
 // _INBOX.PREFIX.WORKER; the coordinator listens to PREFIX.*.*. Every request carries the
 // worker's secret, which the coordinator's end compares with the hash in the roster. Bodies
 // above 1 KiB are compressed. This is core NATS: a broker stores nothing, so that nothing is
-// lost with it. A request that gets no answer is repeated by whoever made it.
+// lost with it. A link that waits asks after its request every second, and so learns of a loss
+// on the way, or of a new coordinator. Whoever made the request repeats it then.
 //
 // # What the broker has to enforce
 //

@@ -56,9 +56,6 @@ type EmbedOptions struct {
 // Embed makes the coordinator's end, with a broker in this process. Every worker has a user of
 // its own there.
 func Embed(o EmbedOptions) (fleet.Transport, error) {
-	if o.Roster == nil {
-		o.Roster = fleet.NewRoster(nil, nil)
-	}
 	t, err := newTransport(o.Prefix, o.Roster, o.Log)
 	if err != nil {
 		return nil, err
@@ -67,7 +64,7 @@ func Embed(o EmbedOptions) (fleet.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{prefix: t.prefix, roster: o.Roster, secret: rand.Text(), connections: map[string][]uint64{}}
+	b := &broker{prefix: t.prefix, roster: t.roster, secret: rand.Text(), connections: map[string][]uint64{}}
 	b.server, err = server.NewServer(&server.Options{
 		ServerName:                 "evotune-" + rand.Text(),
 		Host:                       host,
@@ -102,7 +99,7 @@ func Embed(o EmbedOptions) (fleet.Transport, error) {
 		t.access.URLs = []string{b.url(host)}
 	}
 	t.after, t.stop = b.cut, b.stop
-	t.connection, err = open(t.access.URLs, "", coordinator+":"+b.secret, inbox(t.prefix, coordinator), t.log, nats.InProcessServer(b.server))
+	t.connection, err = open([]string{"nats://in-process"}, "", coordinator+":"+b.secret, inbox(t.prefix, coordinator), t.log, nats.InProcessServer(b.server))
 	if err == nil {
 		_, err = t.up(context.Background(), startWait)
 	}
@@ -185,7 +182,7 @@ func (b *broker) Check(c server.ClientAuthentication) bool {
 		open = open[1:]
 	}
 	b.connections[worker] = open
-	var asks []string
+	asks := []string{subject(b.prefix, worker, asked)}
 	for _, v := range fleet.Verbs() {
 		asks = append(asks, subject(b.prefix, worker, v))
 	}

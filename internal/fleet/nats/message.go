@@ -19,16 +19,22 @@ const (
 	secretHeader   = "Evotune-Secret"
 	encodingHeader = "Evotune-Encoding"
 	statusHeader   = "Evotune-Status"
+	requestHeader  = "Evotune-Request" // tells the requests of a worker apart
 
 	deflated   = "deflate"    // the encoding of a compressed body
 	refused    = "refused"    // the body is the text of a refusal
 	unanswered = "unanswered" // the body says why there is no answer
+	inHand     = "in hand"    // the request that the link asked about will be answered
+
+	// asked stands where requests have their verbs, when a link asks whether the coordinator
+	// has its request.
+	asked fleet.Verb = "asked"
 
 	// deflateAbove is the length in bytes from which a body is compressed.
 	deflateAbove = 1 << 10
 	// maxBody is the length in bytes of the largest body after decompression: a small message
 	// must not fill the memory.
-	maxBody = 64 << 20
+	maxBody = 32 << 20
 	// maxPayload is the length in bytes of the largest message of an embedded broker.
 	maxPayload = 8 << 20
 
@@ -97,12 +103,12 @@ func unpack(m *nats.Msg) ([]byte, error) {
 		return nil, fmt.Errorf("a compressed body of %d bytes is damaged: %w", len(m.Data), err)
 	}
 	if len(body) > maxBody {
-		return nil, fmt.Errorf("a compressed body has more than %d bytes", maxBody)
+		return nil, fmt.Errorf("a body has more than %d bytes before compression: send less at once", maxBody)
 	}
 	return body, nil
 }
 
 // tooLarge is the refusal of what a broker does not carry.
 func tooLarge(what string, verb fleet.Verb, size int, limit int64) fleet.Refusal {
-	return fleet.Refusal(fmt.Sprintf("the %s %q has %d bytes after compression, and the broker carries %d: send less at once, or increase max_payload of the broker", what, verb, size, limit))
+	return fleet.Refusal(fmt.Sprintf("the %s %q has %d bytes, compressed where that helps, and the broker carries %d: send less at once, or increase max_payload of the broker", what, verb, size, limit))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ import (
 
 const (
 	// hello is how long a coordinator waits for another one with its prefix to say so.
-	hello = time.Second
+	hello     = 500 * time.Millisecond
+	flushWait = time.Second
 	// maxWaiting is how many bytes of requests may wait for a goroutine.
 	maxWaiting = 256 << 20
 )
@@ -58,7 +60,7 @@ func Connect(ctx context.Context, o ConnectOptions) (fleet.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := t.up(ctx, time.Hour); err != nil {
+	if _, err := t.up(ctx, math.MaxInt64); err != nil {
 		t.close()
 		if errors.Is(err, nats.ErrAuthorization) {
 			return nil, fmt.Errorf("the broker at %s refuses the coordinator's credentials", t.urls)
@@ -77,6 +79,7 @@ type transport struct {
 	prefix string
 	access fleet.Access // what all workers have in common
 	log    *slog.Logger
+	roster *fleet.Roster
 	wire   *fleet.Wire
 	fleet.Transport
 	after func(worker string) // cuts the connections of a worker
@@ -84,6 +87,7 @@ type transport struct {
 
 	mu      sync.Mutex
 	closing bool
+	inHand  map[string]int // by worker and request, how many copies are being answered
 	running sync.WaitGroup
 }
 
@@ -94,8 +98,11 @@ func newTransport(prefix string, roster *fleet.Roster, log *slog.Logger) (*trans
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if roster == nil {
+		roster = fleet.NewRoster(nil, nil)
+	}
 	wire := fleet.NewWire(roster)
-	t := &transport{prefix: prefix, log: log, wire: wire, Transport: wire.Transport(), after: func(string) {}, stop: func() {}}
+	t := &transport{prefix: prefix, log: log, roster: roster, wire: wire, Transport: wire.Transport(), inHand: map[string]int{}, after: func(string) {}, stop: func() {}}
 	return t, checkPrefix(prefix)
 }
 
@@ -129,7 +136,7 @@ func (t *transport) Serve(h fleet.Handler) error {
 	if err := s.SetPendingLimits(-1, maxWaiting); err != nil {
 		return err
 	}
-	return t.FlushTimeout(hello) // from now on the broker knows
+	return t.FlushTimeout(flushWait) // from now on the broker knows
 }
 
 // arrived has a request answered.
@@ -140,31 +147,35 @@ func (t *transport) arrived(m *nats.Msg) {
 	if !ok || !strings.HasPrefix(m.Reply, inbox(t.prefix, worker)+".") {
 		return
 	}
+	request := worker + " " + m.Header.Get(requestHeader)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closing {
-		out := nats.NewMsg(m.Reply)
+	out := nats.NewMsg(m.Reply)
+	switch {
+	case verb == asked && t.inHand[request] > 0:
+		say(out, inHand, "")
+	case verb == asked || t.closing:
 		say(out, unanswered, "it has stopped")
-		_ = t.PublishMsg(out) // a courtesy
+	default:
+		t.inHand[request]++
+		t.running.Add(1)
+		go func() {
+			defer t.running.Done()
+			t.respond(m, verb, t.answer(m, worker, verb))
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.inHand[request]--; t.inHand[request] == 0 {
+				delete(t.inHand, request)
+			}
+		}()
 		return
 	}
-	t.running.Add(1)
-	go func() {
-		defer t.running.Done()
-		t.respond(m, verb, t.answer(m, worker, verb))
-	}()
+	_ = t.PublishMsg(out) // without it, the worker asks again
 }
 
 func (t *transport) answer(m *nats.Msg, worker string, verb fleet.Verb) *nats.Msg {
 	out := nats.NewMsg(m.Reply)
-	body, err := unpack(m)
-	if err != nil {
-		err = fleet.Refusal(err.Error())
-	} else {
-		l := t.wire.Dial(fleet.Access{Worker: worker, Secret: m.Header.Get(secretHeader)})
-		defer l.Close()
-		body, err = l.Request(context.Background(), verb, body)
-	}
+	body, err := t.ask(m, worker, verb)
 	var refusal fleet.Refusal
 	switch {
 	case err == nil:
@@ -175,6 +186,20 @@ func (t *transport) answer(m *nats.Msg, worker string, verb fleet.Verb) *nats.Ms
 		say(out, unanswered, strings.TrimPrefix(err.Error(), fleet.ErrUnreachable.Error()+": "))
 	}
 	return out
+}
+
+func (t *transport) ask(m *nats.Msg, worker string, verb fleet.Verb) ([]byte, error) {
+	secret := m.Header.Get(secretHeader)
+	if err := t.roster.Check(worker, secret); err != nil { // before memory is spent on the body
+		return nil, err
+	}
+	body, err := unpack(m)
+	if err != nil {
+		return nil, fleet.Refusal(err.Error())
+	}
+	l := t.wire.Dial(fleet.Access{Worker: worker, Secret: secret})
+	defer l.Close()
+	return l.Request(context.Background(), verb, body)
 }
 
 func say(m *nats.Msg, status, text string) {
@@ -222,7 +247,7 @@ func (t *transport) Close() error {
 	t.mu.Unlock()
 	t.running.Wait()
 	if t.IsConnected() {
-		err = errors.Join(err, t.FlushTimeout(hello))
+		err = errors.Join(err, t.FlushTimeout(flushWait))
 	}
 	t.close()
 	t.stop()
