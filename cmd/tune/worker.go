@@ -15,7 +15,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -33,9 +32,6 @@ var workerSettings = []setting{
 	{"name", "", "worker: its `NAME` in the fleet (default: the host's and the device's)"},
 	{"slots", 0, "worker: evaluate `N` candidates at once (0: one per core; 32 on a GPU)"},
 }
-
-// leastFree is how much of the cache's disk a worker needs, in bytes.
-const leastFree = 256 << 20
 
 func (a *app) workerCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -232,22 +228,6 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 			return place, nil
 		},
 		Trouble: func() string { return noRoom(cache) },
-	}
-}
-
-// noRoom says that there is too little room for what candidates are compiled to; empty when there is
-// enough.
-func noRoom(dir string) string {
-	for ; ; dir = filepath.Dir(dir) {
-		var fs syscall.Statfs_t
-		err := syscall.Statfs(dir, &fs)
-		if errors.Is(err, os.ErrNotExist) && dir != filepath.Dir(dir) {
-			continue
-		}
-		if free := int64(fs.Bavail) * fs.Bsize; err == nil && free < leastFree {
-			return fmt.Sprintf("the disk of %s is full: %d MiB are left, and %d are needed: make room, or give another --cache-dir", dir, free>>20, int64(leastFree)>>20)
-		}
-		return ""
 	}
 }
 
