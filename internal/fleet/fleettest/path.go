@@ -1,0 +1,39 @@
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/internal/fleet"
+)
+
+// TestPath tests that 1, 8 and 1,000 workers give a campaign the log that it has without any.
+func TestPath(t *testing.T, rig func() Rig) {
+	t.Helper()
+	const window = 1024
+	j := Job(2*window, window)
+	j.Strategy = "hillclimb" // whose path depends on every result, and which takes little time
+	want := Alone(t, j).Path()
+	for _, n := range []int{1, 8, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			f := NewFarm(t, rig(), 20*time.Second)
+			for i := range n {
+				f.Add(fmt.Sprint("w", i), max(1, 8/n), func(context.Context) (fleet.Runner, error) { return NewSimulated(t, nil), nil }, nil)
+			}
+			l := &Log{}
+			begin := time.Now()
+			done, err := f.Run(t.Context(), j, l, n)
+			if err != nil || !done.Complete {
+				t.Fatal(done, err)
+			}
+			t.Logf("%d workers: %.0f evaluations a second", n, float64(j.Budget.Evaluations)/time.Since(begin).Seconds())
+			if diff := cmp.Diff(want, l.Path()); diff != "" {
+				t.Errorf("the path is another (-alone +fleet):\n%.2000s", diff)
+			}
+		})
+	}
+}
