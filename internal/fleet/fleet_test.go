@@ -11,6 +11,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/fleettest"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
@@ -33,7 +34,7 @@ func TestPoison(t *testing.T) {
 	for _, i := range []int{20, 21, 130} {
 		poisoned[want.Path()[genomeLine(want, i)].Genome] = true
 	}
-	f := fleettest.NewFarm(t, fleettest.InMemory(), 300*time.Millisecond)
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 300*time.Millisecond, nil)
 	var lost atomic.Int32
 	var add func(n int)
 	add = func(n int) {
@@ -101,20 +102,40 @@ func genomeLine(l *fleettest.Log, i int) int {
 }
 
 // BenchmarkCoordinator is what an evaluation costs besides the search and the evaluation itself.
-func BenchmarkCoordinator(b *testing.B) {
-	for _, n := range []int{1, 100, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			f := fleettest.NewFarm(b, fleettest.InMemory(), 30*time.Second)
-			for i := range n {
-				f.Add(fmt.Sprint("w", i), 1, func(context.Context) (fleet.Runner, error) { return fleettest.NewSimulated(b, nil), nil }, nil)
-			}
-			j := fleettest.Job(max(b.N, n), 1024)
-			j.Strategy, j.Finalists = "random", -1
-			b.ResetTimer()
-			if _, err := f.Run(b.Context(), j, &fleettest.Log{}, n); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "evaluations/s")
-		})
+func BenchmarkCoordinator(b *testing.B) { fleettest.BenchmarkCoordinator(b, fleettest.InMemory) }
+
+// TestLostSoon: with the lease that a service has, the candidate of a worker that is silent runs on
+// another within 35 s.
+func TestLostSoon(t *testing.T) {
+	longtest.Skip(t, "it waits for a lease of 30 s")
+	f := fleettest.NewFarm(t, fleettest.InMemory(), fleet.DefaultLease, nil)
+	var began atomic.Int64
+	var silent *fleettest.FaultyLink
+	hang := func(ctx context.Context, _ string) error {
+		silent.Set(fleettest.Faults{Drop: 1, Silent: true})
+		began.CompareAndSwap(0, time.Now().UnixNano())
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	f.Add("lost", 1, func(context.Context) (fleet.Runner, error) { return fleettest.NewSimulated(t, hang), nil }, func(l fleet.Link) fleet.Link {
+		silent = fleettest.Faulty(l, 1)
+		return silent
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := f.Run(t.Context(), fleettest.Job(1, 1), &fleettest.Log{}, 2)
+		done <- err
+	}()
+	for began.Load() == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	f.Add("other", 1, func(context.Context) (fleet.Runner, error) { return fleettest.NewSimulated(t, nil), nil }, nil)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(time.Unix(0, began.Load()))
+	t.Logf("it was evaluated elsewhere after %s", took.Round(time.Millisecond))
+	if took < fleet.DefaultLease/2 || took > 35*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

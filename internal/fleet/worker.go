@@ -98,8 +98,15 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer w.group.Wait()
-	defer cancel()
+	defer func() {
+		cancel()
+		w.group.Wait()
+		w.dialing.Lock()
+		defer w.dialing.Unlock()
+		if w.link != nil {
+			w.link.Close() //nolint:errcheck // nothing is sent any more
+		}
+	}()
 	if err := w.enrol(ctx); err != nil {
 		return err
 	}
@@ -107,11 +114,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	err := w.take(ctx)
 	cancel()
 	w.group.Wait()
-	err = errors.Join(err, w.leave())
-	if w.link != nil {
-		err = errors.Join(err, w.link.Close())
-	}
-	return err
+	return errors.Join(err, w.leave())
 }
 
 // enrol makes the worker known, as often as it takes to reach the coordinator.
@@ -292,7 +295,7 @@ func (w *worker) send(ctx context.Context, id string) {
 // take asks for places and tasks.
 func (w *worker) take(ctx context.Context) error {
 	drain, refusals := w.o.Drain, 0
-	var left time.Time
+	var left, away time.Time
 	for number := uint64(1); ; {
 		w.mu.Lock()
 		free, lease := w.o.Host.Slots-len(w.running), w.lease
@@ -336,6 +339,10 @@ func (w *worker) take(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil { // the same again: it may have been answered
+			if away.IsZero() {
+				away = time.Now()
+				w.log.Warn("the coordinator is tried again and again; candidates go on, and their results are kept", "error", err)
+			}
 			var refused Refusal
 			if errors.As(err, &refused) {
 				if refusals++; refusals > mostRefusals {
@@ -347,8 +354,11 @@ func (w *worker) take(ctx context.Context) error {
 			w.pause(ctx)
 			continue
 		}
+		if !away.IsZero() {
+			w.log.Info("the coordinator answers again", "after", time.Since(away).Round(time.Millisecond))
+		}
 		number++
-		refusals = 0
+		refusals, away = 0, time.Time{}
 		if err := w.obey(ctx, g); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,8 +72,8 @@ func (s *Simulated) Finals(ctx context.Context, encodings []string) (evaluator.F
 	return f, err
 }
 
-// quiet drops what is logged, unless -v asks for it.
-func quiet() *slog.Logger {
+// Quiet drops what is logged, unless -v asks for it.
+func Quiet() *slog.Logger {
 	if testing.Verbose() {
 		return slog.Default()
 	}
@@ -83,6 +84,7 @@ func quiet() *slog.Logger {
 type Farm struct {
 	tb    testing.TB
 	lease time.Duration
+	edit  func(*fleet.Options)
 	rig   Rig
 
 	mu        sync.Mutex
@@ -104,9 +106,9 @@ type Member struct {
 }
 
 // NewFarm starts a coordinator on a transport. Everything ends with the test.
-func NewFarm(tb testing.TB, rig Rig, lease time.Duration) *Farm {
+func NewFarm(tb testing.TB, rig Rig, lease time.Duration, edit func(*fleet.Options)) *Farm {
 	tb.Helper()
-	f := &Farm{tb: tb, lease: lease, rig: rig, workers: map[string]*Member{}}
+	f := &Farm{tb: tb, lease: lease, edit: edit, rig: rig, workers: map[string]*Member{}}
 	f.Start()
 	tb.Cleanup(f.stop)
 	return f
@@ -125,9 +127,13 @@ func InMemory() Rig {
 func (f *Farm) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hub = fleet.New(fleet.Options{Lease: f.lease, Stay: f.lease, Check: time.Hour, Version: "test", Logger: quiet(), Again: -1, Wanted: func(_, candidate string) bool {
+	o := fleet.Options{Lease: f.lease, Stay: f.lease, Check: time.Hour, Version: "test", Logger: Quiet(), Again: -1, Wanted: func(_, candidate string) bool {
 		return f.Told == nil || !f.Told(candidate)
-	}})
+	}}
+	if f.edit != nil {
+		f.edit(&o)
+	}
+	f.hub = fleet.New(o)
 	f.transport = f.rig.Coordinator(f.tb)
 	if err := f.transport.Serve(f.hub.Handle); err != nil {
 		f.tb.Error(err)
@@ -152,12 +158,41 @@ func (f *Farm) stop() {
 	f.Halt()
 }
 
-// Add starts a worker that takes so many candidates at once.
+// Hub is the coordinator.
+func (f *Farm) Hub() *fleet.Hub {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hub
+}
+
+// Admit makes a credential.
+func (f *Farm) Admit(name string) (fleet.Access, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.transport.Admit(name)
+}
+
+// Dial makes a link.
+func (f *Farm) Dial(a fleet.Access) fleet.Link { return f.rig.Dial(f.tb, a) }
+
+// Add starts a worker that takes so many candidates at once, with a link that may be wrapped.
 func (f *Farm) Add(name string, slots int, open func(context.Context) (fleet.Runner, error), link func(fleet.Link) fleet.Link) *Member {
 	f.tb.Helper()
-	f.mu.Lock()
-	a, err := f.transport.Admit(name)
-	f.mu.Unlock()
+	return f.AddWith(name, func(o *fleet.WorkerOptions) {
+		o.Host.Slots = slots
+		if dial := o.Dial; link != nil {
+			o.Dial = func(ctx context.Context) (fleet.Link, error) {
+				l, err := dial(ctx)
+				return link(l), err
+			}
+		}
+	}, open)
+}
+
+// AddWith starts a worker with other options.
+func (f *Farm) AddWith(name string, edit func(*fleet.WorkerOptions), open func(context.Context) (fleet.Runner, error)) *Member {
+	f.tb.Helper()
+	a, err := f.Admit(name)
 	if err != nil {
 		f.tb.Fatal(err)
 	}
@@ -166,24 +201,27 @@ func (f *Farm) Add(name string, slots int, open func(context.Context) (fleet.Run
 	f.mu.Lock()
 	f.workers[name] = m
 	f.mu.Unlock()
-	f.group.Go(func() {
-		m.Ended <- fleet.Work(ctx, fleet.WorkerOptions{
-			Host: fleet.Host{Name: name, Backend: "replay", Slots: slots, Version: "test"},
-			Dial: func(context.Context) (fleet.Link, error) {
-				l := f.rig.Dial(f.tb, a)
-				if link != nil {
-					l = link(l)
-				}
-				return l, nil
-			},
-			Open: func(ctx context.Context, _ fleet.Place, _ func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-				return open(ctx)
-			},
-			Drain: m.Drain, Logger: quiet(),
-		})
-	})
+	o := fleet.WorkerOptions{
+		Host: fleet.Host{Name: name, Backend: "replay", Slots: 1, Version: "test"},
+		Dial: func(context.Context) (fleet.Link, error) { return f.Dial(a), nil },
+		Open: func(ctx context.Context, _ fleet.Place, _ func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+			return open(ctx)
+		},
+		Drain: m.Drain, Logger: Quiet(),
+	}
+	edit(&o)
+	f.group.Go(func() { m.Ended <- fleet.Work(ctx, o) })
 	return m
 }
+
+// A Flag is set and read by several.
+type Flag struct{ is atomic.Bool }
+
+// Set sets it.
+func (f *Flag) Set(v bool) { f.is.Store(v) }
+
+// Get reads it.
+func (f *Flag) Get() bool { return f.is.Load() }
 
 // Log keeps events in memory.
 type Log struct {
@@ -273,11 +311,16 @@ func Alone(tb testing.TB, j record.Job) *Log {
 
 // Run runs a campaign, or the rest of it, on a farm.
 func (f *Farm) Run(ctx context.Context, j record.Job, l Kept, most int) (campaign.Finished, error) {
+	return f.RunAs(ctx, j, l, most, 0)
+}
+
+// RunAs is Run with a priority.
+func (f *Farm) RunAs(ctx context.Context, j record.Job, l Kept, most, priority int) (campaign.Finished, error) {
 	ev, err := replay.New(table(), replay.Options{})
 	if err != nil {
 		return campaign.Finished{}, err
 	}
-	o := fleet.Order{Campaign: j.ID, Backend: "replay", Most: most, Place: fleet.Place{Campaign: j.ID, Job: json.RawMessage(`{}`)}}
+	o := fleet.Order{Campaign: j.ID, Backend: "replay", Most: most, Priority: priority, Place: fleet.Place{Campaign: j.ID, Job: json.RawMessage(`{}`)}}
 	o.Note = func(a *store.Attempt) error {
 		_, err := l.Append(store.Event{Campaign: j.ID, Kind: store.KindAttempt, Time: time.Now(), Attempt: a})
 		return err
@@ -288,10 +331,7 @@ func (f *Farm) Run(ctx context.Context, j record.Job, l Kept, most int) (campaig
 			o.Past = append(o.Past, e.Attempt)
 		}
 	}
-	f.mu.Lock()
-	hub := f.hub
-	f.mu.Unlock()
-	c, err := hub.Open(ctx, o)
+	c, err := f.Hub().Open(ctx, o)
 	if err != nil {
 		return campaign.Finished{}, err
 	}

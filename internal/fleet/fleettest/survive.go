@@ -45,7 +45,7 @@ func TestSurvives(t *testing.T, rig func() Rig, c Chaos) {
 	t.Helper()
 	const lease = time.Second
 	rng := rand.New(rand.NewPCG(7, 7))
-	f := NewFarm(t, rig(), lease)
+	f := NewFarm(t, rig(), lease, nil)
 	var mu sync.Mutex // of what follows
 	links := map[string]*FaultyLink{}
 	members := map[string]*Member{}

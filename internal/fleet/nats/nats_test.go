@@ -748,3 +748,8 @@ func TestSurvives(t *testing.T) {
 		}})
 	})
 }
+
+// BenchmarkCoordinator is the cost of an evaluation over a broker in the coordinator.
+func BenchmarkCoordinator(b *testing.B) {
+	fleettest.BenchmarkCoordinator(b, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
+}
