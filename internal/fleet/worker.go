@@ -19,7 +19,8 @@ import (
 	"github.com/evotune/evotune/evaluator"
 )
 
-// A Runner is an open evaluator of one place.
+// A Runner is an open evaluator of one place. If it has a method Trouble(context.Context) string, that
+// says in one line why its device can time nothing now.
 type Runner interface {
 	Describe() evaluator.Description
 	// Evaluate and Finals are those of evaluator.Evaluator, with genomes in their canonical
@@ -65,6 +66,7 @@ type worker struct {
 
 	dialing sync.Mutex
 	link    Link
+	trouble atomic.Value // of string: what the last Beat said
 	heard   atomic.Int64 // when the coordinator answered last, in Unix nanoseconds
 
 	mu       sync.Mutex
@@ -94,6 +96,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	if w.log == nil {
 		w.log = slog.Default()
 	}
+	w.trouble.Store("")
 	if err := CheckWorker(o.Host.Name); err != nil {
 		return err
 	}
@@ -235,8 +238,9 @@ func (w *worker) say(ctx context.Context, whole bool) error {
 	if whole {
 		m.Kept = slices.Collect(maps.Keys(w.kept))
 	}
-	if w.describe && w.runner != nil {
-		d := w.runner.Describe()
+	runner := w.runner
+	if w.describe && runner != nil {
+		d := runner.Describe()
 		m.Description = &d
 	}
 	for id, r := range w.running {
@@ -246,6 +250,14 @@ func (w *worker) say(ctx context.Context, whole bool) error {
 	if w.o.Trouble != nil {
 		m.Trouble = w.o.Trouble()
 	}
+	if p, ok := runner.(interface {
+		Trouble(ctx context.Context) string
+	}); ok && whole && m.Trouble == "" {
+		m.Trouble = p.Trouble(ctx)
+	} else if !whole && m.Trouble == "" {
+		m.Trouble = w.trouble.Load().(string) //nolint:forcetypeassert // nothing else is stored
+	}
+	w.trouble.Store(m.Trouble)
 	var out orders
 	if err := w.request(ctx, Beat, m, &out); err != nil {
 		return err
