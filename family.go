@@ -434,10 +434,11 @@ type FamilyPoint struct {
 }
 
 // Run goes on with a family until its budget is spent, or o.Drain is closed; complete is
-// false then, and Run goes on where it stopped, whatever ended it. A third of a time is
-// left for finals and comparisons, which are never cut short. Tell is called after every part.
+// false then. It goes on where it stopped, whatever ended it. A third of a time is left for
+// finals, which are never cut short, and for comparisons, of which none begins when the time
+// is over: the next Run makes those. Tell is called after every part.
 func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (complete bool, err error) {
-	r := familyRun{Family: f, s: s, o: o, tell: tell}
+	r := familyRun{Family: f, s: s, o: o, tell: tell, begun: time.Now()}
 	for _, phase := range []func(context.Context) (bool, error){r.search, r.finals, r.between} {
 		if complete, err = phase(ctx); err != nil || !complete {
 			return false, err
@@ -509,6 +510,7 @@ type familyRun struct {
 	s      *store.Store
 	o      Options
 	tell   func(FamilyRound)
+	begun  time.Time
 	number int
 }
 
@@ -624,6 +626,9 @@ func (r *familyRun) between(ctx context.Context) (bool, error) {
 		if r.drained(ctx) {
 			return false, nil
 		}
+		if t := r.Plan.Budget.Time; t > 0 && time.Since(r.begun) > t {
+			return true, nil
+		}
 		job := r.jobFor("")
 		job.Shapes = []string{name}
 		var err error
@@ -658,7 +663,7 @@ func (r *familyRun) between(ctx context.Context) (bool, error) {
 		}
 		r.told(FamilyRound{
 			Phase: "between", Shape: name, Finished: fin,
-			Why: fmt.Sprintf("%d of %d, the winners of %s", n+1, len(r.Plan.Between), words.Plural(len(job.Start), "neighbor")),
+			Why: fmt.Sprintf("%d of %d, %s of its neighbors", n+1, len(r.Plan.Between), words.Plural(len(job.Start), "winner")),
 		})
 	}
 	return true, nil

@@ -180,11 +180,17 @@ func (a *app) familyTable(f *evotune.Family, tuned, between []evotune.FamilyPoin
 	for _, p := range tuned {
 		row(p, "this shape")
 	}
+	left := 0
 	for _, p := range between {
-		row(p, p.From)
+		if row(p, p.From); p.Campaign.ID == "" {
+			left++
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if left > 0 && f.Plan.Budget.Time > 0 {
+		fmt.Fprintf(a.out, "nothing was compared at %s: where the time was over, the same command goes on\n", words.Plural(left, "shape"))
 	}
 	if len(tuned) == 0 || len(f.Plan.Tables) > 0 {
 		return nil
