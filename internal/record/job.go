@@ -47,7 +47,7 @@ type Family struct {
 	ID string `json:"id"`
 	// Tuned and Between are names of shapes. Those of Between are searched by nobody: the
 	// winners of their neighbors are compared there.
-	Tuned   []string `json:"tuned"`
+	Tuned   []string `json:"tuned,omitempty"`
 	Between []string `json:"between,omitempty"`
 	// Tables are those of a family of recorded spaces, which have no shapes.
 	Tables []string `json:"tables,omitempty"`
