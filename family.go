@@ -54,9 +54,12 @@ type FamilySpec struct {
 // compared is how many winners are compared at a shape between tuned ones.
 const compared = 4
 
-// searchShare is the part of a family's time that is for searches; the rest is for finals
-// and comparisons.
-const searchShare = 2.0 / 3
+// Of a family's time finalsTime is kept for the finals of each tuned shape and for the comparison
+// at each between them, as one usually takes, but searchShare is for searches at least.
+const (
+	finalsTime  = 10 * time.Second
+	searchShare = 1.0 / 3
+)
 
 // Family makes a family of a job, whose Shapes must be empty. Its Budget, in evaluations or as a
 // time, is that of the family. The same job and shapes are the same family, which goes
@@ -190,16 +193,16 @@ func (f *Family) shapes(t *Target, spec FamilySpec) error {
 func (f *Family) points(t *Target, grids []grid) (names []string, err error) {
 	for _, g := range grids {
 		for _, text := range g.names {
-			job := f.job
-			job.Shapes = []string{text}
-			at, err := f.machine.target(job)
+			at := *t
+			at.Job.Shapes = []string{text}
+			shapes, err := at.shapes()
 			if err == nil {
 				_, err = at.space()
 			}
 			if err != nil {
 				return nil, fmt.Errorf("the family's shape %s: %w", text, err)
 			}
-			if name := at.Job.Shapes[0]; !slices.Contains(names, name) {
+			if name := shapes[0].Name; !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -309,7 +312,7 @@ type grid struct {
 
 // readGrid reads "S=512,2048 D=64 B=2 H=8", or "512 1024".
 func readGrid(p *kernels.Problem, text string) (g grid, err error) {
-	wrong := func(format string, args ...any) (grid, error) {
+	wrong := func(format string, args ...any) (grid, error) { //nolint:unparam // as its callers return
 		return grid{}, fmt.Errorf("the family %q: %s: write the values of each dimension, such as %q, or names of shapes", text, fmt.Sprintf(format, args...), p.Dims[0]+"=512,1024")
 	}
 	fields := strings.Fields(text)
@@ -434,7 +437,7 @@ type FamilyPoint struct {
 }
 
 // Run goes on with a family until its budget is spent, or o.Drain is closed; complete is
-// false then. It goes on where it stopped, whatever ended it. A third of a time is left for
+// false then. It goes on where it stopped, whatever ended it. A part of a time is kept for
 // finals, which are never cut short, and for comparisons, of which none begins when the time
 // is over: the next Run makes those. Tell is called after every part.
 func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (complete bool, err error) {
@@ -529,7 +532,8 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 	o := r.o
 	o.searchOnly = true
 	budget := r.Plan.Budget
-	budget.Time = time.Duration(float64(budget.Time) * searchShare)
+	kept := finalsTime * time.Duration(r.size()+len(r.Plan.Between))
+	budget.Time = max(budget.Time-kept, time.Duration(float64(budget.Time)*searchShare))
 	lost := time.Duration(0) // by preparing
 	for !r.drained(ctx) {
 		members := make([]campaign.Member, r.size())

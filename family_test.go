@@ -49,15 +49,15 @@ func TestFamilyGrid(t *testing.T) {
 		t.Errorf("names: %v, %v", g, err)
 	}
 	for text, want := range map[string]string{
-		"":                            "it is empty",
-		" ":                           "it is empty",
-		"S=512 D=64 B=2":              "H is missing",
-		"S=512 D=64 B=2 H=8 Q=1":      `there is no dimension "Q": there are B, H, S, D, CAUSAL`,
-		"S=512, D=64 B=2 H=8":         `S is "512,", expected whole numbers with commas between them`,
-		"S=512,x D=64 B=2 H=8":        `S is "512,x"`,
-		"S=-1 D=64 B=2 H=8":           `S is "-1"`,
-		"S=512 S=64 D=64 B=2 H=8":     "S is given twice",
-		"S=512 2x8x512x64":            `"2x8x512x64" is not of the form NAME=N,N`,
+		"":                             "it is empty",
+		" ":                            "it is empty",
+		"S=512 D=64 B=2":               "H is missing",
+		"S=512 D=64 B=2 H=8 Q=1":       `there is no dimension "Q": there are B, H, S, D, CAUSAL`,
+		"S=512, D=64 B=2 H=8":          `S is "512,", expected whole numbers with commas between them`,
+		"S=512,x D=64 B=2 H=8":         `S is "512,x"`,
+		"S=-1 D=64 B=2 H=8":            `S is "-1"`,
+		"S=512 S=64 D=64 B=2 H=8":      "S is given twice",
+		"S=512 2x8x512x64":             `"2x8x512x64" is not of the form NAME=N,N`,
 		"S=" + strings.Repeat("7,", 3): "expected whole numbers",
 	} {
 		if _, err := readGrid(p, text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

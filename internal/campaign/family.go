@@ -74,7 +74,8 @@ func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 // unfinished says that a part of the search was interrupted.
 func (m *Member) unfinished() bool {
 	b := m.Budget
-	return m.Begun && !m.Rested && !(b.Evaluations > 0 && m.Evaluated >= b.Evaluations) && !(b.Time > 0 && m.Spent >= b.Time)
+	spent := b.Evaluations > 0 && m.Evaluated >= b.Evaluations || b.Time > 0 && m.Spent >= b.Time
+	return m.Begun && !m.Rested && !spent
 }
 
 // best is the best fitness of the first n results, or 0.
