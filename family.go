@@ -51,11 +51,11 @@ type FamilySpec struct {
 	Between []string
 }
 
-// compared is how many winners are compared at a shape between tuned ones.
+// compared is how many winners are compared at a shape, at most.
 const compared = 4
 
-// Of a family's time finalsTime is kept for the finals of each tuned shape and for the comparison
-// at each between them, as one usually takes, but searchShare is for searches at least.
+// Of a family's time finalsTime is kept for the finals of each tuned shape and for each comparison,
+// as one usually takes, but searchShare is for searches at least.
 const (
 	finalsTime  = 10 * time.Second
 	searchShare = 1.0 / 3
@@ -417,7 +417,7 @@ func middleOf(lo, hi int64) int64 {
 
 // A FamilyRound is a part of the work on a family that has ended.
 type FamilyRound struct {
-	// Phase is "search", "finals" or "between".
+	// Phase is "search", "finals" or "compare".
 	Phase  string `json:"phase"`
 	Number int    `json:"number"` // 1 for the first of this process
 	Shape  string `json:"shape"`
@@ -430,63 +430,83 @@ type FamilyRound struct {
 // A FamilyPoint is what the store holds of one shape of a family.
 type FamilyPoint struct {
 	Shape string
-	// Campaign is the newest one, with no ID where there is none. From is the shape
-	// that its winner was tuned for; "" where that is Shape.
+	// Evaluated is by the search at this shape.
+	Evaluated int
+	// Campaign is the one that decided: the newest comparison, else the search; with no ID
+	// where there is neither. From is the shape that its winner was tuned for.
 	Campaign store.Campaign
 	From     string
 }
 
-// Run goes on with a family until its budget is spent, or o.Drain is closed; complete is
-// false then. It goes on where it stopped, whatever ended it. A part of a time is kept for
+// A FamilyOutcome says how far a Run has come.
+type FamilyOutcome struct {
+	// Complete is false when it was interrupted.
+	Complete bool
+	// Left are shapes at which nothing was compared since the time was over.
+	Left []string
+}
+
+// Run goes on with a family until its budget is spent, or o.Drain is closed. It goes on where it stopped, whatever ended it. A part of a time is kept for
 // finals, which are never cut short, and for comparisons, of which none begins when the time
 // is over: the next Run makes those. Tell is called after every part.
-func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (complete bool, err error) {
+func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (out FamilyOutcome, err error) {
 	r := familyRun{Family: f, s: s, o: o, tell: tell, begun: time.Now()}
-	for _, phase := range []func(context.Context) (bool, error){r.search, r.finals, r.between} {
-		if complete, err = phase(ctx); err != nil || !complete {
-			return false, err
+	for _, phase := range []func(context.Context) (bool, error){r.search, r.finals, r.compare} {
+		if complete, err := phase(ctx); err != nil || !complete {
+			return FamilyOutcome{}, err
 		}
 	}
-	return true, nil
+	return FamilyOutcome{Complete: true, Left: r.left}, nil
 }
 
 // Points tell what the store holds of the family, the tuned shapes first.
 func (f *Family) Points(s *store.Store) (tuned, between []FamilyPoint, err error) {
-	for i := range f.size() {
-		p := FamilyPoint{Shape: f.shapeName(i)}
-		if p.Campaign, err = campaignOrNone(s, f.member(i)); err != nil {
-			return nil, nil, err
-		}
-		tuned = append(tuned, p)
-	}
 	all, err := s.Campaigns()
 	if err != nil {
 		return nil, nil, err
 	}
+	for i := range f.size() {
+		p := FamilyPoint{Shape: f.shapeName(i), From: f.shapeName(i)}
+		if p.Campaign, err = campaignOrNone(s, f.member(i)); err != nil {
+			return nil, nil, err
+		}
+		p.Evaluated = p.Campaign.Evaluated
+		if err := f.compared(s, all, &p); err != nil {
+			return nil, nil, err
+		}
+		tuned = append(tuned, p)
+	}
 	for _, name := range f.Plan.Between {
 		p := FamilyPoint{Shape: name}
-		for _, c := range slices.Backward(all) {
-			if !strings.HasPrefix(c.ID, f.Plan.ID+"-at-") || !slices.Equal(c.Started.Shapes, []string{name}) {
-				continue
-			}
-			if p.Campaign = c; c.Finals != nil && c.Finals.Winner != "" {
-				won, err := s.Candidate(c.Finals.Winner)
-				if err != nil {
-					return nil, nil, err
-				}
-				if len(won.Asked.Parents) > 0 {
-					from, err := s.Candidate(won.Asked.Parents[0])
-					if err != nil {
-						return nil, nil, err
-					}
-					p.From = strings.Join(from.Shapes, " ")
-				}
-			}
-			break
+		if err := f.compared(s, all, &p); err != nil {
+			return nil, nil, err
 		}
 		between = append(between, p)
 	}
 	return tuned, between, nil
+}
+
+// compared looks for the newest comparison at a point.
+func (f *Family) compared(s *store.Store, all []store.Campaign, p *FamilyPoint) error {
+	for _, c := range slices.Backward(all) {
+		if !strings.HasPrefix(c.ID, f.Plan.ID+"-at-") || !slices.Equal(c.Started.Shapes, []string{p.Shape}) || c.Finals == nil || c.Finals.Winner == "" {
+			continue
+		}
+		won, err := s.Candidate(c.Finals.Winner)
+		if err != nil {
+			return err
+		}
+		p.Campaign, p.From = c, p.Shape
+		for _, id := range won.Asked.Parents {
+			from, err := s.Candidate(id)
+			if err != nil {
+				return err
+			}
+			p.From = strings.Join(from.Shapes, " ")
+		}
+		return nil
+	}
+	return nil
 }
 
 func campaignOrNone(s *store.Store, id string) (store.Campaign, error) {
@@ -515,6 +535,7 @@ type familyRun struct {
 	tell   func(FamilyRound)
 	begun  time.Time
 	number int
+	left   []string // shapes whose comparison waits for the next Run
 }
 
 // drained says that no further part should begin.
@@ -532,7 +553,7 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 	o := r.o
 	o.searchOnly = true
 	budget := r.Plan.Budget
-	kept := finalsTime * time.Duration(r.size()+len(r.Plan.Between))
+	kept := finalsTime * time.Duration(r.size()+len(r.Plan.Tuned)+len(r.Plan.Between))
 	budget.Time = max(budget.Time-kept, time.Duration(float64(budget.Time)*searchShare))
 	lost := time.Duration(0) // by preparing
 	for !r.drained(ctx) {
@@ -580,7 +601,7 @@ func (r *familyRun) part(ctx context.Context, o Options, part campaign.Part) (Fi
 		return r.machine.Resume(ctx, r.s, id, part.Budget, o)
 	}
 	job := r.jobFor(id)
-	if job.WarmStart == 0 {
+	if job.WarmStart == 0 && job.Strategy != "random" { // recorded spaces as well
 		job.WarmStart = DefaultWarmStart
 	}
 	if job.Budget = part.Budget; len(r.Plan.Tables) > 0 {
@@ -620,18 +641,16 @@ func (r *familyRun) finals(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// between compares the winners of neighbors at the shapes between them: by campaigns
-// that begin with these and search no further.
-func (r *familyRun) between(ctx context.Context) (bool, error) {
+// compare compares winners of the family at the shapes between tuned ones, and at tuned ones where
+// their neighbors have winners that were not evaluated there: by campaigns that begin with
+// these and search no further.
+func (r *familyRun) compare(ctx context.Context) (bool, error) {
 	if r.job.Finalists < 0 {
 		return true, nil
 	}
-	for n, name := range r.Plan.Between {
+	for n, name := range slices.Concat(r.Plan.Between, r.Plan.Tuned) {
 		if r.drained(ctx) {
 			return false, nil
-		}
-		if t := r.Plan.Budget.Time; t > 0 && time.Since(r.begun) > t {
-			return true, nil
 		}
 		job := r.jobFor("")
 		job.Shapes = []string{name}
@@ -639,8 +658,15 @@ func (r *familyRun) between(ctx context.Context) (bool, error) {
 		if job.Start, err = r.winnersNear(ctx, job); err != nil {
 			return false, err
 		}
-		if len(job.Start) == 0 {
-			continue // nobody has won, or none of the winners computes this shape
+		why := fmt.Sprintf("%d of %d between, %s of its neighbors", n+1, len(r.Plan.Between), words.Plural(len(job.Start), "winner"))
+		if i := n - len(r.Plan.Between); i >= 0 {
+			if job.Start, err = r.unseen(i, job.Start); err != nil {
+				return false, err
+			}
+			why = fmt.Sprintf("%d of %d tuned, with %s of its neighbors", i+1, len(r.Plan.Tuned), words.Plural(max(0, len(job.Start)-1), "winner"))
+		}
+		if job.Start = job.Start[:min(len(job.Start), compared)]; len(job.Start) == 0 {
+			continue // nobody has won, or nothing is there to compare
 		}
 		job.Budget.Evaluations, job.Finalists = len(job.Start), len(job.Start)
 		text := name
@@ -650,10 +676,13 @@ func (r *familyRun) between(ctx context.Context) (bool, error) {
 		sum := sha256.Sum256([]byte(text))
 		job.ID = r.Plan.ID + "-at-" + hex.EncodeToString(sum[:4])
 		c, err := campaignOrNone(r.s, job.ID)
-		switch {
+		switch t := r.Plan.Budget.Time; {
 		case err != nil:
 			return false, err
 		case c.State == store.Finished:
+			continue
+		case t > 0 && time.Since(r.begun) > t:
+			r.left = append(r.left, name)
 			continue
 		}
 		var fin Finished
@@ -665,12 +694,32 @@ func (r *familyRun) between(ctx context.Context) (bool, error) {
 		if err != nil || !fin.Complete {
 			return false, err
 		}
-		r.told(FamilyRound{
-			Phase: "between", Shape: name, Finished: fin,
-			Why: fmt.Sprintf("%d of %d, %s of its neighbors", n+1, len(r.Plan.Between), words.Plural(len(job.Start), "winner")),
-		})
+		r.told(FamilyRound{Phase: "compare", Shape: name, Why: why, Finished: fin})
 	}
 	return true, nil
+}
+
+// unseen are the winners that are worth a comparison at tuned shape i: its own, and those
+// that its campaign has not evaluated; none where its own is all.
+func (r *familyRun) unseen(i int, list []Start) ([]Start, error) {
+	c, err := campaignOrNone(r.s, r.member(i))
+	if err != nil || c.Finals == nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for e, err := range r.s.Events(c.ID, 0, store.WithoutDetail()) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Asked != nil && e.Asked.Candidate != c.Finals.Winner {
+			seen[e.Asked.Genome] = true
+		}
+	}
+	list = slices.DeleteFunc(list, func(s Start) bool { return seen[s.Genome] })
+	if len(list) < 2 {
+		return nil, nil
+	}
+	return list, nil
 }
 
 // winnersNear are the winners of the family's tuned shapes, the nearest first.
@@ -697,7 +746,7 @@ func (r *familyRun) winnersNear(ctx context.Context, job Job) ([]Start, error) {
 	}
 	list, err := campaign.WarmStartFrom(r.s, from, space, here, t.Job, t.dims, math.MaxInt)
 	list = slices.DeleteFunc(list, func(s Start) bool { return !won[s.Candidate] })
-	return list[:min(len(list), compared)], err
+	return list, err
 }
 
 // Best is the time of a point's winner, in nanoseconds, with its speedup over the

@@ -168,7 +168,7 @@ func TestFamilyResumed(t *testing.T) {
 			if !calm && tries < 12 {
 				left = 1 + rng.IntN(20)
 			}
-			complete, err := f.Run(ctx, s, Options{Workers: 1 + rng.IntN(4), Listen: func(Event) {
+			out, err := f.Run(ctx, s, Options{Workers: 1 + rng.IntN(4), Listen: func(Event) {
 				if left--; left == 0 {
 					cancel()
 				}
@@ -177,7 +177,7 @@ func TestFamilyResumed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if complete {
+			if out.Complete {
 				break
 			}
 		}
@@ -240,8 +240,8 @@ func TestFamilyResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		phases := map[string]int{}
-		if complete, err := f.Run(t.Context(), s, Options{}, func(r FamilyRound) { phases[r.Phase]++ }); err != nil || !complete {
-			t.Fatal(complete, err)
+		if out, err := f.Run(t.Context(), s, Options{}, func(r FamilyRound) { phases[r.Phase]++ }); err != nil || !out.Complete {
+			t.Fatal(out, err)
 		}
 		if (len(phases) > 0) != (want > 0) || want > 0 && (phases["search"] == 0 || phases["finals"] == 0) {
 			t.Errorf("with %d more evaluations: %v", want, phases)

@@ -62,7 +62,7 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 	}
 	rounds := 0
 	begun := time.Now()
-	complete, err := f.Run(ctx, s, evotune.Options{
+	out, err := f.Run(ctx, s, evotune.Options{
 		Workers: a.v.GetInt("workers"), Drain: sig.drain,
 		Ready: func(int, evaluator.Evaluator) { sig.begun.Store(true) },
 		Listen: func(e evotune.Event) {
@@ -83,7 +83,7 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w: what was evaluated is in %s; `tune resume %s` goes on", err, s.Path(), f.Plan.ID)
-	case !complete:
+	case !out.Complete:
 		if json == nil {
 			fmt.Fprintf(a.out, "to go on: tune resume %s%s\n", f.Plan.ID, a.given("store"))
 		}
@@ -97,8 +97,8 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 		fmt.Fprintf(a.out, "the family is finished; give it a larger budget to go on\n")
 	}
 	if json != nil {
-		json.line("family", familyEvent(f, tuned, between))
-	} else if err := a.familyTable(f, tuned, between, time.Since(begun)); err != nil {
+		json.line("family", familyEvent(f, out, tuned, between))
+	} else if err := a.familyTable(f, out, tuned, between, time.Since(begun)); err != nil {
 		return err
 	}
 	for _, p := range tuned {
@@ -144,10 +144,10 @@ type familyPoint struct {
 }
 
 // familyEvent is the last line of a family with --json.
-func familyEvent(f *evotune.Family, tuned, between []evotune.FamilyPoint) any {
+func familyEvent(f *evotune.Family, out evotune.FamilyOutcome, tuned, between []evotune.FamilyPoint) any {
 	var points []familyPoint
 	for i, p := range append(append([]evotune.FamilyPoint{}, tuned...), between...) {
-		row := familyPoint{Shape: p.Shape, Between: i >= len(tuned), Campaign: p.Campaign.ID, Evaluated: p.Campaign.Evaluated, From: p.From}
+		row := familyPoint{Shape: p.Shape, Between: i >= len(tuned), Campaign: p.Campaign.ID, Evaluated: p.Evaluated, From: p.From}
 		row.MedianNS, row.Speedup = p.Best()
 		if p.Campaign.Finals != nil {
 			row.Candidate = p.Campaign.Finals.Winner
@@ -157,40 +157,36 @@ func familyEvent(f *evotune.Family, tuned, between []evotune.FamilyPoint) any {
 	return struct {
 		Family string        `json:"family"`
 		Points []familyPoint `json:"points"`
-	}{f.Plan.ID, points}
+		Left   []string      `json:"left,omitempty"`
+	}{f.Plan.ID, points, out.Left}
 }
 
 // familyTable prints what was found at every shape.
-func (a *app) familyTable(f *evotune.Family, tuned, between []evotune.FamilyPoint, took time.Duration) error {
+func (a *app) familyTable(f *evotune.Family, out evotune.FamilyOutcome, tuned, between []evotune.FamilyPoint, took time.Duration) error {
 	fmt.Fprintf(a.out, "\n%s, in %s:\n", f.Plan.ID, duration(took))
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SHAPE\tEVALUATED\tTIME\tSPEEDUP\tWINNER\tTUNED FOR")
-	row := func(p evotune.FamilyPoint, from string) {
+	for _, p := range append(tuned[:len(tuned):len(tuned)], between...) {
 		ns, speedup := p.Best()
 		winner := "-"
 		if c := p.Campaign; c.Finals != nil && c.Finals.Winner != "" {
 			winner = c.Finals.Winner
 		}
 		if ns == 0 {
-			fmt.Fprintf(w, "%s\t%d\t-\t-\t-\t-\n", p.Shape, p.Campaign.Evaluated)
-			return
+			fmt.Fprintf(w, "%s\t%d\t-\t-\t-\t-\n", p.Shape, p.Evaluated)
+			continue
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%.3fx\t%s\t%s\n", p.Shape, p.Campaign.Evaluated, nanoseconds(ns), speedup, winner, from)
-	}
-	for _, p := range tuned {
-		row(p, "this shape")
-	}
-	left := 0
-	for _, p := range between {
-		if row(p, p.From); p.Campaign.ID == "" {
-			left++
+		from := p.From
+		if from == p.Shape {
+			from = "this shape"
 		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%.3fx\t%s\t%s\n", p.Shape, p.Evaluated, nanoseconds(ns), speedup, winner, from)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if left > 0 && f.Plan.Budget.Time > 0 {
-		fmt.Fprintf(a.out, "nothing was compared at %s: where the time was over, the same command goes on\n", words.Plural(left, "shape"))
+	if len(out.Left) > 0 {
+		fmt.Fprintf(a.out, "the time was over before winners were compared at %s: the same command goes on\n", words.Plural(len(out.Left), "shape"))
 	}
 	if len(tuned) == 0 || len(f.Plan.Tables) > 0 {
 		return nil
