@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -46,8 +45,8 @@ type FamilySpec struct {
 	// may be left out. With the backend Replay they are files of further tables.
 	Grids []string
 	// Between, in the same form, has shapes where the winners of the nearest tuned shapes are
-	// compared. Nil means a shape between any two neighbors of a grid that are more
-	// than a doubling apart; empty and not nil means none.
+	// compared. Nil means those of the grids with a value between any two of a dimension that
+	// are more than a doubling apart; empty and not nil means none.
 	Between []string
 }
 
@@ -385,26 +384,22 @@ func product(dims []string, values map[string][]int64) []string {
 	return out
 }
 
-// between are shapes whose one dimension lies between two values of the grid that are more
-// than a doubling apart.
-func (g grid) between() (names []string) {
-	if g.values == nil {
+// between are the shapes that the grid gets with a value between any two of a dimension that
+// are more than a doubling apart.
+func (g grid) between() []string {
+	finer := map[string][]int64{}
+	for d, values := range g.values {
+		for i, hi := range values {
+			if i > 0 && values[i-1] > 1 && hi > 2*values[i-1] {
+				finer[d] = append(finer[d], middleOf(values[i-1], hi))
+			}
+			finer[d] = append(finer[d], hi)
+		}
+	}
+	if g.values == nil || (grid{values: finer}).count() > mostShapes {
 		return nil
 	}
-	for _, d := range g.dims {
-		var middle []int64
-		for i, hi := range g.values[d] {
-			if i > 0 && g.values[d][i-1] > 1 && hi > 2*g.values[d][i-1] {
-				middle = append(middle, middleOf(g.values[d][i-1], hi))
-			}
-		}
-		if len(middle) > 0 {
-			values := maps.Clone(g.values)
-			values[d] = middle
-			names = append(names, product(g.dims, values)...)
-		}
-	}
-	return names
+	return slices.DeleteFunc(product(g.dims, finer), func(name string) bool { return slices.Contains(g.names, name) })
 }
 
 // middleOf is the geometric mean of two sizes, rounded to an eighth of a power of two as sizes
@@ -564,6 +559,9 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 				return false, err
 			}
 		}
+		if slices.ContainsFunc(members, r.searched) {
+			return true, nil
+		}
 		part, more := campaign.NextPart(members, r.order, budget, lost)
 		if !more {
 			return true, nil
@@ -582,6 +580,13 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 		r.told(FamilyRound{Phase: "search", Shape: r.shapeName(part.Member), More: part.More, Why: part.Why, Finished: fin})
 	}
 	return false, nil
+}
+
+// searched says that finals began under the family's time, or under more. What preparing the rounds took is not in the
+// log: without this a family would find some time left whenever it is gone on with.
+func (r *familyRun) searched(m campaign.Member) bool {
+	t := r.Plan.Budget.Time
+	return t > 0 && m.Budget.Evaluations > 0 && m.Budget.Time >= t
 }
 
 func (r *familyRun) told(round FamilyRound) {
@@ -632,7 +637,7 @@ func (r *familyRun) finals(ctx context.Context) (bool, error) {
 		if r.drained(ctx) {
 			return false, nil
 		}
-		fin, err := r.machine.Resume(ctx, r.s, c.ID, Budget{Evaluations: max(1, c.Evaluated)}, r.o)
+		fin, err := r.machine.Resume(ctx, r.s, c.ID, Budget{Evaluations: max(1, c.Evaluated), Time: r.Plan.Budget.Time}, r.o)
 		if err != nil || !fin.Complete {
 			return false, err
 		}

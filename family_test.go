@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,6 +39,13 @@ func TestFamilyGrid(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{at(1024, 64), at(1024, 128)}, g.between()); diff != "" {
+		t.Error(diff)
+	}
+	if g, err = readGrid(p, "S=512,2048 D=64 B=2 H=2,8,16"); err != nil {
+		t.Fatal(err)
+	}
+	finer := func(s, h int) string { return fmt.Sprintf("B=2,H=%d,S=%d,D=64,CAUSAL=0", h, s) }
+	if diff := cmp.Diff([]string{finer(1024, 2), finer(512, 4), finer(1024, 4), finer(2048, 4), finer(1024, 8), finer(1024, 16)}, g.between()); diff != "" {
 		t.Error(diff)
 	}
 	for _, c := range [][3]int64{{512, 2048, 1024}, {512, 4096, 1408}, {1, 8, 3}, {3, 10, 5}, {1000, 5000, 2304}} {
@@ -245,6 +253,41 @@ func TestFamilyResumed(t *testing.T) {
 		}
 		if (len(phases) > 0) != (want > 0) || want > 0 && (phases["search"] == 0 || phases["finals"] == 0) {
 			t.Errorf("with %d more evaluations: %v", want, phases)
+		}
+	}
+}
+
+// A family whose time is over stays finished, whatever preparing its rounds took; more time goes on.
+func TestFamilyTime(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i, n := range []int{1000, 700} {
+		files = append(files, filepath.Join(dir, fmt.Sprintf("table%d.json", i)))
+		if err := os.WriteFile(files[i], tables.SyntheticFile(n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := store.Open(filepath.Join(dir, "evotune.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it was read back
+	m := &Machine{ReplayLatency: 20 * time.Millisecond}
+	for i, c := range []struct {
+		time time.Duration
+		want bool
+	}{{1500 * time.Millisecond, true}, {1500 * time.Millisecond, false}, {4 * time.Second, true}, {4 * time.Second, false}, {time.Second, false}} {
+		f, err := m.Family(t.Context(), Job{Table: files[0], Seed: 1, Budget: Budget{Time: c.time}}, FamilySpec{Grids: files[1:]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		phases := map[string]int{}
+		out, err := f.Run(t.Context(), s, Options{Workers: 1}, func(r FamilyRound) { phases[r.Phase]++ })
+		if err != nil || !out.Complete {
+			t.Fatal(out, err)
+		}
+		if worked := phases["search"] > 0 && phases["finals"] > 0; worked != c.want || !c.want && len(phases) > 0 {
+			t.Errorf("run %d, of %s: %v", i, c.time, phases)
 		}
 	}
 }
