@@ -48,6 +48,8 @@ type Options struct {
 	// it may have ended. A budget that Validate refuses changes nothing but for an event
 	// Warning.
 	Budgets <-chan Budget
+
+	searchOnly bool // as in campaign.Options
 }
 
 // Run does a job as a new campaign of the store, or of none when s is nil, which keeps
@@ -175,7 +177,9 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
 	}
-	run := campaign.Options{Workers: workers, Remote: o.Fleet != nil, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage}
+	run := campaign.Options{
+		Workers: workers, Remote: o.Fleet != nil, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage, SearchOnly: o.searchOnly,
+	}
 	if s != nil {
 		run.Log = s
 	}

@@ -175,8 +175,15 @@ func (t *Target) load() error {
 	if len(t.Job.Shapes) == 0 {
 		t.Job.Shapes = []string{t.definition.Problem.ShapesFor(kernels.Tune)[0].Name}
 	}
-	_, err = t.shapes()
-	return err
+	shapes, err := t.shapes()
+	if err != nil {
+		return err
+	}
+	t.Job.Shapes = slices.Clone(t.Job.Shapes)
+	for i, s := range shapes { // where somebody wrote dimensions, in one form
+		t.Job.Shapes[i] = s.Name
+	}
+	return nil
 }
 
 // folders joins lists of folders with definitions, of which the last to have a kernel

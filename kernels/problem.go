@@ -3,9 +3,11 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evotune/evotune/genome"
@@ -325,9 +327,22 @@ type Problem struct {
 	variant           *variantTable // nil for the problem itself
 }
 
-// Shape finds a shape by name. The error wraps ErrUnknownShape and lists the
-// names.
+// Shape finds a shape by name, or makes the one to tune for that is written by its
+// dimensions ("B=2,H=8,S=512,D=64"), if the definition has none of them. The error
+// wraps ErrUnknownShape, and lists the names.
 func (p *Problem) Shape(name string) (Shape, error) {
+	if strings.Contains(name, "=") {
+		dims, err := p.ReadDims(name, p.Flags())
+		if err != nil {
+			return Shape{}, fmt.Errorf("%w %q: %w: the dimensions are %s", ErrUnknownShape, name, err, strings.Join(p.Dims, ", "))
+		}
+		for _, s := range p.Shapes {
+			if maps.Equal(s.Dims, dims) {
+				return s, nil
+			}
+		}
+		return Shape{Name: p.DimsText(dims), Use: Tune, Dims: dims}, nil
+	}
 	names := make([]string, len(p.Shapes))
 	for i, s := range p.Shapes {
 		if s.Name == name {
@@ -340,6 +355,54 @@ func (p *Problem) Shape(name string) (Shape, error) {
 		near = "did you mean " + n + "? "
 	}
 	return Shape{}, fmt.Errorf("%w %q: %sthere are %s", ErrUnknownShape, name, near, strings.Join(names, ", "))
+}
+
+// DimsText writes a shape by its dimensions, as Shape reads it.
+func (p *Problem) DimsText(dims map[string]int64) string {
+	parts := make([]string, len(p.Dims))
+	for i, d := range p.Dims {
+		parts[i] = d + "=" + strconv.FormatInt(dims[d], 10)
+	}
+	return strings.Join(parts, ",")
+}
+
+// ReadDims reads what DimsText writes, in any order. Every dimension must be given, but
+// flags, which are 0 when left out, and buffers must have sizes there.
+func (p *Problem) ReadDims(text string, flags []string) (map[string]int64, error) {
+	dims := map[string]int64{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form NAME=N", part)
+		}
+		if !slices.Contains(p.Dims, name) {
+			return nil, fmt.Errorf("there is no dimension %q", name)
+		}
+		if _, again := dims[name]; again {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil || n < 0 || n > maxDim {
+			return nil, fmt.Errorf("%s is %q, expected an integer from 0 to %d", name, value, int64(maxDim))
+		}
+		dims[name] = n
+	}
+	for _, name := range p.Dims {
+		if _, ok := dims[name]; ok {
+			continue
+		}
+		if !slices.Contains(flags, name) {
+			return nil, fmt.Errorf("%s is missing", name)
+		}
+		dims[name] = 0
+	}
+	for _, b := range p.Buffers {
+		if _, err := p.Elements(b, Shape{Name: text, Dims: dims}); err != nil {
+			return nil, err
+		}
+	}
+	return dims, nil
 }
 
 // ShapesFor lists the shapes of a use, in the order of the definition. There

@@ -48,7 +48,7 @@ var runSettings = []setting{
 	{"workers", 0, "evaluate `N` candidates at once (0: one per core; for GPUs one per proposal in flight)"},
 	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for each GPU)"},
 	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},
-	{"shape", []string{}, "tune for the shape `NAME` (repeatable; default: the kernel's first)"},
+	{"shape", []string{}, "tune for this `SHAPE`: a name, or dimensions such as M=64,N=512 (repeatable; default: the kernel's first)"},
 	{"implementation", []string{}, "search only this implementation (repeatable; default: all for the backend)"},
 }
 

@@ -20,6 +20,7 @@ import (
 )
 
 func (a *app) runCommand() *cobra.Command {
+	var fam evotune.FamilySpec
 	cmd := &cobra.Command{
 		Use:   "run KERNEL",
 		Short: "Evolve a kernel for this machine",
@@ -43,15 +44,28 @@ With --json every line is one event; the last one is the "finished" event. With
 With --server, or a --store that "tune serve" holds, the campaign is submitted to that
 service and followed; a kernel of --kernels is uploaded first. Ctrl-C ends only the
 following then, and "tune attach" comes back.
+
+With --family several shapes are tuned under one budget, each by a campaign that begins
+with the winners of its neighbors; the same command again, or "tune resume", goes on.
+See docs/family.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Example: `  tune run sgemm
   tune run attention --shape 2x8x512x64-causal --time 20m
+  tune run softmax --family "ROWS=64,1024,8192 COLS=64,1024" --time 10m
   tune run mykernel --kernels ./kernels --evaluations 200 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(fam.Grids) == 0 && cmd.Flags().Changed("between") {
+				return badInputf("--between is for shapes between those of a family: give --family as well")
+			}
+			fam.Between = betweenOf(fam.Between)
 			c, err := a.service(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if c != nil && len(fam.Grids) > 0 {
+				c.Close()
+				return badInputf("--family does not run in a service: leave out --server, or name another --store")
 			}
 			if c != nil {
 				defer c.Close()
@@ -65,6 +79,18 @@ following then, and "tune attach" comes back.
 			job, err := a.job(args[0])
 			if err != nil {
 				return err
+			}
+			if len(fam.Grids) > 0 {
+				f, err := a.machine().Family(cmd.Context(), job, fam)
+				if err != nil {
+					return err
+				}
+				s, err := store.Open(a.v.GetString("store"), store.Options{})
+				if err != nil {
+					return storeError(err)
+				}
+				defer s.Close() //nolint:errcheck // every append was checked
+				return a.family(cmd.Context(), s, f)
 			}
 			t, err := a.machine().Target(job)
 			if err != nil {
@@ -83,6 +109,8 @@ following then, and "tune attach" comes back.
 	addSettings(cmd.Flags(), backendSettings)
 	addSettings(cmd.Flags(), remoteSettings)
 	addSettings(cmd.Flags(), submitSettings)
+	cmd.Flags().StringArrayVar(&fam.Grids, "family", nil, "tune for all shapes of a `GRID` under one budget, such as \"S=512,2048 D=64,128 B=2 H=8\" (repeatable)")
+	cmd.Flags().StringArrayVar(&fam.Between, "between", nil, "compare the winners of a family at the shapes of a `GRID` besides; none for none (repeatable; default: between values more than a doubling apart)")
 	cmd.Flags().Bool("detach", false, "with a service: print the campaign's name and do not follow it")
 	return cmd
 }
@@ -90,9 +118,9 @@ following then, and "tune attach" comes back.
 func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume [CAMPAIGN]",
-		Short: "Continue an interrupted campaign",
+		Short: "Continue an interrupted campaign, or a family",
 		Long: `Continue an interrupted campaign, or give a finished one a larger budget.
-Without a name it is the last campaign of the store. The log is replayed into a
+Without a name it is the last campaign of the store, or the family that this is a part of. The log is replayed into a
 fresh search, so the path is the one that the campaign would have walked anyway.
 If evotune was killed, what was in flight then is evaluated first, one at a time; a
 candidate that ends it once more, alone, gets the verdict launch and is not run again.
@@ -180,6 +208,11 @@ func (a *app) resume(ctx context.Context, id string) error {
 		return storeError(err)
 	}
 	defer s.Close() //nolint:errcheck // every append was checked
+	if f, err := a.continuedFamily(s, id); err != nil {
+		return badInput(err)
+	} else if f != nil {
+		return a.family(ctx, s, f)
+	}
 	t, err := a.machine().Continue(s, id, a.budget())
 	var done *evotune.FinishedError
 	if errors.As(err, &done) {

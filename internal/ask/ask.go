@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
@@ -612,9 +611,6 @@ func (s *source) flagText() string {
 	return ", 64 of them for each flag: " + strings.Join(flags, ", ")
 }
 
-// maxDim is the largest size of a dimension.
-const maxDim = 1 << 40
-
 // ParseShape reads a shape that is written by its dimensions: "B=2,H=8,S=512". Every
 // dimension of the kernel must be given, but flags, which are 0 when left out.
 // The error wraps ErrQuestion and lists the dimensions.
@@ -630,39 +626,9 @@ func ParseShape(d *kernels.Definition, text string) (map[string]int64, error) {
 	wrong := func(format string, args ...any) error {
 		return questionError(fmt.Sprintf("shape %q: %s: the dimensions of %s are %s", text, fmt.Sprintf(format, args...), d.Name, strings.Join(known, ", ")))
 	}
-	dims := map[string]int64{}
-	for part := range strings.SplitSeq(text, ",") {
-		name, value, ok := strings.Cut(part, "=")
-		name = strings.TrimSpace(name)
-		if !ok {
-			return nil, wrong("%q is not of the form NAME=N", part)
-		}
-		if !slices.Contains(d.Problem.Dims, name) {
-			return nil, wrong("there is no dimension %q", name)
-		}
-		if _, again := dims[name]; again {
-			return nil, wrong("%s is given twice", name)
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		if err != nil || n < 0 || n > maxDim {
-			return nil, wrong("%s is %q, expected an integer from 0 to %d", name, value, int64(maxDim))
-		}
-		dims[name] = n
-	}
-	for _, name := range d.Problem.Dims {
-		if _, ok := dims[name]; ok {
-			continue
-		}
-		if !slices.Contains(flags, name) {
-			return nil, wrong("%s is missing", name)
-		}
-		dims[name] = 0
-	}
-	shape := kernels.Shape{Name: text, Dims: dims}
-	for _, b := range d.Problem.Buffers {
-		if _, err := d.Problem.Axes(b, shape); err != nil {
-			return nil, questionError(fmt.Sprintf("kernel %s: %v", d.Name, err))
-		}
+	dims, err := d.Problem.ReadDims(text, flags)
+	if err != nil {
+		return nil, wrong("%v", err)
 	}
 	return dims, nil
 }

@@ -116,7 +116,17 @@ type Options struct {
 	// Budgets gives budgets that take the place of the campaign's. It is received
 	// from until the search has come to rest.
 	Budgets <-chan record.Budget
+	// SearchOnly leaves second measurements and finals to a resumption without it. The
+	// log has a stop then, whose reason begins with SearchedBy and names what ended the
+	// search.
+	SearchOnly bool
 }
+
+// SearchedBy begins the reason of a stop by Options.SearchOnly.
+const SearchedBy = "searched: "
+
+// Exhausted is what ends a search whose strategy has nothing more to propose.
+const Exhausted = "every valid genome was evaluated"
 
 // CandidateID names a genome within a campaign: the first 16 hex digits of the
 // SHA-256 of both.
@@ -318,6 +328,9 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 	}
 	r.rest()
 	r.notes = append(r.notes, Event{Searched: &Searched{Reason: r.reason, Evaluated: r.evaluated()}})
+	if r.opts.SearchOnly {
+		return r.finish(r.stopped(SearchedBy+r.reason), nil)
+	}
 	if err := r.flush(); err != nil {
 		return r.finish(r.stopped(err.Error()), err)
 	}
@@ -599,7 +612,7 @@ func (r *runner) stopSpent() {
 // stopExhausted ends proposing since the strategy has no more to propose.
 func (r *runner) stopExhausted() {
 	if len(r.candidates)-r.offset+len(r.known) > 0 {
-		r.stop("every valid genome was evaluated")
+		r.stop(Exhausted)
 	}
 }
 

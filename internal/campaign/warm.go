@@ -53,6 +53,12 @@ func WarmStart(s *store.Store, space *genome.Space, here evaluator.Description, 
 	if err != nil {
 		return nil, err
 	}
+	return WarmStartFrom(s, all, space, here, cfg, dims, limit)
+}
+
+// WarmStartFrom is WarmStart with the winners of some campaigns alone, which are in the
+// order of the log.
+func WarmStartFrom(s *store.Store, all []store.Campaign, space *genome.Space, here evaluator.Description, cfg record.Job, dims func(shape string) map[string]int64, limit int) (_ []record.Start, err error) {
 	var near []neighbour
 	for _, c := range slices.Backward(all) { // the newest first
 		if c.Started.Kernel != cfg.Kernel || c.Started.Backend != here.Backend || c.Best == nil {

@@ -73,6 +73,18 @@ type ManifestVariant struct {
 	Evidence ManifestEvidence  `json:"evidence"`
 	Timings  []ManifestTiming  `json:"timings"`
 	HeldOut  []ManifestHeldOut `json:"held_out"`
+	// Also are the winners of other shapes that are this kernel, with the timings there.
+	Also []ManifestAlso `json:"also,omitempty"`
+}
+
+// A ManifestAlso is a winner that is the code of another one.
+type ManifestAlso struct {
+	Candidate string           `json:"candidate"`
+	Campaign  string           `json:"campaign"`
+	Key       string           `json:"key"`
+	Lacks     []string         `json:"lacks"`
+	Evidence  ManifestEvidence `json:"evidence"`
+	Timings   []ManifestTiming `json:"timings"`
 }
 
 // A ManifestLineage says what a candidate descends from.
@@ -166,6 +178,22 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		Compiler: d.Compiler, Harness: d.Harness, Baseline: d.Baseline,
 		Lacks: orEmpty(v.Winner.Lacks(Finals)), Timings: []ManifestTiming{}, HeldOut: []ManifestHeldOut{},
 	}
+	out.Evidence, out.Timings = v.Winner.evidence(), p.timed(v.Winner)
+	for _, w := range v.Also {
+		of := w.Evidence
+		out.Also = append(out.Also, ManifestAlso{of.Candidate, of.Campaign, of.Result.Key, orEmpty(w.Lacks(Finals)), w.evidence(), p.timed(w)})
+	}
+	if f := v.Winner.final(); f != nil {
+		for _, t := range f.HeldOut {
+			out.HeldOut = append(out.HeldOut, ManifestHeldOut{t.Shape, t.Ratio})
+		}
+	}
+	return out
+}
+
+// evidence is what is proven of a winner, in short.
+func (w *Winner) evidence() ManifestEvidence {
+	e := w.Evidence
 	s := ManifestEvidence{
 		Verdict: e.Summary.Verdict, Sanitizers: map[string]string{}, Winner: e.Summary.Winner, Significant: e.Summary.Significant, Measured: e.Summary.From,
 	}
@@ -186,8 +214,13 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 	if e.Finals != nil && e.Summary.Winner {
 		s.VsBaseline, s.VsRunnerUp = e.Finals.VsBaseline, e.Finals.VsRunnerUp
 	}
-	out.Evidence = s
-	for _, t := range v.timings() {
+	return s
+}
+
+// timed are the times of a winner at its tuned shapes.
+func (p *problem) timed(w *Winner) []ManifestTiming {
+	out := []ManifestTiming{}
+	for _, t := range w.timings() {
 		row := ManifestTiming{
 			Shape: t.Shape, MedianNS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Ratio: t.Ratio,
 			SamplesNS: orEmpty(t.SamplesNS), BaselineSamplesNS: orEmpty(t.BaselineNS),
@@ -195,12 +228,7 @@ func (x *export) manifestVariant(p *problem, v *variant) ManifestVariant {
 		if s, err := p.Shape(t.Shape); err == nil {
 			row.Dims = s.Dims
 		}
-		out.Timings = append(out.Timings, row)
-	}
-	if f := v.Winner.final(); f != nil {
-		for _, t := range f.HeldOut {
-			out.HeldOut = append(out.HeldOut, ManifestHeldOut{t.Shape, t.Ratio})
-		}
+		out = append(out, row)
 	}
 	return out
 }

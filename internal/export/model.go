@@ -44,10 +44,12 @@ type variant struct {
 	File     string
 	Rendered kernels.Rendered
 	Winner   *Winner // nil for a baseline
-	order    []string
-	limits   map[string]any // of the device that it is launched on
-	gpu                     // in libraries for GPUs
-	*plan                   // nil where Geometry says how it is launched
+	// Also are winners for further shapes that are the same code, on the same device.
+	Also   []*Winner
+	order  []string
+	limits map[string]any // of the device that it is launched on
+	gpu                   // in libraries for GPUs
+	*plan                 // nil where Geometry says how it is launched
 }
 
 var notWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
@@ -64,8 +66,10 @@ func comment(text string) string {
 // newProblem makes one of a kernel's, without variants.
 func newProblem(d *kernels.Definition, of *kernels.Problem) *problem {
 	name := word(d.Name)
+	own := *of // whose shapes grow by those that the definition does not have
+	own.Shapes = slices.Clone(of.Shapes)
 	return &problem{
-		Problem: of, Kernel: d.Name, Name: name, Func: "evotune_" + name,
+		Problem: &own, Kernel: d.Name, Name: name, Func: "evotune_" + name,
 		Description: comment(d.Description), License: d.License, Flags: of.Flags(),
 	}
 }
@@ -97,6 +101,9 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 				return nil, fmt.Errorf("kernel %s, candidate %s: %w", d.Name, v.Candidate, err)
 			}
 			v.Shapes = append(v.Shapes, s)
+			if !slices.ContainsFunc(p.Shapes, func(have kernels.Shape) bool { return have.Name == s.Name }) {
+				p.Shapes = append(p.Shapes, s)
+			}
 		}
 		p.Variants = append(p.Variants, v)
 	}
@@ -119,9 +126,45 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 		slices.SortFunc(p.Variants, func(a, b *variant) int {
 			return cmp.Or(strings.Compare(a.Device, b.Device), strings.Compare(a.Candidate, b.Candidate))
 		})
+		// Those of the definition come before all others, in its order.
+		slices.SortStableFunc(p.Shapes, func(a, b kernels.Shape) int { return strings.Compare(written(a), written(b)) })
+		p.merge()
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// written is the name of a shape that is written by its dimensions, and "" for others.
+func written(s kernels.Shape) string {
+	if strings.Contains(s.Name, "=") {
+		return s.Name
+	}
+	return ""
+}
+
+// merge makes one variant of those that are the same code, as the winners of a family
+// often are at neighboring shapes.
+func (p *problem) merge() {
+	var kept []*variant
+	for _, v := range p.Variants {
+		e := v.Winner.Evidence
+		i := slices.IndexFunc(kept, func(k *variant) bool {
+			of := k.Winner.Evidence
+			return k.Rendered.Hash == v.Rendered.Hash && of.Result.Binary == e.Result.Binary && k.Supports == v.Supports &&
+				of.Description.Device.Fingerprint == e.Description.Device.Fingerprint && of.Description.Compiler == e.Description.Compiler
+		})
+		if i < 0 {
+			kept = append(kept, v)
+			continue
+		}
+		kept[i].Also = append(kept[i].Also, v.Winner)
+		for _, s := range v.Shapes {
+			if !slices.ContainsFunc(kept[i].Shapes, func(have kernels.Shape) bool { return have.Name == s.Name }) {
+				kept[i].Shapes = append(kept[i].Shapes, s)
+			}
+		}
+	}
+	p.Variants = kept
 }
 
 // translatable says which expression of the problem cannot be written in C.
@@ -434,14 +477,27 @@ func (v *variant) TunedShapes() []shape {
 }
 
 // timings are those of the finals, or of the search where there were none.
-func (v *variant) timings() []evaluator.Timing {
+func (w *Winner) timings() []evaluator.Timing {
+	if f := w.final(); f != nil && len(f.Timings) > 0 {
+		return f.Timings
+	}
+	return w.Evidence.Result.Timings
+}
+
+// winners are the variant's; none of a baseline.
+func (v *variant) winners() []*Winner {
 	if v.Winner == nil {
 		return nil
 	}
-	if f := v.Winner.final(); f != nil && len(f.Timings) > 0 {
-		return f.Timings
+	return append([]*Winner{v.Winner}, v.Also...)
+}
+
+// timings are those of all its winners.
+func (v *variant) timings() (all []evaluator.Timing) {
+	for _, w := range v.winners() {
+		all = append(all, w.timings()...)
 	}
-	return v.Winner.Evidence.Result.Timings
+	return all
 }
 
 // CheckShapes are all shapes of the definition.

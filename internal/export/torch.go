@@ -354,21 +354,20 @@ type torchFinal struct {
 func (op *torchOp) Finals() []torchFinal {
 	var list []torchFinal
 	for _, v := range op.Variants {
-		if !v.Tuned || v.Winner == nil {
-			continue
-		}
-		e := v.Winner.Evidence
 		b := v.Rendered.Implementation.Baseline()
-		for _, t := range v.timings() {
-			s, err := op.Shape(t.Shape)
-			if err != nil || t.BaselineMedianNS <= 0 {
-				continue
+		for _, w := range v.winners() {
+			e := w.Evidence
+			for _, t := range w.timings() {
+				s, err := op.Shape(t.Shape)
+				if err != nil || t.BaselineMedianNS <= 0 {
+					continue
+				}
+				list = append(list, torchFinal{
+					NS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Device: v.Device, Candidate: v.Candidate, Against: comment(cmp.Or(e.Description.Baseline, "its baseline")),
+					Dims: newShape(s, op.Dims).Dims(), Library: b != nil && b.Kind == kernels.BaselineLibrary,
+					Faster: e.Summary.Significant && t.MedianNS <= torchMargin*t.BaselineMedianNS,
+				})
 			}
-			list = append(list, torchFinal{
-				NS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Device: v.Device, Candidate: v.Candidate, Against: comment(cmp.Or(e.Description.Baseline, "its baseline")),
-				Dims: newShape(s, op.Dims).Dims(), Library: b != nil && b.Kind == kernels.BaselineLibrary,
-				Faster: e.Summary.Significant && t.MedianNS <= torchMargin*t.BaselineMedianNS,
-			})
 		}
 	}
 	return list

@@ -37,6 +37,22 @@ type Job struct {
 	// are none, in the log as well.
 	Start  []Start `json:"start,omitzero"`
 	Budget Budget  `json:"budget"`
+	// Family is what the campaign is a part of; nil for one of its own.
+	Family *Family `json:"family,omitempty"`
+}
+
+// A Family is a list of problems that are tuned together under one budget, each by a
+// campaign of its own. All of these record it. It is the root package's FamilyPlan.
+type Family struct {
+	ID string `json:"id"`
+	// Tuned and Between are names of shapes. Those of Between are searched by nobody: the
+	// winners of their neighbors are compared there.
+	Tuned   []string `json:"tuned,omitempty"`
+	Between []string `json:"between,omitempty"`
+	// Tables are those of a family of recorded spaces, which have no shapes.
+	Tables []string `json:"tables,omitempty"`
+	// Budget is what the searches of all share: Evaluations, or Time.
+	Budget Budget `json:"budget"`
 }
 
 // A Start is a genome that the search proposes before all others, and where it

@@ -176,6 +176,28 @@ class Decisions(unittest.TestCase):
         finally:
             op.forward = before
 
+    def test_between(self):
+        """A shape between measured ones is the kernel's where it was clearly faster at all that are near."""
+        tell = lambda rows, cols, share: operators.ops._measured("softmax", operators.ops._device(), [rows, cols], "c0ffee04", share * 1e3, 1e3, 1.0, share <= 0.98)
+        x = torch.randn(3008, 4032)
+        for rows, cols in ((2560, 2560), (2560, 5120), (5120, 2560)):
+            tell(rows, cols, 0.8)
+        self.assertIn("evotune computes this: kernel c0ffee04", self.explain("softmax", x))
+        self.assertIn("not measured here, but at the 3 nearest shapes, where it took at most 80% of PyTorch's time", self.explain("softmax", x))
+        self.assertIn("PyTorch computes this", self.explain("softmax", torch.randn(2048, 3072)))  # on one side of all
+        self.assertIn("PyTorch computes this", self.explain("softmax", torch.randn(320, 448)))  # far from all
+        self.assertIn("PyTorch computes this", self.explain("softmax", torch.randn(3008, 4000)))  # no multiple of 64, as theirs are
+        tell(5120, 5120, 0.97)
+        self.assertIn("PyTorch computes this", self.explain("softmax", x))
+        tell(5120, 5120, 0.9)
+        self.assertIn("at the 4 nearest shapes, where it took at most 90%", self.explain("softmax", x))
+        tell(2560, 2560, 1.2)
+        self.assertIn("PyTorch computes this", self.explain("softmax", x))
+        for rows, cols in ((10008, 100), (20008, 100)):
+            tell(rows, cols, 0.8)
+        self.assertIn("at the 2 nearest shapes", self.explain("softmax", torch.randn(15008, 100)))
+        self.assertIn("PyTorch computes this", self.explain("softmax", torch.randn(15004, 100)))
+
     def test_by_arguments(self):
         q = torch.randn(1, 2, 16, 64)
         (row,) = evotune_torch.measure(evotune_torch.attention, [(q, q, q, True)], rounds=3)

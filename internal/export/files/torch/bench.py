@@ -1,4 +1,5 @@
-"""Times the operators beside PyTorch's own: python3 bench.py [--json FILE], and python3 bench.py --grid [40]
+"""Times the operators beside PyTorch's own: python3 bench.py [--json FILE], python3 bench.py --grid [40], and
+python3 bench.py --held-out [40]
 
 Without --grid, on a GPU: kernels at the shapes that they were tuned for. Each figure is the median of many samples, in
 microseconds a call, by CUDA events; all that is compared takes turns, in random order, and each sample waits for the last.
@@ -7,7 +8,10 @@ campaigns measure, and inputs and outputs rotate as they do there. "campaign" is
 
 With --grid: as many shapes over all operators, those of the definitions and others around them. First each is measured, as
 evotune_torch.measure does, and what was found is kept. Then operators, which now decide for themselves, are timed beside
-PyTorch once more, from new samples: those are the figures of the table and of its last lines."""
+PyTorch once more, from new samples: those are the figures of the table and of its last lines.
+
+With --held-out: the same at shapes between those that kernels were tuned for, of which nothing is measured before: operators decide
+by what was measured at the tuned ones."""
 
 import argparse
 import itertools
@@ -147,10 +151,10 @@ def around(op):
                     yield tuple(new)
 
 
-def grid(count):
-    """Shapes that kernels compute, the operators by turns."""
+def grid(count, shapes):
+    """Shapes that kernels compute, the operators by turns. Shapes gives those of an operator."""
     ops = [op for op in operators.operators().values() if op.forward]
-    streams, seen, found = {op: around(op) for op in ops}, set(), []
+    streams, seen, found = {op: shapes(op) for op in ops}, set(), []
     while streams and len(found) < count:
         for op in list(streams):
             for sizes in streams[op]:
@@ -167,6 +171,30 @@ def grid(count):
     return found[:count]
 
 
+def between(op):
+    """Shapes that no kernel was tuned for, whose sizes lie between those of kernels that were: first with one such size,
+    then with several. A size there is a geometric mean, rounded as sizes are, or one beside it."""
+    flags = {a["dim"] for a in op.spec["args"] if a["flag"]}
+    tuned = [tuple(d) for d in op.spec["tuned"]]
+
+    def unit(lo, hi):
+        return 64 if hi - lo > 128 else 8
+
+    inner = []
+    for i, d in enumerate(op.spec["dims"]):
+        sizes = sorted({t[i] for t in tuned})
+        pairs_ = [] if d in flags else [(lo, hi) for lo, hi in zip(sizes, sizes[1:]) if hi >= 16]
+        inner.append({lo: [max(lo + 1, min(hi - 1, round(lo ** (1 - part) * hi**part / unit(lo, hi)) * unit(lo, hi))) for part in (0.5, 0.25, 0.75)] for lo, hi in pairs_})
+    for count in range(1, len(inner) + 1):
+        for part in range(3):
+            for dims in itertools.combinations(range(len(inner)), count):
+                for t in tuned:
+                    if all(t[i] in inner[i] for i in dims):
+                        new = tuple(inner[i][n][part] if i in dims else n for i, n in enumerate(t))
+                        if new not in tuned:
+                            yield new
+
+
 def pairs(op, dims, rounds):
     """Samples of the operator as it decides for itself, and of PyTorch."""
     device = "cuda" if evotune_torch.CUDA else "cpu"
@@ -177,9 +205,11 @@ def pairs(op, dims, rounds):
         return measuring.race({"ours": measuring.timed(op.call, rotating), "theirs": measuring.timed(op.pytorch, rotating)}, measuring.clocked, rounds)
 
 
-def on_grid(count, rounds):
-    shapes = grid(count)
-    for op, dims in shapes:
+def on_grid(count, rounds, held_out=False):
+    shapes = grid(count, between if held_out else around)
+    if held_out:
+        evotune_torch.measure(rounds=rounds)  # where kernels were tuned
+    for op, dims in [] if held_out else shapes:
         evotune_torch.measure(op.name, [dims], rounds)
     rows = []
     for op, dims in shapes:
@@ -205,16 +235,18 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json", type=pathlib.Path)
     options.add_argument("--grid", type=int, nargs="?", const=40, help="this many shapes (default 40)")
+    options.add_argument("--held-out", type=int, nargs="?", const=40, help="this many shapes between tuned ones (default 40)")
     options.add_argument("--rounds", type=int, default=measuring.ROUNDS)
     options = options.parse_args()
     if evotune_torch.CUDA and not torch.cuda.is_available():
         sys.exit("bench.py: the library is for GPUs, and PyTorch sees none")
-    if not (evotune_torch.CUDA or options.grid):
-        sys.exit("bench.py: campaigns' times are compared on GPUs: for a library for processors ask for --grid")
+    if not (evotune_torch.CUDA or options.grid or options.held_out):
+        sys.exit("bench.py: campaigns' times are compared on GPUs: for a library for processors ask for --grid or --held-out")
     evotune_torch.prepare()
     device = operators.ops._device()
     print(f"{device}, PyTorch {torch.__version__}; microseconds a call")
-    rows = on_grid(options.grid, options.rounds) if options.grid else campaigns(json.loads((HERE.parent / "manifest.json").read_text()))
+    count = options.held_out or options.grid
+    rows = on_grid(count, options.rounds, bool(options.held_out)) if count else campaigns(json.loads((HERE.parent / "manifest.json").read_text()))
     if options.json:
         options.json.write_text(json.dumps({"device": device, "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
 
