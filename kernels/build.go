@@ -466,7 +466,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
 	}
 	d := Data{Distribution: Distribution(m[1])}
-	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Lengths}
+	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between}
 	if !slices.Contains(known, d.Distribution) {
 		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
 	}

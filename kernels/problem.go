@@ -162,8 +162,8 @@ const (
 	// The first elements of a random order of the integers below Ends[0], none of them twice:
 	// page tables, slots.
 	Permutation Distribution = "permutation"
-	// Integers from Ends[0] to Ends[1]: how long sequences are.
-	Lengths Distribution = "lengths"
+	// Integers from Ends[0] to Ends[1]: how long sequences are, which class is right.
+	Between Distribution = "between"
 )
 
 // Data says how an input is filled.
@@ -173,7 +173,7 @@ type Data struct {
 	B            float64      `json:"b"`
 	// Function makes the elements (Python).
 	Function string `json:"function,omitempty"`
-	// Ends are expressions over the dimensions (Lengths, and the first for Permutation).
+	// Ends are expressions over the dimensions (Between, and the first for Permutation).
 	Ends [2]string `json:"ends,omitzero"`
 }
 
@@ -181,7 +181,7 @@ type Data struct {
 // gives. They are made for a whole buffer at a time, and timed launches go through a few
 // contents of it.
 func (d Data) Made() bool {
-	return d.Distribution == Python || d.Distribution == Permutation || d.Distribution == Lengths
+	return d.Distribution == Python || d.Distribution == Permutation || d.Distribution == Between
 }
 
 // String gives the form that kernel.toml has.
@@ -195,7 +195,7 @@ func (d Data) String() string {
 		return fmt.Sprintf("%s(%s)", d.Distribution, d.Function)
 	case Permutation:
 		return fmt.Sprintf("%s(%s)", d.Distribution, d.Ends[0])
-	case Lengths:
+	case Between:
 		return fmt.Sprintf("%s(%s,%s)", d.Distribution, d.Ends[0], d.Ends[1])
 	}
 	return fmt.Sprintf("%s(%g,%g)", d.Distribution, d.A, d.B)
@@ -435,7 +435,7 @@ func (p *Problem) Elements(b Buffer, s Shape) (int64, error) {
 	return n, nil
 }
 
-// Made makes the contents of a buffer whose data are a permutation or lengths, at a shape.
+// Made makes the contents of a buffer whose data are a permutation, or lie between ends, at a shape.
 func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	n, err := p.Elements(b, s)
 	if err != nil {
@@ -447,7 +447,7 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	}
 	out := make([]float64, n)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	if b.Data.Distribution == Lengths {
+	if b.Data.Distribution == Between {
 		for i := range out {
 			out[i] = float64(ends[0] + rng.Int64N(ends[1]-ends[0]+1))
 		}
@@ -485,7 +485,7 @@ func (b Buffer) endsAt(s Shape, n int64) (ends []int64, err error) {
 	switch {
 	case b.Data.Distribution == Permutation && ends[0] < n:
 		return nil, fmt.Errorf("the data of %s at shape %s: %d elements cannot all differ below %d: give %s a larger number", b.Name, s.Name, n, ends[0], Permutation)
-	case b.Data.Distribution == Lengths && ends[0] > ends[1]:
+	case b.Data.Distribution == Between && ends[0] > ends[1]:
 		return nil, fmt.Errorf("the data of %s at shape %s: %s is empty: the first number, %d, must not be larger than the second, %d", b.Name, s.Name, b.Data, ends[0], ends[1])
 	}
 	return ends, nil

@@ -380,7 +380,7 @@ func (b buffer) Draw() (string, error) {
 		return "0", nil
 	case kernels.Permutation: // one of them
 		return "(double)evo_i", nil
-	case kernels.Lengths:
+	case kernels.Between:
 		var ends [2]string
 		for i, e := range b.Data.Ends {
 			var err error

@@ -193,7 +193,7 @@ class Operator:
             elif distribution == "permutation":
                 (end,) = spec["ends"]([dims[d] for d in self.spec["dims"]])
                 t = torch.randperm(int(end), generator=g, device=device)[: math.prod(size)].reshape(size)
-            elif distribution == "lengths":
+            elif distribution == "between":
                 low, high = spec["ends"]([dims[d] for d in self.spec["dims"]])
                 t = torch.randint(int(low), int(high) + 1, size, generator=g, device=device)
             elif distribution == "constant":
