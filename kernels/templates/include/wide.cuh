@@ -81,32 +81,39 @@ DEVICE vec filled(unsigned w)
 	return v;
 }
 
+DEVICE void unpack(float (&x)[VECTOR], vec v)
+{
+#pragma unroll
+	for (int k = 0; k < 4; k++) {
+		const float2 t = floats(v.w[k]);
+		x[2 * k] = t.x, x[2 * k + 1] = t.y;
+	}
+}
+
+DEVICE vec pack(const float (&x)[VECTOR])
+{
+	vec v;
+#pragma unroll
+	for (int k = 0; k < 4; k++)
+		v.w[k] = packed(x[2 * k], x[2 * k + 1]);
+	return v;
+}
+
 /* V elements, 8 or 1, as floats. */
 template <int V> DEVICE void take(float (&x)[V], const element *p)
 {
-	if constexpr (V == 1) {
+	if constexpr (V == 1)
 		x[0] = widened(*p);
-	} else {
-		const vec v = load(p);
-#pragma unroll
-		for (int k = 0; k < 4; k++) {
-			const float2 t = floats(v.w[k]);
-			x[2 * k] = t.x, x[2 * k + 1] = t.y;
-		}
-	}
+	else
+		unpack(x, load(p));
 }
 
 template <int V> DEVICE void give(element *p, const float (&x)[V])
 {
-	if constexpr (V == 1) {
+	if constexpr (V == 1)
 		*p = narrowed(x[0]);
-	} else {
-		vec v;
-#pragma unroll
-		for (int k = 0; k < 4; k++)
-			v.w[k] = packed(x[2 * k], x[2 * k + 1]);
-		store(p, v);
-	}
+	else
+		store(p, pack(x));
 }
 
 DEVICE float exp2_of(float x)
