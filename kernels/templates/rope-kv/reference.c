@@ -11,7 +11,7 @@ static void turn(int64_t D, const double *x, const double *angles, double *y)
 	}
 }
 
-void reference(int64_t T, int64_t HQ, int64_t HKV, int64_t D, int64_t POSITIONS, int64_t SLOTS, const double *Q, const double *K, const double *V,
+void reference(int64_t T, int64_t HQ, int64_t HKV, int64_t D, int64_t POSITIONS, int64_t CAPACITY, const double *Q, const double *K, const double *V,
                const double *angles, const double *positions, const double *slots, double *QR, double *KC, double *VC)
 {
 	for (int64_t t = 0; t < T; t++) {

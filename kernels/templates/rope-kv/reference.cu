@@ -1,6 +1,6 @@
 /* Rotary positions of queries and keys, and keys and values written to their slots of the cache, in double
  * precision. A block takes a token; what is in no token's slot stays as it is. */
-extern "C" __global__ void reference(int64_t T, int64_t HQ, int64_t HKV, int64_t D, int64_t POSITIONS, int64_t SLOTS, const double *Q, const double *K, const double *V,
+extern "C" __global__ void reference(int64_t T, int64_t HQ, int64_t HKV, int64_t D, int64_t POSITIONS, int64_t CAPACITY, const double *Q, const double *K, const double *V,
                                      const double *angles, const double *positions, const double *slots, double *QR, double *KC, double *VC)
 {
 	const int64_t t = blockIdx.x, slot = (int64_t)slots[t];
