@@ -68,13 +68,17 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 		j.further = append(j.further, c.Name)
 	}
 	var kept []string
+	how := " as they are declared"
 	for _, b := range j.spec.Buffers {
 		if b.Kept() {
 			kept = append(kept, b.Name)
+			if b.Data.Distribution == kernels.Python {
+				how = " as Python makes them"
+			}
 		}
 	}
 	if len(kept) > 0 {
-		j.kept = "with the data of " + strings.Join(kept, ", ") + " as Python makes them"
+		j.kept = "with the data of " + strings.Join(kept, ", ") + how
 	}
 	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
 	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.sampleTime)

@@ -227,7 +227,7 @@ func (l *loader) problem(t *problemTable) {
 		l.fresh(names, b.Name, "buffer")
 		p.Buffers = append(p.Buffers, l.buffer(b))
 	}
-	if i := slices.IndexFunc(p.Buffers, func(b Buffer) bool { return b.Data.Distribution == Python }); i >= 0 && !slices.ContainsFunc(p.Buffers, fresh) {
+	if i := slices.IndexFunc(p.Buffers, func(b Buffer) bool { return b.Data.Made() }); i >= 0 && !slices.ContainsFunc(p.Buffers, fresh) {
 		l.d.fail(t.Buffer[i].Data.at, "no input has data that are drawn anew for every launch, so that a candidate could remember the answers: give one of them uniform, normal or integers")
 	}
 	if len(p.Outputs()) == 0 {
@@ -252,7 +252,7 @@ func (l *loader) problem(t *problemTable) {
 
 // fresh says that contents of a buffer are drawn anew whenever they are needed.
 func fresh(b Buffer) bool {
-	return b.Role != Out && b.Data.Distribution != Python && b.Data.Distribution != Constant
+	return b.Role != Out && !b.Data.Made() && b.Data.Distribution != Constant
 }
 
 // costs reads what bounds the time of a launch, as far as it is given.
@@ -397,6 +397,14 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 		l.d.fail(t.Table.key, `[[problem.buffer]] %s lacks data: add data = "uniform(-1,1)", or normal(mean,std), integers(lo,hi), constant(x)`, b.Name)
 	case t.Data != nil:
 		b.Data = l.data(t.Data, t.Data.str, b.DType)
+		for _, end := range b.Data.Ends {
+			if end == "" {
+				break
+			}
+			n := *t.Data
+			n.str = end
+			b.ends = append(b.ends, l.number(&n))
+		}
 	}
 	if t.Denormals != nil {
 		if b.Denormals = t.Denormals.value.(bool); b.Denormals && (b.Role == Out || !b.DType.Float()) {
@@ -409,7 +417,7 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 		l.d.fail(t.Domain.at, "buffer %s is an output, whose elements the kernel makes: remove domain", b.Name)
 	case t.Domain != nil:
 		l.interval(&b, t.Domain)
-	case b.Role != Out && b.Data.Distribution != Python:
+	case b.Role != Out && !b.Data.Made():
 		if b.Domain = b.Data.Domain().within(b.DType); !(b.Domain.Lo <= b.Domain.Hi) {
 			l.d.fail(t.Data.at, "data %s of buffer %s: %s has no number there: widen it", b.Data, b.Name, b.DType)
 		}
@@ -458,7 +466,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
 	}
 	d := Data{Distribution: Distribution(m[1])}
-	known := []Distribution{Uniform, Normal, Integers, Constant, Python}
+	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between}
 	if !slices.Contains(known, d.Distribution) {
 		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
 	}
@@ -475,12 +483,23 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 		return d
 	}
 	want := 2
-	if d.Distribution == Constant {
+	if d.Distribution == Constant || d.Distribution == Permutation {
 		want = 1
 	}
 	args := strings.Split(m[2], ",")
 	if len(args) != want {
 		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
+	}
+	if d.Made() {
+		if dtype.Float() {
+			l.d.fail(n.at, "%s gives integers that count or point: choose an integer type in place of %s", d.Distribution, dtype)
+		}
+		for i, a := range args {
+			if d.Ends[i] = strings.TrimSpace(a); d.Ends[i] == "" {
+				l.d.fail(n.at, "%s takes %d expressions, found %q", d.Distribution, want, m[2])
+			}
+		}
+		return d
 	}
 	for i, a := range args {
 		x, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
@@ -529,6 +548,9 @@ func (l *loader) interval(b *Buffer, n *node) {
 	}
 	if m[4] == ")" {
 		hi = b.DType.next(hi, -1)
+	}
+	if b.Data.Made() && b.Data.Distribution != Python {
+		l.d.fail(n.at, "edge-case inputs leave the data %s of %s as they are: remove domain", b.Data, b.Name)
 	}
 	d := Domain{lo, hi}.within(b.DType)
 	b.Domain = d
@@ -686,8 +708,12 @@ func (l *loader) evaluate(p *Problem) {
 		_, err := p.Bytes(s)
 		must(p.bytes.at, err)
 		for _, b := range p.Buffers {
-			_, err := p.Elements(b, s)
+			n, err := p.Elements(b, s)
 			must(b.axes[0].at, err)
+			if len(b.ends) > 0 {
+				_, err := b.endsAt(s, n)
+				must(b.ends[0].at, err)
+			}
 		}
 		if p.DeviceReference != nil {
 			if _, at, err := p.DeviceReference.Launch.at(s.env()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -159,6 +160,12 @@ const (
 	Integers Distribution = "integers" // each of A to B with equal chance
 	Constant Distribution = "constant" // always A
 	Python   Distribution = "python"   // whatever a function of the reference's file makes
+
+	// The first elements of a random order of the integers below Ends[0], none of them twice:
+	// page tables, slots.
+	Permutation Distribution = "permutation"
+	// Integers from Ends[0] to Ends[1]: how long sequences are, which class is right.
+	Between Distribution = "between"
 )
 
 // Data says how an input is filled.
@@ -168,6 +175,15 @@ type Data struct {
 	B            float64      `json:"b"`
 	// Function makes the elements (Python).
 	Function string `json:"function,omitempty"`
+	// Ends are expressions over the dimensions (Between, and the first for Permutation).
+	Ends [2]string `json:"ends,omitzero"`
+}
+
+// Made says that the elements have a structure, which no distribution of single elements
+// gives. They are made for a whole buffer at a time, and timed launches go through a few
+// contents of it.
+func (d Data) Made() bool {
+	return d.Distribution == Python || d.Distribution == Permutation || d.Distribution == Between
 }
 
 // String gives the form that kernel.toml has.
@@ -179,6 +195,10 @@ func (d Data) String() string {
 		return fmt.Sprintf("%s(%g)", d.Distribution, d.A)
 	case Python:
 		return fmt.Sprintf("%s(%s)", d.Distribution, d.Function)
+	case Permutation:
+		return fmt.Sprintf("%s(%s)", d.Distribution, d.Ends[0])
+	case Between:
+		return fmt.Sprintf("%s(%s,%s)", d.Distribution, d.Ends[0], d.Ends[1])
 	}
 	return fmt.Sprintf("%s(%g,%g)", d.Distribution, d.A, d.B)
 }
@@ -190,7 +210,7 @@ type Buffer struct {
 	Role  Role     `json:"role"`
 	Shape []string `json:"shape"` // one expression over the dimensions per axis
 	// Data fills it, and Domain is where a kernel has to be right, besides; zero
-	// for outputs, and for data from Python that edge-case inputs must keep, see Kept.
+	// for outputs, and for data with a structure that edge-case inputs must keep, see Kept.
 	// Denormals says that denormal elements count.
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
@@ -208,11 +228,12 @@ type Buffer struct {
 	Unwritten bool `json:"unwritten,omitempty"`
 
 	axes []*expression
+	ends []*expression // of Data.Ends
 }
 
-// Kept says that the elements have a structure, which a function in Python gave them: edge-case
-// inputs of the others have them as they are.
-func (b Buffer) Kept() bool { return b.Data.Distribution == Python && b.Domain == (Domain{}) }
+// Kept says that edge-case inputs of the others have the elements as they are, for the sake of their
+// structure.
+func (b Buffer) Kept() bool { return b.Data.Made() && b.Domain == (Domain{}) }
 
 // A Scalar is a number that a kernel gets after its buffers.
 type Scalar struct {
@@ -475,6 +496,62 @@ func (p *Problem) Elements(b Buffer, s Shape) (int64, error) {
 		n *= a
 	}
 	return n, nil
+}
+
+// Made makes the contents of a buffer whose data are a permutation, or lie between ends, at a shape.
+func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
+	n, err := p.Elements(b, s)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := b.endsAt(s, n)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, n)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	if b.Data.Distribution == Between {
+		for i := range out {
+			out[i] = float64(ends[0] + rng.Int64N(ends[1]-ends[0]+1))
+		}
+		return out, nil
+	}
+	// Fisher and Yates, as far as elements are needed; moved is where an order in
+	// full would differ from 0, 1, 2, ...
+	moved := map[int64]int64{}
+	at := func(i int64) int64 {
+		if x, ok := moved[i]; ok {
+			return x
+		}
+		return i
+	}
+	for i := range n {
+		j := i + rng.Int64N(ends[0]-i)
+		out[i], moved[j] = float64(at(j)), at(i)
+	}
+	return out, nil
+}
+
+// endsAt evaluates the ends of n elements at a shape.
+func (b Buffer) endsAt(s Shape, n int64) (ends []int64, err error) {
+	_, most := b.DType.Range()
+	for _, e := range b.ends {
+		x, err := e.prog.Int(s.env())
+		if err != nil {
+			return nil, fmt.Errorf("the data of %s at shape %s: %w", b.Name, s.Name, err)
+		}
+		if x < 0 || float64(x) > min(most, maxBytes) {
+			return nil, fmt.Errorf("the data of %s at shape %s: %q is %d, expected 0 to %.0f", b.Name, s.Name, e.src, x, min(most, maxBytes))
+		}
+		ends = append(ends, x)
+	}
+	switch {
+	case b.Data.Distribution == Permutation && ends[0] < n:
+		return nil, fmt.Errorf("the data of %s at shape %s: %d elements cannot all differ below %d: give %s a larger number", b.Name, s.Name, n, ends[0], Permutation)
+	case b.Data.Distribution == Between && ends[0] > ends[1]:
+		return nil, fmt.Errorf("the data of %s at shape %s: %s is empty: the first number, %d, must not be larger than the second, %d", b.Name, s.Name, b.Data, ends[0], ends[1])
+	}
+	return ends, nil
 }
 
 // Operations counts the floating-point operations of one launch at a shape; 0 where the

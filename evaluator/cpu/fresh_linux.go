@@ -100,10 +100,10 @@ func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stre
 	}
 }
 
-// contents makes those of a buffer for a seed. Where Python makes them they are among the
+// contents makes those of a buffer for a seed. Where they are made as a whole they are among the
 // few that parity compares: then other buffers have what no candidate has seen.
 func (t *timingState) contents(to []byte, d *shapeData, buffer int, seed uint64) {
-	if t.q.inPython(buffer) {
+	if t.q.made(buffer) {
 		copy(to, d.inputs[seed%variants][buffer])
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // them: as the data of shapes of their own, since scalars may differ, too.
 func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 	d.further = map[string]*shapeData{}
-	made := h.problem.made(d)
+	made := h.problem.allMade(d)
 	for _, c := range h.problem.spec.Further() {
 		f, err := h.problem.place(d.shape)
 		if err != nil {
@@ -30,7 +30,7 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 }
 
 // fillFurther fills in edge-case inputs, in place of the first of the declared ones, of
-// which it gets those that Python makes. How far
+// which it gets those that are made as a whole. How far
 // honest answers may lie from the reference's follows from what it makes of inputs
 // that differ by some roundings, and from the rounding of the outputs themselves.
 func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, made [][]float64) error {

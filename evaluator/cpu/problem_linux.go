@@ -118,11 +118,11 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 				continue
 			}
 			contents := make([]byte, d.layout.buffers[b].bytes)
-			if d.inputs[v][b] = contents; !q.inPython(b) {
+			if d.inputs[v][b] = contents; !q.made(b) {
 				q.data[b].fill(contents, q.dtypes[b], newStream(q.seed, v, b))
 				continue
 			}
-			made, err := h.python.Inputs(ctx, d.Size, b, uint64(*newStream(q.seed, v, b))>>1)
+			made, err := h.python.Made(ctx, q.spec, d.shape, d.Size, b, uint64(*newStream(q.seed, v, b))>>1)
 			if err != nil {
 				return python.Blame(err, ErrReference, "kernel "+q.name+", shape "+d.shape.Name)
 			}
@@ -134,16 +134,14 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 	return nil
 }
 
-// inPython says that a function in Python makes what a buffer holds.
-func (q *problem) inPython(buffer int) bool {
-	return q.buffers[buffer].Data.Distribution == kernels.Python
-}
+// made says that what a buffer holds is made for the whole of it.
+func (q *problem) made(buffer int) bool { return q.buffers[buffer].Data.Made() }
 
-// made gives the first contents of the buffers that functions in Python make; nil for others.
-func (q *problem) made(d *shapeData) [][]float64 {
+// allMade gives the first contents of the buffers that are made as a whole; nil for others.
+func (q *problem) allMade(d *shapeData) [][]float64 {
 	all := make([][]float64, len(q.buffers))
 	for b := range q.buffers {
-		if q.inPython(b) {
+		if q.made(b) {
 			all[b] = make([]float64, d.layout.buffers[b].elements)
 			for i := range all[b] {
 				all[b][i] = q.dtypes[b].get(d.inputs[0][b], i)

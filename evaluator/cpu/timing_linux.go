@@ -112,7 +112,7 @@ func (t *timingState) draw(pool string) {
 	from := func(of string) *rand.ChaCha8 { return rand.NewChaCha8(sha256.Sum256([]byte(pool + " " + of))) }
 	tables := from("tables")
 	for b, role := range t.q.roles {
-		if role != roleOut && !t.q.inPython(b) {
+		if role != roleOut && !t.q.made(b) {
 			t.tables[b] = newTable(t.q.data[b], t.q.dtypes[b], tables.Uint64())
 		}
 	}

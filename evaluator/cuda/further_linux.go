@@ -29,7 +29,7 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 		return wire.Shape{}, err
 	}
 	s := d.wire
-	made, err := h.fromPython(ctx, d, 0)
+	made, err := h.structured(ctx, d, 0)
 	if err != nil {
 		return s, err
 	}
@@ -49,25 +49,25 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 	return s, nil
 }
 
-// fromPython gives one of the contents of the buffers that it makes, by buffer; nil for
+// structured gives one of the contents of the buffers that are made as a whole, by buffer; nil for
 // others.
-func (h *lab) fromPython(ctx context.Context, d *shapeData, content int) ([][]float64, error) {
+func (h *lab) structured(ctx context.Context, d *shapeData, content int) ([][]float64, error) {
 	all := make([][]float64, len(h.problem.spec.Buffers))
 	for i, b := range h.problem.spec.Buffers {
-		if b.Data.Distribution != kernels.Python {
+		if !b.Data.Made() {
 			continue
 		}
 		var err error
-		if all[i], err = h.python.Inputs(ctx, d.Size, i, h.problem.seedOf(content)); err != nil {
+		if all[i], err = h.python.Made(ctx, h.problem.spec, d.shape, d.Size, i, h.problem.seedOf(content)); err != nil {
 			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+d.shape.Name)
 		}
 	}
 	return all, nil
 }
 
-// placePython writes what Python makes of a shape's inputs for workers, once, if it makes any.
-func (h *lab) placePython(ctx context.Context, d *shapeData) error {
-	if !slices.ContainsFunc(h.problem.spec.Buffers, func(b kernels.Buffer) bool { return b.Data.Distribution == kernels.Python }) {
+// placeMade writes the inputs of a shape that are made as a whole for workers, once, if there are any.
+func (h *lab) placeMade(ctx context.Context, d *shapeData) error {
+	if !slices.ContainsFunc(h.problem.spec.Buffers, func(b kernels.Buffer) bool { return b.Data.Made() }) {
 		return nil
 	}
 	h.furtherMu.Lock()
@@ -77,7 +77,7 @@ func (h *lab) placePython(ctx context.Context, d *shapeData) error {
 	}
 	contents := make([][]byte, wire.MadeContents)
 	for k := range contents {
-		all, err := h.fromPython(ctx, d, k)
+		all, err := h.structured(ctx, d, k)
 		if err != nil {
 			return err
 		}

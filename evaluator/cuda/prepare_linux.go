@@ -84,7 +84,7 @@ func logOf(err error) error {
 // device, it gets the one on the CPU ready to take its place.
 func (h *lab) prepare(ctx context.Context) error {
 	for _, d := range h.problem.placed {
-		if err := h.placePython(ctx, d); err != nil {
+		if err := h.placeMade(ctx, d); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,9 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 			Name: b.Name, DType: string(b.DType), Role: string(b.Role),
 			Distribution: string(b.Data.Distribution), A: b.Data.A, B: b.Data.B,
 		}
+		if b.Data.Made() {
+			w.Distribution = wire.Made
+		}
 		if b.Role != kernels.In {
 			w.Tolerance, _ = spec.ToleranceOf(b)
 			w.Repeat, w.UnwrittenNaN = b.Repeat, b.Unwritten

@@ -302,7 +302,7 @@ func TestInputsInPython(t *testing.T) {
 	}
 	own, err := h.problem.sized(kernels.Shape{Name: "own", Dims: map[string]int64{"N": 5}})
 	if err == nil {
-		err = errors.Join(h.placePython(t.Context(), own), h.placePython(t.Context(), own))
+		err = errors.Join(h.placeMade(t.Context(), own), h.placeMade(t.Context(), own))
 	}
 	if info, statErr := os.Stat(own.wire.Made); err != nil || statErr != nil || info.Size() != 3*8*5 {
 		t.Errorf("a shape of a candidate's own: %v, %v", err, statErr)

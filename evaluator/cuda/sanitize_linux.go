@@ -231,7 +231,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 		return evaluator.Findings{}, err
 	}
 	d := h.searched(c)
-	if err := h.placePython(ctx, d); err != nil {
+	if err := h.placeMade(ctx, d); err != nil {
 		return evaluator.Findings{}, err
 	}
 	if tool == schedules {

@@ -416,12 +416,24 @@ func (b buffer) Narrow(x string) string {
 	return "(" + b.CType() + ")" + x
 }
 
-// Draw is a random element, as a double.
-func (b buffer) Draw() string {
-	if b.Data.Distribution == kernels.Python { // which is not in the library
-		return "0"
+// Draw is a random element, as a double; evo_i is its index.
+func (b buffer) Draw() (string, error) {
+	switch b.Data.Distribution {
+	case kernels.Python: // which is not in the library
+		return "0", nil
+	case kernels.Permutation: // one of them
+		return "(double)evo_i", nil
+	case kernels.Between:
+		var ends [2]string
+		for i, e := range b.Data.Ends {
+			var err error
+			if ends[i], err = (&translator{dims: b.of.Dims}).float(e); err != nil {
+				return "", fmt.Errorf("the data of %s: %w", b.Name, err)
+			}
+		}
+		return fmt.Sprintf("draw_integers(%s, %s)", ends[0], ends[1]), nil
 	}
-	return fmt.Sprintf("draw_%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B))
+	return fmt.Sprintf("draw_%s(%s, %s)", b.Data.Distribution, number(b.Data.A), number(b.Data.B)), nil
 }
 
 // Tolerance is what its error may be.

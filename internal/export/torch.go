@@ -74,6 +74,22 @@ func (t torchTensor) PyAxes() (string, error) {
 	return "(" + strings.Join(list, " ") + ")", nil
 }
 
+// PyEnds are the ends of the data in Python, of the dimensions d.
+func (t torchTensor) PyEnds() (string, error) {
+	var list []string
+	for _, e := range t.Data.Ends {
+		if e == "" {
+			break
+		}
+		text, err := inPython(e, t.of.Dims)
+		if err != nil {
+			return "", fmt.Errorf("the data of %s: %w", t.Name, err)
+		}
+		list = append(list, text+",")
+	}
+	return "(" + strings.Join(list, " ") + ")", nil
+}
+
 // A torchSource is where a dimension comes from: the axis of an input, which is
 // (Num * dimension + Add) / Den, or an argument.
 type torchSource struct {

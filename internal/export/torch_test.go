@@ -39,6 +39,16 @@ func TestTorchSchemas(t *testing.T) {
 		"gemm-residual":  "gemm_residual(Tensor a, Tensor b, Tensor r) -> Tensor, leading M",
 		"linear":         "linear(Tensor x, Tensor w) -> Tensor, leading M",
 
+		"cross-entropy": "cross_entropy(Tensor x, Tensor target) -> (Tensor, Tensor), leading ROWS",
+		"decode":        "decode(Tensor q, Tensor k, Tensor v, Tensor table, Tensor lengths) -> Tensor",
+		"decode-bf16":   "decode_bf16(Tensor q, Tensor k, Tensor v, Tensor table, Tensor lengths) -> Tensor",
+		"rope-kv":       "rope_kv(Tensor q, Tensor k, Tensor v, Tensor angles, Tensor positions, Tensor slots, int capacity) -> (Tensor, Tensor, Tensor)",
+
+		"rmsnorm-residual":     "rmsnorm_residual(Tensor x, Tensor r, Tensor w, *, float eps=1e-05) -> (Tensor, Tensor), leading ROWS",
+		"rmsnorm-residual-fp8": "rmsnorm_residual_fp8(Tensor x, Tensor r, Tensor w, *, float eps=1e-05) -> (Tensor, Tensor, Tensor), leading ROWS",
+		"silu-mul":             "silu_mul(Tensor x) -> Tensor, leading ROWS",
+		"silu-mul-fp8":         "silu_mul_fp8(Tensor x) -> (Tensor, Tensor), leading ROWS",
+
 		"layernorm": "layernorm(Tensor x, Tensor g, Tensor b, *, float eps=1e-05) -> Tensor, leading ROWS",
 		"reduce":    "reduce(Tensor x) -> Tensor, leading ROWS",
 		"rmsnorm":   "rmsnorm(Tensor x, Tensor w, *, float eps=1e-05) -> Tensor, leading ROWS",
@@ -387,6 +397,8 @@ func TestTorchFormulas(t *testing.T) {
 		Dims    map[string]int64   `json:"dims"`
 		Axes    map[string][]int64 `json:"axes"`
 		Scalars []float64          `json:"scalars"`
+		// Made are the contents of buffers whose data have a structure.
+		Made map[string][]float64 `json:"made"`
 	}
 	type kernel struct {
 		Kernel  string           `json:"kernel"`
@@ -411,7 +423,7 @@ func TestTorchFormulas(t *testing.T) {
 			k.Scalars = append(k.Scalars, s.Name)
 		}
 		for _, s := range slices.Concat(p.ShapesFor(kernels.Sanitize), p.ShapesFor(kernels.Verify)) {
-			one := shape{Name: s.Name, Dims: s.Dims, Axes: map[string][]int64{}}
+			one := shape{Name: s.Name, Dims: s.Dims, Axes: map[string][]int64{}, Made: map[string][]float64{}}
 			if one.Scalars, err = p.Problem.ScalarValues(s); err != nil {
 				t.Fatal(err)
 			}
@@ -421,6 +433,11 @@ func TestTorchFormulas(t *testing.T) {
 			for _, b := range p.Problem.Buffers {
 				if one.Axes[b.Name], err = p.Axes(b, s); err != nil {
 					t.Fatal(err)
+				}
+				if b.Data.Made() {
+					if one.Made[b.Name], err = p.Made(b, s, 1); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			k.Shapes = append(k.Shapes, one)

@@ -54,7 +54,7 @@ func roundScalars(p *kernels.Problem, values []float64) {
 
 // Further makes edge-case inputs, at a shape: the scalars, and by buffer the
 // elements of the inputs, and two times more as they are elsewhere by some roundings.
-// Made are declared contents, by buffer, of what functions in Python make; nil for others.
+// Made are declared contents, by buffer, of buffers that are made as a whole; nil for others.
 func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64, made [][]float64) (scalars []float64, values [3][][]float64, err error) {
 	if scalars, err = c.Scalars(p, s); err != nil {
 		return nil, values, err

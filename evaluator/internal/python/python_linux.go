@@ -194,10 +194,19 @@ func (p *Program) Outputs(ctx context.Context, z labs.Size, sets [][][]byte, che
 	return out, nil
 }
 
-// Inputs makes the elements of a buffer at a shape by the function that its data name, as
+// Made gives the elements of a buffer whose data are made as a whole, at a shape, for a seed. Only
+// those that are made by a function in Python need a program, which may be nil for others.
+func (p *Program) Made(ctx context.Context, spec *kernels.Problem, s kernels.Shape, z labs.Size, buffer int, seed uint64) ([]float64, error) {
+	if b := spec.Buffers[buffer]; b.Data.Distribution != kernels.Python {
+		return spec.Made(b, s, seed)
+	}
+	return p.inputs(ctx, z, buffer, seed)
+}
+
+// inputs makes the elements of a buffer at a shape by the function that its data name, as
 // its type holds them, for a seed. Those of one seed are the same again. The error is an
 // *Error where it is the file's fault.
-func (p *Program) Inputs(ctx context.Context, z labs.Size, buffer int, seed uint64) ([]float64, error) {
+func (p *Program) inputs(ctx context.Context, z labs.Size, buffer int, seed uint64) ([]float64, error) {
 	b := p.spec.Buffers[buffer]
 	q, s := p.request(b.Data.Function, z)
 	axes, err := p.spec.Axes(b, s)

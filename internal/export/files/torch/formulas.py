@@ -49,6 +49,67 @@ def gemm_gated(A, B):
     return (F.silu(both[..., 0, :]) * both[..., 1, :]).flatten(-2)
 
 
+def decode(Q, K, V, table, lengths):
+    """The heads of queries that share one of the cache are rows of one product."""
+    (B, HQ, D), (_, PAGE, HKV, _), S = Q.shape, K.shape, table.shape[1] * K.shape[1]
+    k, v = (cache[table.long()].reshape(B, S, HKV, D).transpose(1, 2) for cache in (K, V))
+    q, count = Q.reshape(B, HKV, HQ // HKV, D), lengths.reshape(B, 1, 1, 1)
+    # A sequence without tokens looks at all, and its answer is put aside.
+    seen = (torch.arange(S, device=Q.device) < count) | (count == 0)
+    if hasattr(F, "scaled_dot_product_attention"):
+        o = F.scaled_dot_product_attention(q, k, v, attn_mask=seen.expand(B, 1, HQ // HKV, S))
+    else:
+        o = torch.softmax((q @ k.transpose(-2, -1) / math.sqrt(D)).masked_fill(~seen, -math.inf), -1) @ v
+    return torch.where(count > 0, o, torch.zeros_like(o)).reshape(B, HQ, D)
+
+
+def _single(t):
+    """At least single precision."""
+    return t.to(torch.promote_types(t.dtype, torch.float))
+
+
+def cross_entropy(X, target):
+    x = _single(X)
+    lse = torch.logsumexp(x, -1)
+    return lse - x.gather(-1, target.long()[..., None])[..., 0], lse
+
+
+def rmsnorm_residual(X, R, W, eps=1e-5):
+    H = X + R
+    return H, rmsnorm(H, W, eps)
+
+
+def silu_mul(X):
+    gate, up = X.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def _quantized(y, dtype):
+    """Each row times 448 over its largest, as 8-bit numbers, and what gives it back."""
+    scale = y.abs().amax(-1).clamp(min=1e-10) / 448
+    y = y / scale[..., None]
+    return y if dtype == torch.double else y.clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+
+def rmsnorm_residual_fp8(X, R, W, eps=1e-5):
+    h = _single(X) + _single(R)
+    return (h.to(X.dtype), *_quantized(h * torch.rsqrt((h * h).mean(-1, keepdim=True) + eps) * _single(W), X.dtype))
+
+
+def rope_kv(Q, K, V, angles, positions, slots, CAPACITY):
+    """Slots of no token have zeros here."""
+    c, s = angles[positions.long()][:, None, :].chunk(2, -1)
+
+    def turned(x):
+        a, b = _single(x).chunk(2, -1)
+        return torch.cat([a * c - b * s, b * c + a * s], -1).to(x.dtype)
+
+    def cache(x):
+        return x.new_zeros((CAPACITY, *x.shape[1:])).index_copy(0, slots.long(), x)
+
+    return turned(Q), cache(turned(K)), cache(V)
+
+
 def rmsnorm(X, W, eps=1e-5):
     if hasattr(F, "rms_norm"):
         return F.rms_norm(X, (X.shape[-1],), W, eps)
@@ -67,6 +128,9 @@ def _sum(R, A, B):
 FORWARD = {
     "attention": attention,
     "conv2d": lambda X, K: F.conv2d(X[None], K, padding=1)[0],
+    "cross-entropy": cross_entropy,
+    "decode": decode,
+    "decode-bf16": decode,
     "gemm": _product,
     "gemm-batched": _product,
     "gemm-bf16": _product,
@@ -78,7 +142,12 @@ FORWARD = {
     "linear": lambda X, W: F.linear(X, W),
     "reduce": lambda X: X.sum(-1),
     "rmsnorm": rmsnorm,
+    "rmsnorm-residual": rmsnorm_residual,
+    "rmsnorm-residual-fp8": rmsnorm_residual_fp8,
+    "rope-kv": rope_kv,
     "sgemm": _product,
+    "silu-mul": silu_mul,
+    "silu-mul-fp8": lambda X: _quantized(silu_mul(_single(X)), X.dtype),
     "softmax": lambda X: torch.softmax(X, -1),
     "transpose": lambda X: X.t().contiguous(),
 }
@@ -103,4 +172,4 @@ BACKWARD = {
     "sgemm": _product_backward,
 }
 
-NO_DERIVATIVE = ("gemm-fp8",)
+NO_DERIVATIVE = ("gemm-fp8", "rmsnorm-residual-fp8", "silu-mul-fp8")

@@ -5,6 +5,7 @@ import ctypes
 import hashlib
 import importlib
 import inspect
+import math
 import pathlib
 import sys
 import types
@@ -189,6 +190,12 @@ class Operator:
                 t = a + (b - a) * torch.rand(size, **how)
             elif distribution == "integers":
                 t = torch.floor(a + (b - a + 1) * torch.rand(size, **how))
+            elif distribution == "permutation":
+                (end,) = spec["ends"]([dims[d] for d in self.spec["dims"]])
+                t = torch.randperm(int(end), generator=g, device=device)[: math.prod(size)].reshape(size)
+            elif distribution == "between":
+                low, high = spec["ends"]([dims[d] for d in self.spec["dims"]])
+                t = torch.randint(int(low), int(high) + 1, size, generator=g, device=device)
             elif distribution == "constant":
                 t = torch.full(size, float(a), device=device)
             else:  # normal, or made by a function that is not here
