@@ -82,7 +82,11 @@ func NewSource(r kernels.Rendered, recorded, definition string) Source {
 	}
 	s.Implementation, s.Target, s.Entry, s.Flags, s.Threads = im.Name, im.Target, r.Entry, r.Flags, r.Threads
 	s.add("kernel"+extension(im), r.Source)
-	s.add(kernels.HeaderFile, r.Header)
+	if r.Triton != nil {
+		s.add("evotune_call.py", r.Header)
+	} else {
+		s.add(kernels.HeaderFile, r.Header)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		s.add(name, r.Files[name])
 	}
@@ -95,6 +99,9 @@ func (s *Source) add(name, text string) {
 }
 
 func extension(im *kernels.Implementation) string {
+	if im.Language == kernels.Triton {
+		return ".py"
+	}
 	if im.Backend == "cuda" {
 		return ".cu"
 	}
