@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -263,5 +265,69 @@ func TestTritonLint(t *testing.T) {
 	}
 	if text := d.Implementations[0].Baseline().String(); text != "main with its baseline genome" {
 		t.Errorf("the baseline is %s", text)
+	}
+}
+
+// A definition is made of a file and what its program knows.
+func TestTritonDraft(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.py")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := func(more string) *kernels.Given {
+		t.Helper()
+		g, err := kernels.ParseGiven([]byte(`{"dims": ["M", "N"], "reference": {"source": "reference.c", "entry": "reference"}, "files": {"reference.c": "void reference(void) {}\n"},
+			"shapes": [{"name": "large", "dims": {"M": 64, "N": 512}, "use": "tune"}],
+			"buffers": [{"name": "x", "dtype": "f16", "shape": ["M", "N"], "role": "in"}, {"name": "y", "dtype": "f16", "shape": ["M", "N"], "role": "out"}],
+			"scalars": [{"name": "scale", "dtype": "f32", "value": "0.5"}], "grid": ["ceil(M/ROWS)"],
+			"parameters": [{"name": "BLOCK", "values": [512, 1024]}, {"name": "ROWS", "values": [1, 4]}, {"name": "num_warps", "values": [4, 8]}],
+			"args": {"stride": "N", "DEPTH": 2}` + more + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	write(tritonPython)
+	draft, err := kernels.ScaffoldGiven(filepath.Join(dir, "rows"), "rows", file, "", given(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if draft.Entry.Line != 7 || draft.Entry.Msg != "softmax_kernel" {
+		t.Errorf("the entry is %+v", draft.Entry)
+	}
+	d, err := kernels.LoadDir(filepath.Join(dir, "rows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im := d.Implementations[0]; im.Language != kernels.Triton || im.Entry != "softmax_kernel" || im.Template != "kernel.py" {
+		t.Errorf("%+v", im)
+	}
+	for what, c := range map[string]struct {
+		text, entry, more string
+		nothing           bool
+		want              string
+	}{
+		"nothing given": {text: tritonPython, nothing: true, want: "a function of Triton does not say what its arguments hold"},
+		"no function":   {text: "import triton\n", want: "there is no function with @triton.jit on the line above"},
+		"another entry": {text: tritonPython, entry: "f", want: "there is no function f with @triton.jit on the line above"},
+		"two functions": {text: tritonPython + "\n@triton.jit\ndef g(x):\n    pass\n", want: "there are several functions with @triton.jit, softmax_kernel, g: choose one with --entry"},
+		"flags":         {text: tritonPython, more: `, "flags": ["-O3"]`, want: "flags means nothing to Triton"},
+		"unbound":       {text: strings.Replace(tritonPython, "N, M", "N, M, more", 1), want: "mine.py:9: nothing has the name of more"},
+	} {
+		write(c.text)
+		g := given(c.more)
+		if c.nothing {
+			g = nil
+		}
+		if _, err := kernels.ScaffoldGiven(filepath.Join(dir, "other"), "other", file, c.entry, g); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %s", what, err, c.want)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "other")); err == nil {
+			t.Errorf("%s: a folder is left", what)
+		}
 	}
 }
