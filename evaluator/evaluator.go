@@ -2,6 +2,8 @@ package evaluator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/evotune/evotune/genome"
@@ -213,6 +215,16 @@ type Evidence struct {
 	Unit    string `json:"unit,omitempty"`
 	// Detail is text: the reason, the log, why the check did not run.
 	Detail string `json:"detail,omitempty"`
+}
+
+// MachineCode is the check whose detail names the code that was judged, by DigestOf, where an
+// export has to find the same again.
+const MachineCode = "machine code"
+
+// DigestOf names some machine code: "SHA-256 HEX".
+func DigestOf(code []byte) string {
+	sum := sha256.Sum256(code)
+	return "SHA-256 " + hex.EncodeToString(sum[:])
 }
 
 // A Timing holds the samples of one candidate at one shape that count. Samples

@@ -25,7 +25,7 @@ type Rendered struct {
 	// Genome is what the template was filled with. Genes that the text does
 	// not show may still change the launch geometry.
 	Genome genome.Genome
-	// Entry is the function that the harness calls, in Source.
+	// Entry is the function that the harness calls, in Source; for Triton [TritonKernel].
 	Entry string
 	// Source is the text to compile. Header declares the entry and must be
 	// included before it, so that a wrong signature does not compile.
@@ -172,7 +172,7 @@ func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	} else if r.Triton, err = im.tritonCall(g); err != nil {
 		return Rendered{}, err
 	} else {
-		r.Header = r.Triton.comment()
+		r.Header, r.Entry = r.Triton.comment(), TritonKernel
 	}
 	if r.Source, err = im.execute(im.main, genes); err != nil {
 		return Rendered{}, err

@@ -17,6 +17,10 @@ import (
 // function of Triton.
 const Triton = "triton"
 
+// TritonKernel is what a kernel is called in the machine code that comes of a function of
+// Triton.
+const TritonKernel = "evotune_kernel"
+
 // A TritonCall says how a function of Triton is compiled, and what it gets.
 type TritonCall struct {
 	Entry     string           `json:"entry"`
@@ -326,6 +330,25 @@ func tritonBlock(im *Implementation) string {
 		return "32*num_warps"
 	}
 	return strconv.FormatInt(32*tritonOptions["num_warps"].(int64), 10)
+}
+
+// Launched is the implementation with a launch as a compiler has settled it for one genome:
+// so many threads, and so many bytes of dynamic shared memory. The grid stays.
+func (im *Implementation) Launched(threads, shared int64) *Implementation {
+	constant := func(n int64) (string, *expression) {
+		src := strconv.FormatInt(n, 10)
+		prog, err := genome.CompileExpr(src, nil)
+		if err != nil {
+			panic(err) // it is a number
+		}
+		return src, &expression{src: src, at: im.in.Table, prog: prog}
+	}
+	c, l := *im, *im.Launch
+	block, blockExpr := constant(threads)
+	l.Block, l.block = []string{block}, []*expression{blockExpr}
+	l.Shared, l.shared = constant(shared)
+	c.Launch = &l
+	return &c
 }
 
 // tritonCall says how a genome is compiled.

@@ -59,12 +59,18 @@ var store = site{"st.global", true, false}
 // siteOf finds the site of a mnemonic; kind is what it is counted as.
 func siteOf(mnemonic string) (s site, kind string) {
 	for _, s := range sites {
-		if rest, ok := strings.CutPrefix(mnemonic, s.stem); ok && (rest == "" || rest[0] == '.') {
+		if begins(mnemonic, s.stem) {
 			kind, _, _ = strings.Cut(mnemonic, ".")
 			return s, kind
 		}
 	}
 	return site{}, ""
+}
+
+// begins says whether a mnemonic begins with a stem, up to a dot or its end.
+func begins(mnemonic, stem string) bool {
+	rest, ok := strings.CutPrefix(mnemonic, stem)
+	return ok && (rest == "" || rest[0] == '.')
 }
 
 // delayed is PTX with delays in it.

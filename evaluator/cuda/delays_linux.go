@@ -69,12 +69,6 @@ func (d disassembly) hidden(mnemonics []string) (list []string) {
 	return list
 }
 
-// begins says whether a mnemonic begins with a stem, up to a dot or its end.
-func begins(mnemonic, stem string) bool {
-	rest, ok := strings.CutPrefix(mnemonic, stem)
-	return ok && (rest == "" || rest[0] == '.')
-}
-
 // unfollowed says which instructions a candidate has that racecheck does not follow.
 type unfollowed struct{ copies, waits bool }
 

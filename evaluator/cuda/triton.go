@@ -56,6 +56,13 @@ type fixedLaunch struct {
 	Shared  int64 `json:"shared"` // dynamic, in bytes
 }
 
+// A TritonCode is a cubin that Triton has compiled, and what a block of it is launched with:
+// threads, and bytes of dynamic shared memory.
+type TritonCode struct {
+	Cubin           []byte
+	Threads, Shared int64
+}
+
 var (
 	tritonEntry  = regexp.MustCompile(`(?m)^[ \t]*\.visible[ \t]+\.entry[ \t]+([\w$]+)[ \t]*\(([^)]*)\)`)
 	tritonTarget = regexp.MustCompile(`(?m)^[ \t]*\.target[ \t]+(sm_\d+[af]?)`)
@@ -69,6 +76,7 @@ var (
 // 32 bits is the lower half of evotune's 64. Behind its own, Triton's kernels have
 // parameters for scratch memory.
 func adopt(ptx string, call *kernels.TritonCall) (string, error) {
+	const entry = kernels.TritonKernel
 	all := tritonEntry.FindAllStringSubmatchIndex(ptx, -1)
 	if len(all) != 1 {
 		return "", fmt.Errorf("Triton's PTX has %d kernels, expected one", len(all))
@@ -93,7 +101,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 	}
 	params := make([]string, len(call.Params))
 	for i, t := range call.Params {
-		params[i] = fmt.Sprintf("\t.param %s %s_param_%d", t, call.Entry, i)
+		params[i] = fmt.Sprintf("\t.param %s %s_param_%d", t, entry, i)
 	}
 	to := make([]int, len(declared))
 	for i, d := range declared {
@@ -111,7 +119,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 		if pointer := given[i].Type[0] == '*'; pointer != strings.Contains(attributes, "64") && pointer {
 			return "", fmt.Errorf("Triton's kernel %s has the parameter %q for a pointer", name, d)
 		} else if pointer { // with what Triton says of where it points
-			params[to[i]] = "\t" + attributes + fmt.Sprintf("%s_param_%d", call.Entry, to[i])
+			params[to[i]] = "\t" + attributes + fmt.Sprintf("%s_param_%d", entry, to[i])
 		}
 	}
 	body := regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`_param_(\d+)\b`).ReplaceAllStringFunc(ptx[at[1]:], func(s string) string {
@@ -119,9 +127,9 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 		if err != nil || i >= len(to) {
 			return s // which is not declared, as the assembler will say
 		}
-		return fmt.Sprintf("%s_param_%d", call.Entry, to[i])
+		return fmt.Sprintf("%s_param_%d", entry, to[i])
 	})
-	head := ptx[at[0]:at[2]] + call.Entry + "(\n" + strings.Join(params, ",\n") + "\n)"
+	head := ptx[at[0]:at[2]] + entry + "(\n" + strings.Join(params, ",\n") + "\n)"
 	return ptx[:at[0]] + head + body, nil
 }
 

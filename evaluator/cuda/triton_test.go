@@ -24,16 +24,16 @@ func TestAdopt(t *testing.T) {
 	body := ")\n.reqntid 128\n{\n\tld.param.b64 %rd1, [k_param_1];\n\tld.param.b64 %rd2, [k_param_0];\n\tld.param.b32 %r1, [k_param_3];\n" +
 		"\tld.param.b32 %r2, [k_param_4];\n\tld.param.b32 %r3, [k_param_2];\n\tld.param.b64 %rd3, [k_param_5];\n\tld.param.b32 %r4, [ok_param_1];\n\tret;\n}\n"
 	head := ".target sm_90a\n\t// .globl k\n.visible .entry k(\n\t"
-	const want = ".target sm_90a\n\t// .globl k\n.visible .entry rows(\n\t.param .u64 rows_param_0,\n\t.param .u64 rows_param_1,\n" +
-		"\t.param .u64 .ptr .global .align 16 rows_param_2,\n\t.param .u64 .ptr .global .align 1 rows_param_3,\n\t.param .f32 rows_param_4\n)\n.reqntid 128\n{\n" +
-		"\tld.param.b64 %rd1, [rows_param_2];\n\tld.param.b64 %rd2, [rows_param_3];\n\tld.param.b32 %r1, [rows_param_1];\n\tld.param.b32 %r2, [rows_param_1];\n" +
-		"\tld.param.b32 %r3, [rows_param_4];\n\tld.param.b64 %rd3, [rows_param_0];\n\tld.param.b32 %r4, [ok_param_1];\n\tret;\n}\n"
+	const want = ".target sm_90a\n\t// .globl k\n.visible .entry evotune_kernel(\n\t.param .u64 evotune_kernel_param_0,\n\t.param .u64 evotune_kernel_param_1,\n" +
+		"\t.param .u64 .ptr .global .align 16 evotune_kernel_param_2,\n\t.param .u64 .ptr .global .align 1 evotune_kernel_param_3,\n\t.param .f32 evotune_kernel_param_4\n)\n.reqntid 128\n{\n" +
+		"\tld.param.b64 %rd1, [evotune_kernel_param_2];\n\tld.param.b64 %rd2, [evotune_kernel_param_3];\n\tld.param.b32 %r1, [evotune_kernel_param_1];\n\tld.param.b32 %r2, [evotune_kernel_param_1];\n" +
+		"\tld.param.b32 %r3, [evotune_kernel_param_4];\n\tld.param.b64 %rd3, [evotune_kernel_param_0];\n\tld.param.b32 %r4, [ok_param_1];\n\tret;\n}\n"
 	for n := 5; n <= 7; n++ { // releases of Triton have none to two parameters more
 		text := head + strings.Join(params[:n], ",\n\t") + "\n" + body
 		got, err := adopt(text, call)
 		expected := want
 		if n < 6 {
-			expected = strings.Replace(want, "[rows_param_0]", "[k_param_5]", 1) // which is not there
+			expected = strings.Replace(want, "[evotune_kernel_param_0]", "[k_param_5]", 1) // which is not there
 		}
 		if err != nil || got != expected {
 			t.Errorf("%d parameters: %v\n%s", n, err, got)

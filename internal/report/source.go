@@ -115,7 +115,7 @@ func extension(im *kernels.Implementation) string {
 // shapes, on a device with the limits given. For other sources it does nothing.
 func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate string, shapes []kernels.Shape) error {
 	im := r.Implementation
-	if s.Status != SourceRebuilt || im.Backend != "cuda" {
+	if s.Status != SourceRebuilt || im.Backend != "cuda" || r.Triton != nil { // whose launch is not known without its code
 		return nil
 	}
 	p := im.Problem()
