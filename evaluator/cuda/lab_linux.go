@@ -406,6 +406,10 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 		return nil, report, err
 	}
 	c.out = out
+	if l, most := out.Launched, h.gpus[0].device.SharedOptin; l != nil && l.Shared > most {
+		report.Refused, report.Log = fmt.Sprintf("it needs %d bytes of shared memory, and a block has at most %d", l.Shared, most), out.Log
+		return nil, report, nil
+	}
 	c.keepTo(out.Launched)
 	report.Log, report.Bytes = out.Log, len(out.Cubin)
 	if c.hash, err = codeHash(out.Cubin, h.launchText(c)); err != nil {

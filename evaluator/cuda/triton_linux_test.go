@@ -34,7 +34,7 @@ func tritonDefinition(tb testing.TB) *kernels.Definition {
 	tb.Helper()
 	text := strings.NewReplacer(
 		"template = \"fake.cu.tmpl\"", "template = \"fake.py\"\nlanguage = \"triton\"", "blocking = ['this must not be']\n", "",
-		"block = [\"BLOCK\"]\n", "", "values = [%s]", `values = [%s, "compile=die", "compile=hang", "compile=scratch", "compile=more"]`,
+		"block = [\"BLOCK\"]\n", "", "values = [%s]", `values = [%s, "compile=die", "compile=hang", "compile=scratch", "compile=more", "compile=large"]`,
 		"[implementation.launch]", "[[implementation.parameter]]\nname = \"num_warps\"\nvalues = [4, 8]\n\n[implementation.launch]",
 		"BLOCK = 64 }", "BLOCK = 64, num_warps = 4 }",
 		// So that SALT is all that differs between two that do the same.
@@ -89,6 +89,7 @@ func TestTriton(t *testing.T) {
 		{"compile=error", evaluator.Compile, "kernel.py:10: error: [16] and [32]", ""},
 		{"compile=die", evaluator.Compile, "Triton's process ended: libtriton: assertion failed", ""},
 		{"compile=scratch", evaluator.Compile, "kernel.py: error: it needs 128 bytes of scratch memory for each program", ""},
+		{"compile=large", evaluator.Compile, "it needs 262144 bytes of shared memory, and a block has at most 232448", ""},
 		{"compile=more", evaluator.Correct, "", "no fault"},
 		{"compile=hang", evaluator.Compile, "Triton did not end within 5s", ""},
 		{"time=fast", evaluator.Implausible, "floor tuned", "no fault"},

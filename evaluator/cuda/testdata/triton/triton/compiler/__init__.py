@@ -102,6 +102,8 @@ def compile(src, target, options):
         time.sleep(3600)
     if do == "compile=scratch":
         metadata["global_scratch_size"] = 128
+    if do == "compile=large":
+        metadata["shared"] = 256 << 10
     if do == "compile=more":
         metadata["num_warps"] += 4  # of a kernel whose warps are specialized
     try:
