@@ -79,7 +79,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 	const entry = kernels.TritonKernel
 	all := tritonEntry.FindAllStringSubmatchIndex(ptx, -1)
 	if len(all) != 1 {
-		return "", fmt.Errorf("Triton's PTX has %d kernels, expected one", len(all))
+		return "", fmt.Errorf("the PTX of Triton has %d kernels, expected one", len(all))
 	}
 	at := all[0]
 	name := ptx[at[2]:at[3]]
@@ -97,7 +97,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 	}
 	const hidden = 2 // at most
 	if len(declared) < len(given) || len(declared) > len(given)+hidden {
-		return "", fmt.Errorf("Triton's kernel %s has %d parameters, expected %d, and up to %d for scratch memory", name, len(declared), len(given), hidden)
+		return "", fmt.Errorf("the kernel %s of Triton has %d parameters, expected %d, and up to %d for scratch memory", name, len(declared), len(given), hidden)
 	}
 	params := make([]string, len(call.Params))
 	for i, t := range call.Params {
@@ -108,7 +108,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 		own := fmt.Sprintf("%s_param_%d", name, i)
 		attributes, ok := strings.CutSuffix(d, own)
 		if !ok || strings.ContainsAny(d, "[]") {
-			return "", fmt.Errorf("Triton's kernel %s has the parameter %q, expected a pointer or a number called %s", name, d, own)
+			return "", fmt.Errorf("the kernel %s of Triton has the parameter %q, expected a pointer or a number called %s", name, d, own)
 		}
 		if i >= len(given) {
 			// No memory is asked for, so that no address leads anywhere.
@@ -117,7 +117,7 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 		}
 		to[i] = given[i].Of
 		if pointer := given[i].Type[0] == '*'; pointer != strings.Contains(attributes, "64") && pointer {
-			return "", fmt.Errorf("Triton's kernel %s has the parameter %q for a pointer", name, d)
+			return "", fmt.Errorf("the kernel %s of Triton has the parameter %q for a pointer", name, d)
 		} else if pointer { // with what Triton says of where it points
 			params[to[i]] = "\t" + attributes + fmt.Sprintf("%s_param_%d", entry, to[i])
 		}

@@ -197,7 +197,7 @@ func (n *triton) compile(ctx context.Context, u unit) (out compiled, err error) 
 	}
 	var meta tritonMeta
 	if err := json.Unmarshal(answer.Meta, &meta); err != nil {
-		return out, fmt.Errorf("Triton's description of a kernel: %w", err)
+		return out, fmt.Errorf("what Triton says of a kernel: %w", err)
 	}
 	if why := meta.refused(); why != "" {
 		return refuse("%s: error: %s, which evotune does not launch", tritonFile, why)
@@ -226,7 +226,7 @@ func (n *triton) ptx(ctx context.Context, u unit) (string, error) {
 func (n *triton) assemble(ctx context.Context, ptx string, u unit) (compiled, error) {
 	m := tritonTarget.FindStringSubmatch(ptx)
 	if m == nil {
-		return compiled{}, fmt.Errorf("Triton's PTX names no architecture")
+		return compiled{}, fmt.Errorf("the PTX of Triton names no architecture")
 	}
 	u.arch = m[1]
 	if !u.plain && debugLine.MatchString(ptx) {

@@ -13,8 +13,12 @@ func TestAdopt(t *testing.T) {
 	call := &kernels.TritonCall{
 		Entry: "rows", Params: []string{".u64", ".u64", ".u64", ".u64", ".f32"}, // M, N, x, y, scale
 		Arguments: []kernels.TritonArgument{
-			{Name: "y", Type: "*fp16", Of: 3}, {Name: "x", Type: "*fp16", Of: 2}, {Name: "scale", Type: "fp32", Of: 4},
-			{Name: "stride", Type: "i32", Of: 1}, {Name: "N", Type: "i32", Of: 1}, {Name: "BLOCK", Type: "constexpr", Of: -1},
+			{Name: "y", Type: "*fp16", Of: 3},
+			{Name: "x", Type: "*fp16", Of: 2},
+			{Name: "scale", Type: "fp32", Of: 4},
+			{Name: "stride", Type: "i32", Of: 1},
+			{Name: "N", Type: "i32", Of: 1},
+			{Name: "BLOCK", Type: "constexpr", Of: -1},
 		},
 	}
 	params := []string{
