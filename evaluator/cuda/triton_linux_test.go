@@ -66,7 +66,7 @@ func TestTriton(t *testing.T) {
 	d := tritonDefinition(t)
 	o := fakeOptions(t)
 	h, ev := openFakePlan(t, o, planOf(d))
-	h.triton.timeout = 5 * time.Second
+	h.triton.timeout = 3 * time.Second
 	i := slices.IndexFunc(h.Desc.Tools, func(t evaluator.Tool) bool { return t.Name == "triton" })
 	if i < 0 || !strings.HasPrefix(h.Desc.Tools[i].Version, "Triton 3.6.0+tests (Python 3.") || !strings.Contains(h.Desc.Compiler, "Triton 3.6.0+tests") {
 		t.Fatalf("tools %+v, compiler %s", h.Desc.Tools, h.Desc.Compiler)
@@ -91,7 +91,7 @@ func TestTriton(t *testing.T) {
 		{"compile=scratch", evaluator.Compile, "kernel.py: error: it needs 128 bytes of scratch memory for each program", ""},
 		{"compile=large", evaluator.Compile, "it needs 262144 bytes of shared memory, and a block has at most 232448", ""},
 		{"compile=more", evaluator.Correct, "", "no fault"},
-		{"compile=hang", evaluator.Compile, "Triton did not end within 5s", ""},
+		{"compile=hang", evaluator.Compile, "Triton did not end within 3s", ""},
 		{"time=fast", evaluator.Implausible, "floor tuned", "no fault"},
 	} {
 		t.Run(c.do, func(t *testing.T) {

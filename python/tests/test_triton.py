@@ -93,7 +93,7 @@ class Triton(Case):
         k = self.kernel(source=self.write("copy.py", FILE), args=None)
         self.assertEqual((k.folder / "kernel.py").read_text(), FILE)
         self.assertIn('entry = "copy_kernel"\n', (k.folder / "kernel.toml").read_text())
-        self.assertEqual((self.kernel(source=FILE, args=None, lang="triton").folder / "kernel.py").read_text(), FILE)
+        self.assertEqual((self.kernel(source=FILE, args=None, language="triton").folder / "kernel.py").read_text(), FILE)
 
     def test_what_is_wrong_is_told_at_its_line(self) -> None:
         line = other_kernel.fn.__code__.co_firstlineno + 1

@@ -109,6 +109,7 @@ class Kernel:
 
     ``source`` is the text of the source, or the path of a file in C (``.c``), CUDA (``.cu``) or Python (``.py``); ``entry`` the function
     in it. A function with ``@triton.jit`` is a source itself: docs/triton.md. ``args`` then says what its parameters are whose names do not.
+    ``lang`` (or ``language``) is "C", "CUDA" or "Triton", where the source does not show it.
     Its arguments are matched by name with ``inputs``, ``outputs`` (a name in both is read and written), the dimensions in
     ``shapes``, and ``scalars``. ``genes`` have the values to try of each parameter: a macro, a constant or a template parameter
     of the source, or a name in the actions of a source that is a Go template. ``constraints`` are expressions that must hold,
@@ -128,12 +129,13 @@ class Kernel:
         inputs: Optional[Mapping[str, Tensor]] = None, outputs: Optional[Mapping[str, Tensor]] = None, scalars: Optional[Mapping[str, Scalar]] = None,
         genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), baseline: Optional[Mapping[str, Gene]] = None,
         shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
-        args: Optional[Mapping[str, Gene]] = None, lang: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
+        args: Optional[Mapping[str, Gene]] = None, lang: Optional[str] = None, language: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
         operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, forward: Optional[Callable[..., Any]] = None,
         backward: Optional[Callable[..., Any]] = None, description: Optional[str] = None, quiet: bool = False,
         _python: bool = False,
     ):
         self.name = name
+        lang = lang or language
         inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
         outputs = _mapping(outputs or {}, "outputs", Tensor, 'o=evotune.tensor("T", "D")')
         scalars = _mapping(scalars or {}, "scalars", Scalar, 'eps=evotune.scalar(1e-5)')
