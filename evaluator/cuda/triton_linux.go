@@ -58,6 +58,7 @@ type triton struct {
 type tritonChild struct {
 	*process.Child
 	answers *bufio.Reader
+	hello   tritonHello
 	dir     string
 }
 
@@ -78,7 +79,7 @@ func newTriton(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Ca
 	if err != nil {
 		return nil, fmt.Errorf("triton %s of %s does not work: %w", p.Triton, p.Path, err)
 	}
-	n.idle = append(n.idle, child)
+	n.idle, n.hello = append(n.idle, child), child.hello
 	n.ptxas = &ptxas{path: n.hello.PTXAS, text: n.hello.PTXASVersion, launcher: l, cache: c, timeout: timeout}
 	if t.jail != nil {
 		n.ptxas.jail = t.jail.With(foldersOf([]string{n.hello.PTXAS}), nil)
@@ -115,10 +116,9 @@ func (n *triton) start() (*tritonChild, error) {
 	c := &tritonChild{Child: child, answers: bufio.NewReaderSize(child.Out, 1<<16), dir: dir}
 	timer := time.AfterFunc(tritonStart, func() { process.KillGroup(c.PID) })
 	defer timer.Stop()
-	var hello tritonHello
-	err = c.read(&hello)
-	if err == nil && hello.Error != "" {
-		err = errors.New(plain.Line(hello.Error))
+	err = c.read(&c.hello)
+	if err == nil && c.hello.Error != "" {
+		err = errors.New(plain.Line(c.hello.Error))
 	} else if err != nil {
 		err = fmt.Errorf("its process ended: %s", cmp.Or(plain.Line(lastLine(c.Stderr.Text())), err.Error()))
 	}
@@ -126,7 +126,6 @@ func (n *triton) start() (*tritonChild, error) {
 		c.kill()
 		return nil, err
 	}
-	n.hello = hello
 	return c, nil
 }
 
@@ -243,17 +242,60 @@ func (n *triton) ask(ctx context.Context, r tritonRequest) (a tritonAnswer, err 
 		return a, err
 	}
 	defer leave()
+	for try := 0; ; try++ {
+		c, err := n.acquire()
+		if err != nil {
+			return a, err
+		}
+		if a, err = c.ask(ctx, n.timeout, r); err == nil {
+			n.release(c)
+			return a, nil
+		}
+		text := c.Stderr.Text()
+		c.kill()
+		switch {
+		case ctx.Err() != nil:
+			return a, ctx.Err()
+		case errors.Is(err, process.ErrTimeout):
+			return a, &labs.Refusal{Summary: fmt.Sprintf("Triton did not end within %v", n.timeout), Log: text}
+		case try > 0:
+			return a, &labs.Refusal{Summary: "Triton's process ended: " + cmp.Or(plain.Line(lastLine(text)), "without a word"), Log: text}
+		}
+		// Somebody may have killed the child: a function that ends it does so again.
+	}
+}
+
+// acquire takes an idle child or starts one.
+func (n *triton) acquire() (*tritonChild, error) {
 	n.mu.Lock()
-	var c *tritonChild
-	if k := len(n.idle); n.closed {
-		err = evaluator.ErrClosed
-	} else if k > 0 {
-		c, n.idle = n.idle[k-1], n.idle[:k-1]
+	if n.closed {
+		n.mu.Unlock()
+		return nil, evaluator.ErrClosed
+	}
+	if k := len(n.idle); k > 0 {
+		c := n.idle[k-1]
+		n.idle = n.idle[:k-1]
+		n.mu.Unlock()
+		return c, nil
 	}
 	n.mu.Unlock()
-	if c == nil && err == nil {
-		c, err = n.start()
+	return n.start()
+}
+
+func (n *triton) release(c *tritonChild) {
+	n.mu.Lock()
+	if !n.closed {
+		n.idle = append(n.idle, c)
+		n.mu.Unlock()
+		return
 	}
+	n.mu.Unlock()
+	c.kill()
+}
+
+// ask sends one request. After an error the child is of no more use.
+func (c *tritonChild) ask(ctx context.Context, timeout time.Duration, r tritonRequest) (a tritonAnswer, err error) {
+	line, err := json.Marshal(r)
 	if err != nil {
 		return a, err
 	}
@@ -261,42 +303,24 @@ func (n *triton) ask(ctx context.Context, r tritonRequest) (a tritonAnswer, err 
 	stop := context.AfterFunc(ctx, func() { process.KillGroup(c.PID) })
 	defer stop()
 	expired := make(chan struct{})
-	timer := time.AfterFunc(n.timeout, func() {
+	timer := time.AfterFunc(timeout, func() {
 		close(expired)
 		process.KillGroup(c.PID)
 	})
 	defer timer.Stop()
-	line, err := json.Marshal(r)
-	if err != nil {
-		return a, err
-	}
 	if _, err = c.In.Write(append(line, '\n')); err == nil {
 		err = c.read(&a)
 	}
-	if err == nil {
-		a.Log = cmp.Or(a.Log, c.Stderr.Text())
-		n.mu.Lock()
-		open := !n.closed
-		if open {
-			n.idle = append(n.idle, c)
+	if err != nil {
+		select {
+		case <-expired:
+			return a, process.ErrTimeout
+		default:
 		}
-		n.mu.Unlock()
-		if !open {
-			c.kill()
-		}
-		return a, nil
+		return a, err
 	}
-	text := c.Stderr.Text()
-	c.kill()
-	select {
-	case <-expired:
-		return a, &labs.Refusal{Summary: fmt.Sprintf("Triton did not end within %v", n.timeout), Log: text}
-	default:
-	}
-	if ctx.Err() != nil {
-		return a, ctx.Err()
-	}
-	return a, &labs.Refusal{Summary: "Triton's process ended: " + cmp.Or(plain.Line(lastLine(text)), "without a word"), Log: text}
+	a.Log = cmp.Or(a.Log, c.Stderr.Text())
+	return a, nil
 }
 
 // inTriton lists the implementations in Triton.

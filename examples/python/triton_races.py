@@ -29,7 +29,7 @@ def column_sums(x, y):
 
 
 def kernel():
-    y = evotune.tensor("N")
+    y = evotune.tensor("N", tolerance=1e-4)
     return evotune.Kernel(
         "triton-races", source=sums_kernel, reference=column_sums, inputs=dict(x=evotune.tensor("M", "N"), y=y), outputs=dict(y=y),
         genes=dict(HOW=["alone", "plain", "atomic"], BLOCK=[128, 256], PARTS=[1, 8]),
