@@ -284,13 +284,31 @@ func TestFewerDelays(t *testing.T) {
 	}
 }
 
+// TestDelaysBeforeStores: where nothing else would show that blocks write to one element,
+// delays are before each store to global memory, in front of its predicate.
+func TestDelaysBeforeStores(t *testing.T) {
+	const text = ".entry k() { ld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; ret; }"
+	for stores, want := range map[bool]string{
+		false: ".entry k() { Dld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
+		true:  ".entry k() { Dld.global.b32 a, [b]; D@%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
+	} {
+		d, err := delay(text, stores, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // FuzzDelay holds that a text is refused, or gets delays and nothing else.
 func FuzzDelay(f *testing.F) {
 	f.Add(trickyPTX)
 	f.Add(".entry k(){bar.sync 0;}")
 	f.Add(".func f();.entry k(){a:b::c;{;}@p ret;}//")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := delay(text, false, nil)
+		d, err := delay(text, strings.Contains(text, "st.global"), nil)
 		if err != nil || strings.Contains(text, "// a delay") {
 			return
 		}
