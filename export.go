@@ -85,7 +85,7 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 // triton compiles a winner in Triton.
 func (m *Machine) triton(src kernels.Rendered, capability int) (export.TritonCode, error) {
 	code, compiler, err := cuda.CompileTriton(m.CUDA, src, capability)
-	return export.TritonCode{Code: code.Cubin, Threads: code.Threads, Shared: code.Shared, Compiler: compiler, Capability: capability}, err
+	return export.TritonCode{Code: code.Cubin, Threads: code.Threads, Shared: code.Shared, Name: code.Name, Compiler: compiler, Capability: capability}, err
 }
 
 // winners finds what is exported: the best of each kernel, device and set of shapes.

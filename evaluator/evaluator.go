@@ -2,8 +2,6 @@ package evaluator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/evotune/evotune/genome"
@@ -217,15 +215,9 @@ type Evidence struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// MachineCode is the check whose detail names the code that was judged, by DigestOf, where an
-// export has to find the same again.
+// MachineCode is the check whose detail names the code that was judged, and its launch, where
+// an export has to find the same again.
 const MachineCode = "machine code"
-
-// DigestOf names some machine code: "SHA-256 HEX".
-func DigestOf(code []byte) string {
-	sum := sha256.Sum256(code)
-	return "SHA-256 " + hex.EncodeToString(sum[:])
-}
 
 // A Timing holds the samples of one candidate at one shape that count. Samples
 // and baseline samples are paired: entry i of both was taken back to back.

@@ -61,6 +61,15 @@ type fixedLaunch struct {
 type TritonCode struct {
 	Cubin           []byte
 	Threads, Shared int64
+	// Name is what the evidence calls it ([evaluator.MachineCode]).
+	Name string
+}
+
+// machineCode names what Triton compiled, by all that the driver makes a kernel of, and its
+// launch.
+func (c compiled) machineCode() (string, error) {
+	hash, err := codeHash(c.Cubin, fmt.Sprintf("%d threads, %d bytes", c.Launched.Threads, c.Launched.Shared))
+	return "SHA-256 " + hash, err
 }
 
 var (

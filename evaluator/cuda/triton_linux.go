@@ -373,5 +373,6 @@ func CompileTriton(o Options, src kernels.Rendered, capability int) (code Triton
 	if err != nil {
 		return code, n.version(), logOf(err)
 	}
-	return TritonCode{out.Cubin, out.Launched.Threads, out.Launched.Shared}, n.version(), nil
+	name, err := out.machineCode()
+	return TritonCode{out.Cubin, out.Launched.Threads, out.Launched.Shared, name}, n.version(), err
 }

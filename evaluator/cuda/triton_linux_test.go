@@ -106,6 +106,19 @@ func TestTriton(t *testing.T) {
 			if e, _ := findEvidence(r, schedules); !strings.Contains(e.Detail, c.schedules) {
 				t.Errorf("schedules: %+v", e)
 			}
+			if c.verdict != evaluator.Correct {
+				return
+			}
+			// An export finds the code that was judged.
+			rendered, err := d.Implementations[0].Render(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, compiler, err := CompileTriton(o, rendered, h.gpus[0].device.Capability)
+			e, _ := findEvidence(r, evaluator.MachineCode)
+			if err != nil || !strings.HasPrefix(code.Name, "SHA-256 ") || code.Name != e.Detail || compiler != h.triton.version() {
+				t.Errorf("%v: %s calls it %s, the evidence %+v", err, compiler, code.Name, e)
+			}
 		})
 	}
 }

@@ -68,6 +68,8 @@ type TritonCode struct {
 	Code []byte // a cubin
 	// Threads and Shared, dynamic memory in bytes, are what a block is launched with.
 	Threads, Shared int64
+	// Name is what evidence calls it ([evaluator.MachineCode]).
+	Name string
 	// Compiler names Triton with its version, Capability what it is for.
 	Compiler   string
 	Capability int

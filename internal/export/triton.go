@@ -30,7 +30,7 @@ func (x *export) inTriton(winners []*Winner) ([]*Winner, error) {
 			return nil, fmt.Errorf("%s: %w", who, err)
 		}
 		code := x.codes[w.Rendered.Hash]
-		if judged := judgedCode(w.Evidence.Result); judged != evaluator.DigestOf(code.Code) {
+		if judged := judgedCode(w.Evidence.Result); judged != code.Name {
 			return nil, fmt.Errorf("%s: %s compiles it to other code than was judged with %s: export it with the Triton that it was tuned with", who, code.Compiler, w.Evidence.Description.Compiler)
 		}
 		winners[i] = &own

@@ -102,7 +102,7 @@ func tritonWinner(t *testing.T, code []byte) *Winner {
 	w := cudaWinner(t, d, d.Implementations[0], d.Problem.Shapes[0], rand.New(rand.NewSource(3)))
 	w.Evidence.Result.Steps = append(w.Evidence.Result.Steps, evaluator.Step{
 		Stage: evaluator.StageInspect, Outcome: evaluator.Passed,
-		Evidence: []evaluator.Evidence{{Check: evaluator.MachineCode, Outcome: evaluator.Passed, Detail: evaluator.DigestOf(code)}},
+		Evidence: []evaluator.Evidence{{Check: evaluator.MachineCode, Outcome: evaluator.Passed, Detail: string(code)}},
 	})
 	return w
 }
@@ -140,7 +140,7 @@ func TestTriton(t *testing.T) {
 			t.Errorf("it is compiled for %d", capability)
 		}
 		threads := 32 * r.Triton.Options["num_warps"].(int64)
-		return TritonCode{Code: code(r), Threads: threads + 128, Shared: 4096, Compiler: "Triton 3.6.0", Capability: capability}, nil
+		return TritonCode{Code: code(r), Name: string(code(r)), Threads: threads + 128, Shared: 4096, Compiler: "Triton 3.6.0", Capability: capability}, nil
 	}}
 	files, err := Export([]*Winner{w}, o)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestTriton(t *testing.T) {
 func TestTritonIsNotTheSame(t *testing.T) {
 	w := tritonWinner(t, []byte("one"))
 	o := Options{Lang: CUDA, By: "test", Triton: func(kernels.Rendered, int) (TritonCode, error) {
-		return TritonCode{Code: []byte("another"), Threads: 128, Compiler: "Triton 3.7.0", Capability: 90}, nil
+		return TritonCode{Code: []byte("another"), Name: "another", Threads: 128, Compiler: "Triton 3.7.0", Capability: 90}, nil
 	}}
 	_, err := Export([]*Winner{w}, o)
 	if want := "candidate " + w.Evidence.Candidate + " of rows: Triton 3.7.0 compiles it to other code than was judged with a compiler: export it with the Triton that it was tuned with"; err == nil || err.Error() != want {
