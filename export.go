@@ -69,7 +69,7 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	}
 	files, err := export.Export(winners, export.Options{
 		Lang: export.Lang(o.Lang), Min: export.Level(o.MinEvidence), By: cmp.Or(o.By, "evotune"), Embed: o.Embed, NVCC: o.NVCC,
-		Compile: cuda.Fatbin,
+		Compile: cuda.Fatbin, Triton: m.triton,
 	})
 	if errors.Is(err, export.ErrUnproven) {
 		return nil, err
@@ -80,6 +80,12 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	folder := Files(files)
 	folder.Seal()
 	return folder, nil
+}
+
+// triton compiles a winner in Triton.
+func (m *Machine) triton(src kernels.Rendered, capability int) (export.TritonCode, error) {
+	code, compiler, err := cuda.CompileTriton(m.CUDA, src, capability)
+	return export.TritonCode{Code: code.Cubin, Threads: code.Threads, Shared: code.Shared, Name: code.Name, Compiler: compiler, Capability: capability}, err
 }
 
 // winners finds what is exported: the best of each kernel, device and set of shapes.

@@ -217,6 +217,10 @@ type Evidence struct {
 	Detail string `json:"detail,omitempty"`
 }
 
+// MachineCode is the check whose detail names the code that was judged, and its launch, where
+// an export has to find the same again.
+const MachineCode = "machine code"
+
 // A Timing holds the samples of one candidate at one shape that count. Samples
 // and baseline samples are paired: entry i of both was taken back to back.
 type Timing struct {

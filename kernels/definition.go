@@ -60,6 +60,7 @@ func (d *Definition) Files() map[string]string { return maps.Clone(d.files) }
 // space, for one backend.
 type Implementation struct {
 	Name     string
+	Language string // Triton, or "" for C and CUDA
 	Backend  string // "cpu", "cuda"
 	Target   string // what the backend compiles for: "native", "sm_90a", ...
 	Template string // the file
@@ -100,6 +101,7 @@ type Implementation struct {
 	checks     []*expression
 	sparing    []bool // which constraints only spare the search
 	sanitize   map[string]*expression
+	triton     *tritonSource // nil in other languages
 }
 
 // A unit is a parsed template and where it came from.
@@ -126,29 +128,34 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Dims map[string]string `json:"dims,omitempty"`
 	}
 	out := struct {
-		Name        string           `json:"name"`
-		Backend     string           `json:"backend"`
-		Target      string           `json:"target"`
-		Template    string           `json:"template"`
-		Entry       string           `json:"entry"`
-		Flags       []string         `json:"flags"`
-		Threads     string           `json:"threads,omitempty"`
-		Include     []string         `json:"include,omitempty"`
-		Blocking    []*regexp.Regexp `json:"blocking,omitempty"`
-		Parameters  []gene           `json:"parameters"`
-		Constraints []constraint     `json:"constraints,omitempty"`
-		Starts      []string         `json:"start,omitempty"`
-		Baseline    *Baseline        `json:"baseline,omitempty"`
-		Launch      *Launch          `json:"launch,omitempty"`
-		TensorMaps  []TensorMap      `json:"tensor_maps,omitempty"`
-		Sanitize    sanitize         `json:"sanitize,omitzero"`
-		Binary      Binary           `json:"binary,omitzero"`
-		Profile     []Bound          `json:"profile,omitempty"`
+		Name        string            `json:"name"`
+		Language    string            `json:"language,omitempty"`
+		Backend     string            `json:"backend"`
+		Target      string            `json:"target"`
+		Template    string            `json:"template"`
+		Entry       string            `json:"entry"`
+		Flags       []string          `json:"flags"`
+		Threads     string            `json:"threads,omitempty"`
+		Include     []string          `json:"include,omitempty"`
+		Blocking    []*regexp.Regexp  `json:"blocking,omitempty"`
+		Parameters  []gene            `json:"parameters"`
+		Constraints []constraint      `json:"constraints,omitempty"`
+		Starts      []string          `json:"start,omitempty"`
+		Baseline    *Baseline         `json:"baseline,omitempty"`
+		Args        map[string]string `json:"args,omitempty"`
+		Launch      *Launch           `json:"launch,omitempty"`
+		TensorMaps  []TensorMap       `json:"tensor_maps,omitempty"`
+		Sanitize    sanitize          `json:"sanitize,omitzero"`
+		Binary      Binary            `json:"binary,omitzero"`
+		Profile     []Bound           `json:"profile,omitempty"`
 	}{
-		Name: im.Name, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
+		Name: im.Name, Language: im.Language, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking, Starts: im.Starts,
 		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims},
 		Binary: im.Binary, Profile: im.Profile,
+	}
+	if im.triton != nil {
+		out.Args = im.triton.describe()
 	}
 	for _, g := range im.Parameters {
 		out.Parameters = append(out.Parameters, gene(g))
@@ -414,7 +421,7 @@ func (b *Baseline) Implementation() *Implementation { return b.owner }
 func (b *Baseline) String() string {
 	switch b.Kind {
 	case BaselineGenome:
-		if b.owner.main.tmpl == nil { // a file of its own
+		if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own
 			return b.owner.Template
 		}
 		return b.owner.Name + " with its baseline genome"

@@ -356,6 +356,9 @@ func (im *Implementation) Prototype() string {
 // what [Definition.FromFile] asks: entry is what the function is called there.
 func (r Rendered) Directives(entry string) string {
 	im := r.Implementation
+	if r.Triton != nil {
+		return "" // no file in Python is judged by itself
+	}
 	var b strings.Builder
 	say := func(key string, value string) { fmt.Fprintf(&b, "// evotune: %s = %s\n", key, value) }
 	list := func(key string, texts []string) { say(key, listTOML(texts)) }

@@ -61,6 +61,12 @@ func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 		return nil, err
 	}
 	s := &source{file: file, text: text, included: included, lent: lent, cuda: strings.HasSuffix(file, ".cu"), given: g}
+	if strings.HasSuffix(file, ".py") {
+		if err := s.readPython(entry); err != nil {
+			return nil, err
+		}
+		return s.scaffoldGiven(dir, name, nil)
+	}
 	if !s.cuda && !strings.HasSuffix(file, ".c") {
 		return nil, s.fault(-1, "the name ends neither in .c nor in .cu: C++ without CUDA cannot be tuned yet")
 	}

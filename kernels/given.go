@@ -54,6 +54,9 @@ type Given struct {
 	Grid   []string `json:"grid"`
 	Block  []string `json:"block"`
 	Shared string   `json:"shared"`
+	// Args are those of an implementation in Triton: names or expressions as texts, numbers
+	// and booleans.
+	Args map[string]json.RawMessage `json:"args"`
 	// Python says that the constraints and the launch are written in Python.
 	Python bool `json:"python"`
 }
@@ -173,6 +176,19 @@ func (s *source) givenParameters() error {
 		texts = append(texts, c.Expr)
 	}
 	whole := strings.Join(slices.Concat(texts, g.Grid, g.Block, g.Flags), "\n")
+	if err := s.givenValues(); err != nil {
+		return err
+	}
+	for i := range s.params {
+		if err := s.place(&s.params[i], whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// givenValues takes the values of what to tune.
+func (s *source) givenValues() error {
 	for _, p := range s.given.Parameters {
 		t := tuned{name: p.Name, at: s.entry.name}
 		if !identifier.MatchString(p.Name) {
@@ -197,9 +213,6 @@ func (s *source) givenParameters() error {
 			}
 		}
 		t.base = t.values[0]
-		if err := s.place(&t, whole); err != nil {
-			return err
-		}
 		s.params = append(s.params, t)
 	}
 	return nil
@@ -396,7 +409,9 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 		return newFolder(dir, name, d.files(), func(temp string) error {
 			def, err := LoadDir(temp)
 			var e *Error
-			if errors.As(err, &e) {
+			if errors.As(err, &e) && s.python && filepath.Base(e.File) == pythonTemplate {
+				return &Error{File: s.file, Line: e.Line, Msg: e.Msg, Err: ErrDefinition} // which is the same text
+			} else if errors.As(err, &e) {
 				return s.fault(-1, "no definition can be made of it: %s", e.Msg)
 			}
 			if err != nil || look == nil {
@@ -546,6 +561,9 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	maps.Copy(d.others, g.Files)
 	base := filepath.Base(s.file)
 	entry := s.wrapper(name)
+	if s.python {
+		entry = s.entry.id
+	}
 	text := func(key, value string) {
 		if value != "" {
 			d.add("%s = %s", key, quoteTOML(value))
@@ -683,6 +701,10 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add(`backend = "cpu"`)
 		d.add(`target = "native"`)
 	}
+	if s.python {
+		template = pythonTemplate
+		d.add("language = %q", Triton)
+	}
 	d.add("template = %q", template)
 	d.add("entry = %q", entry)
 	switch {
@@ -711,8 +733,24 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("")
 		d.add("[implementation.launch]")
 		d.add("grid = %s", tomlList(g.Grid))
-		d.add("block = %s", tomlList(g.Block))
+		if len(g.Block) > 0 || !s.python {
+			d.add("block = %s", tomlList(g.Block))
+		}
 		text("shared", g.Shared)
+	}
+	if len(g.Args) > 0 {
+		d.add("")
+		d.add("[implementation.args]")
+		for _, name := range slices.Sorted(maps.Keys(g.Args)) {
+			v, err := scalarJSON(g.Args[name])
+			if err != nil {
+				v = string(g.Args[name]) // which loading refuses
+			}
+			if !identifier.MatchString(name) {
+				name = quoteTOML(name)
+			}
+			d.add("%s = %s", name, tomlValue(v))
+		}
 	}
 	d.add("")
 	d.add("[implementation.baseline]")
@@ -724,7 +762,11 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	default:
 		d.add("genome = { %s }", strings.Join(baseline, ", "))
 	}
-	d.others[template] = s.template(entry)
+	if s.python {
+		d.others[template] = s.text
+	} else {
+		d.others[template] = s.template(entry)
+	}
 	return d
 }
 

@@ -17,7 +17,7 @@ func Backends() []string { return []string{"cpu", "cuda"} }
 
 func (l *loader) implementation(t *implementationTable) *Implementation {
 	im := &Implementation{
-		definition: l.def, in: t, Name: t.Name.str, Backend: t.Backend.str, Target: t.Target.str, Template: t.Template.str,
+		definition: l.def, in: t, Name: t.Name.str, Language: t.Language.text(), Backend: t.Backend.str, Target: t.Target.str, Template: t.Template.str,
 		params: map[string]*node{}, whens: map[string]*expression{}, files: map[string]string{},
 	}
 	if !shapeName.MatchString(im.Name) {
@@ -25,6 +25,11 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	}
 	if im.Backend == "cpu" {
 		l.judgedOnCPU(t, im.Problem())
+	}
+	if im.Language == Triton {
+		l.foreign(t)
+	} else if t.Args != nil {
+		l.d.fail(t.Args.key, "args is for implementations in Triton: remove it, or add language = %q", Triton)
 	}
 	im.Entry = l.entry(t.Table, t.Entry, strings.ReplaceAll(l.def.Name, "-", "_"))
 	// Expressions are over the parameters, with the dimensions, or with the device's
@@ -39,7 +44,11 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 		im.sparing = append(im.sparing, c.Search != nil && c.Search.value.(bool))
 	}
 	im.ThreadsExpr, im.threads = t.Threads.text(), l.compile(t.Threads, params)
-	im.main = parseUnit(l.path(im.Template), l.file(t.Template, true))
+	if text := l.file(t.Template, true); im.Language == Triton {
+		im.main = &unit{file: l.path(im.Template), text: text}
+	} else {
+		im.main = parseUnit(l.path(im.Template), text)
+	}
 	for _, f := range t.Flags {
 		im.Flags = append(im.Flags, f.str)
 		im.flags = append(im.flags, l.flag(f))
@@ -71,9 +80,15 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	case len(t.Launch) > 0 && im.Backend == "cpu":
 		l.d.fail(t.Launch[0].Table.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
 	case len(t.Launch) > 0:
+		if im.Language == Triton {
+			t.Launch[0].Block = []*node{{kind: stringNode, str: tritonBlock(im), at: t.Launch[0].Table.at, key: t.Launch[0].Table.key}}
+		}
 		im.Launch = l.launches(t.Launch, im, all)
 	case im.Backend != "cpu":
 		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
+	}
+	if im.Language == Triton {
+		l.triton(t, im, params)
 	}
 	l.tensorMaps(t.TensorMap, im, all)
 	if t.Sanitize != nil {

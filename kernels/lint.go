@@ -344,6 +344,9 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		}
 	}
 	entries := []*node{im.in.Entry}
+	if r.Triton != nil {
+		entries = nil // loading has looked
+	}
 	if im.Launch != nil && len(im.Launch.Then) > 0 {
 		for _, t := range im.in.Launch[1:] {
 			entries = append(entries, t.Entry)
@@ -516,7 +519,18 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 		}
 	}
 	all := false
-	for _, u := range append([]*unit{im.main}, im.flags...) {
+	templates := append([]*unit{im.main}, im.flags...)
+	if im.triton != nil {
+		templates = nil
+		for name := range tritonOptions {
+			read[name] = true
+		}
+		for _, a := range im.triton.args {
+			note(a.expr)
+			read[a.gene] = true
+		}
+	}
+	for _, u := range templates {
 		for _, t := range u.tmpl.Templates() {
 			if t.Tree != nil && mentions(t.Root, read) {
 				all = true

@@ -135,7 +135,7 @@ var loadErrors = []struct {
 	{"unknown key", `description = "C`, `‸descriptions = "C`, `kernel.toml has no key "descriptions": did you mean description?`},
 	{"unknown key in a table", `pipe = "f32"`, "pipe = \"f32\"\n‸colour = 1", `[problem] has no key "colour": there are dims, operations, bytes, pipe, cache, reference, shape, buffer, scalar, tolerance, control, variant, oracle`},
 	{"unknown quoted key", `pipe = "f32"`, "pipe = \"f32\"\n‸\"p\\u0069p\" = 1", `[problem] has no key "pip": did you mean pipe?`},
-	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, like, backend, target, template, entry, flags, threads, include, blocking, start, parameter, constraint, baseline, launch, tensor_map, sanitize, binary, profile`},
+	{"unknown table", "[implementation.binary]", "[‸implementation.libraries]", `[[implementation]] has no key "libraries": there are name, language, like, backend, target, template, entry, flags, threads, include, blocking, start, parameter, constraint, baseline, args, launch, tensor_map, sanitize, binary, profile`},
 	{"key twice", `pipe = "f32"`, "pipe = \"f32\"\n‸pipe = \"f64\"", `pipe is already set on line 10: remove one of the two`},
 	{"table twice", "[[problem.scalar]]", "[‸problem]\npipe = \"f32\"\n[[problem.scalar]]", `the table problem is already there on line 6: merge the two`},
 	{"table and array", "[[problem.scalar]]", "[[problem.tolerance]]\n[[problem.scalar]]", `the table tolerance is already there on line 64: merge the two`},

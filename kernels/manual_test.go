@@ -170,7 +170,7 @@ func TestReadmeExample(t *testing.T) {
 // The manual knows every limit with its default, every dtype and every key.
 func TestManualIsComplete(t *testing.T) {
 	var text []byte
-	for _, page := range []string{guide, format, launch, torch} {
+	for _, page := range []string{guide, format, launch, torch, "../docs/triton.md"} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +231,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(text), w) {
-			t.Errorf("%s, %s, %s and %s do not have %s", guide, format, launch, torch, w)
+			t.Errorf("%s, %s, %s, %s and docs/triton.md do not have %s", guide, format, launch, torch, w)
 		}
 	}
 }

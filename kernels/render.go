@@ -25,7 +25,7 @@ type Rendered struct {
 	// Genome is what the template was filled with. Genes that the text does
 	// not show may still change the launch geometry.
 	Genome genome.Genome
-	// Entry is the function that the harness calls, in Source.
+	// Entry is the function that the harness calls, in Source; for Triton [TritonKernel].
 	Entry string
 	// Source is the text to compile. Header declares the entry and must be
 	// included before it, so that a wrong signature does not compile.
@@ -36,6 +36,9 @@ type Rendered struct {
 	Flags []string
 	// Threads is how many threads the candidate starts, itself included.
 	Threads int
+	// Triton says how a function of Triton is compiled; nil in other languages. Source is
+	// then in Python, and Header a comment.
+	Triton *TritonCall
 	// Require lists patterns of mnemonics that the entry's code must have.
 	Require []*regexp.Regexp
 	// Profile lists what a profile of the candidate must keep to.
@@ -162,8 +165,15 @@ func (im *Implementation) missing(key string) string {
 func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	genes := g.Map()
 	delete(genes, ImplementationGene)
-	r := Rendered{Implementation: im, Genome: g, Entry: im.Entry, Files: maps.Clone(im.files), Header: Header(im.Problem(), im)}
+	r := Rendered{Implementation: im, Genome: g, Entry: im.Entry, Files: maps.Clone(im.files)}
 	var err error
+	if im.Language != Triton {
+		r.Header = Header(im.Problem(), im)
+	} else if r.Triton, err = im.tritonCall(g); err != nil {
+		return Rendered{}, err
+	} else {
+		r.Header, r.Entry = r.Triton.comment(), TritonKernel
+	}
 	if r.Source, err = im.execute(im.main, genes); err != nil {
 		return Rendered{}, err
 	}
@@ -280,6 +290,9 @@ var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]
 // first, then the source, with the files beside it in the place where they are
 // included (each once).
 func (r Rendered) SelfContained() string {
+	if r.Triton != nil {
+		return r.Header + r.Source
+	}
 	seen := map[string]bool{}
 	var inline func(text string) string
 	inline = func(text string) string {

@@ -15,6 +15,7 @@ type source struct {
 	included   map[string]string // the files that it includes
 	lent       map[string]bool   // which of them the new folder shares
 	cuda       bool
+	python     bool   // a function of Triton
 	bare       string // text without comments, strings and preprocessor lines; as long
 	functions  []function
 	entry      function

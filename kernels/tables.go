@@ -103,6 +103,7 @@ type variantTable struct {
 type implementationTable struct {
 	Table             *node `what:"[[implementation]]"`
 	Name              *node `need:"\"plain\""`
+	Language          *node `of:"language"`
 	Like              *node `full:"\"common.toml\""`
 	Backend           *node `need:"\"cpu\"" of:"backend"`
 	Target            *node `need:"\"native\""`
@@ -115,6 +116,7 @@ type implementationTable struct {
 	Parameter         []*parameterTable `need:"a table [[implementation.parameter]]"`
 	Constraint        []*constraintTable
 	Baseline          *baselineTable
+	Args              *node             `is:"table"`
 	Launch            []*launchTable    `is:"tables"`
 	TensorMap         []*tensorMapTable `key:"tensor_map"`
 	Sanitize          *sanitizeTable
@@ -223,6 +225,7 @@ var words = map[string][]string{
 	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),
 	"library":           {"torch", "numpy"},
+	"language":          {Triton},
 	"use":               plain([]Use{Tune, Verify, Sanitize}),
 	"dtype":             plain(DTypes()),
 	"dtype of a scalar": plain([]DType{F64, F32, I64, I32}),

@@ -37,7 +37,7 @@ step "a clean environment: no dependency"
 "$python" -m venv "$dir/clean"
 "$dir/clean/bin/pip" install -q --no-index --disable-pip-version-check "$wheel"
 cp -r python/tests "$dir/tests"
-(cd "$dir" && clean/bin/python -m evotune version && cd tests && ../clean/bin/python -m unittest test_kernel test_tune)
+(cd "$dir" && clean/bin/python -m evotune version && cd tests && ../clean/bin/python -m unittest test_kernel test_tune test_triton)
 
 step "with PyTorch, NumPy and pandas of Debian"
 "$python" -m venv --system-site-packages "$dir/full"

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -20,6 +21,9 @@ type unit struct {
 	files  map[string]string
 	flags  []string
 	arch   string // "sm_90"
+	// triton says that source is in Python, and which function of it is compiled how; nil
+	// for CUDA.
+	triton *kernels.TritonCall
 	// plain leaves out the information on lines: NVIDIA's compilers have been
 	// seen to crash while they made it.
 	plain bool
@@ -65,6 +69,13 @@ func (u unit) key(compiler string) string {
 	flags := slices.Concat(u.common(), u.own())
 	parts := []string{"cubin 2", compiler, u.arch, u.source, strconv.Itoa(len(flags))}
 	parts = append(parts, flags...)
+	if u.triton != nil {
+		call, err := json.Marshal(u.triton)
+		if err != nil {
+			panic(err) // numbers and texts always encode
+		}
+		parts = append(parts, "triton", string(call), strconv.FormatBool(u.debug))
+	}
 	for _, name := range slices.Sorted(maps.Keys(u.files)) {
 		parts = append(parts, name, u.files[name])
 	}
@@ -75,6 +86,10 @@ func (u unit) key(compiler string) string {
 type compiled struct {
 	Cubin []byte `json:"-"`
 	Log   string `json:"log,omitempty"`
+	// Assembly is the PTX that it was made from, and Launched what a launch must keep to,
+	// where Triton has compiled it.
+	Assembly string       `json:"assembly,omitempty"`
+	Launched *fixedLaunch `json:"launched,omitempty"`
 }
 
 // all is every file that a compiler reads of the unit.

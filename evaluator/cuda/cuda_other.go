@@ -7,6 +7,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/kernels"
 )
 
 func (b *Backend) doctor(context.Context) []evaluator.Tool {
@@ -27,6 +28,11 @@ func describeDevice([]wire.Device) evaluator.Device { return evaluator.Device{} 
 
 // CompileServerMain does nothing on this system.
 func CompileServerMain() {}
+
+// CompileTriton compiles nothing on this system.
+func CompileTriton(Options, kernels.Rendered, int) (TritonCode, string, error) {
+	return TritonCode{}, "", ErrUnsupported
+}
 
 // Fatbin compiles nothing on this system.
 func Fatbin(string, string, []string) ([]byte, error) { return nil, ErrUnsupported }

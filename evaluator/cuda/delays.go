@@ -52,15 +52,25 @@ var sites = []site{
 	{"mapa", false, true}, // another block's shared memory
 }
 
+// store is where a result becomes visible to other blocks: nothing but a delay before it
+// shows that two of them read, change and write one element.
+var store = site{"st.global", true, false}
+
 // siteOf finds the site of a mnemonic; kind is what it is counted as.
 func siteOf(mnemonic string) (s site, kind string) {
 	for _, s := range sites {
-		if rest, ok := strings.CutPrefix(mnemonic, s.stem); ok && (rest == "" || rest[0] == '.') {
+		if begins(mnemonic, s.stem) {
 			kind, _, _ = strings.Cut(mnemonic, ".")
 			return s, kind
 		}
 	}
 	return site{}, ""
+}
+
+// begins says whether a mnemonic begins with a stem, up to a dot or its end.
+func begins(mnemonic, stem string) bool {
+	rest, ok := strings.CutPrefix(mnemonic, stem)
+	return ok && (rest == "" || rest[0] == '.')
 }
 
 // delayed is PTX with delays in it.
@@ -97,8 +107,16 @@ var errNoDelay = errors.New("there is no delay around any of its barriers, copie
 
 // delay inserts random delays into PTX: where a kernel begins and ends, and before and
 // after the instructions of sites, or of those that choose takes of so many. They compute
-// nothing that the kernel uses, so that a correct kernel gives what it gave.
-func delay(ptx string, choose func(sites int) []bool) (delayed, error) {
+// nothing that the kernel uses, so that a correct kernel gives what it gave. Stores says
+// that they are before what writes to global memory, too.
+func delay(ptx string, stores bool, choose func(sites int) []bool) (delayed, error) {
+	at := func(mnemonic string) (site, string) {
+		s, kind := siteOf(mnemonic)
+		if stores && kind == "" && begins(mnemonic, store.stem) {
+			return store, store.stem
+		}
+		return s, kind
+	}
 	statements, err := ptxStatements(ptx)
 	if err != nil {
 		return delayed{}, err
@@ -107,7 +125,7 @@ func delay(ptx string, choose func(sites int) []bool) (delayed, error) {
 	queued := queuedFences(statements)
 	for i, s := range statements {
 		d.mnemonics[s.mnemonic] = true
-		if p, _ := siteOf(s.mnemonic); (p.before || p.after) && !queued[i] {
+		if p, _ := at(s.mnemonic); (p.before || p.after) && !queued[i] {
 			d.sites++
 		}
 	}
@@ -132,7 +150,7 @@ func delay(ptx string, choose func(sites int) []bool) (delayed, error) {
 	}
 	function, site := 0, 0
 	for i, s := range statements {
-		p, kind := siteOf(s.mnemonic)
+		p, kind := at(s.mnemonic)
 		if s.function != function {
 			function, fresh = s.function, false
 			if s.entry {

@@ -69,12 +69,6 @@ func (d disassembly) hidden(mnemonics []string) (list []string) {
 	return list
 }
 
-// begins says whether a mnemonic begins with a stem, up to a dot or its end.
-func begins(mnemonic, stem string) bool {
-	rest, ok := strings.CutPrefix(mnemonic, stem)
-	return ok && (rest == "" || rest[0] == '.')
-}
-
 // unfollowed says which instructions a candidate has that racecheck does not follow.
 type unfollowed struct{ copies, waits bool }
 
@@ -150,12 +144,17 @@ func (d disassembly) has(stems []string) bool {
 // without information on lines, which would have to be taken apart and put together.
 func (h *lab) delayedUnit(c *candidate) unit {
 	u := h.unit(c.src, h.Plan.Debug)
-	u.arch, u.plain = c.arch, true
+	u.arch = c.arch
+	u.plain = u.triton == nil // which leaves it out of the PTX that is known already
 	return u
 }
 
 // ptx compiles a unit to PTX, on a core of its own.
 func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
+	if u.triton != nil {
+		out, err := h.build(ctx, u)
+		return unlined(out.Assembly), err
+	}
 	if err := h.acquireCore(ctx); err != nil {
 		return "", err
 	}
@@ -204,7 +203,11 @@ func (r room) String() string {
 // *ptxFault where the text is to blame, and a *[labs.Refusal] where an assembler does not
 // take it for another reason.
 func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
-	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), fmt.Sprint(r.registers))
+	stores := u.triton != nil
+	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
+	if stores {
+		key = cache.Key(key, fmt.Sprint(store))
+	}
 	if r.share == 0 {
 		if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
 			b.Cubin = cubin
@@ -219,7 +222,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 	if r.share > 0 {
 		choose = r.draw
 	}
-	d, err := delay(text, choose)
+	d, err := delay(text, stores, choose)
 	switch {
 	case errors.Is(err, errNoDelay):
 		return b, &labs.Refusal{Summary: err.Error()}
@@ -234,6 +237,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 		u.flags = slices.DeleteFunc(rtcFlags(u.flags), func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "maxrregcount") })
 		u.flags = append(u.flags, fmt.Sprintf("-maxrregcount=%d", r.registers))
 	}
+	u.plain = true
 	b.compiled, err = by.assemble(ctx, d.text, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && !no.Crash && strings.Contains(no.Summary, assemblyFile) {
@@ -257,7 +261,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 func (h *lab) proveDelays(ctx context.Context) {
 	const lost = "races around copies of the tensor memory accelerator and barriers in shared memory are found only where they change an answer"
 	d := h.gpus[0].device
-	if d.Capability < asynchronous {
+	if d.Capability < asynchronous && h.triton == nil {
 		return // it has no instructions that racecheck does not follow, and so no such check
 	}
 	tool := evaluator.Tool{Name: schedules}
@@ -359,7 +363,9 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 	if err != nil {
 		return f, err
 	}
-	if !seen.copies && !seen.waits {
+	// What Triton compiles is tried in other schedules whatever it has: no tool follows
+	// what its programs do to one another in global memory.
+	if !seen.copies && !seen.waits && c.src.Triton == nil {
 		const all = "racecheck follows all of its instructions"
 		if !slices.ContainsFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == racecheck }) {
 			return evaluator.Findings{NotRun: all + ", and does not run here"}, nil
@@ -391,7 +397,7 @@ type shortage struct {
 
 // tryDelayed builds a candidate with delays and runs it, unless they leave too little room.
 func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
-	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayer, r)
+	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayerOf(c), r)
 	var no *labs.Refusal
 	var bad *ptxFault
 	switch {
@@ -438,6 +444,14 @@ func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*sh
 	return f, short, nil
 }
 
+// delayerOf assembles a candidate with delays: that of Triton knows the version of its PTX.
+func (h *lab) delayerOf(c *candidate) assembler {
+	if c.src.Triton != nil {
+		return h.triton
+	}
+	return h.delayer
+}
+
 // delayedCandidate is a candidate with delays, for a worker.
 func (h *lab) delayedCandidate(c *candidate, built delayedBuild) (*candidate, error) {
 	v := &candidate{
@@ -478,7 +492,7 @@ func (h *lab) delayedShapes(c *candidate) []*shapeData {
 // blocks that wait for one another no longer fit all at once. Neither is a fault of the
 // candidate.
 func (h *lab) tooLarge(c, v *candidate, shapes []*shapeData) (short *shortage, err error) {
-	if _, ok := h.delayer.(driver); ok {
+	if _, ok := h.delayerOf(c).(driver); ok {
 		return nil, nil // it says so when it is to launch
 	}
 	dev := h.gpus[0].device

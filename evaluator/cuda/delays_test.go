@@ -170,7 +170,7 @@ func undelayed(text string) string { return oneDelay.ReplaceAllLiteralString(tex
 
 // TestDelays: what is around each delay.
 func TestDelays(t *testing.T) {
-	d, err := delay(trickyPTX, nil)
+	d, err := delay(trickyPTX, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestDelays(t *testing.T) {
 	if want := "delays at 17 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3)"; d.String() != want {
 		t.Errorf("%q, want %q", d.String(), want)
 	}
-	if d, err := delay(".version 8.4\n", nil); err != nil || d.delays != 0 {
+	if d, err := delay(".version 8.4\n", false, nil); err != nil || d.delays != 0 {
 		t.Errorf("a module without code: %d delays, %v", d.delays, err)
 	}
 	// No two delays are alike: with one seed two warps would go in step.
@@ -237,7 +237,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 		{fence + mma + fence + mma, "D fence mma D fence mma D ret", "(wgmma 2)"},
 		{"mov.u32 a, b; ", "D mov D ret", "delays at 2 places (where its kernels begin and end)"},
 	} {
-		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", nil)
+		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", false, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
@@ -257,7 +257,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.body, got, c.want)
 		}
 		// What is told is what got a delay.
-		if d, err := delay(".entry k() { "+c.body+"ret; }", nil); err != nil || !strings.Contains(d.String(), c.say) {
+		if d, err := delay(".entry k() { "+c.body+"ret; }", false, nil); err != nil || !strings.Contains(d.String(), c.say) {
 			t.Errorf("%s: %s, %v, want %s", c.body, d, err, c.say)
 		}
 	}
@@ -266,7 +266,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 // TestFewerDelays: sites can be left out, and are told; not all of them.
 func TestFewerDelays(t *testing.T) {
 	const text = ".entry k() { bar.sync 0; mov.u32 a, b; bar.sync 1; mov.u32 a, b; membar.gl; ret; }"
-	d, err := delay(text, func(sites int) []bool {
+	d, err := delay(text, false, func(sites int) []bool {
 		if sites != 3 {
 			t.Errorf("%d sites, want 3", sites)
 		}
@@ -279,8 +279,26 @@ func TestFewerDelays(t *testing.T) {
 	if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if _, err := delay(text, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
+	if _, err := delay(text, false, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
 		t.Errorf("without a delay at any site: %v", err)
+	}
+}
+
+// TestDelaysBeforeStores: where nothing else would show that blocks write to one element,
+// delays are before each store to global memory, in front of its predicate.
+func TestDelaysBeforeStores(t *testing.T) {
+	const text = ".entry k() { ld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; ret; }"
+	for stores, want := range map[bool]string{
+		false: ".entry k() { Dld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
+		true:  ".entry k() { Dld.global.b32 a, [b]; D@%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
+	} {
+		d, err := delay(text, stores, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -290,7 +308,7 @@ func FuzzDelay(f *testing.F) {
 	f.Add(".entry k(){bar.sync 0;}")
 	f.Add(".func f();.entry k(){a:b::c;{;}@p ret;}//")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := delay(text, nil)
+		d, err := delay(text, strings.Contains(text, "st.global"), nil)
 		if err != nil || strings.Contains(text, "// a delay") {
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/python"
+	"github.com/evotune/evotune/kernels"
 )
 
 // findTools looks for the tools of inspection and profiling; those of
@@ -85,6 +86,12 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 	}
 	h.Found(t.locked())
 	h.Found(python.Doctor(ctx, h.Launcher, o.Python))
+	if n, err := newTriton(ctx, t, h.Launcher, h.Cache, o.Python, max(o.Timeout, time.Minute)); err != nil {
+		add(kernels.Triton, "", "", "kernels in Triton cannot be tuned: "+plain.Line(err.Error()))
+	} else {
+		add(kernels.Triton, n.python.Path, n.version(), "")
+		n.close()
+	}
 	program("ptxas", t.ptxas, "nvcc cannot compile; "+toolkitHint)
 	program("cuobjdump", t.cuobjdump, "nvdisasm disassembles instead, if it is there; "+toolkitHint)
 	program("nvdisasm", t.nvdisasm, "cuobjdump cannot disassemble; "+toolkitHint)

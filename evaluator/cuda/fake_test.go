@@ -603,6 +603,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	return wire.Failure{Error: "unknown kind " + string(kind)}, false
 }
 
+// launchedAs is what Triton says of the launch.
+var launchedAs = regexp.MustCompile(`// launch: (\d+) (\d+)`)
+
 func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 	f.race = nil
 	launched(wire.Parity, r.Binary, r.Geometry)
@@ -610,6 +613,9 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		if !slices.Contains(f.also[r.Binary], k.Entry) {
 			return wire.Failure{Error: "no kernel " + k.Entry + " is loaded"}, false
 		}
+	}
+	if m := launchedAs.FindStringSubmatch(f.source(r.Binary)); m != nil && (m[1] != fmt.Sprint(r.Geometry.Block[0]) || m[2] != fmt.Sprint(r.Geometry.Shared)) {
+		return wire.Failure{Error: fmt.Sprintf("it is launched as %+v, expected %s threads and %s bytes", r.Geometry, m[1], m[2])}, false
 	}
 	do := f.do(r.Binary, "parity")
 	f.end(do)

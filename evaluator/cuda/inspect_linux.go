@@ -94,6 +94,13 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 	note("constants", r.constant, "bytes", most, evaluator.Unbound)
 	note("barriers", r.barriers, "barriers", most, evaluator.Unbound)
 	seen.Measures = append(seen.Measures, h.occupancy(c, each))
+	if c.src.Triton != nil { // by which an export knows it again
+		name, err := c.out.machineCode()
+		if err != nil {
+			return seen, err
+		}
+		note(evaluator.MachineCode, int64(len(c.out.Cubin)), "bytes", name, evaluator.Unbound)
+	}
 
 	counts, how, why, err := h.instructions(ctx, c, slices.ContainsFunc(patterns, modifiersMatter))
 	if err != nil || why != "" {

@@ -35,6 +35,7 @@ type lab struct {
 	problem    *problem
 	toolkit    *toolkit
 	compiler   compiler
+	triton     *triton // nil where no implementation is in Triton
 	disasm     *disassembler
 	sanitizers []*sanitizer
 	delayer    assembler     // of candidates with delays; nil when they do not work
@@ -166,6 +167,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := h.findCompiler(ctx); err != nil {
 		return nil, err
 	}
+	if err := h.findTriton(ctx, plan.Implementations); err != nil {
+		return nil, err
+	}
 	if err := h.compilesFor(ctx, plan.Implementations); err != nil {
 		return nil, err
 	}
@@ -253,9 +257,17 @@ func (h *lab) findCompiler(ctx context.Context) error {
 	return nil
 }
 
+// compilers names what compiles.
+func (h *lab) compilers() string {
+	if h.triton == nil {
+		return h.compiler.version()
+	}
+	return h.compiler.version() + ", " + h.triton.version()
+}
+
 // describe says what results depend on, and makes the lab's part of every key of it.
 func (h *lab) describe() {
-	h.SetDescription(evaluator.Description{Backend: "cuda", Device: describeDevice(h.devices()), Compiler: h.compiler.version(), Harness: harnessVersion})
+	h.SetDescription(evaluator.Description{Backend: "cuda", Device: describeDevice(h.devices()), Compiler: h.compilers(), Harness: harnessVersion})
 	d := h.Desc
 	parts := []string{
 		harnessVersion, cache.Key(HarnessSource), d.Device.Fingerprint, h.compiler.identity(), h.Plan.Definition.Hash,
@@ -272,6 +284,9 @@ func (h *lab) describe() {
 	}
 	if h.python != nil {
 		parts = append(parts, h.python.Key)
+	}
+	if h.triton != nil {
+		parts = append(parts, h.triton.identity())
 	}
 	h.Key = cache.Key(parts...)
 }
@@ -294,6 +309,9 @@ func (h *lab) Close() error {
 		h.python.Close()
 		if h.compiler != nil {
 			h.compiler.close()
+		}
+		if h.triton != nil {
+			h.triton.close()
 		}
 	})
 }
@@ -368,13 +386,12 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 		return nil, report, nil
 	}
 	im := src.Implementation
-	arch, err := architecture(im.Target, h.gpus[0].device.Capability, h.compiler.architectures())
+	u := h.unit(src, debug)
+	arch, err := architecture(im.Target, h.gpus[0].device.Capability, h.compilerOf(u).architectures())
 	if err != nil {
 		return nil, report, fmt.Errorf("implementation %s: %w", im.Name, err)
 	}
-	c.arch = arch
-	u := h.unit(src, debug)
-	u.arch = arch
+	c.arch, u.arch = arch, arch
 	out, err := h.build(ctx, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && no.Crash {
@@ -389,6 +406,11 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 		return nil, report, err
 	}
 	c.out = out
+	if l, most := out.Launched, h.gpus[0].device.SharedOptin; l != nil && l.Shared > most {
+		report.Refused, report.Log = fmt.Sprintf("it needs %d bytes of shared memory, and a block has at most %d", l.Shared, most), out.Log
+		return nil, report, nil
+	}
+	c.keepTo(out.Launched)
 	report.Log, report.Bytes = out.Log, len(out.Cubin)
 	if c.hash, err = codeHash(out.Cubin, h.launchText(c)); err != nil {
 		return nil, report, fmt.Errorf("reading the compiler's output: %w", err)
@@ -405,8 +427,22 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	return c, report, nil
 }
 
+// keepTo puts into every launch what the compiler says of it.
+func (c *candidate) keepTo(l *fixedLaunch) {
+	if l == nil {
+		return
+	}
+	for d, g := range c.geometry {
+		g.Block, g.Shared = [3]int64{l.Threads, 1, 1}, l.Shared
+		c.geometry[d] = g
+	}
+}
+
 // unit is what a compiler gets of a source, but for the architecture.
 func (h *lab) unit(src kernels.Rendered, debug bool) unit {
+	if src.Triton != nil {
+		return unit{source: src.Source, triton: src.Triton, debug: debug}
+	}
 	files := maps.Clone(src.Files)
 	if files == nil {
 		files = map[string]string{}
@@ -426,7 +462,7 @@ func candidateSource(src kernels.Rendered) string {
 func (h *lab) compilesFor(ctx context.Context, list []*kernels.Implementation) error {
 	tried := map[string]bool{}
 	for _, im := range list {
-		if strings.TrimRight(im.Target, "af") == im.Target || tried[im.Target] {
+		if strings.TrimRight(im.Target, "af") == im.Target || tried[im.Target] || im.Language == kernels.Triton {
 			continue
 		}
 		tried[im.Target] = true
@@ -505,7 +541,8 @@ func (h *lab) launchText(c *candidate) string {
 
 // build compiles, or takes the result from the cache.
 func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
-	key := u.key(h.compiler.identity())
+	by := h.compilerOf(u)
+	key := u.key(by.identity())
 	var out compiled
 	if cubin, ok := h.Cache.Get("cubins", key, &out); ok {
 		out.Cubin = cubin
@@ -515,7 +552,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 		return out, err
 	}
 	defer h.compiling.Release(1)
-	out, err := h.compiler.compile(ctx, u)
+	out, err := by.compile(ctx, u)
 	if err != nil {
 		return out, err
 	}

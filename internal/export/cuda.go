@@ -59,6 +59,12 @@ func (x *export) cuda() error {
 	for _, p := range x.Kernels {
 		for _, v := range p.Variants {
 			var err error
+			if code, ok := x.codes[v.Rendered.Hash]; ok {
+				v.gpu = gpu{Least: code.Capability, Exact: true, Capability: code.Capability}
+				v.File = "src/kernels/" + v.Symbol + ".py"
+				x.files[v.File] = x.sourcePython(p, v)
+				continue
+			}
 			if v.gpu, err = newGPU(v); err != nil {
 				return fmt.Errorf("kernel %s, candidate %s: %w", p.Kernel, v.Candidate, err)
 			}
@@ -147,16 +153,6 @@ func (x *export) referenceCUDA(p *problem, entry string) string {
 // embed compiles everything and writes the machine code as C, and as files for
 // libraries that were built before.
 func (x *export) embed() error {
-	nvcc, err := findNVCC(x.NVCC, x.exactArchitectures())
-	if err != nil {
-		return err
-	}
-	version, err := exec.Command(nvcc, "--version").Output()
-	if err != nil {
-		return fmt.Errorf("%s does not run: %w", nvcc, err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(version)), "\n")
-	x.compiler = "nvcc: " + strings.TrimSpace(lines[max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "release") }))])
 	type job struct {
 		what, source string
 		flags, archs []string
@@ -165,6 +161,14 @@ func (x *export) embed() error {
 	var jobs []job
 	for _, p := range x.Kernels {
 		for _, v := range p.Variants {
+			if code, ok := x.codes[v.Rendered.Hash]; ok {
+				x.files["src/kernels/"+v.Symbol+".c"] = imageC(v.Symbol, code.Code)
+				if v.Tuned {
+					x.files[v.Candidate+".cubin"] = code.Code
+				}
+				x.compiler = code.Compiler
+				continue
+			}
 			jobs = append(jobs, job{"candidate " + v.Candidate + " of " + p.Kernel, x.kernelCUDA(p, v, "evotune_kernel"), v.Flags, v.Architectures, func(code []byte) {
 				x.files["src/kernels/"+v.Symbol+".c"] = imageC(v.Symbol, code)
 				if v.Tuned {
@@ -180,6 +184,20 @@ func (x *export) embed() error {
 			x.files["test/reference_"+p.Name+".c"] = imageC("reference_"+p.Name, code)
 		}})
 	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	nvcc, err := findNVCC(x.NVCC, x.exactArchitectures())
+	if err != nil {
+		return err
+	}
+	version, err := exec.Command(nvcc, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s does not run: %w", nvcc, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(version)), "\n")
+	own := "nvcc: " + strings.TrimSpace(lines[max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "release") }))])
+	x.compiler = strings.TrimPrefix(x.compiler+", "+own, ", ")
 	codes := make([][]byte, len(jobs))
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))

@@ -319,7 +319,7 @@ func compileCUDASources(t *testing.T, dir string, winners []*Winner, nvcc string
 	}
 	strict := []string{"-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-isystem", filepath.Join(filepath.Dir(filepath.Dir(nvcc)), "include")}
 	for _, p := range problems {
-		if err := p.addBaseline(); err != nil {
+		if err := (&export{}).addBaseline(p); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range p.Variants {

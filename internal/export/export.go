@@ -59,6 +59,20 @@ type Options struct {
 	// Compile runs NVCC on a source with some arguments, and gives the fat binary: kernels
 	// are compiled as candidates were, where they reach no files of others.
 	Compile func(nvcc, source string, args []string) ([]byte, error)
+	// Triton compiles what is in Triton for one compute capability, such as 90.
+	Triton func(src kernels.Rendered, capability int) (TritonCode, error)
+}
+
+// A TritonCode is what Triton compiles.
+type TritonCode struct {
+	Code []byte // a cubin
+	// Threads and Shared, dynamic memory in bytes, are what a block is launched with.
+	Threads, Shared int64
+	// Name is what evidence calls it ([evaluator.MachineCode]).
+	Name string
+	// Compiler names Triton with its version, Capability what it is for.
+	Compiler   string
+	Capability int
 }
 
 // ErrUnproven is wrapped by the error of Export for a winner that lacks proof.
@@ -84,13 +98,16 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 			return nil, fmt.Errorf("candidate %s of %s is %w: %s", w.Evidence.Candidate, im.Definition().Name, ErrUnproven, strings.Join(lacks, "; "))
 		}
 	}
-	problems, err := newProblems(winners)
+	x := &export{Options: o, files: map[string][]byte{}, codes: map[string]TritonCode{}}
+	winners, err := x.inTriton(winners)
 	if err != nil {
 		return nil, err
 	}
-	x := &export{Options: o, Kernels: problems, files: map[string][]byte{}}
+	if x.Kernels, err = newProblems(winners); err != nil {
+		return nil, err
+	}
 	for _, p := range x.Kernels {
-		if err := p.addBaseline(); err != nil {
+		if err := x.addBaseline(p); err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", p.Kernel, err)
 		}
 	}
@@ -125,7 +142,8 @@ type export struct {
 	Options
 	Kernels  []*problem
 	files    map[string][]byte
-	compiler string // of machine code in the library
+	compiler string                // of machine code in the library
+	codes    map[string]TritonCode // by the hash of what was rendered
 }
 
 // CUDA says that the library is for GPUs.
@@ -267,13 +285,20 @@ func (x *export) c() error {
 
 // addBaseline adds the kernel's own baseline, for any device, to the variants. There is
 // none when it is a routine of another library.
-func (p *problem) addBaseline() error {
+func (x *export) addBaseline(p *problem) error {
 	r, err := p.Variants[0].Rendered.Implementation.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if first := p.Variants[0].Rendered; r.Triton != nil && first.Triton == nil {
+		return nil // for the devices of winners in CUDA it could not be compiled
+	} else if r.Triton != nil {
+		if r, err = x.assembled(r, x.codes[first.Hash].Capability); err != nil {
+			return fmt.Errorf("the baseline: %w", err)
+		}
 	}
 	v, err := p.variant(r, nil)
 	if err != nil {

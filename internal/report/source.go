@@ -82,7 +82,11 @@ func NewSource(r kernels.Rendered, recorded, definition string) Source {
 	}
 	s.Implementation, s.Target, s.Entry, s.Flags, s.Threads = im.Name, im.Target, r.Entry, r.Flags, r.Threads
 	s.add("kernel"+extension(im), r.Source)
-	s.add(kernels.HeaderFile, r.Header)
+	if r.Triton != nil {
+		s.add("evotune_call.py", r.Header)
+	} else {
+		s.add(kernels.HeaderFile, r.Header)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		s.add(name, r.Files[name])
 	}
@@ -95,6 +99,9 @@ func (s *Source) add(name, text string) {
 }
 
 func extension(im *kernels.Implementation) string {
+	if im.Language == kernels.Triton {
+		return ".py"
+	}
 	if im.Backend == "cuda" {
 		return ".cu"
 	}
@@ -108,7 +115,7 @@ func extension(im *kernels.Implementation) string {
 // shapes, on a device with the limits given. For other sources it does nothing.
 func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate string, shapes []kernels.Shape) error {
 	im := r.Implementation
-	if s.Status != SourceRebuilt || im.Backend != "cuda" {
+	if s.Status != SourceRebuilt || im.Backend != "cuda" || r.Triton != nil { // whose launch is not known without its code
 		return nil
 	}
 	p := im.Problem()

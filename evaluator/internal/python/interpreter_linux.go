@@ -21,9 +21,10 @@ type Interpreter struct {
 	// Path is the program itself, not what starts it.
 	Path    string `json:"path"`
 	Version string `json:"version"`
-	// Torch and NumPy are the versions of the libraries; "" where they are missing.
-	Torch string `json:"torch"`
-	NumPy string `json:"numpy"`
+	// Torch, NumPy and Triton are the versions of the libraries; "" where they are missing.
+	Torch  string `json:"torch"`
+	NumPy  string `json:"numpy"`
+	Triton string `json:"triton"`
 	// Folders are where it and its modules lie.
 	Folders []string `json:"folders"`
 }
@@ -37,7 +38,7 @@ def version(name):
     except Exception:
         return "of an unknown version"
 print(json.dumps({
-    "path": sys.executable, "version": ".".join(map(str, sys.version_info[:3])), "torch": version("torch"), "numpy": version("numpy"),
+    "path": sys.executable, "version": ".".join(map(str, sys.version_info[:3])), "torch": version("torch"), "numpy": version("numpy"), "triton": version("triton"),
     "folders": [p for p in [os.path.dirname(os.path.realpath(sys.executable)), sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path] if os.path.isabs(p)],
 }))`
 
@@ -82,9 +83,9 @@ func (p Interpreter) Library(asked string) (name, version string, err error) {
 	return "", "", fmt.Errorf("%s has no %s: install it (apt-get install python3-%s), or name another Python with EVOTUNE_PYTHON", p.Path, asked, asked)
 }
 
-// jail is what the interpreter may reach: its modules and the machine's libraries, and no
+// Jail is what the interpreter may reach: its modules and the machine's libraries, and no
 // other files of users.
-func (p Interpreter) jail() *process.Jail {
+func (p Interpreter) Jail() *process.Jail {
 	read := slices.Concat(p.Folders, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), []string{"/dev/urandom"})
 	lists, _ := filepath.Glob("/etc/ld.so.conf.d/*.conf")
 	for _, list := range lists {

@@ -304,7 +304,7 @@ func (p *Program) start(ctx context.Context) (err error) {
 		"OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "MKL_CBWR=AUTO")
 	var jail *process.Jail
 	if process.Landlock() > 0 {
-		jail = p.interpreter.jail().With(nil, []string{dir})
+		jail = p.interpreter.Jail().With(nil, []string{dir})
 	}
 	if p.child, err = p.base.Launcher.Talk(cmd, jail, 64<<10); err != nil {
 		return fmt.Errorf("starting %s: %w", p.interpreter.Path, err)

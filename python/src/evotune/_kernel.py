@@ -6,6 +6,7 @@ import filecmp
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _tune
-from ._reference import Reference, Source
+from ._reference import Reference, Source, jitted
 from ._tune import Error
 
 if TYPE_CHECKING:
@@ -104,9 +105,11 @@ def _texts(value: Any, what: str) -> List[str]:
 
 
 class Kernel:
-    """A kernel in C or CUDA with what is to be tuned, and a reference that says what is correct.
+    """A kernel in C, CUDA or Triton with what is to be tuned, and a reference that says what is correct.
 
-    ``source`` is the text of the source, or the path of a file in C (``.c``) or CUDA (``.cu``); ``entry`` the function in it.
+    ``source`` is the text of the source, or the path of a file in C (``.c``), CUDA (``.cu``) or Python (``.py``); ``entry`` the function
+    in it. A function with ``@triton.jit`` is a source itself: docs/triton.md. ``args`` then says what its parameters are whose names do not.
+    ``lang`` (or ``language``) is "C", "CUDA" or "Triton", where the source does not show it.
     Its arguments are matched by name with ``inputs``, ``outputs`` (a name in both is read and written), the dimensions in
     ``shapes``, and ``scalars``. ``genes`` have the values to try of each parameter: a macro, a constant or a template parameter
     of the source, or a name in the actions of a source that is a Go template. ``constraints`` are expressions that must hold,
@@ -122,16 +125,17 @@ class Kernel:
     """
 
     def __init__(
-        self, name: str, source: Union[str, "os.PathLike[str]"], *, entry: Optional[str] = None, reference: Any = None,
+        self, name: str, source: Any, *, entry: Optional[str] = None, reference: Any = None,
         inputs: Optional[Mapping[str, Tensor]] = None, outputs: Optional[Mapping[str, Tensor]] = None, scalars: Optional[Mapping[str, Scalar]] = None,
         genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), baseline: Optional[Mapping[str, Gene]] = None,
         shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
-        lang: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
+        args: Optional[Mapping[str, Gene]] = None, lang: Optional[str] = None, language: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
         operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, forward: Optional[Callable[..., Any]] = None,
         backward: Optional[Callable[..., Any]] = None, description: Optional[str] = None, quiet: bool = False,
         _python: bool = False,
     ):
         self.name = name
+        lang = lang or language
         inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
         outputs = _mapping(outputs or {}, "outputs", Tensor, 'o=evotune.tensor("T", "D")')
         scalars = _mapping(scalars or {}, "scalars", Scalar, 'eps=evotune.scalar(1e-5)')
@@ -189,12 +193,24 @@ class Kernel:
                     torch[key] = function.__name__
             files["torch.py"] = written.text()
 
+        self._written: Optional[Source] = None
+        if jitted(source) is not None:
+            self._written = Source()
+            entry = self._written.jit(source)
+            source, lang = self._written.text(), lang or "Triton"
         file, text, path = _source(name, source, lang)
-        self.cuda = file.endswith(".cu")
+        self.triton = file.endswith(".py")
+        self.cuda = self.triton or file.endswith(".cu")
+        if args and not self.triton:
+            raise Error("args is for functions of Triton: remove it")
         for what, value in (("grid", grid), ("block", block), ("shared", shared)):
             if value is not None and not self.cuda:
                 raise Error(f"{what} is for kernels in CUDA, and the source is in C: remove it")
-        if self.cuda and (grid is None or block is None):
+        if self.triton and grid is None:
+            raise Error('a function of Triton needs its grid: write grid=["ceil(N/BLOCK)"]')
+        if self.triton and (block is not None or shared is not None):
+            raise Error("Triton says itself how many threads and how much shared memory it needs: remove block and shared, and make num_warps a gene")
+        if self.cuda and not self.triton and (grid is None or block is None):
             raise Error('a kernel in CUDA needs its launch: write grid=["ceil(N/THREADS)"] and block=["THREADS"]')
         limits = []
         for c in constraints:
@@ -210,6 +226,7 @@ class Kernel:
             "parameters": [{"name": label, "values": _values(label, values)} for label, values in genes.items()],
             "constraints": limits, "baseline": {k: _plain(k, v) for k, v in (baseline or {}).items()}, "target": target or "", "flags": list(flags),
             "grid": _texts(grid, "grid"), "block": _texts(block, "block"), "shared": str(shared or ""), "python": _python,
+            "args": {label: _plain(label, value) for label, value in (args or {}).items()},
         }
         self._make(file, text, path, entry, given, quiet)
         self.campaign: Optional[Campaign] = None
@@ -237,6 +254,8 @@ class Kernel:
                 draft = _tune.ask(args + (["--entry", entry] if entry else []))
             except Error as err:
                 message = str(err).split(": ", 1)[1].replace(os.path.join(temp, ""), "")
+                if self._written is not None:
+                    message = self._written.original(message, file)
                 raise Error(self._reference.original(message.replace("choose one with --entry", "choose one with entry="))) from None
             for found in draft["taken"]:
                 if found["msg"].startswith("assumed: "):
@@ -272,17 +291,23 @@ class Kernel:
 
     @property
     def _env(self) -> Dict[str, str]:
-        return {"EVOTUNE_PYTHON": sys.executable} if "python" in self._reference.keys else {}
+        return {"EVOTUNE_PYTHON": sys.executable} if "python" in self._reference.keys or self.triton else {}
 
     def lint(self, static: bool = False) -> List[str]:
         """What ``tune kernels lint`` finds wrong with the kernel, a line each. ``static`` compiles and runs nothing."""
         args = ["kernels", "lint", str(self.folder)] + (["--static"] if static else [])
         found: List[str] = _tune.ask(args, env=self._env, ok=(0, _tune.FINDINGS))
-        return [self._reference.original(text.replace(str(self.folder) + os.sep, "")) for text in found]
+        return [self._original(text) for text in found]
 
     def _said(self, message: str) -> Error:
         """What tune said of this kernel as an error, with the places of the program."""
-        return Error(self._reference.original(message.replace(str(self.folder) + os.sep, "")))
+        return Error(self._original(message))
+
+    def _original(self, message: str) -> str:
+        message = message.replace(str(self.folder) + os.sep, "")
+        if self._written is not None:
+            message = self._written.original(message, "kernel.py")
+        return self._reference.original(message)
 
     @property
     def store(self) -> Path:
@@ -337,11 +362,14 @@ def _values(name: str, values: Any) -> List[Gene]:
     return [_plain(name, v) for v in values]
 
 
+_ENDINGS = {"C": ".c", "CUDA": ".cu", "TRITON": ".py"}
+
+
 def _source(name: str, source: Union[str, "os.PathLike[str]"], lang: Optional[str]) -> "tuple[str, str, Optional[str]]":
     """The file's name, its text, and where it is if it is a file."""
     path: Optional[str] = None
     text = os.fspath(source)
-    if not isinstance(source, str) or "\n" not in source and source.endswith((".c", ".cu")):
+    if not isinstance(source, str) or "\n" not in source and source.endswith((".c", ".cu", ".py")):
         path = os.path.abspath(text)
         try:
             with open(path, encoding="utf-8") as f:
@@ -351,10 +379,11 @@ def _source(name: str, source: Union[str, "os.PathLike[str]"], lang: Optional[st
         except UnicodeDecodeError:
             raise Error(f"source {os.fspath(source)}: it is no text in UTF-8") from None
     if lang is None:
-        lang = "CUDA" if path and path.endswith(".cu") or "__global__" in text else "C"
-    if lang.upper() not in ("C", "CUDA"):
-        raise Error(f'lang is {lang!r}: there are "C" and "CUDA"')
-    ending = ".cu" if lang.upper() == "CUDA" else ".c"
+        triton = path and path.endswith(".py") or re.search(r"^@(triton\.)?jit\b", text, re.M)
+        lang = "Triton" if triton else "CUDA" if path and path.endswith(".cu") or "__global__" in text else "C"
+    if lang.upper() not in _ENDINGS:
+        raise Error(f'lang is {lang!r}: there are "C", "CUDA" and "Triton"')
+    ending = _ENDINGS[lang.upper()]
     if path and not path.endswith(ending):
         raise Error(f"source {os.fspath(source)}: its name must end in {ending} for {lang}")
     return name + ending, text, path

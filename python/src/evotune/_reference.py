@@ -28,8 +28,16 @@ class Source:
         self.roots: Set[str] = set()  # the top packages of modules that are used
         self.starts: List[Tuple[int, int, str, int]] = []  # first and last line here, file and first line there
 
-    def add(self, function: types.FunctionType) -> None:
-        """Takes a function with all that it refers to."""
+    def jit(self, value: Any) -> str:
+        """Takes a function of Triton with all that it refers to, and gives its name."""
+        function = jitted(value)
+        assert function is not None
+        self.imports["import triton"] = None
+        self.add(function, "@triton.jit")
+        return str(function.__name__)
+
+    def add(self, function: types.FunctionType, decorator: str = "") -> None:
+        """Takes a function with all that it refers to; the decorator is the one that it keeps."""
         name = function.__name__
         known = self.functions.get(name)
         if known is not None:
@@ -49,6 +57,9 @@ class Source:
         tree = ast.parse(text).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise Error(f"{name} is no plain function: write it with def", where(function))
+        if decorator:
+            text = "\n".join([decorator, *text.splitlines()[tree.lineno - 1:]])
+            tree.decorator_list, first = [], first + tree.lineno - 2
         if tree.decorator_list:
             raise Error(f"{name} has a decorator, which cannot be written to the reference: remove it", where(function))
         self.functions[name] = (function, text.splitlines(), file, first)
@@ -67,6 +78,11 @@ class Source:
             if value.__name__ != name:
                 raise Error(f"{by.__name__} uses {name}, which is another name of the function {value.__name__}: use that one", where(by))
             self.add(value)
+        elif jitted(value) is not None and not installed(jitted(value).__module__):
+            self.jit(value)
+        elif type(value).__name__ == "constexpr" and isinstance(value.value, _PLAIN):
+            self.imports["import triton.language"] = None
+            self.constants[name] = (f"triton.language.constexpr({value.value!r})", where(by))
         elif isinstance(value, _PLAIN) or isinstance(value, (tuple, list)) and all(isinstance(x, _PLAIN) for x in value):
             text = repr(float(value) if isinstance(value, float) else value)
             if isinstance(value, float) and text in ("inf", "-inf", "nan"):
@@ -96,15 +112,25 @@ class Source:
             lines += body
         return "\n".join(lines) + "\n"
 
-    def original(self, message: str) -> str:
-        """A message with the places of this file as those of the program."""
+    def original(self, message: str, file: str = "reference.py") -> str:
+        """A message with the places of the file that was written as those of the program."""
+        name = file
         def replace(m: "re.Match[str]") -> str:
             line = int(m.group(1))
             for begin, end, file, first in self.starts:
                 if begin <= line <= end:
                     return f"{file}:{line - begin + first}"
             return m.group(0)
-        return re.sub(r'(?:[^\s"]*/)?reference\.py(?:", line |:)(\d+)', replace, message)
+        return re.sub(r'(?:[^\s"]*/)?' + re.escape(name) + r'(?:", line |:)(\d+)', replace, message)
+
+
+def jitted(value: Any) -> Any:
+    """The function of Python in a function of Triton, whatever autotuners and heuristics are around it; None for anything else."""
+    while type(value).__module__.split(".")[0] == "triton" and hasattr(value, "fn"):
+        value = value.fn
+        if isinstance(value, types.FunctionType):
+            return value
+    return None
 
 
 def where(function: Callable[..., Any]) -> str:

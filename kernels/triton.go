@@ -1,0 +1,473 @@
+package kernels
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evotune/evotune/genome"
+)
+
+// Triton is the language of implementations whose template is a Python file with a
+// function of Triton.
+const Triton = "triton"
+
+// TritonKernel is what a kernel is called in the machine code that comes of a function of
+// Triton.
+const TritonKernel = "evotune_kernel"
+
+// A TritonCall says how a function of Triton is compiled, and what it gets.
+type TritonCall struct {
+	Entry     string           `json:"entry"`
+	Arguments []TritonArgument `json:"arguments"` // in the function's order
+	// Options are those of Triton's compiler: num_warps and the like.
+	Options map[string]any `json:"options"`
+	// Params are the types in PTX of what evotune launches the kernel with: dimensions,
+	// buffers, scalars, in the problem's order. Buffers are the first behind the dimensions.
+	Params []string `json:"params"`
+}
+
+// A TritonArgument is one argument of a function of Triton.
+type TritonArgument struct {
+	Name string `json:"name"`
+	// Type is as Triton writes it: "*fp16", "i32", or "constexpr".
+	Type string `json:"type"`
+	// Of is the place in TritonCall.Params of what it is at run time.
+	Of int `json:"of"`
+	// Value is what a constexpr is; nil is the function's own default.
+	Value any `json:"value"`
+	// Divisible says that it is a multiple of 16.
+	Divisible bool `json:"divisible,omitempty"`
+}
+
+// tritonOptions are the parameters that Triton's compiler reads, with their defaults; nil
+// is none.
+var tritonOptions = map[string]any{"num_warps": int64(4), "num_stages": int64(3), "maxnreg": nil}
+
+// tritonTypes are Triton's names of types.
+var tritonTypes = map[DType]string{
+	F64: "fp64", F32: "fp32", F16: "fp16", BF16: "bf16", E4M3: "fp8e4nv", E5M2: "fp8e5", I64: "i64", I32: "i32", I8: "i8", U8: "u8",
+}
+
+// A tritonSource is what an implementation in Triton has of its own.
+type tritonSource struct {
+	line int // of the function
+	args []tritonArg
+}
+
+// A tritonArg is a parameter of the function: what it is at run time, or an expression over
+// the genes, or neither for the function's own default.
+type tritonArg struct {
+	name string
+	of   string // a buffer, dimension or scalar
+	expr *expression
+	gene string
+}
+
+// A pythonParam is a parameter of a function in Python.
+type pythonParam struct {
+	name       string
+	annotation string
+	initial    bool // has a default
+	line       int
+}
+
+var (
+	pythonName   = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+	tritonMarker = regexp.MustCompile(`^@(?:triton\.)?jit\b`)
+	multipleOf   = regexp.MustCompile(`^\s*\(?\s*([A-Za-z_]\w*)\s*%\s*(\d+)\s*\)?\s*==\s*0\s*$`)
+)
+
+// pythonFunction finds a function at a file's top level: the line of its def and its
+// parameters. The line is 0 where there is none.
+func pythonFunction(text, name string) (line int, params []pythonParam, err error) {
+	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(text)
+	if at == nil {
+		return 0, nil, nil
+	}
+	line = 1 + strings.Count(text[:at[0]], "\n")
+	var part strings.Builder // without comments
+	start, depth := 0, 0     // the line of the part's first letter
+	now := 1 + strings.Count(text[:at[1]], "\n")
+	end := func() error {
+		words := strings.TrimSpace(part.String())
+		part.Reset()
+		if words == "" {
+			return nil
+		}
+		left, right, initial := strings.Cut(words, "=")
+		_ = right
+		own, annotation, _ := strings.Cut(left, ":")
+		p := pythonParam{strings.TrimSpace(own), strings.TrimSpace(annotation), initial, start}
+		if !pythonName.MatchString(p.name) {
+			return fmt.Errorf("%s has the parameter %q: it can have plain ones only", name, words)
+		}
+		params = append(params, p)
+		return nil
+	}
+	for i := at[1]; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\n':
+			now++
+		case c == '#':
+			for i+1 < len(text) && text[i+1] != '\n' {
+				i++
+			}
+			continue
+		case c == '"' || c == '\'':
+			n := strings.IndexByte(text[i+1:], c)
+			if n < 0 {
+				return line, nil, fmt.Errorf("%s has a text without an end among its parameters", name)
+			}
+			part.WriteString(text[i : i+n+2])
+			i += n + 1
+			continue
+		case c == ')' && depth == 0:
+			return line, params, end()
+		case c == ',' && depth == 0:
+			if err := end(); err != nil {
+				return line, nil, err
+			}
+			continue
+		case strings.IndexByte("([{", c) >= 0:
+			depth++
+		case strings.IndexByte(")]}", c) >= 0:
+			depth--
+		}
+		if strings.TrimSpace(part.String()) == "" {
+			start = now
+		}
+		part.WriteByte(c)
+	}
+	return line, nil, fmt.Errorf("the parameters of %s have no end", name)
+}
+
+// marked tells whether the line before a function's makes it one of Triton.
+func marked(text string, line int) bool {
+	lines := strings.Split(text, "\n")[:line-1]
+	for _, l := range slices.Backward(lines) {
+		if l = strings.TrimSpace(l); l != "" && l[0] != '#' {
+			return tritonMarker.MatchString(l)
+		}
+	}
+	return false
+}
+
+// foreign refuses the keys of an implementation that Triton has no use for.
+func (l *loader) foreign(t *implementationTable) {
+	if t.Backend.str != "cuda" {
+		l.d.fail(t.Language.at, "an implementation in Triton is for GPUs: write backend = \"cuda\"")
+	}
+	for _, key := range []string{"flags", "threads", "include", "blocking", "tensor_map"} {
+		if n := t.Table.children[key]; n != nil {
+			l.d.fail(n.key, "%s means nothing to Triton: remove it", key)
+		}
+	}
+	for _, launch := range t.Launch[min(1, len(t.Launch)):] {
+		l.d.fail(launch.Table.key, "an implementation in Triton has one kernel: remove this launch")
+	}
+	for _, launch := range t.Launch {
+		for _, key := range []string{"block", "shared", "workspace", "cluster", "cooperative"} {
+			if n := launch.Table.children[key]; n != nil {
+				l.d.fail(n.key, "%s is for Triton to say, from num_warps and what it compiles: remove it", key)
+			}
+		}
+	}
+}
+
+// triton reads what the function of an implementation in Triton gets. Names are the
+// parameters, for expressions.
+func (l *loader) triton(t *implementationTable, im *Implementation, names map[string]any) {
+	file := l.path(im.Template)
+	bad := func(line int, format string, args ...any) {
+		panic(&Error{File: file, Line: line, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition})
+	}
+	line, params, err := pythonFunction(im.main.text, im.Entry)
+	switch {
+	case line == 0:
+		l.d.fail(t.Entry.at, "%s does not define %s with def at its top level: correct the entry", im.Template, im.Entry)
+	case err != nil:
+		bad(line, "%v", err)
+	case !marked(im.main.text, line):
+		bad(line, "%s has no @triton.jit on the line above: add it", im.Entry)
+	}
+	im.triton = &tritonSource{line: line}
+	read := map[string]bool{}
+	p := im.Problem()
+	runtime := func(name string) bool {
+		return slices.Contains(p.Dims, name) || slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.Name == name }) ||
+			slices.ContainsFunc(p.Scalars, func(s Scalar) bool { return s.Name == name })
+	}
+	given := map[string]*node{}
+	if t.Args != nil {
+		given = t.Args.children
+		for _, name := range t.Args.names {
+			if !slices.ContainsFunc(params, func(p pythonParam) bool { return p.name == name }) {
+				l.d.fail(given[name].key, "%s has no parameter %s: %s", im.Entry, name, suggest(name, paramNames(params)))
+			}
+		}
+	}
+	for _, q := range params {
+		a := tritonArg{name: q.name}
+		constant := strings.Contains(q.annotation, "constexpr")
+		n := given[q.name]
+		_, gene := im.params[q.name]
+		short := strings.TrimSuffix(q.name, "_ptr")
+		switch {
+		case n != nil && n.kind == stringNode && runtime(n.str):
+			a.of = n.str
+		case n != nil:
+			a.expr = l.tritonValue(n, q.name, names)
+		case gene:
+			a.gene = q.name
+		case runtime(q.name):
+			a.of = q.name
+		case runtime(short):
+			a.of = short
+		case !q.initial:
+			bad(q.line, "nothing has the name of %s, a parameter of %s: name it so, or say what it is in [implementation.args]", q.name, im.Entry)
+		case !constant:
+			bad(q.line, "%s of %s has a default and no tl.constexpr: add the annotation, or say what it is in [implementation.args]", q.name, im.Entry)
+		}
+		if _, option := tritonOptions[q.name]; option {
+			bad(q.line, "%s of %s has the name of an option of Triton's: rename it", q.name, im.Entry)
+		}
+		if a.of != "" && constant {
+			bad(q.line, "%s of %s is a tl.constexpr, and %s is known at the launch only: remove the annotation, or make it a parameter of the implementation", q.name, im.Entry, a.of)
+		}
+		if a.gene != "" {
+			read[a.gene] = true
+		} else if a.expr != nil {
+			for _, name := range a.expr.prog.Names() {
+				read[name] = true
+			}
+		}
+		im.triton.args = append(im.triton.args, a)
+	}
+	for _, e := range slices.Concat(im.checks, im.Launch.grid) {
+		for _, name := range e.prog.Names() {
+			read[name] = true
+		}
+	}
+	for _, g := range im.Parameters {
+		if _, option := tritonOptions[g.Name]; !option && !read[g.Name] {
+			l.d.fail(im.params[g.Name].at, "nothing reads the parameter %s: %s has no such parameter, and Triton's options are num_warps, num_stages and maxnreg", g.Name, im.Entry)
+		} else if option && g.When != "" {
+			l.d.fail(im.params[g.Name].at, "%s is an option of Triton's, which always has a value: remove when", g.Name)
+		} else if option {
+			l.tritonOption(im, g)
+		}
+	}
+	l.narrow(im)
+}
+
+func paramNames(params []pythonParam) []string {
+	var list []string
+	for _, p := range params {
+		list = append(list, p.name)
+	}
+	return list
+}
+
+// tritonOption checks the values of one of Triton's options.
+func (l *loader) tritonOption(im *Implementation, g genome.Gene) {
+	for _, v := range g.Values {
+		n, whole := v.Any().(int64)
+		switch {
+		case !whole || n < 1:
+			l.d.fail(im.params[g.Name].at, "%s has the value %s: give integers of at least 1", g.Name, v)
+		case g.Name == "num_warps" && (n > 32 || bits.OnesCount64(uint64(n)) != 1):
+			l.d.fail(im.params[g.Name].at, "num_warps has the value %s: give powers of two, up to 32", v)
+		}
+	}
+}
+
+// tritonValue reads what is given for a parameter besides names: a number, a boolean, or
+// an expression over the genes.
+func (l *loader) tritonValue(n *node, name string, names map[string]any) *expression {
+	src := n.str
+	switch n.kind {
+	case stringNode:
+	case integerNode, floatNode, boolNode:
+		src = fmt.Sprint(n.value)
+	default:
+		l.d.fail(n.at, "%s is %s: give the name of a buffer, a dimension or a scalar, or an expression over the parameters", name, n.kind)
+	}
+	for _, dim := range l.def.Problem.Dims {
+		if regexp.MustCompile(`\b` + dim + `\b`).MatchString(src) {
+			l.d.fail(n.at, "%s is %q, and %s is known at the launch only: declare a [[problem.scalar]] with this value, and name it here", name, src, dim)
+		}
+	}
+	return l.compile(&node{kind: stringNode, str: src, at: n.at, key: n.key}, names)
+}
+
+// narrow adds what holds of dimensions that are passed as 32 bits.
+func (l *loader) narrow(im *Implementation) {
+	for _, a := range im.triton.args {
+		if !slices.Contains(im.Problem().Dims, a.of) {
+			continue
+		}
+		c := genome.Constraint{Expr: a.of + " <= 2147483647", Why: "Triton passes it as 32 bits"}
+		if slices.Contains(im.Constraints, c) {
+			continue
+		}
+		at := im.in.Table
+		im.Constraints = append(im.Constraints, c)
+		im.checks = append(im.checks, l.compile(&node{kind: stringNode, str: c.Expr, at: at.key, key: at.key}, l.env))
+		im.sparing = append(im.sparing, false)
+	}
+}
+
+// tritonBlock is the expression of a block's threads, over the parameters.
+func tritonBlock(im *Implementation) string {
+	if slices.ContainsFunc(im.Parameters, func(g genome.Gene) bool { return g.Name == "num_warps" }) {
+		return "32*num_warps"
+	}
+	return strconv.FormatInt(32*tritonOptions["num_warps"].(int64), 10)
+}
+
+// Launched is the implementation with a launch as a compiler has settled it for one genome:
+// so many threads, and so many bytes of dynamic shared memory. The grid stays.
+func (im *Implementation) Launched(threads, shared int64) *Implementation {
+	constant := func(n int64) (string, *expression) {
+		src := strconv.FormatInt(n, 10)
+		prog, err := genome.CompileExpr(src, nil)
+		if err != nil {
+			panic(err) // it is a number
+		}
+		return src, &expression{src: src, at: im.in.Table, prog: prog}
+	}
+	c, l := *im, *im.Launch
+	block, blockExpr := constant(threads)
+	l.Block, l.block = []string{block}, []*expression{blockExpr}
+	l.Shared, l.shared = constant(shared)
+	c.Launch = &l
+	return &c
+}
+
+// tritonCall says how a genome is compiled.
+func (im *Implementation) tritonCall(g genome.Genome) (*TritonCall, error) {
+	p := im.Problem()
+	c := &TritonCall{Entry: im.Entry, Options: map[string]any{}}
+	place, types := map[string]int{}, map[string]string{}
+	add := func(name, ptx, triton string) {
+		place[name], types[name] = len(c.Params), triton
+		c.Params = append(c.Params, ptx)
+	}
+	for _, d := range p.Dims {
+		add(d, ".u64", "i32")
+	}
+	for _, b := range p.Buffers {
+		add(b.Name, ".u64", "*"+tritonTypes[b.DType])
+	}
+	for _, s := range p.Scalars {
+		add(s.Name, map[DType]string{F64: ".f64", F32: ".f32", I64: ".u64", I32: ".u32"}[s.DType], tritonTypes[s.DType])
+	}
+	genes := g.Map()
+	for name, value := range tritonOptions {
+		if v, ok := genes[name]; ok {
+			value = v
+		}
+		if value != nil {
+			c.Options[name] = value
+		}
+	}
+	multiples := im.multiples(g)
+	for _, a := range im.triton.args {
+		arg := TritonArgument{Name: a.name, Type: "constexpr", Of: -1}
+		switch {
+		case a.of != "":
+			arg.Type, arg.Of = types[a.of], place[a.of]
+			arg.Divisible = arg.Type[0] == '*' || multiples[a.of]
+		case a.gene != "":
+			v, ok := genes[a.gene]
+			if !ok {
+				return nil, im.fail(im.params[a.gene], "%s does not exist in the genome %s, and %s always has it: remove when", a.gene, g, im.Entry)
+			}
+			arg.Value = v
+		case a.expr != nil:
+			v, err := a.expr.prog.Any(genes)
+			if err != nil {
+				return nil, im.fail(a.expr.at, "%s: %v", a.name, err)
+			}
+			arg.Value = v
+		}
+		c.Arguments = append(c.Arguments, arg)
+	}
+	return c, nil
+}
+
+// multiples are the dimensions that constraints make multiples of 16 wherever a genome is
+// launched: Triton is told.
+func (im *Implementation) multiples(g genome.Genome) map[string]bool {
+	found := map[string]bool{}
+	for i, c := range im.Constraints {
+		m := multipleOf.FindStringSubmatch(im.over(c.Expr, g))
+		if m == nil || im.sparing[i] {
+			continue
+		}
+		if n, err := strconv.ParseInt(m[2], 10, 64); err == nil && n > 0 && n%16 == 0 {
+			found[m[1]] = true
+		}
+	}
+	return found
+}
+
+// comment is the call as the first line of a file in Python.
+func (c *TritonCall) comment() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // numbers and texts always encode
+	}
+	return "# evotune calls it so: " + string(text) + "\n"
+}
+
+// describe gives what a reader of kernel.toml sees of the arguments.
+func (s *tritonSource) describe() map[string]string {
+	all := map[string]string{}
+	for _, a := range s.args {
+		switch {
+		case a.expr != nil:
+			all[a.name] = a.expr.src
+		case a.of+a.gene != "":
+			all[a.name] = a.of + a.gene
+		}
+	}
+	return maps.Clone(all)
+}
+
+// pythonTemplate is the file of a drafted implementation in Triton.
+const pythonTemplate = "kernel.py"
+
+var pythonDef = regexp.MustCompile(`(?m)^def[ \t]+(\w+)[ \t]*\(`)
+
+// readPython finds the function of Triton in a source, and takes what to tune from what is
+// given.
+func (s *source) readPython(entry string) error {
+	s.cuda, s.python = true, true
+	if s.given == nil {
+		return s.fault(-1, "a function of Triton does not say what its arguments hold: use the Python package evotune, or write a kernel.toml (docs/triton.md)")
+	}
+	var names []string
+	for _, m := range pythonDef.FindAllStringSubmatchIndex(s.text, -1) {
+		if name := s.text[m[2]:m[3]]; marked(s.text, s.line(m[0])) && (entry == "" || name == entry) {
+			names = append(names, name)
+			s.entry = function{id: name, name: m[2]}
+		}
+	}
+	switch {
+	case len(names) == 0 && entry != "":
+		return s.fault(-1, "there is no function %s with @triton.jit on the line above", entry)
+	case len(names) == 0:
+		return s.fault(-1, "there is no function with @triton.jit on the line above")
+	case len(names) > 1:
+		return s.fault(s.entry.name, "there are several functions with @triton.jit, %s: choose one with --entry", strings.Join(names, ", "))
+	}
+	return s.givenValues()
+}
