@@ -234,5 +234,15 @@ func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.
 	return f, err
 }
 
+// Trouble says what disturbs measurements on a GPU: lowered clocks, other processes. What disturbs
+// those on a processor may be the candidates themselves.
+func (p *FleetPlace) Trouble(ctx context.Context) string {
+	if p.evaluator.Describe().Device.Kind != CUDA {
+		return ""
+	}
+	c, _ := evaluator.ConditionsOf(ctx, p.evaluator)
+	return c.Disturbed
+}
+
 // Close implements fleet.Runner.
 func (p *FleetPlace) Close() error { return p.evaluator.Close() }

@@ -15,7 +15,7 @@ import (
 // parts are what results are comparable by. A device's fingerprint covers its model, driver, power
 // limit, clocks and partition.
 func parts(d evaluator.Description) (list []string) {
-	list = append(list, "backend "+d.Backend, fmt.Sprintf("device %s (%s)", d.Device.Name, d.Device.Fingerprint), "compiler "+d.Compiler, "harness "+d.Harness)
+	list = append(list, "backend "+d.Backend, fmt.Sprintf("device %s (%s)", d.Device.Name, d.Device.Fingerprint), strings.TrimSpace("compiler "+d.Compiler), "harness "+d.Harness)
 	for _, t := range d.Tools {
 		if t.Missing == "" {
 			list = append(list, strings.TrimSpace(t.Name+" "+t.Version))

@@ -19,7 +19,8 @@ import (
 	"github.com/evotune/evotune/evaluator"
 )
 
-// A Runner is an open evaluator of one place.
+// A Runner is an open evaluator of one place. If it has a method Trouble(context.Context) string, that
+// says in one line why its device can time nothing now.
 type Runner interface {
 	Describe() evaluator.Description
 	// Evaluate and Finals are those of evaluator.Evaluator, with genomes in their canonical
@@ -65,6 +66,7 @@ type worker struct {
 
 	dialing sync.Mutex
 	link    Link
+	trouble atomic.Value // of string: what the last Beat said
 	heard   atomic.Int64 // when the coordinator answered last, in Unix nanoseconds
 
 	mu       sync.Mutex
@@ -94,12 +96,20 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	if w.log == nil {
 		w.log = slog.Default()
 	}
+	w.trouble.Store("")
 	if err := CheckWorker(o.Host.Name); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer w.group.Wait()
-	defer cancel()
+	defer func() {
+		cancel()
+		w.group.Wait()
+		w.dialing.Lock()
+		defer w.dialing.Unlock()
+		if w.link != nil {
+			w.link.Close() //nolint:errcheck // nothing is sent any more
+		}
+	}()
 	if err := w.enrol(ctx); err != nil {
 		return err
 	}
@@ -107,11 +117,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	err := w.take(ctx)
 	cancel()
 	w.group.Wait()
-	err = errors.Join(err, w.leave())
-	if w.link != nil {
-		err = errors.Join(err, w.link.Close())
-	}
-	return err
+	return errors.Join(err, w.leave())
 }
 
 // enrol makes the worker known, as often as it takes to reach the coordinator.
@@ -232,8 +238,9 @@ func (w *worker) say(ctx context.Context, whole bool) error {
 	if whole {
 		m.Kept = slices.Collect(maps.Keys(w.kept))
 	}
-	if w.describe && w.runner != nil {
-		d := w.runner.Describe()
+	runner := w.runner
+	if w.describe && runner != nil {
+		d := runner.Describe()
 		m.Description = &d
 	}
 	for id, r := range w.running {
@@ -243,6 +250,14 @@ func (w *worker) say(ctx context.Context, whole bool) error {
 	if w.o.Trouble != nil {
 		m.Trouble = w.o.Trouble()
 	}
+	if p, ok := runner.(interface {
+		Trouble(ctx context.Context) string
+	}); ok && whole && m.Trouble == "" {
+		m.Trouble = p.Trouble(ctx)
+	} else if !whole && m.Trouble == "" {
+		m.Trouble = w.trouble.Load().(string) //nolint:forcetypeassert // nothing else is stored
+	}
+	w.trouble.Store(m.Trouble)
 	var out orders
 	if err := w.request(ctx, Beat, m, &out); err != nil {
 		return err
@@ -292,7 +307,7 @@ func (w *worker) send(ctx context.Context, id string) {
 // take asks for places and tasks.
 func (w *worker) take(ctx context.Context) error {
 	drain, refusals := w.o.Drain, 0
-	var left time.Time
+	var left, away time.Time
 	for number := uint64(1); ; {
 		w.mu.Lock()
 		free, lease := w.o.Host.Slots-len(w.running), w.lease
@@ -336,6 +351,10 @@ func (w *worker) take(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil { // the same again: it may have been answered
+			if away.IsZero() {
+				away = time.Now()
+				w.log.Warn("the coordinator is tried again and again; candidates go on, and their results are kept", "error", err)
+			}
 			var refused Refusal
 			if errors.As(err, &refused) {
 				if refusals++; refusals > mostRefusals {
@@ -347,8 +366,11 @@ func (w *worker) take(ctx context.Context) error {
 			w.pause(ctx)
 			continue
 		}
+		if !away.IsZero() {
+			w.log.Info("the coordinator answers again", "after", time.Since(away).Round(time.Millisecond))
+		}
 		number++
-		refusals = 0
+		refusals, away = 0, time.Time{}
 		if err := w.obey(ctx, g); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/fleettest"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 func TestEmbedded(t *testing.T) {
@@ -711,4 +712,44 @@ func BenchmarkRequests(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 		})
 	}
+}
+
+// TestPath: over a broker of the coordinator's own, and over three, the log says what it says
+// without any.
+func TestPath(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		fleettest.TestPath(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		brokers := startCluster(t, 3)
+		fleettest.TestPath(t, func() fleettest.Rig { return clusterRig(brokers) })
+	})
+}
+
+// TestSurvives: as in memory, and brokers are killed as well, those that the coordinator or a worker
+// are connected to among them.
+func TestSurvives(t *testing.T) {
+	faults := 60
+	if longtest.All(t) {
+		faults = 500
+	}
+	t.Run("embedded", func(t *testing.T) {
+		fleettest.TestSurvives(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) }, fleettest.Chaos{Faults: faults})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		brokers := startCluster(t, 3)
+		next := 0
+		fleettest.TestSurvives(t, func() fleettest.Rig { return clusterRig(brokers) }, fleettest.Chaos{Faults: faults, Broker: func() {
+			brokers[next].kill()
+			time.Sleep(300 * time.Millisecond)
+			brokers[next].start(t)
+			whole(t, brokers)
+			next = (next + 1) % len(brokers)
+		}})
+	})
+}
+
+// BenchmarkCoordinator is the cost of an evaluation over a broker in the coordinator.
+func BenchmarkCoordinator(b *testing.B) {
+	fleettest.BenchmarkCoordinator(b, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
 }
