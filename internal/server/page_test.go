@@ -817,14 +817,13 @@ func testFleet(t *testing.T, browser chrome) {
 	if !js[bool](p, "document.querySelector('tr[data-worker=one] details').open") {
 		t.Error("a refresh has closed what was open")
 	}
-	p.do(chromedp.Focus(chromedp.CSS(row+" [data-act=drain]")), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("#drain-reason")), chromedp.KeyEvent(kb.Escape))
-	s.service.fleet.hub.Drain("one", "new driver")
+	p.do(chromedp.Focus(chromedp.CSS(row+" [data-act=drain]")), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("#drain-reason")),
+		chromedp.SetValue(chromedp.CSS("#drain-reason"), "new driver"), chromedp.Click(chromedp.CSS("dialog .primary")))
 	p.contains(row, "new driver")
 	p.contains(row+" .badge", "drained")
 	p.contains("#fleet-waiting", id) // nobody is left for the campaign
 	p.shot("fleet")
-	p.do(chromedp.WaitVisible(chromedp.CSS(row + " [data-act=go]")))
-	s.service.fleet.hub.Drain("one", "")
+	p.click(row + " [data-act=go]")
 	p.contains(row, "of 4")
 	p.wait("document.querySelector('#fleet-waiting').hidden&&!document.querySelector('tr[data-worker=one]').textContent.includes('new driver')")
 	p.click(row + " [data-act=expel]")
