@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
 )
 
@@ -70,6 +72,7 @@ func protectIn(t *testing.T, dir string, limits Limits) *guarded {
 	file := filepath.Join(dir, "token")
 	g.service, err = New(Options{
 		Store: s, Machine: &evotune.Machine{}, TokenFile: file, Limits: limits,
+		Fleet:  func(roster *fleet.Roster) (fleet.Transport, error) { return fleet.NewWire(roster).Transport(), nil },
 		Logger: slog.New(slog.NewTextHandler(g.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -92,13 +95,16 @@ func protectIn(t *testing.T, dir string, limits Limits) *guarded {
 		t.Fatal(err)
 	}
 	g.admin = strings.TrimSpace(string(b))
-	for _, scope := range api.Scopes() {
+	for _, scope := range allScopes {
 		if made, err := g.service.tokens.create(api.NewToken{Name: "a-" + string(scope), Scope: scope}); err == nil {
 			g.secrets[scope] = made.Secret
 		}
 	}
 	return g
 }
+
+// allScopes are those that a token may have.
+var allScopes = append(api.Scopes(), api.WorkerScope)
 
 // send sends a request; a token of "" is none.
 func (g *guarded) send(method, path, token, body string, headers ...string) (status int, header http.Header, text string) {
@@ -262,14 +268,14 @@ func TestScopes(t *testing.T) {
 		}
 	}
 	for _, op := range g.document() {
-		path := strings.NewReplacer("{id}", c.ID).Replace(op.path)
+		path := strings.NewReplacer("{id}", c.ID, "{name}", "nobody").Replace(op.path)
 		if op.scope == "" {
 			if !slices.Contains(open, op.path) {
 				t.Errorf("%s %s answers everybody", op.method, op.path)
 			}
 			continue
 		}
-		if !slices.Contains(api.Scopes(), op.scope) {
+		if !slices.Contains(allScopes, op.scope) {
 			t.Errorf("%s %s: there is no scope %q", op.method, op.path, op.scope)
 		}
 		body := ""
@@ -289,7 +295,7 @@ func TestScopes(t *testing.T) {
 			status, header, text := g.send(method, path, "", "")
 			refused(documented{method: method, path: op.path}, "no token", 401, status, header, text)
 		}
-		for _, scope := range api.Scopes() {
+		for _, scope := range allScopes {
 			status, header, text := g.send(op.method, path, g.secrets[scope], body)
 			if scope.Includes(op.scope) {
 				if status == 401 || status == 403 || status >= 500 {
@@ -313,6 +319,38 @@ func TestScopes(t *testing.T) {
 		if strings.Contains(logs, secret) {
 			t.Errorf("a token is in the logs")
 		}
+	}
+}
+
+// TestWorkerScope: a worker's token admits workers and does nothing else, which no token but an
+// admin's does besides; and the worker that is admitted is one of the fleet.
+func TestWorkerScope(t *testing.T) {
+	g := protect(t, Limits{})
+	may := map[string]bool{}
+	for _, op := range g.document() {
+		if op.scope != "" && api.WorkerScope.Includes(op.scope) {
+			may[op.method+" "+op.path] = true
+		}
+	}
+	if len(may) != 1 || !may["POST /v1/fleet/workers"] {
+		t.Errorf("a worker's token may %v", may)
+	}
+	for scope, want := range map[api.Scope]int{api.Viewer: 403, api.Runner: 403, api.Author: 403, api.Admin: 200, api.WorkerScope: 200} {
+		status, _, text := g.send("POST", "/v1/fleet/workers", g.secrets[scope], `{"name":"one"}`)
+		if status != want {
+			t.Errorf("%s: %d %s", scope, status, text)
+			continue
+		}
+		var access evotune.FleetAccess
+		if err := json.Unmarshal([]byte(text), &access); want == 200 && (err != nil || access.Worker != "one" || len(access.Secret) < 20) {
+			t.Errorf("%s: %v %s", scope, err, text)
+		}
+	}
+	if hashes, err := g.service.state.workers(); err != nil || len(hashes["one"]) != 64 || len(hashes) != 1 {
+		t.Errorf("%v %v", hashes, err)
+	}
+	if status, _, text := g.send("POST", "/v1/fleet/workers", g.secrets[api.WorkerScope], `{"name":"a.b"}`); status != 422 {
+		t.Errorf("a name with a dot: %d %s", status, text)
 	}
 }
 
@@ -878,11 +916,37 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is zero", prefix)
 		}
 	}
+	for prefix, want := range map[string]float64{`evotune_fleet_workers{state="idle"}`: 0, "evotune_fleet_workers{": 0, "evotune_fleet_leases": 0, `evotune_fleet_evaluations_total{outcome="late"}`: 0} {
+		if got := value(prefix); got != want {
+			t.Errorf("%s is %g, want %g", prefix, got, want)
+		}
+	}
 	if value(`evotune_stage_seconds_total{`) < 0 {
 		t.Error("stages")
 	}
 	if strings.Contains(text, c.ID) || strings.Contains(text, c.Best) {
 		t.Error("a label names a campaign or a candidate")
+	}
+}
+
+// TestFleetTotals: what workers did is added up, and does not fall when one is forgotten and returns.
+func TestFleetTotals(t *testing.T) {
+	host := func(name string, s fleet.Stats) evotune.FleetHost {
+		return evotune.FleetHost{Host: fleet.Host{Name: name}, Stats: s}
+	}
+	var f fleetTotals
+	for i, step := range []struct {
+		hosts []evotune.FleetHost
+		want  map[string]int
+	}{
+		{nil, map[string]int{"evaluated": 0, "failed": 0, "lost": 0, "late": 0, "disagreed": 0}},
+		{[]evotune.FleetHost{host("a", fleet.Stats{Evaluated: 5, Failed: 1}), host("b", fleet.Stats{Evaluated: 2, Late: 1})}, map[string]int{"evaluated": 7, "failed": 1, "lost": 0, "late": 1, "disagreed": 0}},
+		{[]evotune.FleetHost{host("b", fleet.Stats{Evaluated: 4, Late: 1, Lost: 1})}, map[string]int{"evaluated": 9, "failed": 1, "lost": 1, "late": 1, "disagreed": 0}},
+		{[]evotune.FleetHost{host("a", fleet.Stats{Evaluated: 1, Disagreed: 1}), host("b", fleet.Stats{Evaluated: 1})}, map[string]int{"evaluated": 11, "failed": 1, "lost": 1, "late": 1, "disagreed": 1}},
+	} {
+		if got := f.add(step.hosts); !maps.Equal(got, step.want) {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
 	}
 }
 

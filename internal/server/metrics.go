@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/fleet"
 )
 
 // Metrics are what Prometheus asks for. What is counted is since the service began. No label
@@ -27,6 +30,7 @@ type metrics struct {
 	evaluations *prometheus.CounterVec
 	stages      *prometheus.CounterVec
 	commits     prometheus.Histogram
+	fleet       fleetTotals
 }
 
 // The metrics that are looked up when somebody asks.
@@ -38,7 +42,42 @@ var (
 	busyMetric      = prometheus.NewDesc("evotune_device_campaigns", "Campaigns that hold a device.", []string{"device"}, nil)
 	sizeMetric      = prometheus.NewDesc("evotune_store_bytes", "Size of the store's file.", nil, nil)
 	streamsMetric   = prometheus.NewDesc("evotune_sse_clients", "Clients that follow events.", nil, nil)
+	workersMetric   = prometheus.NewDesc("evotune_fleet_workers", "Workers of the fleet, by their state.", []string{"state"}, nil)
+	leasesMetric    = prometheus.NewDesc("evotune_fleet_leases", "Candidates that workers have, and other things that they measure.", nil, nil)
+	outcomesMetric  = prometheus.NewDesc("evotune_fleet_evaluations_total", "What became of evaluations by workers; lost counts workers that were given up.", []string{"outcome"}, nil)
 )
+
+// FleetTotals are the sums of what workers did. They stay when a worker is forgotten: counters must
+// not fall.
+type fleetTotals struct {
+	mu   sync.Mutex
+	last map[string]fleet.Stats // by worker
+	sums map[string]int         // by outcome
+}
+
+// add takes what workers have done until now, and gives the sums.
+func (f *fleetTotals) add(hosts []evotune.FleetHost) map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := map[string]fleet.Stats{}
+	if f.sums == nil {
+		f.sums = map[string]int{"evaluated": 0, "failed": 0, "lost": 0, "late": 0, "disagreed": 0}
+	}
+	for _, x := range hosts {
+		now, last := x.Stats, f.last[x.Name]
+		if now.Evaluated < last.Evaluated || now.Lost < last.Lost {
+			last = fleet.Stats{} // it was forgotten, and is back
+		}
+		next[x.Name] = now
+		f.sums["evaluated"] += now.Evaluated - last.Evaluated
+		f.sums["failed"] += now.Failed - last.Failed
+		f.sums["lost"] += now.Lost - last.Lost
+		f.sums["late"] += now.Late - last.Late
+		f.sums["disagreed"] += now.Disagreed - last.Disagreed
+	}
+	f.last = next
+	return maps.Clone(f.sums)
+}
 
 func newMetrics(s *Service) *metrics {
 	m := &metrics{
@@ -75,7 +114,7 @@ func (m *metrics) event(e evotune.Event) {
 
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{campaignsMetric, queueMetric, measuringMetric, reservedMetric, busyMetric, sizeMetric, streamsMetric} {
+	for _, d := range []*prometheus.Desc{campaignsMetric, queueMetric, measuringMetric, reservedMetric, busyMetric, sizeMetric, streamsMetric, workersMetric, leasesMetric, outcomesMetric} {
 		c <- d
 	}
 }
@@ -107,6 +146,21 @@ func (m *metrics) Collect(c chan<- prometheus.Metric) {
 				gauge(measuringMetric, d.usage.Measuring, d.name)
 				gauge(reservedMetric, d.usage.Reserved, d.name)
 			}
+		}
+	}
+	if m.s.fleet != nil {
+		hosts := m.s.fleet.hub.Hosts()
+		states, leases := map[string]int{"idle": 0, "opening": 0, "evaluating": 0, "drained": 0, "leaving": 0, "troubled": 0, "lost": 0}, 0
+		for _, x := range hosts {
+			states[x.State]++
+			leases += len(x.Doing)
+		}
+		for state, n := range states {
+			gauge(workersMetric, float64(n), state)
+		}
+		gauge(leasesMetric, float64(leases))
+		for outcome, n := range m.fleet.add(hosts) {
+			c <- prometheus.MustNewConstMetric(outcomesMetric, prometheus.CounterValue, float64(n), outcome)
 		}
 	}
 	if info, err := os.Stat(m.s.store.Path()); err == nil {

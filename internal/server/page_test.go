@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand"
 	"net"
@@ -33,6 +34,8 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
@@ -55,9 +58,46 @@ type site struct {
 	*testing.T
 	path, addr string
 	latency    time.Duration
+	wire       *fleet.Wire // to workers; nil without a fleet
 	service    *Service
 	store      *store.Store
 	token      string // an admin's
+}
+
+// fleetSite is a site with a fleet.
+func fleetSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0", wire: fleet.NewWire(nil)}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+// work adds a worker to the fleet, for recorded tables.
+func (s *site) work(name string, slots int, latency time.Duration) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	dir, ended := s.TempDir(), make(chan error, 1)
+	machine := &evotune.Machine{ReplayLatency: latency}
+	go func() {
+		ended <- fleet.Work(ctx, fleet.WorkerOptions{
+			Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots, Version: build.This().Program()},
+			Dial: func(context.Context) (fleet.Link, error) {
+				a, err := s.service.fleet.transport.Admit(name)
+				return s.wire.Dial(a), err
+			},
+			Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+				return machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
+			},
+			Logger: slog.New(slog.DiscardHandler),
+		})
+	}()
+	s.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			s.Error(err)
+		}
+	})
 }
 
 // newSite serves a store, which fill may have made before.
@@ -78,7 +118,14 @@ func (s *site) start() {
 	if s.store, err = store.Open(s.path, store.Options{}); err != nil {
 		s.Fatal(err)
 	}
-	if s.service, err = New(Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	o := Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}
+	if s.wire != nil {
+		o.Fleet = func(roster *fleet.Roster) (fleet.Transport, error) {
+			s.wire = fleet.NewWire(roster)
+			return s.wire.Transport(), nil
+		}
+	}
+	if s.service, err = New(o); err != nil {
 		s.Fatal(err)
 	}
 	l, err := net.Listen("tcp", s.addr)
@@ -355,6 +402,8 @@ func TestPage(t *testing.T) {
 		{"source", false, testSource},
 		{"export", false, testExport},
 		{"admin", false, testAdmin},
+		{"fleet", false, testFleet},
+		{"candidate of a worker", false, testFleetCandidate},
 		{"brushing", false, testBrushing},
 		{"dark", false, testDark},
 		{"keyboard", false, testKeyboard},
@@ -728,6 +777,95 @@ func testAdmin(t *testing.T, browser chrome) {
 	p.contains("section:last-child", "DELETE")
 }
 
+// testFleet: who has no workers is told how to start one; then the view says what each does, while
+// it does it, and an admin drains, lets go on and expels.
+func testFleet(t *testing.T, browser chrome) {
+	s := fleetSite(t)
+	p := s.open(browser, false)
+	p.show("#/fleet")
+	p.contains(".empty", "tune worker --server URL")
+	// The form offers what there is, as it is when it opens.
+	p.turn("#/submit")
+	offers := func() bool {
+		p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#kernel').value='\\0recorded';document.querySelector('#kernel').dispatchEvent(new Event('change'))"), chromedp.WaitVisible(chromedp.CSS("#table")))
+		return js[bool](p, "!!document.querySelector('#device option[value=fleet]')")
+	}
+	if offers() {
+		t.Error("the form offers a fleet without workers")
+	}
+	s.work("one", 4, 100*time.Millisecond)
+	p.turn("#/fleet")
+	p.wait("document.querySelector('tr[data-worker=one]')") // by itself
+	p.turn("#/submit")
+	if !offers() {
+		t.Fatal("the form does not offer the fleet")
+	}
+	p.do(chromedp.SetValue(chromedp.CSS("#table"), table(t)), chromedp.SetValue(chromedp.CSS("#device"), "fleet"), chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "5000"))
+	p.click("#submit")
+	p.wait("location.hash.startsWith('#/campaigns/')")
+	id := js[string](p, "location.hash.split('/')[2]")
+	s.api().until(id, api.Searching)
+	defer s.api().do("POST", "/v1/campaigns/"+id+"/cancel", nil, nil, 200) // its worker ends before the service
+	p.turn("#/fleet")
+	const row = "tr[data-worker=one]"
+	p.contains(row, id)
+	p.contains(row, "of 4")
+	const evaluated = "Number(document.querySelector('tr[data-worker=one] [data-name=Evaluated]').textContent.replaceAll(',',''))"
+	before := js[float64](p, evaluated)
+	p.click(row + " summary")
+	p.wait(fmt.Sprintf("%s>%g", evaluated, before)) // it goes on
+	if !js[bool](p, "document.querySelector('tr[data-worker=one] details').open") {
+		t.Error("a refresh has closed what was open")
+	}
+	p.do(chromedp.Focus(chromedp.CSS(row+" [data-act=drain]")), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("#drain-reason")),
+		chromedp.SetValue(chromedp.CSS("#drain-reason"), "new driver"), chromedp.Click(chromedp.CSS("dialog .primary")))
+	p.contains(row, "new driver")
+	p.contains(row+" .badge", "drained")
+	p.contains("#fleet-waiting", id) // nobody is left for the campaign
+	p.shot("fleet")
+	p.click(row + " [data-act=go]")
+	p.contains(row, "of 4")
+	p.wait("document.querySelector('#fleet-waiting').hidden&&!document.querySelector('tr[data-worker=one]').textContent.includes('new driver')")
+	p.click(row + " [data-act=expel]")
+	p.do(chromedp.WaitVisible(chromedp.CSS("dialog .danger")), chromedp.KeyEvent(kb.Escape))
+	p.do(chromedp.WaitNotPresent(chromedp.CSS("dialog")))
+	if hosts := fetch[api.Fleet](s.api(), "/v1/fleet").Hosts; len(hosts) != 1 || hosts[0].Stats.Lost != 0 {
+		t.Errorf("escape has expelled the worker: %+v", hosts)
+	}
+	// Who may not is not offered it.
+	made, err := s.service.tokens.create(api.NewToken{Name: "a viewer", Scope: api.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := s.open(browser, true)
+	other.do(chromedp.Navigate(s.url()+"#/fleet"), chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.SendKeys(chromedp.CSS("#token"), made.Secret+kb.Enter), chromedp.WaitVisible(chromedp.CSS(row)))
+	if js[bool](other, "!!document.querySelector('[data-act]')") {
+		t.Error("a viewer is offered an admin's actions")
+	}
+	other.do(chromedp.EmulateViewport(375, 740, chromedp.EmulateMobile))
+	if wide := js[int](other, "document.scrollingElement.scrollWidth"); wide > 375 {
+		t.Errorf("the view is %d pixels wide on a phone", wide)
+	}
+	other.shot("fleet-phone")
+}
+
+// testFleetCandidate: the view of a candidate names the worker that evaluated it.
+func testFleetCandidate(t *testing.T, browser chrome) {
+	s := fleetSite(t)
+	s.work("the-worker", 4, 0)
+	var c api.Campaign
+	for deadline := time.Now().Add(20 * time.Second); len(fetch[api.Fleet](s.api(), "/v1/fleet").Hosts) == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the worker does not enrol")
+		}
+	}
+	s.api().do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Device: fleetDevice, Budget: api.Budget{Evaluations: 60}}, &c, 201)
+	c = s.api().until(c.ID, api.Finished)
+	p := s.open(browser, false)
+	p.show("#/candidates/" + c.Best)
+	p.contains(".cards", "the-worker")
+}
+
 // shareOfCore is the share of a core that a thread that never waits has now: between two
 // looks at the clock it waits for a core when they are far apart.
 func shareOfCore() float64 {
@@ -969,7 +1107,7 @@ func testWeight(t *testing.T, browser chrome) {
 // every gives the addresses of all views.
 func (s *site) every(c api.Campaign) []string {
 	id := "#/campaigns/" + c.ID
-	return []string{"#/campaigns", id, id + "/candidates", id + "/genes", "#/candidates/" + c.Best, "#/leaderboard", "#/compare?ids=" + c.ID, "#/devices", "#/submit", "#/admin", "#/nothing"}
+	return []string{"#/campaigns", id, id + "/candidates", id + "/genes", "#/candidates/" + c.Best, "#/leaderboard", "#/compare?ids=" + c.ID, "#/devices", "#/fleet", "#/submit", "#/admin", "#/nothing"}
 }
 
 // testViews: all views open, with content and without; nothing goes wrong in any.
@@ -977,7 +1115,7 @@ func testViews(t *testing.T, browser chrome) {
 	s := newSite(t, 0)
 	p := s.open(browser, false)
 	p.show("#/campaigns")
-	for _, hash := range []string{"#/leaderboard", "#/compare", "#/devices", "#/admin"} {
+	for _, hash := range []string{"#/leaderboard", "#/compare", "#/devices", "#/fleet", "#/admin"} {
 		p.turn(hash)
 		if problem := p.text(".problem"); problem != "" && hash != "#/admin" {
 			t.Errorf("%s without content: %s", hash, problem)

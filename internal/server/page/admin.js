@@ -24,7 +24,7 @@ export async function admin({ el, signal, again }) {
     }
   } }, h("fieldset", { class: "fields" }, h("legend", {}, "A new token"),
     field("token-name", "body.name", "Name", "who uses it", { type: "text", autocomplete: "off" }),
-    field("token-scope", "body.scope", "Scope", "an author's kernels run code on the server", {}, "select", ["viewer", "runner", "author", "admin"].map((x) => h("option", { value: x }, x))),
+    field("token-scope", "body.scope", "Scope", "an author's kernels run code on the server; a worker may evaluate, and nothing else", {}, "select", ["viewer", "runner", "author", "admin", "worker"].map((x) => h("option", { value: x }, x))),
     field("token-days", "body.expires", "Days", "until it expires; empty: never", { type: "number", min: 0, step: "any", value: "90" })), rest, h("button", { type: "submit", class: "primary" }, "Make a token"));
   const past = (t) => t && new Date(t).getTime() < Date.now() && new Date(t).getUTCFullYear() > 1971;
   el.append(h("section", {}, h("h2", {}, "Tokens"), tokens.length ? table("Tokens", ["Name", "Scope", "Created", "Expires", "Last used", ""], tokens.map((t) => [

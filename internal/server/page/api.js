@@ -124,7 +124,7 @@ export async function operation(op, signal, tell) {
   return op;
 }
 
-function pause(ms, signal) {
+export function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener("abort", () => { clearTimeout(timer); reject(new DOMException("ended", "AbortError")); }, { once: true });
@@ -204,7 +204,7 @@ export async function stream(path, { last = 0, event, done = () => false, tell =
 
 // shown waits until the tab can be seen. One that cannot holds no stream: a browser has six
 // connections to a host, for all tabs together.
-function shown(signal) {
+export function shown(signal) {
   return new Promise((resolve, reject) => {
     if (!document.hidden) return resolve();
     const look = () => { if (!document.hidden) resolve(); };

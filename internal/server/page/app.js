@@ -11,6 +11,7 @@ import { genes } from "./genes.js";
 import { leaderboard } from "./leaderboard.js";
 import { compare } from "./compare.js";
 import { devices } from "./devices.js";
+import { fleet } from "./fleet.js";
 import { submit } from "./submit.js";
 import { admin } from "./admin.js";
 
@@ -27,6 +28,7 @@ const routes = [
   [/^\/leaderboard$/, leaderboard],
   [/^\/compare$/, compare],
   [/^\/devices$/, devices],
+  [/^\/fleet$/, fleet],
   [/^\/submit$/, submit],
   [/^\/admin$/, admin],
 ];

@@ -23,7 +23,7 @@ export async function candidate({ el, signal, args: [id], on }) {
     title(`Candidate ${short(c.candidate)}`),
     h("p", { class: "headline" }, badge({ text: c.verdict, kind: verdictKind(c.verdict) }), " ", r.reason || r.disturbed || "", " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")}, proposal ${c.index + 1} by ${c.operator}`)),
     buttons, note,
-    cards([["against the baseline", speedup(c)], ["confidence", badge(confidence(c)), confidence(c).title], ["median time", time(c.median_ns)], ["baseline", time(c.baseline_ns)], ["figures are of", { finals: "the finals", again: "a second measurement", search: "the search" }[c.measured] || "–"], ["evaluated in", duration(r.cost_ns)]]));
+    cards([["against the baseline", speedup(c)], ["confidence", badge(confidence(c)), confidence(c).title], ["median time", time(c.median_ns)], ["baseline", time(c.baseline_ns)], ["figures are of", { finals: "the finals", again: "a second measurement", search: "the search" }[c.measured] || "–"], ["evaluated in", duration(r.cost_ns)]].concat(r.host ? [["evaluated by the worker", r.host]] : [])));
 
   const section = (name, ...what) => { const it = h("section", {}, h("h2", {}, name), ...what); el.append(it); return it; };
   section("Genes", facts(Object.entries(c.genome || {}).map(([k, v]) => [k, String(v)])));

@@ -10,7 +10,7 @@ const unitOf = (name) => (name === "memory" || name === "llc" || name.startsWith
 export async function devices({ el, signal, on, again }) {
   el.append(title("Devices"));
   const list = await whole("/v1/devices", signal);
-  if (!list.length) el.append(empty("This service has no devices."));
+  if (!list.length) el.append(empty("This service has no devices. Those of workers on other machines are in the ", h("a", { href: "#/fleet" }, "fleet"), "."));
   let board = [];
   try {
     board = await whole("/v1/leaderboard", signal);

@@ -14,6 +14,10 @@ export async function submit({ el, signal, query }) {
   }
   const list = await whole("/v1/kernels", signal);
   const devices = await whole("/v1/devices", signal);
+  // Of the fleet, one entry for each kind of device that workers have.
+  const hosts = ((await get("/v1/fleet", signal)).hosts || []).filter((x) => x.state !== "lost");
+  const kinds = [...new Map(hosts.filter((x) => x.backend !== "replay").map((x) => [x.device.fingerprint, x])).values()];
+  const workers = (n) => (n === 1 ? "1 worker" : `${count(n)} workers`);
   const rest = h("div", { id: "form-error", class: "problem", role: "alert", tabindex: -1, hidden: true });
   const made = h("div", { id: "of-kernel" });
   const kernel = h("select", { id: "kernel", name: "kernel", "aria-describedby": "kernel-hint kernel-error", onchange: () => load() },
@@ -48,7 +52,9 @@ export async function submit({ el, signal, query }) {
     clearErrors(form, rest);
     if (kernel.value === recorded) {
       form.querySelector("#kernel-hint").textContent = "Results are taken from a table; nothing runs.";
-      made.replaceChildren(field("table", "body.table", "Table", "a path on the server's disk", { type: "text", autocomplete: "off", spellcheck: "false" }));
+      const replays = hosts.filter((x) => x.backend === "replay").length;
+      made.replaceChildren(field("table", "body.table", "Table", "a path on the server's disk", { type: "text", autocomplete: "off", spellcheck: "false" }),
+        replays ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "this service"), h("option", { value: "fleet" }, `fleet: ${workers(replays)}`)) : "");
       return;
     }
     const name = kernel.value;
@@ -70,7 +76,9 @@ export async function submit({ el, signal, query }) {
     };
     made.replaceChildren(
       h("div", { class: "fields" }, backend,
-        gpus.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`))) : null),
+        gpus.length || kinds.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`)),
+          kinds.length ? h("option", { value: "fleet" }, "fleet") : null,
+          kinds.map((x) => h("option", { value: `fleet:${x.device.fingerprint}` }, `fleet: ${x.device.name}, ${workers(hosts.filter((o) => o.device.fingerprint === x.device.fingerprint).length)}`))) : null),
       shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
       (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
       (k.genes || []).length ? h("details", {}, h("summary", {}, `${k.genes.length} genes`), table("Genes", ["Implementation", "Backend", "Gene", "Values", "When"], k.genes.map((g) => [g.implementation, g.backend, g.name, g.values.map(String).join(", "), g.when || ""]))) : "");
@@ -84,6 +92,7 @@ export async function submit({ el, signal, query }) {
     if (kernel.value === recorded) {
       body.backend = "replay";
       body.table = form.querySelector("#table").value.trim();
+      if (form.querySelector("#device")?.value) body.device = form.querySelector("#device").value;
     } else {
       body.kernel = kernel.value;
       for (const [path, name] of [["shapes", "shape"], ["implementations", "implementation"]]) if (chosen(name).length) body[path] = chosen(name);
