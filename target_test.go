@@ -119,7 +119,9 @@ func TestLeavesOut(t *testing.T) {
 		{"gemm", 100, nil, []string{"mma", "wmma"}, 2},
 		{"gemm", 80, []string{"hopper"}, []string{"hopper"}, 1}, // opening says why not
 		{"gemm-bf16", 80, nil, nil, 1},
-		{"softmax", 80, nil, nil, 1},
+		{"softmax", 80, nil, []string{"rows"}, 1},
+		{"softmax", 90, nil, nil, 2},
+		{"reduce", 80, nil, nil, 1},
 	} {
 		target, err := m.Target(Job{Kernel: c.kernel, Backend: CUDA, Implementations: c.ask, Limits: map[string]int64{"device_capability": c.device}})
 		if err != nil {

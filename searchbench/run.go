@@ -35,6 +35,8 @@ type Search struct {
 type Run struct {
 	// Genomes are those evaluated, in that order.
 	Genomes []genome.Genome
+	// Window is that of the Search; 0 means 1.
+	Window int
 	// Own is what the strategy itself took on the wall clock.
 	Own time.Duration
 	// Counted: Own is part of the simulated time, spread evenly over the
@@ -79,7 +81,7 @@ func (s *Space) run(ctx context.Context, how Search, i int) (Run, error) {
 	if budget == 0 {
 		budget = s.Budget()
 	}
-	r := Run{Counted: how.Overhead}
+	r := Run{Window: how.Window, Counted: how.Overhead}
 	began := time.Now()
 	strategy, err := search.New(how.Strategy, s.space, o)
 	if err != nil {

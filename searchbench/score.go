@@ -44,6 +44,8 @@ type Reach struct {
 	Hit         float64 `json:"hit"`         // share of the runs that did
 	Evaluations Median  `json:"evaluations"` // the one that did included
 	Seconds     Median  `json:"seconds"`     // simulated
+	// Parallel is simulated, too, as if there were a worker for each proposal in flight.
+	Parallel Median `json:"parallel_seconds"`
 }
 
 // A Score is what runs of one search of one space are worth.
@@ -122,7 +124,7 @@ func (s *Space) Score(runs []Run) Score {
 	return Score{
 		PIso: s.isotonic(all), PMean: meanOf(scores), Runs: len(runs),
 		Evaluations: medianOf(evaluations), Ratio: medianOf(ratios), BestMS: Median(best),
-		Within5: s.reach(all, 0.05), Within1: s.reach(all, 0.01),
+		Within5: s.reach(runs, all, 0.05), Within1: s.reach(runs, all, 0.01),
 		Own: own / time.Duration(max(1, total)),
 	}
 }
@@ -146,19 +148,41 @@ func (s *Space) scoreMean(run []step) float64 {
 }
 
 // reach tells when runs were within a share of the optimum.
-func (s *Space) reach(runs [][]step, share float64) Reach {
+func (s *Space) reach(runs []Run, all [][]step, share float64) Reach {
 	var r Reach
 	hits := 0
-	evaluations, seconds := make([]float64, len(runs)), make([]float64, len(runs))
-	for i, run := range runs {
+	evaluations, seconds, parallel := make([]float64, len(runs)), make([]float64, len(runs)), make([]float64, len(runs))
+	for i, run := range all {
 		evaluations[i], seconds[i] = s.within(run, share)
+		parallel[i] = s.parallel(runs[i], share)
 		if !math.IsInf(evaluations[i], 1) {
 			hits++
 		}
 	}
 	r.Hit = float64(hits) / float64(len(runs))
-	r.Evaluations, r.Seconds = medianOf(evaluations), medianOf(seconds)
+	r.Evaluations, r.Seconds, r.Parallel = medianOf(evaluations), medianOf(seconds), medianOf(parallel)
 	return r
+}
+
+// parallel is after how many simulated seconds a run has a result within a share of the
+// optimum if there is a worker for each proposal in flight; infinite if never. A proposal
+// starts as soon as all outcomes that it waits for are told: fewer than the window are
+// outstanding then, so that a worker is free.
+func (s *Space) parallel(r Run, share float64) float64 {
+	target := s.sorted[0] * (1 + share)
+	start, soonest := 0.0, math.Inf(1)
+	ends := make([]float64, len(r.Genomes))
+	for k, g := range r.Genomes {
+		if due := k - max(1, r.Window); due >= 0 {
+			start = math.Max(start, ends[due])
+		}
+		o := s.outcome(g)
+		ends[k] = start + inSeconds(o.Cost)
+		if o.OK && o.Fitness <= target {
+			soonest = math.Min(soonest, ends[k])
+		}
+	}
+	return soonest
 }
 
 // within is after how many evaluations and simulated seconds a run was within a

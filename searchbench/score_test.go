@@ -349,3 +349,34 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// With a worker for each proposal in flight, a proposal starts when the outcomes
+// that it waits for are told.
+func TestParallel(t *testing.T) {
+	s := synthetic(t)
+	all := genomes(s)
+	cost := func(g genome.Genome) float64 { return inSeconds(s.outcome(g).Cost) }
+	slices.SortFunc(all, func(a, b genome.Genome) int { return cmp.Compare(cost(b), cost(a)) })
+	best := slices.IndexFunc(all, func(g genome.Genome) bool { o := s.outcome(g); return o.OK && o.Fitness == s.sorted[0] })
+	far := slices.DeleteFunc(slices.Clone(all), func(g genome.Genome) bool { return s.outcome(g).Fitness <= 1.2*s.sorted[0] })
+	long, short, third := far[0], far[len(far)-1], all[best]
+	if cost(long) <= cost(short) {
+		t.Fatal("all costs are equal")
+	}
+	for _, c := range []struct {
+		window int
+		order  []genome.Genome
+		want   float64
+	}{
+		{1, []genome.Genome{long, short, third}, cost(long) + cost(short) + cost(third)},
+		{2, []genome.Genome{long, short, third}, cost(long) + cost(third)},
+		{2, []genome.Genome{short, long, third}, cost(short) + cost(third)},
+		{3, []genome.Genome{long, short, third}, cost(third)},
+		{3, []genome.Genome{long, short}, math.Inf(1)},
+	} {
+		runs := []Run{{Genomes: c.order, Window: c.window}}
+		if got := float64(s.Score(runs).Within5.Parallel); got != c.want && !(math.Abs(got-c.want) < 1e-9) {
+			t.Errorf("window %d, %d evaluations: %g s, want %g", c.window, len(c.order), got, c.want)
+		}
+	}
+}

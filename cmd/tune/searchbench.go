@@ -252,10 +252,10 @@ func (g *grid) print(w io.Writer, markdown bool) error {
 }
 
 func spacesGrid(cells []searchbench.Cell) grid {
-	g := grid{header: []string{"space", "strategy", "window", "P_iso", "P_mean", "evaluations", "to 5%: runs", "evaluations", "seconds", "own time"}}
+	g := grid{header: []string{"space", "strategy", "window", "P_iso", "P_mean", "evaluations", "to 5%: runs", "evaluations", "seconds", "in parallel", "own time"}}
 	for _, c := range cells {
 		g.add(c.Space, c.Strategy, strconv.Itoa(c.Window), estimate(c.PIso), estimate(c.PMean), c.Evaluations.String(),
-			fmt.Sprintf("%.0f%%", 100*c.Within5.Hit), c.Within5.Evaluations.String(), simulated(c.Within5.Seconds), nanoseconds(float64(c.Own)))
+			fmt.Sprintf("%.0f%%", 100*c.Within5.Hit), c.Within5.Evaluations.String(), simulated(c.Within5.Seconds), simulated(c.Within5.Parallel), nanoseconds(float64(c.Own)))
 	}
 	return g
 }

@@ -148,7 +148,8 @@ func (w *workers) find(in *api.Submission, gpu bool) (*evotune.FleetDevice, erro
 	return best, nil
 }
 
-type workerRequest struct {
+// A WorkerRequest names a worker. It is exported since huma embeds only such types.
+type WorkerRequest struct {
 	Name string `path:"name" pattern:"^[A-Za-z0-9_-]{1,64}$"`
 }
 
@@ -172,7 +173,7 @@ func (s *Service) fleetRoutes() {
 	})
 	huma.Register(s.api, operation(http.MethodPost, "/v1/fleet/workers/{name}/drain", "drain-worker", api.Admin, "Have a worker take nothing more, or go on", 404, 409),
 		func(_ context.Context, in *struct {
-			workerRequest
+			WorkerRequest
 			Body api.Drain
 		}) (*struct{}, error) {
 			if s.fleet == nil {
@@ -184,7 +185,7 @@ func (s *Service) fleetRoutes() {
 			return &struct{}{}, nil
 		})
 	huma.Register(s.api, operation(http.MethodDelete, "/v1/fleet/workers/{name}", "expel-worker", api.Admin, "Take a worker's credential back: its candidates go elsewhere", 404, 409),
-		func(_ context.Context, in *workerRequest) (*struct{}, error) {
+		func(_ context.Context, in *WorkerRequest) (*struct{}, error) {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
