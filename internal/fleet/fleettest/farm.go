@@ -101,7 +101,6 @@ type Member struct {
 	access fleet.Access
 	Kill   context.CancelFunc
 	Drain  chan struct{}
-	link   func(fleet.Link) fleet.Link
 	Ended  chan error
 }
 
