@@ -13,7 +13,6 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
-	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
@@ -114,7 +113,7 @@ func badOption(err, options error) error {
 // gpus is how many GPUs evaluate candidates, at least one.
 func (m *Machine) gpus() int {
 	if m.Elsewhere != nil {
-		return min(m.Elsewhere.Workers, fleet.DefaultMost)
+		return m.Elsewhere.Workers
 	}
 	b, err := m.cudaBackend()
 	if err != nil {

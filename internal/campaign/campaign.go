@@ -536,7 +536,7 @@ func (r *runner) tell(res evaluator.Result) error {
 		r.consider(i)
 		return nil
 	}
-	res, err := r.share(i, res)
+	res, err := r.share(res)
 	if err != nil {
 		return err
 	}
@@ -572,7 +572,7 @@ func (r *runner) first(i int) {
 // share gives a candidate the times of the first that was told and is the same binary. An evaluator
 // shares what it knows; what several of them know, or one that was opened again, is decided
 // here, where the order is that of the proposals.
-func (r *runner) share(i int, res evaluator.Result) (evaluator.Result, error) {
+func (r *runner) share(res evaluator.Result) (evaluator.Result, error) {
 	k, ok := r.binaries[res.Binary]
 	if !ok || res.Verdict != evaluator.Correct || res.Fitness == r.candidates[k].figures.Fitness {
 		return res, nil

@@ -342,7 +342,7 @@ func (w *worker) take(ctx context.Context) error {
 			stop()
 		case <-drain:
 			stop()
-			<-asked
+			<-asked //nolint:errcheck // it was stopped
 			drain, left = nil, time.Now()
 			w.drain(ctx)
 			continue // what an answer on its way has given is lost by its lease

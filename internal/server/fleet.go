@@ -145,6 +145,7 @@ func (w *workers) find(in *api.Submission, gpu bool) (*evotune.FleetDevice, erro
 		in.Backend = best.Device.Kind
 	}
 	in.Device = fleetDevice
+	best.Workers = min(best.Workers, cmp.Or(in.Workers, fleet.DefaultMost)) // the window is for so many
 	return best, nil
 }
 
@@ -175,7 +176,8 @@ func (s *Service) fleetRoutes() {
 		func(_ context.Context, in *struct {
 			WorkerRequest
 			Body api.Drain
-		}) (*struct{}, error) {
+		},
+		) (*struct{}, error) {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
@@ -189,7 +191,11 @@ func (s *Service) fleetRoutes() {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
-			if !s.fleet.hub.Expel(in.Name) {
+			admitted, err := s.state.workers() // one that is not connected, too
+			if err != nil {
+				return nil, failed(err)
+			}
+			if _, ok := admitted[in.Name]; !s.fleet.hub.Expel(in.Name) && !ok {
 				return nil, noWorker(in.Name)
 			}
 			return &struct{}{}, failed(s.fleet.transport.Expel(in.Name))

@@ -31,6 +31,7 @@ type Simulated struct {
 	before func(ctx context.Context, genome string) error
 }
 
+// NewSimulated makes one. before is called in the stage in which a candidate runs; it may be nil.
 func NewSimulated(tb testing.TB, before func(context.Context, string) error) *Simulated {
 	tb.Helper()
 	ev, err := replay.New(table(), replay.Options{})
@@ -40,6 +41,7 @@ func NewSimulated(tb testing.TB, before func(context.Context, string) error) *Si
 	return &Simulated{ev, before}
 }
 
+// Evaluate implements [fleet.Runner].
 func (s *Simulated) Evaluate(ctx context.Context, encoding string, incumbent float64) (evaluator.Result, error) {
 	g, err := s.Space().Parse(encoding)
 	if err != nil {
@@ -55,6 +57,7 @@ func (s *Simulated) Evaluate(ctx context.Context, encoding string, incumbent flo
 	return s.Evaluator.Evaluate(ctx, g, incumbent)
 }
 
+// Finals implements [fleet.Runner].
 func (s *Simulated) Finals(ctx context.Context, encodings []string) (evaluator.Finals, error) {
 	var list []genome.Genome
 	for _, e := range encodings {
@@ -228,6 +231,7 @@ type Log struct {
 	events []store.Event
 }
 
+// Append implements campaign.Log.
 func (l *Log) Append(events ...store.Event) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,6 +239,7 @@ func (l *Log) Append(events ...store.Event) (uint64, error) {
 	return 0, nil
 }
 
+// Past is what there is.
 func (l *Log) Past() []store.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,6 +295,7 @@ func (l *Log) Attempts(end string) (list []*store.Attempt) {
 	return list
 }
 
+// Job is one for the recorded space of the tests.
 func Job(evaluations, window int) record.Job {
 	return campaign.WithDefaults(record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Backend: "replay", Strategy: "evolution", Seed: 3, Window: window, Budget: record.Budget{Evaluations: evaluations}})
 }

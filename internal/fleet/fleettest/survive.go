@@ -140,7 +140,7 @@ func TestSurvives(t *testing.T, rig func() Rig, c Chaos) {
 					delete(links, n)
 					mu.Unlock()
 					m.Kill()
-					<-m.Ended
+					<-m.Ended //nolint:errcheck // it was killed
 					m.Ended <- nil
 					add(n)
 				case k < 16 && c.Broker != nil:

@@ -66,7 +66,7 @@ func TestSoak(t *testing.T) {
 		name := fmt.Sprint("w", rng.IntN(8))
 		if m := members[name]; rng.IntN(2) == 0 {
 			m.Kill()
-			<-m.Ended
+			<-m.Ended //nolint:errcheck // it was killed
 		} else {
 			close(m.Drain)
 			<-m.Ended
