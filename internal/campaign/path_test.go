@@ -2,10 +2,13 @@ package campaign_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,5 +153,83 @@ func TestTogether(t *testing.T) {
 				t.Errorf("%s with %d workers (-alone +together):\n%s", cfg.ID, workers, diff)
 			}
 		}
+	}
+}
+
+// twins has every third candidate compile to one of two binaries, and finds another time for them each
+// time that it measures: as several hosts do, which do not know what the others measured.
+type twins struct {
+	evaluator.Evaluator
+	mu sync.Mutex
+	n  int
+}
+
+func (w *twins) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	r, err := w.Evaluator.Evaluate(ctx, g, incumbent)
+	h := sha256.Sum256([]byte(g.String()))
+	if r.Verdict != evaluator.Correct || h[0]%3 != 0 {
+		return r, err
+	}
+	w.mu.Lock()
+	w.n++
+	by := 1 + float64(w.n*7919%1000)/10_000
+	w.mu.Unlock()
+	r.Binary, r.Fitness = fmt.Sprint("binary ", h[1]%2), by
+	for i := range r.Timings {
+		r.Timings[i].MedianNS *= by
+	}
+	return r, err
+}
+
+// TestEqualBinaries: of candidates that are one binary all have the times of the first that was told,
+// whoever measured them and whoever was first to.
+func TestEqualBinaries(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "equal.db"))
+	p := problem(t, 0)
+	p.Evaluator = &jitter{Evaluator: &twins{Evaluator: p.Evaluator}, rng: rand.New(rand.NewSource(1))}
+	cfg := config(90)
+	if _, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Workers: 8, Log: s}); err != nil {
+		t.Fatal(err)
+	}
+	type first struct {
+		genome, timings string
+		fitness         float64
+	}
+	seen, shared := map[string]first{}, 0
+	genomes := map[int]string{}
+	for e, err := range s.Events(cfg.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Asked != nil {
+			genomes[e.Asked.Index] = e.Asked.Genome
+		}
+		if e.Told == nil {
+			continue
+		}
+		r, err := record.ReadResult(e.Told)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(r.Binary, "binary ") {
+			continue
+		}
+		is := first{genomes[e.Told.Index], fmt.Sprint(r.Timings), r.Fitness}
+		was, ok := seen[r.Binary]
+		if !ok {
+			seen[r.Binary] = is
+			continue
+		}
+		if is.timings != was.timings || is.fitness != was.fitness || e.Told.Fitness != was.fitness {
+			t.Errorf("proposal %d: %v, the first of its binary has %v", e.Told.Index, is, was)
+		}
+		if r.SharedWith != "" {
+			if shared++; r.SharedWith != was.genome {
+				t.Errorf("proposal %d shares with %s, not %s", e.Told.Index, r.SharedWith, was.genome)
+			}
+		}
+	}
+	if len(seen) != 2 || shared < 5 {
+		t.Errorf("%d binaries, %d candidates that share", len(seen), shared)
 	}
 }
