@@ -145,10 +145,8 @@ func (c *Campaign) check(x *host) *item {
 		return nil
 	}
 	x.checked = time.Now()
-	t := &item{task: task{ID: taskID(c.id, c.reference.candidate, "~check-"+x.Name), Kind: kindCheck, Genomes: c.reference.Genomes}, only: x}
-	if c.items[t.ID] != nil {
-		return nil
-	}
+	c.checks++ // a name of its own: the worker keeps the last one's result until it is told to forget it
+	t := &item{task: task{ID: taskID(c.id, c.reference.candidate, fmt.Sprintf("~check-%d", c.checks)), Kind: kindCheck, Genomes: c.reference.Genomes}, only: x}
 	t.of, t.enter = c, make(chan evaluator.Stage, 1)
 	c.items[t.ID] = t
 	return t
