@@ -240,3 +240,78 @@ func TestUndescribed(t *testing.T) {
 		t.Errorf("it is told %v, and not to leave", out)
 	}
 }
+
+// TestWrongReference: where the host whose candidate is the reference is itself the one that is
+// wrong, it is drained and the others are not.
+func TestWrongReference(t *testing.T) {
+	for name, odd := range map[string]wrong{"another time": {by: 1.4}, "another verdict": {by: 1, verdict: evaluator.Parity}} {
+		t.Run(name, func(t *testing.T) {
+			f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			l := &fleettest.Log{}
+			ended := make(chan error, 1)
+			go func() { _, err := f.Run(ctx, fleettest.Job(1_000_000, 16), l, 4); ended <- err }()
+			add := func(name string, w wrong) {
+				f.Add(name, 2, func(context.Context) (fleet.Runner, error) {
+					w.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
+					return w, nil
+				}, nil)
+			}
+			add("first", odd)
+			for hostOf(f, "first").Stats.Evaluated < 10 {
+				time.Sleep(time.Millisecond)
+			}
+			for i := range 3 {
+				add(fmt.Sprint("good", i), wrong{by: 1})
+			}
+			for ctx.Err() == nil && hostOf(f, "first").State != "drained" {
+				time.Sleep(5 * time.Millisecond)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			for _, h := range f.Hub().Hosts() {
+				if bad := h.State == "drained"; bad != (h.Name == "first") {
+					t.Errorf("%s is %s: %s", h.Name, h.State, h.Reason)
+				}
+			}
+		})
+	}
+}
+
+// wrong is a host on which all takes longer than elsewhere; or one that calls correct what is not, and
+// the other way round.
+type wrong struct {
+	*fleettest.Simulated
+	by      float64
+	verdict evaluator.Verdict
+}
+
+func (w wrong) Evaluate(ctx context.Context, g string, incumbent float64) (evaluator.Result, error) {
+	r, err := w.Simulated.Evaluate(ctx, g, incumbent)
+	r.Verdict, r.Fitness = w.says(r.Verdict, r.Fitness)
+	return r, err
+}
+
+func (w wrong) Finals(ctx context.Context, g []string) (evaluator.Finals, error) {
+	f, err := w.Simulated.Finals(ctx, g)
+	for i := range f.Entries {
+		f.Entries[i].Verdict, f.Entries[i].Fitness = w.says(f.Entries[i].Verdict, f.Entries[i].Fitness)
+	}
+	if w.verdict != "" {
+		f.Winner = -1
+	}
+	return f, err
+}
+
+func (w wrong) says(v evaluator.Verdict, fitness float64) (evaluator.Verdict, float64) {
+	switch {
+	case w.verdict == "":
+		return v, fitness * w.by
+	case v == evaluator.Correct:
+		return w.verdict, 0
+	}
+	return evaluator.Correct, 1
+}

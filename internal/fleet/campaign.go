@@ -182,11 +182,13 @@ func (h *Hub) Open(ctx context.Context, o Order) (*Campaign, error) {
 	}
 }
 
-// SetPriority changes the order among campaigns.
-func (c *Campaign) SetPriority(p int) {
-	c.hub.mu.Lock()
-	defer c.hub.mu.Unlock()
-	c.priority = p
+// SetPriority changes the order among campaigns, if this one is open.
+func (h *Hub) SetPriority(campaign string, p int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.campaigns[campaign]; c != nil {
+		c.priority = p
+	}
 }
 
 // Close ends what waits for results. Workers leave the campaign.

@@ -228,7 +228,7 @@ func (c *Campaign) arrived(t *item, x *host, m done) {
 		return
 	case kindCheck:
 		delete(c.items, t.ID)
-		if m.Finals != nil && len(m.Finals.Entries) == 1 {
+		if r := c.reference; m.Finals != nil && r != nil && r.Genomes[0] == t.Genomes[0] { // else there is another one by now
 			c.checked(x, m.Finals.Entries[0])
 		}
 		return
