@@ -103,16 +103,7 @@ func (t *Target) place(cfg Job) (p fleet.Place, paths map[string]string, err err
 	}
 	p.Campaign = cfg.ID
 	for i, dir := range cfg.Definitions {
-		err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
-				return err
-			}
-			rel, err := filepath.Rel(dir, name)
-			if err != nil {
-				return err
-			}
-			return add(name, path.Join(definitionsAt, fmt.Sprint(i), filepath.ToSlash(rel)))
-		})
+		err := eachFile(dir, path.Join(definitionsAt, fmt.Sprint(i)), deepest, add)
 		if err != nil {
 			return p, nil, badInput(fmt.Errorf("the definitions in %s cannot be sent to workers: %w", dir, err))
 		}
@@ -126,6 +117,38 @@ func (t *Target) place(cfg Job) (p fleet.Place, paths map[string]string, err err
 	job.Definitions, job.Table, job.Start, job.Budget = nil, "", nil, Budget{Evaluations: 1}
 	p.Job, err = json.Marshal(job)
 	return p, paths, err
+}
+
+// deepest is how many folders a file of a definition may be in. Links that lead in a circle end there.
+const deepest = 16
+
+// eachFile finds the regular files below a folder, also through links, as those who load kernels do.
+func eachFile(dir, as string, deep int, add func(file, as string) error) error {
+	if deep == 0 {
+		return fmt.Errorf("%s is in more than %d folders: does a link lead to a folder above it", dir, deepest)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, as := filepath.Join(dir, e.Name()), path.Join(as, e.Name())
+		info, err := os.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a link to nothing
+		case err != nil:
+			return err
+		case info.IsDir():
+			if err := eachFile(name, as, deep-1, add); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular():
+			if err := add(name, as); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // A FleetPlace is a campaign that a worker evaluates candidates of.

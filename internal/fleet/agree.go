@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -145,28 +146,45 @@ func (c *Campaign) check(x *host) *item {
 		return nil
 	}
 	x.checked = time.Now()
-	t := &item{task: task{ID: taskID(c.id, c.reference.candidate, "~check-"+x.Name), Kind: kindCheck, Genomes: c.reference.Genomes}, only: x}
-	if c.items[t.ID] != nil {
-		return nil
-	}
+	c.checks++ // a name of its own: the worker keeps the last one's result until it is told to forget it
+	t := &item{task: task{ID: taskID(c.id, c.reference.candidate, fmt.Sprintf("~check-%d", c.checks)), Kind: kindCheck, Genomes: c.reference.Genomes}, only: x}
 	t.of, t.enter = c, make(chan evaluator.Stage, 1)
 	c.items[t.ID] = t
 	return t
 }
 
-// checked takes a measurement of the reference candidate. A host that is beyond the noise twice in a
-// row, of what the others found or of what it found first, is drained. The caller holds the lock.
+// checked takes a measurement of the reference candidate. A host is drained that is beyond the noise
+// twice in a row of what it found first or of what most others find: one host is no measure of
+// another, since it may be the one that is wrong. The caller holds the lock.
 func (c *Campaign) checked(x *host, f evaluator.Finalist) {
-	if f.Verdict != evaluator.Correct || f.Fitness <= 0 {
-		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", c.reference.candidate, f.Verdict, f.Reason))
+	if f.Verdict == evaluator.Infrastructure {
+		return
+	}
+	if f.Verdict != evaluator.Correct {
+		c.refuted(x, f)
 		return
 	}
 	value := math.Log(f.Fitness)
-	standard, known := c.standard(x)
-	if known {
-		c.pair(value - standard)
+	own, others := c.readings(x)
+	off := 0.
+	if len(own) > 0 {
+		off = value - median(own)
+		c.pair(off)
 	}
-	if !known || math.Abs(value-standard) <= c.limit() {
+	if len(others) > 0 { // the nearest one: another may be the one that is wrong
+		nearest := slices.MinFunc(others, func(a, b float64) int { return cmp.Compare(math.Abs(value-a), math.Abs(value-b)) })
+		c.pair(value - nearest)
+	}
+	limit, apart := c.limit(), 0
+	for _, v := range others {
+		if math.Abs(value-v) > limit {
+			apart++
+		}
+	}
+	if most := 2*apart > len(others)+1; most && math.Abs(off) <= limit {
+		off = value - median(others)
+	}
+	if math.Abs(off) <= limit {
 		x.drifts = 0
 		c.standards = append(c.standards, reading{x, value})
 		return
@@ -176,28 +194,56 @@ func (c *Campaign) checked(x *host, f evaluator.Finalist) {
 		return
 	}
 	x.drifts = 0
-	c.hub.drain(x, fmt.Sprintf("the reference candidate %s takes %.3f of what it should, and %.3f is three standard deviations", c.reference.candidate, math.Exp(value-standard), math.Exp(c.limit())))
+	c.hub.drain(x, fmt.Sprintf("the reference candidate %s takes %.3f of what it should, and %.3f is three standard deviations", c.reference.candidate, math.Exp(off), math.Exp(limit)))
+}
+
+// refuted takes note that the reference candidate is not correct on a host. It is the host that is
+// wrong if another one confirms the first; until then, a third decides, and the campaign takes
+// another candidate as its reference. The caller holds the lock.
+func (c *Campaign) refuted(x *host, f evaluator.Finalist) {
+	ref := c.reference
+	confirmed := ref.by.Name == x.Name || slices.ContainsFunc(c.standards, func(r reading) bool { return r.host.Name != ref.by.Name && r.host.Name != x.Name })
+	if confirmed {
+		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", ref.candidate, f.Verdict, f.Reason))
+		return
+	}
+	c.reference, c.standards = nil, nil
+	c.differ(ref, ref.by, x, *ref.result.Result, evaluator.Result{Verdict: f.Verdict, Reason: f.Reason})
+}
+
+// readings are what a host found of the reference candidate and the newest of each other host. The
+// caller holds the lock.
+func (c *Campaign) readings(x *host) (own, others []float64) {
+	newest := map[string]float64{}
+	for _, r := range c.standards {
+		if r.host == x {
+			own = append(own, r.value)
+		} else if r.host.Name != x.Name {
+			newest[r.host.Name] = r.value
+		}
+	}
+	for _, v := range newest {
+		others = append(others, v)
+	}
+	return own, others
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 // standard is what a measurement of the reference candidate should give on a host: the median of
 // the others' or, without any, of its own. The caller holds the lock.
 func (c *Campaign) standard(x *host) (value float64, ok bool) {
-	var others, own []float64
-	for _, r := range c.standards {
-		if r.host == x {
-			own = append(own, r.value)
-		} else {
-			others = append(others, r.value)
-		}
+	own, others := c.readings(x)
+	switch {
+	case len(others) > 0:
+		return median(others), true
+	case len(own) > 0:
+		return median(own), true
 	}
-	if len(others) == 0 {
-		others = own
-	}
-	if len(others) == 0 {
-		return 0, false
-	}
-	slices.Sort(others)
-	return others[len(others)/2], true
+	return 0, false
 }
 
 // drift is how much longer the reference candidate takes on a host than it should, as a ratio; zero

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,8 +40,8 @@ func (s skewed) Finals(ctx context.Context, g []string) (evaluator.Finals, error
 
 // noise is a little of it, different each time and the same in every test.
 func noise() func() float64 {
-	n := 0
-	return func() float64 { n++; return 1 + float64(n*7919%100-50)/10_000 }
+	var n atomic.Int64
+	return func() float64 { return 1 + float64(n.Add(1)*7919%100-50)/10_000 }
 }
 
 func hostOf(f *fleettest.Farm, name string) fleet.Status {

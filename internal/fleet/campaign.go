@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -75,7 +76,8 @@ type Campaign struct {
 	suspects    []*item          // likewise; each runs alone on a host
 	reserved    *host            // empties itself for a suspect
 	told        map[string]brief // by candidate, what the search was told
-	finals      int
+	finals      int              // how many were asked for
+	checks      int              // likewise
 
 	reference *item     // a correct candidate, which hosts measure to see whether they drift
 	standards []reading // of it
@@ -180,11 +182,13 @@ func (h *Hub) Open(ctx context.Context, o Order) (*Campaign, error) {
 	}
 }
 
-// SetPriority changes the order among campaigns.
-func (c *Campaign) SetPriority(p int) {
-	c.hub.mu.Lock()
-	defer c.hub.mu.Unlock()
-	c.priority = p
+// SetPriority changes the order among campaigns, if this one is open.
+func (h *Hub) SetPriority(campaign string, p int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.campaigns[campaign]; c != nil {
+		c.priority = p
+	}
 }
 
 // Close ends what waits for results. Workers leave the campaign.
@@ -234,7 +238,7 @@ func (c *Campaign) Waiting() string {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(c.hosts) > 0 {
+	if c.crew() > 0 {
 		return ""
 	}
 	why := []string{}
@@ -259,8 +263,19 @@ func (c *Campaign) takes(x *host) bool {
 // needs says whether the campaign has candidates that nobody has, or is to be opened. The caller
 // holds the lock.
 func (c *Campaign) needs() bool {
-	return c.description == nil && len(c.hosts) == 0 || len(c.suspects) > 0 ||
+	return c.description == nil && c.crew() == 0 || len(c.suspects) > 0 ||
 		slices.ContainsFunc(c.queue, func(t *item) bool { return t.Kind != kindAgain })
+}
+
+// crew is how many hosts are there to stay: one that is troubled or drained, or leaves, has its place
+// free for another. The caller holds the lock.
+func (c *Campaign) crew() (n int) {
+	for x := range c.hosts {
+		if x.able() && !x.away {
+			n++
+		}
+	}
+	return n
 }
 
 // unplace takes a host off the campaign. The caller holds the lock.
@@ -297,7 +312,8 @@ func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evalu
 	}
 	c.hub.mu.Lock()
 	c.finals++
-	t.ID = taskID(c.id, "", fmt.Sprintf("~finals-%d", c.finals))
+	// A worker may keep the result of finals of other candidates, from before the campaign was opened.
+	t.ID = taskID(c.id, "", fmt.Sprintf("~finals-%d-%x", c.finals, sha256.Sum256([]byte(strings.Join(t.Genomes, "\n"))))[:28])
 	c.hub.mu.Unlock()
 	m, err := c.wait(ctx, t)
 	c.hub.mu.Lock()
@@ -310,8 +326,6 @@ func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evalu
 		return evaluator.Finals{}, fmt.Errorf("%w: %s", ErrLostFinals, m.Error)
 	case m.Finals == nil:
 		return evaluator.Finals{}, fmt.Errorf("fleet: the finals: %s", m.Error)
-	case len(m.Finals.Entries) != len(finalists):
-		return evaluator.Finals{}, fmt.Errorf("fleet: the finals of %d candidates tell of %d", len(finalists), len(m.Finals.Entries))
 	}
 	for i, g := range finalists {
 		m.Finals.Entries[i].Genome = g
@@ -404,11 +418,11 @@ func (c *Campaign) pump() {
 		}
 		c.hub.feed(x)
 	}
-	if len(c.hosts) < c.most && c.needs() {
+	if c.crew() < c.most && c.needs() {
 		for _, x := range c.hub.hosts {
 			if x.of == nil && x.waits != nil {
 				c.hub.feed(x)
-				if len(c.hosts) >= c.most {
+				if c.crew() >= c.most {
 					return
 				}
 			}

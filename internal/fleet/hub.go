@@ -34,6 +34,12 @@ const (
 	mostTries = 3
 	// mostIdle is how long a worker waits for candidates of one campaign while another has some.
 	mostIdle = 2 * time.Second
+	// mostBefore is how many older processes of a name are known as such.
+	mostBefore = 64
+	// mostResult is the length in bytes of the largest result that goes into a log.
+	mostResult = 8 << 20
+	// mostText is the length in bytes of the longest error of a worker that goes into one.
+	mostText = 4 << 10
 	// refusedFor is how long a host is not asked again to open what it could not open.
 	refusedFor = 10 * time.Minute
 )
@@ -81,6 +87,8 @@ type Hub struct {
 type host struct {
 	Host
 	session string
+	// before are sessions of older processes of this name, the newest last.
+	before  []string
 	seen    time.Time
 	lost    bool
 	leaving bool
@@ -152,12 +160,12 @@ func New(o Options) *Hub {
 // Close ends the hub: campaigns that are open fail with ErrClosed.
 func (h *Hub) Close() {
 	h.mu.Lock()
+	h.end() // no other is opened
 	open := slices.Collect(maps.Values(h.campaigns))
 	h.mu.Unlock()
 	for _, c := range open {
 		c.Close() //nolint:errcheck // has no error
 	}
-	h.end()
 	h.group.Wait()
 }
 
@@ -191,7 +199,12 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 	case Ready:
 		return reply(body, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
 	case Done:
-		return reply(body, func(m done) (struct{}, error) { return struct{}{}, h.done(worker, m) })
+		return reply(body, func(m done) (struct{}, error) {
+			if len(body) > mostResult {
+				m.Result, m.Finals, m.Error = nil, nil, fmt.Sprintf("the result has %d bytes, and %d are taken", len(body), mostResult)
+			}
+			return struct{}{}, h.done(worker, m)
+		})
 	case Fetch:
 		var m fetch
 		if err := json.Unmarshal(body, &m); err != nil {
@@ -237,6 +250,9 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		h.back(x)
 		return enrolled{h.o.Lease}, nil
 	}
+	if x != nil && slices.Contains(x.before, m.Session) { // it runs still, or its request was on the way for long
+		return enrolled{}, Refusal(fmt.Sprintf("another process has enrolled as the worker %q since this one did: give each a --name of its own", worker))
+	}
 	if x != nil && !x.lost {
 		h.lose(x, "its process has ended")
 	}
@@ -244,6 +260,7 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	next.Slots = max(next.Slots, 1)
 	if x != nil {
 		next.stats, next.drained, next.doubt = x.stats, x.drained, x.doubt
+		next.before = append(x.before[max(0, len(x.before)-mostBefore+1):], x.session)
 	}
 	h.hosts[worker] = next
 	h.o.Logger.Info("a worker has enrolled", "worker", worker, "device", m.Host.Device.Name)
@@ -358,7 +375,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 			}
 		}
 		held.named = now
-		if d.Stage != "" && d.Stage != held.stage {
+		if d.Stage != held.stage && isStage(d.Stage) {
 			held.enter(d.Stage)
 		}
 	}
@@ -380,7 +397,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 
 // adopt takes a worker for a campaign whose evaluator it has open already, from before the
 // coordinator was started or the campaign paused. It says whether it is to leave that place: the
-// campaign is of another class, or nobody has opened it again. The caller holds the lock.
+// campaign is of another class or of none yet, or nobody has opened it again. The caller holds the lock.
 func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (leave bool) {
 	c := h.campaigns[place]
 	if c == nil {
@@ -393,14 +410,14 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 		h.place(x, c)
 		x.open, x.class = true, class
 	}
-	return c.class != "" && c.class != class
+	return c.class == "" || c.class != class
 }
 
 // claim gives a host a task that it does already, if nobody else has it; nil when that is not
 // so. The caller holds the lock.
 func (h *Hub) claim(x *host, id string) *hold {
-	_, t := h.item(id)
-	if t == nil || t.result != nil || t.on != nil || len(t.strikes) > 0 {
+	c, t := h.item(id)
+	if t == nil || x.of != c || t.result != nil || t.on != nil || len(t.strikes) > 0 {
 		return nil
 	}
 	t.of.dequeue(t)
@@ -440,8 +457,8 @@ func (h *Hub) take(ctx context.Context, worker string, m take) (given, error) {
 		x.release(given{}) // an older one that was lost on its way
 		x.number, x.answer = m.Number, nil
 		x.waits = &waiter{free: m.Free, place: m.Place, since: time.Now(), done: make(chan struct{})}
-		if x.of != nil && x.open && m.Place == "" {
-			x.open = false // it has closed what it had
+		if x.of != nil && m.Place != x.of.id {
+			x.open = false // it has closed what it had, or a late Beat spoke of that
 		}
 		switch {
 		case x.of != nil || m.Place == "":
@@ -534,7 +551,7 @@ func (h *Hub) place(x *host, c *Campaign) {
 // holds the lock.
 func (h *Hub) choose(x *host) (best *Campaign) {
 	for _, c := range h.campaigns {
-		if c.takes(x) && len(c.hosts) < c.most && c.needs() && (best == nil || c.before(best)) {
+		if c.takes(x) && c.crew() < c.most && c.needs() && (best == nil || c.before(best)) {
 			best = c
 		}
 	}
@@ -543,7 +560,7 @@ func (h *Hub) choose(x *host) (best *Campaign) {
 
 // before says whether a campaign has the better claim to one more host.
 func (c *Campaign) before(o *Campaign) bool {
-	return cmp.Or(cmp.Compare(o.priority, c.priority), cmp.Compare(len(c.hosts), len(o.hosts)), cmp.Compare(c.turn, o.turn)) < 0
+	return cmp.Or(cmp.Compare(o.priority, c.priority), cmp.Compare(c.crew(), o.crew()), cmp.Compare(c.turn, o.turn)) < 0
 }
 
 // moves says whether a host should go to another campaign: one with a higher priority or with fewer
@@ -555,10 +572,10 @@ func (h *Hub) moves(x *host) bool {
 		return false
 	}
 	for _, c := range h.campaigns {
-		if c == x.of || !c.takes(x) || len(c.hosts) >= c.most || !c.needs() {
+		if c == x.of || !c.takes(x) || c.crew() >= c.most || !c.needs() {
 			continue
 		}
-		if idle || c.priority > x.of.priority || c.priority == x.of.priority && len(c.hosts)+1 < len(x.of.hosts) {
+		if idle || c.priority > x.of.priority || c.priority == x.of.priority && c.crew()+1 < x.of.crew() {
 			return true
 		}
 	}
@@ -575,7 +592,9 @@ func (h *Hub) ready(worker string, m ready) error {
 	}
 	c := x.of
 	why := m.Error
-	if m.Description != nil {
+	if m.Description == nil {
+		why = cmp.Or(why, "the worker does not say what it evaluates with")
+	} else {
 		x.class = Class(*m.Description)
 		if c.class == "" {
 			c.describe(m.Description)
@@ -605,7 +624,9 @@ func (h *Hub) done(worker string, m done) error {
 	}
 	delete(x.holds, m.Task)
 	switch c, t := h.item(m.Task); {
+	case t != nil && (t.Kind == kindAgain || t.Kind == kindCheck) && t.on != x: // that is about one host
 	case t != nil:
+		t.examine(&m)
 		c.arrived(t, x, m)
 	case c != nil:
 		c.late(x, m)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,51 @@ func (held *hold) enter(stage string) {
 	}
 }
 
+// isStage says whether a worker names a stage that there is.
+func isStage(name string) bool {
+	s := evaluator.Stage(name)
+	return s == evaluator.StageFinals || slices.Contains(evaluator.Stages(), s)
+}
+
+// examine makes an error of a result that is none of the task's: what the search, the finals and the
+// log take for granted must hold whatever a worker sends.
+func (t *item) examine(m *done) {
+	good := func(v evaluator.Verdict, fitness float64) string {
+		switch {
+		case !slices.Contains(evaluator.Verdicts(), v):
+			return fmt.Sprintf("it has the verdict %.40q, which there is not", v)
+		case v == evaluator.Correct && !(fitness > 0 && !math.IsInf(fitness, 1)):
+			return fmt.Sprintf("it is correct with the fitness %v", fitness)
+		}
+		return ""
+	}
+	why := ""
+	switch finals := t.Kind == kindFinals || t.Kind == kindCheck; {
+	case m.Error != "":
+	case finals && m.Finals == nil, !finals && m.Result == nil:
+		why = "there is none"
+	case !finals:
+		why = good(m.Result.Verdict, m.Result.Fitness)
+	case len(m.Finals.Entries) != len(t.Genomes):
+		why = fmt.Sprintf("it tells of %d finalists, and there are %d", len(m.Finals.Entries), len(t.Genomes))
+	case m.Finals.Winner < -1 || m.Finals.Winner >= len(t.Genomes):
+		why = fmt.Sprintf("finalist %d wins of %d", m.Finals.Winner, len(t.Genomes))
+	case m.Finals.Winner >= 0 && m.Finals.Entries[m.Finals.Winner].Verdict != evaluator.Correct:
+		why = fmt.Sprintf("a finalist with the verdict %.40q wins", m.Finals.Entries[m.Finals.Winner].Verdict)
+	default:
+		for _, e := range m.Finals.Entries {
+			why = cmp.Or(why, good(e.Verdict, e.Fitness))
+		}
+	}
+	if why != "" {
+		m.Error = "the worker's result is not used: " + why
+	}
+	if m.Error != "" {
+		m.Result, m.Finals = nil, nil
+		m.Error = m.Error[:min(len(m.Error), mostText)]
+	}
+}
+
 // dequeue takes a task out of the queue, if it is there. The caller holds the lock.
 func (c *Campaign) dequeue(t *item) {
 	same := func(o *item) bool { return o == t }
@@ -182,7 +228,7 @@ func (c *Campaign) arrived(t *item, x *host, m done) {
 		return
 	case kindCheck:
 		delete(c.items, t.ID)
-		if m.Finals != nil && len(m.Finals.Entries) == 1 {
+		if r := c.reference; m.Finals != nil && r != nil && r.Genomes[0] == t.Genomes[0] { // else there is another one by now
 			c.checked(x, m.Finals.Entries[0])
 		}
 		return

@@ -160,13 +160,25 @@ func (w *worker) pause(ctx context.Context) bool {
 
 // request asks the coordinator once.
 func (w *worker) request(ctx context.Context, verb Verb, message, answer any) error {
+	reply, err := w.ask(ctx, verb, message)
+	if err != nil || answer == nil {
+		return err
+	}
+	if err := json.Unmarshal(reply, answer); err != nil {
+		return fmt.Errorf("fleet: the answer to %s: %w", verb, err)
+	}
+	return nil
+}
+
+// ask is request with the answer as it came.
+func (w *worker) ask(ctx context.Context, verb Verb, message any) ([]byte, error) {
 	link, err := w.dial(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body, err := json.Marshal(message)
 	if err != nil {
-		return fmt.Errorf("fleet: encode %s: %w", verb, err)
+		return nil, fmt.Errorf("fleet: encode %s: %w", verb, err)
 	}
 	w.mu.Lock()
 	limit := w.lease
@@ -177,17 +189,10 @@ func (w *worker) request(ctx context.Context, verb Verb, message, answer any) er
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	reply, err := link.Request(ctx, verb, body)
-	if err != nil {
-		return err
+	if err == nil {
+		w.heard.Store(time.Now().UnixNano())
 	}
-	w.heard.Store(time.Now().UnixNano())
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(reply, answer); err != nil {
-		return fmt.Errorf("fleet: the answer to %s: %w", verb, err)
-	}
-	return nil
+	return reply, err
 }
 
 // dial is the link, a new one where the old one has been silent for long.
@@ -299,7 +304,19 @@ func (w *worker) send(ctx context.Context, id string) {
 	if m == nil {
 		return
 	}
-	if err := w.request(ctx, Done, m, nil); err != nil && ctx.Err() == nil {
+	err := w.request(ctx, Done, m, nil)
+	var refused Refusal
+	if errors.As(err, &refused) && m.Error == "" { // it is too large for the broker, say, and will be so again
+		w.log.Warn("the result of a candidate is refused", "task", id, "reason", refused)
+		m = &done{Session: w.session, Task: id, Error: "its result is refused: " + string(refused)}
+		w.mu.Lock()
+		if w.kept[id] != nil {
+			w.kept[id] = m
+		}
+		w.mu.Unlock()
+		err = w.request(ctx, Done, m, nil)
+	}
+	if err != nil && ctx.Err() == nil {
 		w.log.Debug("a result did not arrive and will be asked for", "task", id, "error", err)
 	}
 }
@@ -466,18 +483,14 @@ func (w *worker) open(ctx context.Context, p Place) error {
 
 // fetch writes a file, piece by piece, and checks it.
 func (w *worker) fetch(ctx context.Context, f File, to io.Writer) error {
-	link, err := w.dial(ctx)
-	if err != nil {
-		return err
-	}
 	sum := sha256.New()
 	to = io.MultiWriter(to, sum)
 	for at := int64(0); at < f.Size; {
-		body, err := json.Marshal(fetch{f.SHA256, at})
-		if err != nil {
-			return err
+		b, err := w.ask(ctx, Fetch, fetch{f.SHA256, at})
+		var refused Refusal
+		if err != nil && !errors.As(err, &refused) && w.pause(ctx) {
+			continue // the coordinator may be back soon, and knows then whether the campaign is open
 		}
-		b, err := link.Request(ctx, Fetch, body)
 		if err != nil {
 			return fmt.Errorf("fetch %s: %w", f.Path, err)
 		}
@@ -502,7 +515,8 @@ func (w *worker) start(ctx context.Context, t task) {
 	if w.kept[t.ID] != nil { // it was given up while it ran, and is here again
 		w.group.Go(func() { w.send(ctx, t.ID) })
 	}
-	if w.kept[t.ID] != nil || w.running[t.ID] != nil || runner == nil {
+	campaign, _ := splitTask(t.ID) // a task of another place would have another's genome
+	if w.kept[t.ID] != nil || w.running[t.ID] != nil || runner == nil || campaign != w.place {
 		w.mu.Unlock()
 		return
 	}

@@ -191,14 +191,18 @@ func (s *Service) fleetRoutes() {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
-			admitted, err := s.state.workers() // one that is not connected, too
+			admitted, err := s.state.workers()
 			if err != nil {
+				return nil, failed(err)
+			}
+			// The credential first: the worker must not enrol again in between. One may have it who never did.
+			if err := s.fleet.transport.Expel(in.Name); err != nil {
 				return nil, failed(err)
 			}
 			if _, ok := admitted[in.Name]; !s.fleet.hub.Expel(in.Name) && !ok {
 				return nil, noWorker(in.Name)
 			}
-			return &struct{}{}, failed(s.fleet.transport.Expel(in.Name))
+			return &struct{}{}, nil
 		})
 }
 

@@ -487,13 +487,13 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 // tune is the campaign itself: a new one, or the rest of one that the log has.
 func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
 	q.mu.Lock()
-	want := j.Job
+	want, priority := j.Job, j.Priority
 	r.budget = want.Budget
 	q.mu.Unlock()
 	machine, o := r.device.machine, evotune.Options{}
 	if j.Elsewhere != nil {
 		machine = q.on(j.Elsewhere)
-		o.Fleet, o.FleetWorkers, o.Priority = q.s.fleet.hub, j.Workers, j.Priority
+		o.Fleet, o.FleetWorkers, o.Priority = q.s.fleet.hub, j.Workers, priority
 	}
 	var t *evotune.Target
 	_, err := q.s.store.Campaign(want.ID)
@@ -714,6 +714,9 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	if err := q.keep(j); err != nil {
 		*j = old
 		return failed(err)
+	}
+	if r != nil && j.Elsewhere != nil {
+		q.s.fleet.hub.SetPriority(j.Job.ID, j.Priority)
 	}
 	if c.Budget != nil && r != nil {
 		select {

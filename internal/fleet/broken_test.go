@@ -1,0 +1,317 @@
+package fleet_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/fleet/fleettest"
+)
+
+// A puppet is a worker with a valid credential that says what a test has it say.
+type puppet struct {
+	t             *testing.T
+	hub           *fleet.Hub
+	name, session string
+	number        int
+}
+
+// ask sends a request and decodes the answer.
+func (p *puppet) ask(verb fleet.Verb, body map[string]any) (map[string]any, error) {
+	p.t.Helper()
+	body["session"] = p.session
+	b, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	reply, err := p.hub.Handle(p.t.Context(), p.name, verb, b)
+	out := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(reply, &out)
+	}
+	return out, err
+}
+
+func (p *puppet) enrol() error {
+	_, err := p.ask(fleet.Enrol, map[string]any{"protocol": 1, "time": time.Now(), "host": fleet.Host{Name: p.name, Backend: "replay", Version: "test", Slots: 4}})
+	return err
+}
+
+func (p *puppet) take(place string) map[string]any {
+	p.t.Helper()
+	p.number++
+	out, err := p.ask(fleet.Take, map[string]any{"number": p.number, "place": place, "class": p.class(), "free": 4, "wait_ns": 200 * time.Millisecond})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+func (p *puppet) description() evaluator.Description {
+	return fleettest.NewSimulated(p.t, nil).Describe()
+}
+
+func (p *puppet) class() string { return fleet.Class(p.description()) }
+
+// settle has it take the place of a campaign.
+func (p *puppet) settle(campaign string) {
+	p.t.Helper()
+	if err := p.enrol(); err != nil {
+		p.t.Fatal(err)
+	}
+	for {
+		if place, ok := p.take("")["place"].(map[string]any); ok && place["campaign"] == campaign {
+			break
+		}
+	}
+	if _, err := p.ask(fleet.Ready, map[string]any{"campaign": campaign, "description": p.description()}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tasks are those of an answer to Take.
+func tasks(out map[string]any) (list []map[string]any) {
+	all, _ := out["tasks"].([]any)
+	for _, v := range all {
+		list = append(list, v.(map[string]any))
+	}
+	return list
+}
+
+func simulated(t *testing.T) func(context.Context) (fleet.Runner, error) {
+	return func(context.Context) (fleet.Runner, error) {
+		return fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(time.Millisecond); return nil }), nil
+	}
+}
+
+// TestBrokenResults: a worker that sends results that are none ends nothing and records nothing: the
+// log is that of one process.
+func TestBrokenResults(t *testing.T) {
+	j := fleettest.Job(60, 8)
+	want := fleettest.Alone(t, j).Path()
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
+	p := &puppet{t: t, hub: f.Hub(), name: "broken", session: "s"}
+	l := &fleettest.Log{}
+	done := make(chan error, 1)
+	go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
+	p.settle(j.ID)
+	f.Add("good", 2, simulated(t), nil)
+	junk := []map[string]any{
+		{},
+		{"result": map[string]any{"verdict": "banana", "fitness": 1}},
+		{"result": map[string]any{"verdict": "correct"}},
+		{"result": map[string]any{"verdict": "correct", "fitness": -1}},
+		{"result": map[string]any{"verdict": ""}},
+		{"finals": map[string]any{"entries": []any{}, "winner": 7}},
+		{"error": strings.Repeat("x", 1<<20)},
+		{"result": map[string]any{"verdict": "correct", "fitness": 1, "reason": strings.Repeat("x", 9<<20)}},
+	}
+	go func() { // it goes on after it was drained
+		for n := 0; t.Context().Err() == nil; {
+			for _, task := range tasks(p.take(j.ID)) {
+				m := map[string]any{"task": task["id"]}
+				for k, v := range junk[n%len(junk)] {
+					m[k] = v
+				}
+				p.ask(fleet.Done, m) //nolint:errcheck // whatever it says
+				n++
+			}
+			// Finals that it does not have, and tasks of nobody.
+			p.ask(fleet.Done, map[string]any{"task": j.ID + "/~finals-1", "finals": map[string]any{"winner": 3}}) //nolint:errcheck // likewise
+			p.ask(fleet.Done, map[string]any{"task": "nobody", "error": "x"})                                     //nolint:errcheck // likewise
+			p.hub.Drain("broken", "")
+		}
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Path(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Error("the log differs from that of one process")
+	}
+	for _, a := range l.Attempts(fleet.EndFailed) {
+		if len(a.Detail) > 8<<10 {
+			t.Errorf("an attempt has %d bytes", len(a.Detail))
+		}
+	}
+	if len(l.Attempts(fleet.EndFailed)) == 0 {
+		t.Error("nothing that is broken arrived")
+	}
+}
+
+// TestBrokenFinals: finals that a worker answers with something else are held by another one.
+func TestBrokenFinals(t *testing.T) {
+	for name, finals := range map[string]any{
+		"nothing": nil, "no entries": map[string]any{"winner": -1},
+		"a winner that is none": map[string]any{"winner": 9, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}},
+		"a winner that failed":  map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "parity"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := fleettest.Job(1, 1)
+			f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
+			p := &puppet{t: t, hub: f.Hub(), name: "broken", session: "s"}
+			l := &fleettest.Log{}
+			done := make(chan error, 1)
+			go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
+			p.settle(j.ID)
+			ev := fleettest.NewSimulated(t, nil)
+			for answered := false; !answered; {
+				for _, task := range tasks(p.take(j.ID)) {
+					m := map[string]any{"task": task["id"]}
+					if answered = task["kind"] == "finals"; answered {
+						f.Add("good", 1, simulated(t), nil) // which is there before the finals failed
+						for w := hostOf(f, "good"); w.State == ""; w = hostOf(f, "good") {
+							time.Sleep(time.Millisecond)
+						}
+						m["finals"] = finals
+					} else {
+						r, err := ev.Evaluate(t.Context(), task["genomes"].([]any)[0].(string), 0)
+						if err != nil {
+							t.Fatal(err)
+						}
+						m["result"] = r
+					}
+					if _, err := p.ask(fleet.Done, m); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := <-done; err != nil && !strings.Contains(err.Error(), "the worker's result is not used") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOlderProcess: a process whose name another has taken since gets one clear line, and takes
+// nothing away from that one, not even with a request that was on its way for long.
+func TestOlderProcess(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, nil)
+	older, newer := &puppet{t: t, hub: f.Hub(), name: "w", session: "1"}, &puppet{t: t, hub: f.Hub(), name: "w", session: "2"}
+	for _, p := range []*puppet{older, newer} {
+		if err := p.enrol(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refused fleet.Refusal
+	if err := older.enrol(); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--name") {
+		t.Errorf("the older process enrols: %v", err)
+	}
+	if out, err := newer.ask(fleet.Beat, map[string]any{}); err != nil || out["enrol"] != nil {
+		t.Errorf("the newer process is to enrol again: %v, %v", out, err)
+	}
+}
+
+// TestOtherPlace: a worker that has the evaluator of one campaign open gets no candidates of
+// another, whatever late beats have said.
+func TestOtherPlace(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, nil)
+	p := &puppet{t: t, hub: f.Hub(), name: "w", session: "1"}
+	j := fleettest.Job(10, 2)
+	go f.Run(t.Context(), j, &fleettest.Log{}, 4) //nolint:errcheck // it ends with the test
+	p.settle(j.ID)
+	if len(tasks(p.take(j.ID))) == 0 {
+		t.Fatal("no candidate comes")
+	}
+	if out := p.take("another"); len(tasks(out)) != 0 || out["place"] == nil {
+		t.Errorf("a worker that is elsewhere is given %v", out)
+	}
+}
+
+// TestUndescribed: a worker that has a campaign open which nobody has described to this coordinator
+// opens it anew, and the campaign does not wait without end.
+func TestUndescribed(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, nil)
+	p := &puppet{t: t, hub: f.Hub(), name: "w", session: "1"}
+	if err := p.enrol(); err != nil {
+		t.Fatal(err)
+	}
+	j := fleettest.Job(10, 2)
+	go f.Run(t.Context(), j, &fleettest.Log{}, 4) //nolint:errcheck // it ends with the test
+	for len(f.Hub().Waiting()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if out := p.take(j.ID); out["leave"] != true {
+		t.Errorf("it is told %v, and not to leave", out)
+	}
+}
+
+// TestWrongReference: where the host whose candidate is the reference is itself the one that is
+// wrong, it is drained and the others are not.
+func TestWrongReference(t *testing.T) {
+	for name, odd := range map[string]wrong{"another time": {by: 1.4}, "another verdict": {by: 1, verdict: evaluator.Parity}} {
+		t.Run(name, func(t *testing.T) {
+			f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			l := &fleettest.Log{}
+			ended := make(chan error, 1)
+			go func() { _, err := f.Run(ctx, fleettest.Job(1_000_000, 16), l, 4); ended <- err }()
+			add := func(name string, w wrong) {
+				f.Add(name, 2, func(context.Context) (fleet.Runner, error) {
+					w.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
+					return w, nil
+				}, nil)
+			}
+			add("first", odd)
+			for hostOf(f, "first").Stats.Evaluated < 10 {
+				time.Sleep(time.Millisecond)
+			}
+			for i := range 3 {
+				add(fmt.Sprint("good", i), wrong{by: 1})
+			}
+			for ctx.Err() == nil && hostOf(f, "first").State != "drained" {
+				time.Sleep(5 * time.Millisecond)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			for _, h := range f.Hub().Hosts() {
+				if bad := h.State == "drained"; bad != (h.Name == "first") {
+					t.Errorf("%s is %s: %s", h.Name, h.State, h.Reason)
+				}
+			}
+		})
+	}
+}
+
+// wrong is a host on which all takes longer than elsewhere; or one that calls correct what is not, and
+// the other way round.
+type wrong struct {
+	*fleettest.Simulated
+	by      float64
+	verdict evaluator.Verdict
+}
+
+func (w wrong) Evaluate(ctx context.Context, g string, incumbent float64) (evaluator.Result, error) {
+	r, err := w.Simulated.Evaluate(ctx, g, incumbent)
+	r.Verdict, r.Fitness = w.says(r.Verdict, r.Fitness)
+	return r, err
+}
+
+func (w wrong) Finals(ctx context.Context, g []string) (evaluator.Finals, error) {
+	f, err := w.Simulated.Finals(ctx, g)
+	for i := range f.Entries {
+		f.Entries[i].Verdict, f.Entries[i].Fitness = w.says(f.Entries[i].Verdict, f.Entries[i].Fitness)
+	}
+	if w.verdict != "" {
+		f.Winner = -1
+	}
+	return f, err
+}
+
+func (w wrong) says(v evaluator.Verdict, fitness float64) (evaluator.Verdict, float64) {
+	switch {
+	case w.verdict == "":
+		return v, fitness * w.by
+	case v == evaluator.Correct:
+		return w.verdict, 0
+	}
+	return evaluator.Correct, 1
+}
