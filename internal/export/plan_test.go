@@ -208,7 +208,7 @@ func TestPlansInC(t *testing.T) {
 					s.Dims[name] = n
 					dims = append(dims, strconv.FormatInt(n, 10))
 				}
-				if i != 1 && slices.ContainsFunc(p.Problem.Buffers, func(b kernels.Buffer) bool {
+				if (i != 1 || v.Maps == 0) && slices.ContainsFunc(p.Problem.Buffers, func(b kernels.Buffer) bool {
 					_, err := p.Elements(b, s)
 					return err != nil
 				}) {

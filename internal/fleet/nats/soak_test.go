@@ -69,7 +69,7 @@ func TestSoak(t *testing.T) {
 			<-m.Ended //nolint:errcheck // it was killed
 		} else {
 			close(m.Drain)
-			<-m.Ended
+			<-m.Ended //nolint:errcheck // it drained
 		}
 		members[name] = f.Add(name, 4, open, nil)
 		if time.Since(at) > long/60 {
