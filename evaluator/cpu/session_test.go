@@ -324,6 +324,32 @@ func TestPartial(t *testing.T) {
 	}
 }
 
+// What the baseline computed of other contents is not the answer: it is launched again on sets that
+// got new ones since.
+func TestStaleAnswer(t *testing.T) {
+	b := openBare(t)
+	s := b.open(evaluator.ForTiming, b.build("nothing", 1)).(*session)
+	if err := s.prepare(b.request(0, true)); err != nil {
+		t.Fatal(err)
+	}
+	c, sets := s.entries[0].now, s.base.place.turn(4)
+	s.state.refresh(c.d, len(sets))
+	if _, err := s.base.run(sets); err != nil {
+		t.Fatal(err)
+	}
+	s.state.refresh(c.d, len(sets))
+	if _, err := c.run(sets); err != nil {
+		t.Fatal(err)
+	}
+	var left evaluator.Observation
+	if err := c.look(s.base, &left, true); err != nil || len(left.Outputs) != 1 || left.Outputs[0].Error > 1e-6 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Elements of a table are drawn anew in their last bits, within their distribution.
 func TestTableNoise(t *testing.T) {
 	for _, c := range []struct {
