@@ -66,6 +66,7 @@ type (
 	//     WarmStart and then those that the definition names, which a campaign records here
 	//     and [Target.Fix] fills in. Empty and not nil means none.
 	//     The strategy "random", the backend Replay and sweeps have none of the definition's.
+	//   - Arch is the processor architecture that the search runs on, which a campaign records.
 	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
 	Job = record.Job
 	// A Budget combines limits; the first that is reached ends the search, and a zero

@@ -106,6 +106,9 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	if err := notArchived(s, c); err != nil {
 		return nil, err
 	}
+	if a := t.Job.Arch; a != "" && a != runtime.GOARCH {
+		return nil, badInput(fmt.Errorf("campaign %s was searched on %s and this is %s, which rounds otherwise: its path would be another; go on with it on %s, or start a new campaign", c.ID, a, runtime.GOARCH, a))
+	}
 	return t, badInput(campaign.Validate(t.Job))
 }
 
@@ -203,6 +206,7 @@ func (t *Target) Fix(ctx context.Context, s *store.Store) (Job, error) {
 		return Job{}, badInput(fmt.Errorf("campaign %s is recorded: go on with it, or start a new campaign with its job", t.recorded))
 	}
 	job := campaign.WithDefaults(t.Job)
+	job.Arch = runtime.GOARCH
 	if job.Start != nil {
 		return job, nil
 	}

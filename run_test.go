@@ -311,3 +311,33 @@ func TestCPUCampaignsAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A campaign is gone on with on the architecture that it was searched on.
+func TestArch(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := &Machine{}
+	done, err := m.Run(t.Context(), s, Job{Table: "internal/tables/testdata/synthetic.json", Budget: Budget{Evaluations: 5}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Campaign(done.Campaign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err := RecordedJob(c); err != nil || j.Arch != runtime.GOARCH {
+		t.Errorf("%+v, %v", j, err)
+	}
+	other := strings.Replace(string(c.Started.Config), `"arch":"`+runtime.GOARCH+`"`, `"arch":"pdp11"`, 1)
+	e := store.Event{Campaign: "other", Time: time.Now(), Kind: store.KindStarted, Started: &c.Started}
+	e.Started.Config = json.RawMessage(strings.ReplaceAll(other, done.Campaign, "other"))
+	if _, err := s.Append(e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Continue(s, "other", Budget{}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "was searched on pdp11 and this is "+runtime.GOARCH) {
+		t.Errorf("%v", err)
+	}
+}

@@ -39,6 +39,9 @@ type Job struct {
 	Budget Budget  `json:"budget"`
 	// Family is what the campaign is a part of; nil for one of its own.
 	Family *Family `json:"family,omitempty"`
+	// Arch is the processor architecture (GOARCH) that the search runs on: paths are computed in
+	// floating point, which others may round otherwise. Empty in logs of versions that did not note it.
+	Arch string `json:"arch,omitempty"`
 }
 
 // A Family is a list of problems that are tuned together under one budget, each by a
