@@ -174,10 +174,14 @@ func names(t *testing.T, r Rig) {
 	}
 }
 
-// refuses checks that a link is refused in one line that names the worker.
+// refuses checks that a link is refused in one line that names the worker. One of several brokers may
+// learn of the coordinator later than others.
 func refuses(t *testing.T, l fleet.Link, worker string) {
 	t.Helper()
 	_, err := l.Request(within(t), fleet.Enrol, nil)
+	for begin := time.Now(); errors.Is(err, fleet.ErrUnreachable) && time.Since(begin) < Soon; time.Sleep(5 * time.Millisecond) {
+		_, err = l.Request(within(t), fleet.Enrol, nil)
+	}
 	var refusal fleet.Refusal
 	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), worker) {
 		t.Errorf("got %v, want a refusal that names %s", err, worker)

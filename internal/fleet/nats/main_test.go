@@ -2,6 +2,7 @@ package nats
 
 import (
 	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -199,7 +201,26 @@ func clusterRig(brokers []*process) fleettest.Rig {
 			}
 			return t
 		},
-		Dial: mustDial,
+		Dial: func(tb testing.TB, a fleet.Access) fleet.Link {
+			return &early{mustDial(tb, a), time.Now()}
+		},
+	}
+}
+
+// An early link may come to a broker before the broker knows of the coordinator: at its beginning it
+// asks again, as workers do.
+type early struct {
+	fleet.Link
+	dialed time.Time
+}
+
+func (e *early) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte, error) {
+	for {
+		b, err := e.Link.Request(ctx, verb, body)
+		if !errors.Is(err, fleet.ErrUnreachable) || time.Since(e.dialed) > 300*time.Millisecond {
+			return b, err
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
