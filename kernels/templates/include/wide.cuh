@@ -1,7 +1,7 @@
 /* What kernels over long rows share: accesses of 16 bytes, and what the threads of a block and the
  * blocks of a cluster know of a row. The template defines THREADS, CLUSTER, LOAD_HINT, STORE_HINT, and BF16
  * where elements are bfloat16 instead of half. */
-#define DEVICE static __device__ __forceinline__
+#define DEVICE static __device__ __forceinline__ __attribute__((unused)) // who includes this needs some of it
 #define WARPS (THREADS / 32)
 #define VECTOR 8 /* elements of an access */
 #define EVERYONE 0xffffffffu
