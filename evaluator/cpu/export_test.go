@@ -2,7 +2,11 @@
 
 package cpu
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/evotune/evotune/evaluator"
+)
 
 // WithoutSandbox switches off the filter of system calls, as on a system that
 // has none.
@@ -14,4 +18,11 @@ func NeedCompiler(tb testing.TB) (cache string) {
 	tb.Helper()
 	needCompiler(tb)
 	return testCache
+}
+
+// Disturbed says that other processes kept the machine so busy that a candidate,
+// which is right, could not be timed.
+func Disturbed(t *testing.T, r evaluator.Result) bool {
+	t.Helper()
+	return disturbed(t, r)
 }

@@ -124,6 +124,9 @@ func TestRedTeamBites(t *testing.T) {
 					t.Errorf("%s: %s says nothing: %s", f.name, e.Check, e.Detail)
 				}
 			}
+			if c.Verdict == evaluator.Correct && cpu.Disturbed(t, r) { // it bit on no data
+				continue
+			}
 			if why := notYet[f.name+"/"+c.Kernel]; r.Verdict != c.Verdict && why == "" {
 				t.Errorf("%s/%s (%s) gets %s, not %s", f.name, c.Kernel, c.Does, r.Verdict, c.Verdict)
 			}
