@@ -12,12 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -99,52 +97,41 @@ func serve(library string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// A server is one compiling child.
+// A server is a child that compiles with NVRTC.
 type server struct {
-	*process.Child
+	*child
 	requests *gob.Encoder
 	answers  *gob.Decoder
 	hello    serverHello
-	// dir is where NVRTC puts its temporary files, which it leaves behind when
-	// it is killed.
-	dir string
 }
 
 func startServer(l *process.Launcher, library string, jail *process.Jail) (*server, error) {
 	if os.Getenv(serverVariable) != "" {
 		return nil, errNoServer
 	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{os.Args[0]}
-	dir, err := os.MkdirTemp("", "evotune-nvrtc-")
-	if err != nil {
-		return nil, err
-	}
-	// NVRTC opens the library of its builtins by name: that beside it, of its own release.
-	beside := "LD_LIBRARY_PATH=" + filepath.Dir(library)
-	if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
-		beside += ":" + others
-	}
-	cmd.Env = append(process.Environment(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
-	cmd.Dir = dir // a source includes nothing from where evotune was started
 	if jail != nil {
-		jail = jail.With([]string{"/proc/self/exe"}, []string{dir})
+		jail = jail.With([]string{"/proc/self/exe"}, nil)
 	}
-	child, err := l.Talk(cmd, jail, 16<<10)
+	c, err := startChild(l, jail, unix.RLIMIT_AS, 16<<10, func(dir string) *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args = []string{os.Args[0]}
+		// NVRTC opens the library of its builtins by name: that beside it, of its own release.
+		beside := "LD_LIBRARY_PATH=" + filepath.Dir(library)
+		if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
+			beside += ":" + others
+		}
+		cmd.Env = append(process.Environment(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
+		return cmd
+	})
 	if err != nil {
-		_ = os.Remove(dir)
 		return nil, err
 	}
-	for resource, most := range map[int]uint64{unix.RLIMIT_AS: compilerMemory, unix.RLIMIT_FSIZE: cubinLimit} {
-		_ = unix.Prlimit(child.PID, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
-	}
-	s := &server{Child: child, dir: dir, requests: gob.NewEncoder(child.In), answers: gob.NewDecoder(child.Out)}
-	timer := time.AfterFunc(20*time.Second, func() { process.KillGroup(s.PID) })
-	err = s.answers.Decode(&s.hello)
-	timer.Stop()
+	s := &server{child: c, requests: gob.NewEncoder(c.In), answers: gob.NewDecoder(c.Out)}
+	err = c.within(context.Background(), 20*time.Second, func() error { return s.answers.Decode(&s.hello) })
 	if err != nil {
+		text := plain.First(s.errors())
 		s.kill()
-		if text := plain.First(s.Stderr.Text()); text != "" {
+		if text != "" {
 			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, text)
 		}
 		return nil, errNoServer
@@ -156,25 +143,14 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	return s, nil
 }
 
-func (s *server) kill() {
-	process.KillGroup(s.PID)
-	<-s.Exited
-	s.Close()
-	_ = os.RemoveAll(s.dir)
-}
-
 // nvrtc compiles in children of this executable.
 type nvrtc struct {
+	children[*server]
 	library  string
 	includes []string
-	jail     *process.Jail
+	jailed   bool
 	hello    serverHello
-	launcher *process.Launcher
 	timeout  time.Duration
-
-	mu     sync.Mutex
-	idle   []*server
-	closed bool
 }
 
 // newNVRTC proves the first library that works by compiling with it, in the
@@ -199,12 +175,14 @@ func proveNVRTC(ctx context.Context, t *toolkit, l *process.Launcher, timeout ti
 	}
 	var failures []error
 	for _, library := range t.libraries {
-		s, err := startServer(l, library, t.jail)
+		jail := t.jail
+		start := func() (*server, error) { return startServer(l, library, jail) }
+		s, err := start()
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", library, err))
 			continue
 		}
-		n := &nvrtc{library: library, includes: t.includes, jail: t.jail, hello: s.hello, launcher: l, timeout: timeout, idle: []*server{s}}
+		n := &nvrtc{children: children[*server]{start: start, idle: []*server{s}}, library: library, includes: t.includes, jailed: t.jail != nil, hello: s.hello, timeout: timeout}
 		arch := 80
 		if len(n.hello.Architectures) > 0 && !slices.Contains(n.hello.Architectures, arch) {
 			arch = slices.Max(n.hello.Architectures)
@@ -244,48 +222,10 @@ func (n *nvrtc) version() string {
 }
 
 func (n *nvrtc) identity() string {
-	return cache.Key("nvrtc 3", strconv.FormatBool(n.jail != nil), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
+	return cache.Key("nvrtc 3", strconv.FormatBool(n.jailed), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
 }
 
 func (n *nvrtc) architectures() []int { return n.hello.Architectures }
-
-// acquire takes an idle child or starts one.
-func (n *nvrtc) acquire() (*server, error) {
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil, evaluator.ErrClosed
-	}
-	if k := len(n.idle); k > 0 {
-		s := n.idle[k-1]
-		n.idle = n.idle[:k-1]
-		n.mu.Unlock()
-		return s, nil
-	}
-	n.mu.Unlock()
-	return startServer(n.launcher, n.library, n.jail)
-}
-
-func (n *nvrtc) release(s *server) {
-	n.mu.Lock()
-	if !n.closed {
-		n.idle = append(n.idle, s)
-		n.mu.Unlock()
-		return
-	}
-	n.mu.Unlock()
-	s.kill()
-}
-
-func (n *nvrtc) close() {
-	n.mu.Lock()
-	idle := n.idle
-	n.idle, n.closed = nil, true
-	n.mu.Unlock()
-	for _, s := range idle {
-		s.kill()
-	}
-}
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	return n.make(ctx, u, false)
@@ -298,7 +238,7 @@ func (n *nvrtc) ptx(ctx context.Context, u unit) (string, error) {
 
 // make compiles to a cubin, or to PTX alone.
 func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
-	if n.jail == nil {
+	if !n.jailed {
 		// NVRTC gets the files beside the source as they are, one of its name too.
 		for _, files := range []map[string]string{u.files, {sourceFile: u.source}} {
 			if err := labs.Outside(files); err != nil {
@@ -319,71 +259,32 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	for _, d := range n.includes {
 		options = append(options, "-I"+d)
 	}
-	ctx, leave, err := process.ShareHost(ctx)
-	if err != nil {
+	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...), PTX: ptx}
+	var answer serverAnswer
+	text, err := n.ask(ctx, n.timeout, func(s *server) error {
+		answer = serverAnswer{} // gob leaves a field alone that is zero
+		if err := s.requests.Encode(request); err != nil {
+			return err
+		}
+		return s.answers.Decode(&answer)
+	})
+	switch {
+	case errors.Is(err, process.ErrTimeout):
+		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), Log: text}
+	case errors.Is(err, errEnded):
+		return compiled{}, &labs.Refusal{Summary: "the compiler crashes on it", Log: text, Crash: true}
+	case err != nil:
 		return compiled{}, err
 	}
-	defer leave()
-	request := serverRequest{Source: u.source, Headers: u.files, Options: append(options, rtcFlags(u.own())...), PTX: ptx}
-	for try := 0; ; try++ {
-		s, err := n.acquire()
-		if err != nil {
-			return compiled{}, err
-		}
-		answer, err := s.ask(ctx, n.timeout, request)
-		if err == nil {
-			n.release(s)
-			out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
-			if len(out.Cubin) > cubinLimit {
-				return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
-			}
-			if answer.Error != "" {
-				if answer.Log == "" {
-					out.Log = answer.Error
-				}
-				return out, &labs.Refusal{Summary: labs.FirstError(out.Log, errorMarks...), Log: out.Log}
-			}
-			return out, nil
-		}
-		text := s.Stderr.Text()
-		s.kill()
-		switch {
-		case ctx.Err() != nil:
-			return compiled{}, ctx.Err()
-		case errors.Is(err, process.ErrTimeout):
-			return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler did not end within %v", n.timeout), Log: text}
-		case try > 0:
-			return compiled{}, &labs.Refusal{Summary: "the compiler crashes on it", Log: text, Crash: true}
-		}
-		// Somebody may have killed the child: a source that crashes the
-		// compiler does so again.
+	out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
+	if len(out.Cubin) > cubinLimit {
+		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 	}
-}
-
-// ask sends one request. After an error the child is of no more use.
-func (s *server) ask(ctx context.Context, timeout time.Duration, r serverRequest) (serverAnswer, error) {
-	var a serverAnswer
-	if err := ctx.Err(); err != nil {
-		return a, err
-	}
-	stop := context.AfterFunc(ctx, func() { process.KillGroup(s.PID) })
-	defer stop()
-	expired := make(chan struct{})
-	timer := time.AfterFunc(timeout, func() {
-		close(expired)
-		process.KillGroup(s.PID)
-	})
-	defer timer.Stop()
-	err := s.requests.Encode(r)
-	if err == nil {
-		err = s.answers.Decode(&a)
-	}
-	if err != nil {
-		select {
-		case <-expired:
-			return a, process.ErrTimeout
-		default:
+	if answer.Error != "" {
+		if answer.Log == "" {
+			out.Log = answer.Error
 		}
+		return out, &labs.Refusal{Summary: labs.FirstError(out.Log, errorMarks...), Log: out.Log}
 	}
-	return a, err
+	return out, nil
 }

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,24 +41,18 @@ const (
 // triton compiles functions of Triton: in children that run Python in a jail, each one
 // function at a time, and with the ptxas that comes with Triton. It never touches a GPU.
 type triton struct {
-	python   python.Interpreter
-	launcher *process.Launcher
-	timeout  time.Duration
-	jail     *process.Jail // nil locks it into nothing
-	hello    tritonHello
-	ptxas    *ptxas
-
-	mu     sync.Mutex
-	idle   []*tritonChild
-	closed bool
+	children[*tritonChild]
+	python  python.Interpreter
+	timeout time.Duration
+	hello   tritonHello
+	ptxas   *ptxas
 }
 
-// A tritonChild is one of its children, with a folder for its files.
+// A tritonChild is one of its children.
 type tritonChild struct {
-	*process.Child
+	*child
 	answers *bufio.Reader
 	hello   tritonHello
-	dir     string
 }
 
 // newTriton starts a first child. The error says what is missing, and what to do.
@@ -71,15 +64,17 @@ func newTriton(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Ca
 	case p.Triton == "":
 		return nil, fmt.Errorf("%s has no triton: install it (pip install triton), or name another Python with EVOTUNE_PYTHON", p.Path)
 	}
-	n := &triton{python: p, launcher: l, timeout: timeout}
+	n := &triton{python: p, timeout: timeout}
+	var jail *process.Jail // nil locks them into nothing
 	if process.Landlock() > 0 {
-		n.jail = p.Jail().With(foldersOf([]string{os.Getenv("TRITON_PTXAS_PATH")}), nil)
+		jail = p.Jail().With(foldersOf([]string{os.Getenv("TRITON_PTXAS_PATH")}), nil)
 	}
-	child, err := n.start()
+	n.start = func() (*tritonChild, error) { return startTriton(l, p.Path, jail) }
+	first, err := n.start()
 	if err != nil {
 		return nil, fmt.Errorf("triton %s of %s does not work: %w", p.Triton, p.Path, err)
 	}
-	n.idle, n.hello = append(n.idle, child), child.hello
+	n.idle, n.hello = append(n.idle, first), first.hello
 	n.ptxas = &ptxas{path: n.hello.PTXAS, text: n.hello.PTXASVersion, launcher: l, cache: c, timeout: timeout}
 	if t.jail != nil {
 		n.ptxas.jail = t.jail.With(foldersOf([]string{n.hello.PTXAS}), nil)
@@ -87,40 +82,27 @@ func newTriton(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Ca
 	return n, nil
 }
 
-// start starts a child and waits until it has imported Triton.
-func (n *triton) start() (*tritonChild, error) {
-	dir, err := os.MkdirTemp("", "evotune-triton-")
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(n.python.Path, "-c", tritonProgram)
-	cmd.Dir = dir
-	// What Triton compiles must depend on the function and its own version alone.
-	env := slices.DeleteFunc(process.Environment(), func(v string) bool {
-		return strings.HasPrefix(v, "TRITON_") && !strings.HasPrefix(v, "TRITON_PTXAS_PATH=")
+// startTriton starts a child and waits until it has imported Triton.
+func startTriton(l *process.Launcher, python string, jail *process.Jail) (*tritonChild, error) {
+	started, err := startChild(l, jail, unix.RLIMIT_DATA, compilerLog, func(dir string) *exec.Cmd {
+		cmd := exec.Command(python, "-c", tritonProgram)
+		// What Triton compiles must depend on the function and its own version alone.
+		env := slices.DeleteFunc(process.Environment(), func(v string) bool {
+			return strings.HasPrefix(v, "TRITON_") && !strings.HasPrefix(v, "TRITON_PTXAS_PATH=")
+		})
+		cmd.Env = append(env, "HOME="+dir, "TMPDIR="+dir, "TRITON_HOME="+dir, "TRITON_CACHE_DIR="+filepath.Join(dir, "cache"),
+			"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=")
+		return cmd
 	})
-	cmd.Env = append(env, "HOME="+dir, "TMPDIR="+dir, "TRITON_HOME="+dir, "TRITON_CACHE_DIR="+filepath.Join(dir, "cache"),
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=")
-	jail := n.jail
-	if jail != nil {
-		jail = jail.With(nil, []string{dir})
-	}
-	child, err := n.launcher.Talk(cmd, jail, compilerLog)
 	if err != nil {
-		_ = os.Remove(dir)
 		return nil, err
 	}
-	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: compilerMemory, unix.RLIMIT_FSIZE: cubinLimit, unix.RLIMIT_CORE: 0} {
-		_ = unix.Prlimit(child.PID, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
-	}
-	c := &tritonChild{Child: child, answers: bufio.NewReaderSize(child.Out, 1<<16), dir: dir}
-	timer := time.AfterFunc(tritonStart, func() { process.KillGroup(c.PID) })
-	defer timer.Stop()
-	err = c.read(&c.hello)
+	c := &tritonChild{child: started, answers: bufio.NewReaderSize(started.Out, 1<<16)}
+	err = c.within(context.Background(), tritonStart, func() error { return c.read(&c.hello) })
 	if err == nil && c.hello.Error != "" {
 		err = errors.New(plain.Line(c.hello.Error))
 	} else if err != nil {
-		err = fmt.Errorf("its process ended: %s", cmp.Or(plain.Line(lastLine(c.Stderr.Text())), err.Error()))
+		err = fmt.Errorf("its process ended: %s", cmp.Or(plain.Line(lastLine(c.errors())), err.Error()))
 	}
 	if err != nil {
 		c.kill()
@@ -142,14 +124,6 @@ func (c *tritonChild) read(to any) error {
 	return json.Unmarshal(line, to)
 }
 
-func (c *tritonChild) kill() {
-	process.KillGroup(c.PID)
-	<-c.Exited
-	process.ReapGroup(c.PID)
-	c.Close()
-	_ = os.RemoveAll(c.dir)
-}
-
 func (n *triton) name() string { return n.hello.PTXAS }
 
 func (n *triton) version() string {
@@ -163,16 +137,6 @@ func (n *triton) identity() string {
 // architectures is nil: Triton compiles for the device, whichever it is.
 func (n *triton) architectures() []int { return nil }
 
-func (n *triton) close() {
-	n.mu.Lock()
-	idle := n.idle
-	n.idle, n.closed = nil, true
-	n.mu.Unlock()
-	for _, c := range idle {
-		c.kill()
-	}
-}
-
 // compile has Triton compile the function of a unit, and ptxas assemble it with evotune's
 // parameters.
 func (n *triton) compile(ctx context.Context, u unit) (out compiled, err error) {
@@ -180,7 +144,7 @@ func (n *triton) compile(ctx context.Context, u unit) (out compiled, err error) 
 	if err != nil {
 		return out, fmt.Errorf("the architecture %q has no number", u.arch)
 	}
-	answer, err := n.ask(ctx, tritonRequest{Text: u.source, Call: u.triton, Capability: number, Debug: u.debug})
+	answer, err := n.answer(ctx, tritonRequest{Text: u.source, Call: u.triton, Capability: number, Debug: u.debug})
 	if err != nil {
 		return out, err
 	}
@@ -234,93 +198,29 @@ func (n *triton) assemble(ctx context.Context, ptx string, u unit) (compiled, er
 	return n.ptxas.assemble(ctx, ptx, u)
 }
 
-// ask asks an idle child, or a new one. The error is a *[labs.Refusal] where the function
-// ends it, or takes too long.
-func (n *triton) ask(ctx context.Context, r tritonRequest) (a tritonAnswer, err error) {
-	ctx, leave, err := process.ShareHost(ctx)
-	if err != nil {
-		return a, err
-	}
-	defer leave()
-	for try := 0; ; try++ {
-		c, err := n.acquire()
-		if err != nil {
-			return a, err
-		}
-		if a, err = c.ask(ctx, n.timeout, r); err == nil {
-			n.release(c)
-			return a, nil
-		}
-		text := c.Stderr.Text()
-		c.kill()
-		switch {
-		case ctx.Err() != nil:
-			return a, ctx.Err()
-		case errors.Is(err, process.ErrTimeout):
-			return a, &labs.Refusal{Summary: fmt.Sprintf("Triton did not end within %v", n.timeout), Log: text}
-		case try > 0:
-			return a, &labs.Refusal{Summary: "Triton's process ended: " + cmp.Or(plain.Line(lastLine(text)), "without a word"), Log: text}
-		}
-		// Somebody may have killed the child: a function that ends it does so again.
-	}
-}
-
-// acquire takes an idle child or starts one.
-func (n *triton) acquire() (*tritonChild, error) {
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil, evaluator.ErrClosed
-	}
-	if k := len(n.idle); k > 0 {
-		c := n.idle[k-1]
-		n.idle = n.idle[:k-1]
-		n.mu.Unlock()
-		return c, nil
-	}
-	n.mu.Unlock()
-	return n.start()
-}
-
-func (n *triton) release(c *tritonChild) {
-	n.mu.Lock()
-	if !n.closed {
-		n.idle = append(n.idle, c)
-		n.mu.Unlock()
-		return
-	}
-	n.mu.Unlock()
-	c.kill()
-}
-
-// ask sends one request. After an error the child is of no more use.
-func (c *tritonChild) ask(ctx context.Context, timeout time.Duration, r tritonRequest) (a tritonAnswer, err error) {
+// answer asks a child. The error is a *[labs.Refusal] where the function ends it, or takes
+// too long.
+func (n *triton) answer(ctx context.Context, r tritonRequest) (a tritonAnswer, err error) {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return a, err
 	}
-	c.Stderr.Forget()
-	stop := context.AfterFunc(ctx, func() { process.KillGroup(c.PID) })
-	defer stop()
-	expired := make(chan struct{})
-	timer := time.AfterFunc(timeout, func() {
-		close(expired)
-		process.KillGroup(c.PID)
-	})
-	defer timer.Stop()
-	if _, err = c.In.Write(append(line, '\n')); err == nil {
-		err = c.read(&a)
-	}
-	if err != nil {
-		select {
-		case <-expired:
-			return a, process.ErrTimeout
-		default:
+	text, err := n.ask(ctx, n.timeout, func(c *tritonChild) error {
+		a = tritonAnswer{}
+		if _, err := c.In.Write(append(line, '\n')); err != nil {
+			return err
 		}
-		return a, err
+		err := c.read(&a)
+		a.Log = cmp.Or(a.Log, c.errors())
+		return err
+	})
+	switch {
+	case errors.Is(err, process.ErrTimeout):
+		err = &labs.Refusal{Summary: fmt.Sprintf("Triton did not end within %v", n.timeout), Log: text}
+	case errors.Is(err, errEnded):
+		err = &labs.Refusal{Summary: "Triton's process ended: " + cmp.Or(plain.Line(lastLine(text)), "without a word"), Log: text}
 	}
-	a.Log = cmp.Or(a.Log, c.Stderr.Text())
-	return a, nil
+	return a, err
 }
 
 // inTriton lists the implementations in Triton.
