@@ -4,12 +4,18 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // TestPath tests that 1, 8 and 1,000 workers give a campaign the log that it has without any.
@@ -64,4 +70,72 @@ func BenchmarkCoordinator(b *testing.B, rig func() Rig) {
 			b.ReportMetric(float64(m.Sys)/1e6, "MB")
 		})
 	}
+}
+
+// BenchmarkPace measures two campaigns at once, each on a device of its own, beside the same two
+// in processes without a fleet: "of-local" is how many evaluations a second of them are left. A
+// device makes about 1,000 a minute, as a GPU does: 32 candidates are compiled and compared at
+// once, which takes most of their time, and one at a time is measured.
+func BenchmarkPace(b *testing.B, rig func() Rig) {
+	b.Helper()
+	const slots = 32
+	device := func() *Simulated {
+		var measures sync.Mutex
+		return NewSimulated(b, func(ctx context.Context, _ string) error {
+			time.Sleep(1800 * time.Millisecond)
+			measures.Lock()
+			defer measures.Unlock()
+			evaluator.Enter(ctx, evaluator.StageBenchmark)
+			time.Sleep(12 * time.Millisecond)
+			return nil
+		})
+	}
+	job := func(k int) record.Job {
+		j := Job(b.N, slots)
+		j.ID, j.Finalists, j.Seed = fmt.Sprint("test-", k), -1, int64(k)
+		return j
+	}
+	both := func(run func(k int) error) time.Duration {
+		begin := time.Now()
+		var group errgroup.Group
+		for k := range 2 {
+			group.Go(func() error { return run(k) })
+		}
+		if err := group.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	local := both(func(k int) error {
+		ev := device()
+		_, err := campaign.Run(b.Context(), campaign.Problem{Space: ev.Space(), Evaluator: inProcess{ev}}, job(k), campaign.Options{Workers: slots, Log: &Log{}})
+		return err
+	})
+	f := NewFarm(b, rig(), time.Minute, nil)
+	for k := range 2 {
+		f.Add(fmt.Sprint("w", k), slots, func(context.Context) (fleet.Runner, error) { return device(), nil }, nil)
+	}
+	for len(f.Hub().Hosts()) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	b.ResetTimer()
+	elsewhere := both(func(k int) error {
+		_, err := f.RunAs(b.Context(), job(k), &Log{}, 1, 0)
+		return err
+	})
+	b.ReportMetric(2*float64(b.N)/elsewhere.Minutes(), "evaluations/min")
+	b.ReportMetric(local.Seconds()/elsewhere.Seconds(), "of-local")
+}
+
+// inProcess is a simulated evaluator for a campaign without a fleet.
+type inProcess struct{ *Simulated }
+
+// Evaluate implements [evaluator.Evaluator].
+func (p inProcess) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	return p.Simulated.Evaluate(ctx, g.String(), incumbent)
+}
+
+// Finals implements [evaluator.Evaluator].
+func (p inProcess) Finals(ctx context.Context, list []genome.Genome) (evaluator.Finals, error) {
+	return p.Evaluator.Finals(ctx, list)
 }

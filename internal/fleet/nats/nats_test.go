@@ -753,3 +753,8 @@ func TestSurvives(t *testing.T) {
 func BenchmarkCoordinator(b *testing.B) {
 	fleettest.BenchmarkCoordinator(b, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
 }
+
+// BenchmarkPace compares two campaigns over a broker with the same two without a fleet.
+func BenchmarkPace(b *testing.B) {
+	fleettest.BenchmarkPace(b, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
+}
