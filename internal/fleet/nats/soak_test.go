@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,10 @@ func TestSoak(t *testing.T) {
 	} else {
 		long = d
 	}
-	f := fleettest.NewFarm(t, embeddedRig(EmbedOptions{}), time.Second, nil)
+	var current atomic.Int64 // campaign; what has come late of another is of no use
+	f := fleettest.NewFarm(t, embeddedRig(EmbedOptions{}), time.Second, func(o *fleet.Options) {
+		o.Wanted = func(campaign, _ string) bool { return campaign == fmt.Sprint("c", current.Load()) }
+	})
 	rng := rand.New(rand.NewPCG(1, 2))
 	open := func(context.Context) (fleet.Runner, error) {
 		return fleettest.NewSimulated(t, func(ctx context.Context, _ string) error {
@@ -51,6 +55,7 @@ func TestSoak(t *testing.T) {
 	go func() {
 		n := 0
 		for ; ctx.Err() == nil; n++ {
+			current.Store(int64(n))
 			j := fleettest.Job(500, 32)
 			j.ID, j.Strategy, j.Seed = fmt.Sprint("c", n), "random", int64(n)
 			if _, err := f.Run(ctx, j, &fleettest.Log{}, 8); err != nil && ctx.Err() == nil {
