@@ -133,6 +133,9 @@ func taskID(campaign, candidate, suffix string) string {
 	return campaign + "/" + candidate + suffix
 }
 
+// finalsMark is in the names of finals.
+const finalsMark = "~finals-"
+
 // splitTask takes a name apart. Tasks that are no candidates of the search have no candidate.
 func splitTask(id string) (campaign, candidate string) {
 	i := strings.LastIndexByte(id, '/')
@@ -162,6 +165,7 @@ func (h *Hub) Open(ctx context.Context, o Order) (*Campaign, error) {
 	h.turn++
 	c.turn = h.turn
 	h.campaigns[c.id] = c
+	delete(h.closed, c.id)
 	for sum, path := range o.Paths {
 		h.files[sum] = path
 	}
@@ -200,6 +204,7 @@ func (c *Campaign) Close() error {
 		return nil
 	}
 	delete(h.campaigns, c.id)
+	h.closed[c.id] = true
 	for sum := range c.o.Paths {
 		delete(h.files, sum)
 	}
@@ -313,7 +318,7 @@ func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evalu
 	c.hub.mu.Lock()
 	c.finals++
 	// A worker may keep the result of finals of other candidates, from before the campaign was opened.
-	t.ID = taskID(c.id, "", fmt.Sprintf("~finals-%d-%x", c.finals, sha256.Sum256([]byte(strings.Join(t.Genomes, "\n"))))[:28])
+	t.ID = taskID(c.id, "", fmt.Sprintf("%s%d-%x", finalsMark, c.finals, sha256.Sum256([]byte(strings.Join(t.Genomes, "\n"))))[:28])
 	c.hub.mu.Unlock()
 	m, err := c.wait(ctx, t)
 	c.hub.mu.Lock()

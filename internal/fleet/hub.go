@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ type Options struct {
 	// negative for none.
 	Again float64
 	// Wanted says whether the result of a candidate can still be of use: it is false when the
-	// log has one, or the campaign has ended. Nil means always.
+	// log has one, or the campaign has ended. An empty candidate stands for finals. Nil means always.
 	Wanted func(campaign, candidate string) bool
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
@@ -79,6 +80,7 @@ type Hub struct {
 	mu        sync.Mutex
 	hosts     map[string]*host // by name
 	campaigns map[string]*Campaign
+	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
 	turn      uint64            // of campaigns
 }
@@ -150,7 +152,7 @@ func New(o Options) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &Hub{
 		o: o, began: time.Now(), ended: ctx, end: cancel, notes: make(chan func(), 1024),
-		hosts: map[string]*host{}, campaigns: map[string]*Campaign{}, files: map[string]string{},
+		hosts: map[string]*host{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
 	}
 	h.group.Go(func() { h.watch(ctx) })
 	h.group.Go(func() { h.write(ctx) })
@@ -397,11 +399,11 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 
 // adopt takes a worker for a campaign whose evaluator it has open already, from before the
 // coordinator was started or the campaign paused. It says whether it is to leave that place: the
-// campaign is of another class or of none yet, or nobody has opened it again. The caller holds the lock.
+// campaign is of another class or of none yet, it was closed, or nobody has opened it again. The caller holds the lock.
 func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (leave bool) {
 	c := h.campaigns[place]
 	if c == nil {
-		return time.Since(h.began) > h.o.Lease
+		return h.closed[place] || time.Since(h.began) > h.o.Lease
 	}
 	if c.class == "" && d != nil {
 		c.describe(d)
@@ -438,7 +440,7 @@ func (h *Hub) item(id string) (*Campaign, *item) {
 // be asked for soon: campaigns ask again one after the other when a coordinator begins.
 func (h *Hub) wanted(id string) bool {
 	campaign, candidate := splitTask(id)
-	return candidate != "" && h.o.Wanted(campaign, candidate)
+	return (candidate != "" || strings.Contains(id, finalsMark)) && h.o.Wanted(campaign, candidate)
 }
 
 // take answers with a place or with tasks, as soon as there are any.

@@ -43,6 +43,9 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		if _, over := w.over.Load(campaign); over {
 			return false
 		}
+		if candidate == "" {
+			return true
+		}
 		c, err := s.store.Candidate(candidate)
 		return errors.Is(err, store.ErrNotFound) || err == nil && c.Told == nil
 	}})

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ type site struct {
 	*testing.T
 	path, addr string
 	latency    time.Duration
-	wire       *fleet.Wire // to workers; nil without a fleet
+	wire       atomic.Pointer[fleet.Wire] // to workers; nil without a fleet
 	service    *Service
 	store      *store.Store
 	token      string // an admin's
@@ -67,7 +68,8 @@ type site struct {
 // fleetSite is a site with a fleet.
 func fleetSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0", wire: fleet.NewWire(nil)}
+	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0"}
+	s.wire.Store(fleet.NewWire(nil))
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -75,6 +77,12 @@ func fleetSite(t *testing.T) *site {
 
 // work adds a worker to the fleet, for recorded tables.
 func (s *site) work(name string, slots int, latency time.Duration) {
+	s.Helper()
+	s.workAs(name, slots, latency, func(r fleet.Runner) fleet.Runner { return r })
+}
+
+// workAs is work with an evaluator of the test's. The worker ends, without a word, when kill is called.
+func (s *site) workAs(name string, slots int, latency time.Duration, wrap func(fleet.Runner) fleet.Runner) (kill func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	dir, ended := s.TempDir(), make(chan error, 1)
@@ -84,21 +92,41 @@ func (s *site) work(name string, slots int, latency time.Duration) {
 			Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots, Version: build.This().Program()},
 			Dial: func(context.Context) (fleet.Link, error) {
 				a, err := s.service.fleet.transport.Admit(name)
-				return s.wire.Dial(a), err
+				return siteLink{s, a}, err
 			},
 			Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-				return machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
+				place, err := machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
+				if err != nil {
+					return nil, err
+				}
+				return wrap(place), nil
 			},
 			Logger: slog.New(slog.DiscardHandler),
 		})
 	}()
-	s.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			s.Error(err)
 		}
 	})
+	s.Cleanup(kill)
+	return kill
 }
+
+// A siteLink reaches the service that is there now, as one over a network does.
+type siteLink struct {
+	site   *site
+	access fleet.Access
+}
+
+func (l siteLink) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte, error) {
+	link := l.site.wire.Load().Dial(l.access)
+	defer link.Close()
+	return link.Request(ctx, verb, body)
+}
+
+func (l siteLink) Close() error { return nil }
 
 // newSite serves a store, which fill may have made before.
 func newSite(t *testing.T, latency time.Duration, fill ...func(path string)) *site {
@@ -119,10 +147,11 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	o := Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}
-	if s.wire != nil {
+	if s.wire.Load() != nil {
 		o.Fleet = func(roster *fleet.Roster) (fleet.Transport, error) {
-			s.wire = fleet.NewWire(roster)
-			return s.wire.Transport(), nil
+			wire := fleet.NewWire(roster)
+			s.wire.Store(wire)
+			return wire.Transport(), nil
 		}
 	}
 	if s.service, err = New(o); err != nil {

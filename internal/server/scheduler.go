@@ -82,6 +82,16 @@ type run struct {
 	progress progress
 }
 
+// end ends a campaign after the candidates in flight, if there are any. Those of the fleet are not
+// waited for, since no worker may be left: workers finish what they have, and keep the results until
+// the campaign goes on and asks for them.
+func (r *run) end() {
+	r.drain()
+	if r.phase == api.Preparing || r.device.name == fleetDevice {
+		r.cancel()
+	}
+}
+
 // A scheduler places campaigns on devices.
 type scheduler struct {
 	s       *Service
@@ -124,6 +134,7 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 	}
 	for _, j := range jobs {
 		q.jobs[j.Job.ID] = &j
+		s.fleet.ended(j.Job.ID, j.State.Ended())
 		if err := q.bury(&j); err != nil {
 			return nil, err
 		}
@@ -558,7 +569,6 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
 func (q *scheduler) settle(j *job, state api.State, reason string) {
-	q.s.fleet.ended(j.Job.ID, state.Ended())
 	j.State, j.Reason, j.Began = state, reason, nil
 	if err := q.keep(j); err != nil {
 		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
@@ -569,7 +579,11 @@ func (q *scheduler) settle(j *job, state api.State, reason string) {
 // keep makes a job durable. The caller holds the lock.
 func (q *scheduler) keep(j *job) error {
 	j.Version++
-	return q.write(j)
+	err := q.write(j)
+	if err == nil {
+		q.s.fleet.ended(j.Job.ID, j.State.Ended())
+	}
+	return err
 }
 
 func (q *scheduler) write(j *job) error {
@@ -638,10 +652,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		j.State, j.Reason = api.Paused, by("paused")
 		do = func(r *run) {
 			r.then = api.Paused
-			r.drain()
-			if r.phase == api.Preparing {
-				r.cancel() // nothing is in flight
-			}
+			r.end()
 		}
 	case "resume":
 		switch j.State {
@@ -866,10 +877,7 @@ func (q *scheduler) close(ctx context.Context) {
 	q.mu.Lock()
 	q.closed = true
 	for _, r := range q.runs {
-		r.drain()
-		if r.phase == api.Preparing {
-			r.cancel()
-		}
+		r.end()
 	}
 	q.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {
