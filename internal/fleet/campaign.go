@@ -17,8 +17,13 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// mostStrikes is how many workers one candidate may take down. The last two were alone with it.
-const mostStrikes = 3
+const (
+	// mostStrikes is how many workers one candidate may take down. The last two were alone with it.
+	// While it was compiled, when others are as likely to have done it, those are hosts of as many
+	// names, and only the last was alone with it; or there are no such hosts and it took mostLosses.
+	mostStrikes = 3
+	mostLosses  = 5
+)
 
 // ErrLostFinals is the error of finals that took down one worker after the other.
 var ErrLostFinals = errors.New("several workers ended while they held the finals")
@@ -122,9 +127,10 @@ type item struct {
 	enter         chan evaluator.Stage
 }
 
-// A strike is a worker that was lost while a candidate ran on it.
+// A strike is a worker that was lost while it had a candidate.
 type strike struct {
 	session, host, stage string
+	device               bool // the candidate ran; else it was compiled
 	alone                bool
 }
 
@@ -387,8 +393,8 @@ func (c *Campaign) remember(t *item) {
 		switch {
 		case err != nil:
 			c.hub.o.Logger.Error("an attempt in the log is passed over", "error", err)
-		case ok && e.End == EndLost && a.Device:
-			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Alone})
+		case ok && e.End == EndLost:
+			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Device, a.Alone})
 		case ok && e.End == EndReturned:
 			t.strikes = slices.DeleteFunc(t.strikes, func(s strike) bool { return s.session == a.Session })
 		}
@@ -407,7 +413,7 @@ func (c *Campaign) requeue(t *item) {
 		return
 	}
 	list := &c.queue
-	if len(t.strikes) > 0 {
+	if t.suspect() {
 		list = &c.suspects
 	}
 	i, _ := slices.BinarySearchFunc(*list, t, func(a, b *item) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.ID, b.ID)) })

@@ -35,6 +35,8 @@ const (
 	mostTries = 3
 	// mostIdle is how long a worker waits for candidates of one campaign while another has some.
 	mostIdle = 2 * time.Second
+	// mostSlots is how many candidates a worker has at once.
+	mostSlots = 1024
 	// mostBefore is how many older processes of a name are known as such.
 	mostBefore = 64
 	// mostResult is the length in bytes of the largest result that goes into a log.
@@ -259,7 +261,7 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		h.lose(x, "its process has ended")
 	}
 	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}}
-	next.Slots = max(next.Slots, 1)
+	next.Slots = min(max(next.Slots, 1), mostSlots)
 	if x != nil {
 		next.stats, next.drained, next.doubt = x.stats, x.drained, x.doubt
 		next.before = append(x.before[max(0, len(x.before)-mostBefore+1):], x.session)
@@ -419,7 +421,7 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 // so. The caller holds the lock.
 func (h *Hub) claim(x *host, id string) *hold {
 	c, t := h.item(id)
-	if t == nil || x.of != c || t.result != nil || t.on != nil || len(t.strikes) > 0 {
+	if t == nil || x.of != c || t.result != nil || t.on != nil || t.suspect() || len(x.holds) >= x.Slots {
 		return nil
 	}
 	t.of.dequeue(t)
@@ -524,7 +526,8 @@ func (h *Hub) feed(x *host) {
 	case !x.open:
 		x.release(given{Place: &x.of.place})
 	default:
-		if tasks := x.of.next(x, x.waits.free); len(tasks) > 0 {
+		free := min(x.waits.free, x.Slots-len(x.holds))
+		if tasks := x.of.next(x, free); len(tasks) > 0 {
 			x.release(given{Tasks: tasks})
 		}
 	}
