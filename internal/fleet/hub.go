@@ -61,6 +61,10 @@ type Options struct {
 	// Wanted says whether the result of a candidate can still be of use: it is false when the
 	// log has one, or the campaign has ended. An empty candidate stands for finals. Nil means always.
 	Wanted func(campaign, candidate string) bool
+	// Drained are the workers that an earlier hub had drained, and why. Keep makes it durable that one is,
+	// or with an empty reason that it goes on. Nil keeps nothing.
+	Drained map[string]string
+	Keep    func(worker, why string) error
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
 	// Logger takes what happens. Nil means slog.Default.
@@ -80,7 +84,8 @@ type Hub struct {
 	notes chan func()
 
 	mu        sync.Mutex
-	hosts     map[string]*host // by name
+	hosts     map[string]*host  // by name
+	drained   map[string]string // by name, why a worker is given nothing
 	campaigns map[string]*Campaign
 	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
@@ -97,7 +102,7 @@ type host struct {
 	lost    bool
 	leaving bool
 	trouble string // why it takes nothing now, by its own account
-	drained string // why it is given nothing, by the coordinator's
+	drained string // why it is given nothing, by the coordinator's, as Hub.drained has it
 
 	of      *Campaign // where it is placed, or nil
 	open    bool      // its evaluator is open there
@@ -148,14 +153,18 @@ func New(o Options) *Hub {
 	if o.Wanted == nil {
 		o.Wanted = func(string, string) bool { return true }
 	}
+	if o.Keep == nil {
+		o.Keep = func(string, string) error { return nil }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &Hub{
 		o: o, began: time.Now(), ended: ctx, end: cancel, notes: make(chan func(), 1024),
-		hosts: map[string]*host{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
+		hosts: map[string]*host{}, drained: map[string]string{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
 	}
+	maps.Copy(h.drained, o.Drained)
 	h.group.Go(func() { h.watch(ctx) })
 	h.group.Go(func() { h.write(ctx) })
 	return h
@@ -261,9 +270,10 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		h.lose(x, "its process has ended")
 	}
 	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}}
+	next.drained = h.drained[worker]
 	next.Slots = min(max(next.Slots, 1), mostSlots)
 	if x != nil {
-		next.stats, next.drained, next.doubt = x.stats, x.drained, x.doubt
+		next.stats, next.doubt = x.stats, x.doubt
 		next.before = append(x.before[max(0, len(x.before)-mostBefore+1):], x.session)
 	}
 	h.hosts[worker] = next
@@ -666,27 +676,47 @@ func (h *Hub) Expel(worker string) bool {
 	return true
 }
 
-// Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on.
-func (h *Hub) Drain(worker, why string) bool {
+// Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on. That
+// holds for its name until the next call, also when the worker or the hub is another. False means that
+// nobody knows the worker. The error is that of Options.Keep.
+func (h *Hub) Drain(worker, why string) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	x := h.hosts[worker]
-	if x == nil {
-		return false
+	if x := h.hosts[worker]; x != nil {
+		return true, h.drain(x, why)
 	}
-	h.drain(x, why)
-	return true
+	if h.drained[worker] == "" {
+		return false, nil
+	}
+	return true, h.keep(worker, why)
 }
 
-// drain is Drain for who holds the lock.
-func (h *Hub) drain(x *host, why string) {
+// drain is Drain for who holds the lock. What is not durable holds for this hub all the same.
+func (h *Hub) drain(x *host, why string) error {
 	x.drained = why
 	if why != "" {
 		h.o.Logger.Warn("a worker is drained", "worker", x.Name, "reason", why)
 	} else {
-		x.doubt = 0
+		x.doubt, x.failing = 0, 0
 	}
+	err := h.keep(x.Name, why)
 	h.feed(x)
+	return err
+}
+
+// keep remembers that a worker is drained, or no more. The caller holds the lock.
+func (h *Hub) keep(worker, why string) error {
+	if h.drained[worker] == why {
+		return nil
+	}
+	if h.drained[worker] = why; why == "" {
+		delete(h.drained, worker)
+	}
+	err := h.o.Keep(worker, why)
+	if err != nil {
+		h.o.Logger.Error("a worker that is drained, or no more, is not noted", "worker", worker, "error", err)
+	}
+	return err
 }
 
 // Stats count what a worker did.

@@ -299,7 +299,7 @@ func (c *Campaign) arrived(t *item, x *host, m done) {
 func (c *Campaign) failed(t *item, x *host, m done, why string) {
 	x.stats.Failed++
 	if x.failing++; x.failing >= mostFailing {
-		c.hub.drain(x, fmt.Sprintf("it failed %d evaluations in a row, the last: %s", x.failing, why))
+		c.hub.drain(x, fmt.Sprintf("it failed %d evaluations in a row, the last: %s", x.failing, why)) //nolint:errcheck // it was logged
 	}
 	if t.tried == nil {
 		t.tried = map[string]string{}

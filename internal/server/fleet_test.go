@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/fleet"
@@ -242,6 +245,100 @@ func TestFleetPause(t *testing.T) {
 		f.until(b.ID, api.Cancelled)
 		f.until(a.ID, api.Finished)
 	})
+}
+
+// TestFleetDrainKept: a worker that was drained is drained still when the service was started again, and
+// when the worker was, until somebody lets it go on.
+func TestFleetDrainKept(t *testing.T) {
+	s := fleetSite(t)
+	kill := s.workAs("bad", 1, 0, func(r fleet.Runner) fleet.Runner { return r })
+	s.enrolled("bad")
+	f := s.api()
+	f.do("POST", "/v1/fleet/workers/bad/drain", api.Drain{Reason: "its fan is loud"}, nil, 204)
+	kill()
+	s.stop()
+	s.start()
+	s.work("bad", 1, 0)
+	if h := s.enrolled("bad"); h.State != "drained" || h.Reason != "its fan is loud" {
+		t.Errorf("it is %s: %q", h.State, h.Reason)
+	}
+	f = s.api()
+	f.do("POST", "/v1/fleet/workers/bad/drain", api.Drain{}, nil, 204)
+	f.until(f.submitFleet(7, 5).ID, api.Finished)
+	s.stop()
+	s.start()
+	eventually(t, soon, "it has not enrolled", func() bool { hosts := s.service.fleet.hub.Hosts(); return len(hosts) == 1 && hosts[0].State == "idle" })
+}
+
+// A gpu evaluates like one, for a service that has none.
+type gpu struct {
+	device evaluator.Device
+	job    evotune.Job
+}
+
+func (g gpu) Describe() evaluator.Description {
+	return evaluator.Description{Backend: evotune.CUDA, Device: g.device, Kernel: g.job.Kernel, Shapes: g.job.Shapes, Harness: "1"}
+}
+
+func (g gpu) Evaluate(_ context.Context, genome string, _ float64) (evaluator.Result, error) {
+	return evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Fitness: 1 / float64(len(genome))}, nil
+}
+
+func (g gpu) Finals(_ context.Context, genomes []string) (evaluator.Finals, error) {
+	f := evaluator.Finals{Winner: -1}
+	for range genomes {
+		f.Entries = append(f.Entries, evaluator.Finalist{Verdict: evaluator.Correct, Fitness: .5})
+	}
+	return f, nil
+}
+
+func (gpu) Close() error { return nil }
+
+// TestFleetGoesOn: a campaign that GPUs of workers evaluated goes on at a service that has none, with a
+// larger budget and after a pause.
+func TestFleetGoesOn(t *testing.T) {
+	s := fleetSite(t)
+	device := evaluator.Device{Name: "H200", Kind: evotune.CUDA, Fingerprint: "gpu"}
+	s.workWith(fleet.WorkerOptions{
+		Host: fleet.Host{Name: "gpu", Backend: evotune.CUDA, Device: device, Slots: 4, Limits: map[string]int64{"device_capability": 90, "device_cores": 132, "device_warp": 32, "device_max_threads": 1024, "device_max_shared_bytes": 227 << 10, "device_registers": 64 << 10}},
+		Open: func(_ context.Context, p fleet.Place, _ func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+			g := &gpu{device: device}
+			return g, json.Unmarshal(p.Job, &g.job)
+		},
+	})
+	s.enrolled("gpu")
+	f := s.api()
+	var c api.Campaign
+	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "attention", Shapes: []string{"2x8x512x64"}, Budget: api.Budget{Evaluations: 10}}, &c, 201)
+	if c.Backend != evotune.CUDA {
+		t.Fatalf("the campaign is for the backend %s", c.Backend)
+	}
+	f.until(c.ID, api.Finished)
+	// A kernel for processors alone is none for these workers.
+	var local api.Campaign
+	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "sgemm", Priority: -1, Budget: api.Budget{Evaluations: 1}}, &local, 201)
+	s.service.jobs.mu.Lock()
+	if j := s.service.jobs.jobs[local.ID]; j.Elsewhere != nil || j.Job.Backend != evotune.CPU {
+		t.Errorf("it is for the backend %s, elsewhere %v", j.Job.Backend, j.Elsewhere)
+	}
+	s.service.jobs.mu.Unlock()
+	f.do("POST", "/v1/campaigns/"+local.ID+"/cancel", nil, nil, 200)
+	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "sgemm", Device: "fleet", Budget: api.Budget{Evaluations: 1}}, nil, 422)
+	for n, restart := range []bool{false, true} {
+		if restart {
+			s.stop()
+			s.start()
+			f = s.api()
+		}
+		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: 20 * (n + 1)}}, nil, 200)
+		eventually(t, 12*time.Second, "it does not go on", func() bool {
+			f.do("GET", "/v1/campaigns/"+c.ID, nil, &c, 200)
+			return c.State == api.Finished && c.Evaluated == 20*(n+1) || c.State == api.Failed
+		})
+		if c.State == api.Failed {
+			t.Fatal(c.Reason)
+		}
+	}
 }
 
 // runs counts the campaigns that hold a device.

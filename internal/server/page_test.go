@@ -84,26 +84,30 @@ func (s *site) work(name string, slots int, latency time.Duration) {
 // workAs is work with an evaluator of the test's. The worker ends, without a word, when kill is called.
 func (s *site) workAs(name string, slots int, latency time.Duration, wrap func(fleet.Runner) fleet.Runner) (kill func()) {
 	s.Helper()
+	dir, machine := s.TempDir(), &evotune.Machine{ReplayLatency: latency}
+	return s.workWith(fleet.WorkerOptions{
+		Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots},
+		Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+			place, err := machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(place), nil
+		},
+	})
+}
+
+// workWith is workAs with the test's own host.
+func (s *site) workWith(o fleet.WorkerOptions) (kill func()) {
+	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	dir, ended := s.TempDir(), make(chan error, 1)
-	machine := &evotune.Machine{ReplayLatency: latency}
-	go func() {
-		ended <- fleet.Work(ctx, fleet.WorkerOptions{
-			Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots, Version: build.This().Program()},
-			Dial: func(context.Context) (fleet.Link, error) {
-				a, err := s.service.fleet.transport.Admit(name)
-				return siteLink{s, a}, err
-			},
-			Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-				place, err := machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
-				if err != nil {
-					return nil, err
-				}
-				return wrap(place), nil
-			},
-			Logger: slog.New(slog.DiscardHandler),
-		})
-	}()
+	ended := make(chan error, 1)
+	o.Host.Version, o.Logger = build.This().Program(), slog.New(slog.DiscardHandler)
+	o.Dial = func(context.Context) (fleet.Link, error) {
+		a, err := s.service.fleet.transport.Admit(o.Host.Name)
+		return siteLink{s, a}, err
+	}
+	go func() { ended <- fleet.Work(ctx, o) }()
 	kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {

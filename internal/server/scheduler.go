@@ -175,7 +175,7 @@ func (q *scheduler) evaluated(j *job) (int, error) {
 // submit makes a job of what was asked for. A key that came before, with the same body,
 // gives the campaign that it gave then; fresh is false.
 func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest string) (id string, fresh bool, err error) {
-	who := callerOf(ctx).name
+	who, asked, repeat := callerOf(ctx).name, in, key
 	if key != "" {
 		key = who + "\n" + key
 		if id, ok, err := q.known(key, digest); ok || err != nil {
@@ -210,6 +210,10 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	t, err := machine.Target(want)
 	if err != nil {
 		return "", false, failed(err)
+	}
+	if elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind { // what the kernel is for, these workers are not
+		asked.Backend = t.Job.Backend
+		return q.submit(ctx, asked, repeat, digest)
 	}
 	if elsewhere == nil && !q.has(t.Job.Backend) {
 		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
@@ -743,11 +747,14 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 
 // goesOn says why a finished campaign cannot go on with a budget; nil when it can.
 func (q *scheduler) goesOn(j *job, b evotune.Budget) error {
-	var err error
+	machine, err := q.s.machine, error(nil)
+	if j.Elsewhere != nil {
+		machine = q.on(j.Elsewhere)
+	}
 	if j.Job.Sweep {
-		_, _, err = q.s.machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
+		_, _, err = machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
 	} else {
-		_, err = q.s.machine.Continue(q.s.store, j.Job.ID, b)
+		_, err = machine.Continue(q.s.store, j.Job.ID, b)
 	}
 	if errors.Is(err, evotune.ErrInput) {
 		return fail(http.StatusConflict, api.Conflict, err.Error())
