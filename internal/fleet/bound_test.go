@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,5 +119,65 @@ func TestGreedy(t *testing.T) {
 	}
 	if len(have) != 4 {
 		t.Errorf("it has %d candidates and enrolled for 4", len(have))
+	}
+}
+
+// TestHang: a candidate whose evaluation comes to no end, on a worker that goes on to say that it has it,
+// goes elsewhere; the worker has a slot less, and says why, until the evaluation ends. Where nobody else is
+// there the campaign says so, and takes the result that comes late.
+func TestHang(t *testing.T) {
+	for _, others := range []bool{true, false} {
+		t.Run(fmt.Sprint("others=", others), func(t *testing.T) {
+			j := fleettest.Job(30, 8)
+			want := fleettest.Alone(t, j)
+			hangs := want.Path()[genomeLine(want, 12)].Genome
+			f := fleettest.NewFarm(t, fleettest.InMemory(), 400*time.Millisecond, func(o *fleet.Options) { o.Hang = 600 * time.Millisecond })
+			end, began := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(end) })
+			t.Cleanup(release)
+			begin := sync.OnceFunc(func() { close(began) })
+			f.Add("deaf", 1, func(context.Context) (fleet.Runner, error) {
+				return fleettest.NewSimulated(t, func(_ context.Context, g string) error {
+					if g == hangs {
+						begin()
+						<-end // whatever becomes of its context
+					}
+					return nil
+				}), nil
+			}, nil)
+			l := &fleettest.Log{}
+			done := make(chan error, 1)
+			go func() { _, err := f.Run(t.Context(), j, l, 1); done <- err }()
+			<-began
+			if others {
+				f.Add("other", 1, simulated(t), nil)
+			} else {
+				for h := hostOf(f, "deaf"); h.State != "troubled" || !strings.Contains(h.Reason, "made no progress"); h = hostOf(f, "deaf") {
+					time.Sleep(5 * time.Millisecond)
+				}
+				if why := f.Hub().Waiting()[j.ID]; !strings.Contains(why, "made no progress on deaf") {
+					t.Errorf("the campaign waits: %q", why)
+				}
+				release()
+			}
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("it does not go on: %+v, %v", f.Hub().Hosts(), f.Hub().Waiting())
+			}
+			if fmt.Sprint(l.Path()) != fmt.Sprint(want.Path()) {
+				t.Error("the log differs from that of one process")
+			}
+			if lost := l.Attempts(fleet.EndLost); len(lost) != 1 || !strings.Contains(string(lost[0].Detail), "made no progress") {
+				t.Errorf("attempts: %v", lost)
+			}
+			release()
+			for h := hostOf(f, "deaf"); h.Reason != ""; h = hostOf(f, "deaf") {
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
 	}
 }

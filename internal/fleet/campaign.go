@@ -249,10 +249,21 @@ func (c *Campaign) Waiting() string {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	why := []string{}
+	for _, t := range slices.Concat(c.suspects, c.queue) {
+		for _, x := range h.hosts {
+			if x.has(t.ID) && !slices.Contains(why, x.Name) {
+				why = append(why, x.Name)
+			}
+		}
+	}
+	slices.Sort(why)
+	if len(why) > 0 {
+		return "candidates made no progress on " + strings.Join(why, ", ") + ", and wait for another worker: restart it, or start one more"
+	}
 	if c.crew() > 0 {
 		return ""
 	}
-	why := []string{}
 	for _, x := range h.hosts {
 		if r := x.refused[c.id]; time.Now().Before(r.until) {
 			why = append(why, x.Name+": "+r.why)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // Values that zero fields of Options stand for.
@@ -21,6 +22,9 @@ const (
 	DefaultStay  = 3 * time.Minute
 	DefaultCheck = 10 * time.Minute
 	DefaultAgain = .01
+	// DefaultHang is how long a candidate may be in one stage, its waits for the device included, on a
+	// worker that allows thirty seconds for one run.
+	DefaultHang = 30 * time.Minute
 	// DefaultMost is how many workers a campaign has at once: the search gains little from
 	// more proposals in flight than so many GPUs need.
 	DefaultMost = 4
@@ -35,6 +39,8 @@ const (
 	mostTries = 3
 	// mostIdle is how long a worker waits for candidates of one campaign while another has some.
 	mostIdle = 2 * time.Second
+	// usualTimeout is what workers allow for one run of a candidate, unless they say otherwise.
+	usualTimeout = 30 * time.Second
 	// mostSlots is how many candidates a worker has at once.
 	mostSlots = 1024
 	// mostBefore is how many older processes of a name are known as such.
@@ -55,6 +61,10 @@ type Options struct {
 	Stay time.Duration
 	// Check is how often a host measures its campaign's reference candidate.
 	Check time.Duration
+	// Hang is how long a candidate may be in one stage, or in the finals for each finalist, before it goes
+	// elsewhere though its worker says that it has it. A worker that allows more time for one run has as
+	// many times as long.
+	Hang time.Duration
 	// Again is the share of the correct candidates that another host evaluates as well;
 	// negative for none.
 	Again float64
@@ -112,6 +122,7 @@ type host struct {
 	class   string
 	refused map[string]refusal // by campaign: what it could not open
 	holds   map[string]*hold   // by task
+	hung    map[string]string  // by task that was taken back while the host says that it has it, its stage
 
 	number uint64 // of the newest Take
 	waits  *waiter
@@ -136,6 +147,7 @@ type hold struct {
 	device bool
 	alone  bool
 	named  time.Time // when the host last named it
+	since  time.Time // when it entered the stage
 }
 
 // A waiter is a Take that is not answered yet.
@@ -149,7 +161,7 @@ type waiter struct {
 // New makes a hub. Close ends it.
 func New(o Options) *Hub {
 	o.Lease, o.Stay, o.Check = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.Stay, DefaultStay), cmp.Or(o.Check, DefaultCheck)
-	o.Again = cmp.Or(o.Again, DefaultAgain)
+	o.Again, o.Hang = cmp.Or(o.Again, DefaultAgain), cmp.Or(o.Hang, DefaultHang)
 	if o.Wanted == nil {
 		o.Wanted = func(string, string) bool { return true }
 	}
@@ -269,7 +281,7 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	if x != nil && !x.lost {
 		h.lose(x, "its process has ended")
 	}
-	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}}
+	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}, hung: map[string]string{}}
 	next.drained = h.drained[worker]
 	next.Slots = min(max(next.Slots, 1), mostSlots)
 	if x != nil {
@@ -336,6 +348,8 @@ func (h *Hub) look() {
 				if held.item.on == x {
 					held.item.of.requeue(held.item)
 				}
+			} else if limit := h.limit(x, held); now.Sub(held.since) > limit {
+				h.hangs(x, held, limit)
 			}
 		}
 		h.feed(x)
@@ -345,6 +359,34 @@ func (h *Hub) look() {
 			delete(h.hosts, name)
 		}
 	}
+}
+
+// limit is how long a candidate may be in a stage. The caller holds the lock.
+func (h *Hub) limit(x *host, held *hold) time.Duration {
+	runs := max(1, int64(x.Timeout/usualTimeout))
+	if held.item.Kind == kindFinals {
+		runs *= int64(len(held.item.Genomes))
+	}
+	return h.o.Hang * time.Duration(runs)
+}
+
+// hangs takes a task from a host that makes no progress with it. It counts as lost with that task, and
+// has a slot less as long as it names it. The caller holds the lock.
+func (h *Hub) hangs(x *host, held *hold, limit time.Duration) {
+	why := fmt.Sprintf("it made no progress for %s", limit)
+	h.o.Logger.Warn("a candidate hangs on a worker, and goes elsewhere", "worker", x.Name, "campaign", held.item.of.id, "candidate", held.item.candidate, "stage", held.stage, "limit", limit)
+	delete(x.holds, held.item.ID)
+	x.hung[held.item.ID] = held.stage
+	held.item.of.struck(held, x, why)
+}
+
+// hanging says which evaluations hang on a host; empty when none does.
+func (x *host) hanging() string {
+	if len(x.hung) == 0 {
+		return ""
+	}
+	id := slices.Sorted(maps.Keys(x.hung))[0]
+	return fmt.Sprintf("%s there made no progress and went elsewhere, such as %s in the stage %q: restart the worker if it does not come to an end", words.Plural(len(x.hung), "evaluation"), id, x.hung[id])
 }
 
 // lose gives a host up: its candidates go elsewhere, without a verdict. The caller holds the lock.
@@ -378,6 +420,9 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 		c.describe(m.Description)
 	}
 	now := time.Now()
+	maps.DeleteFunc(x.hung, func(id, _ string) bool {
+		return !slices.ContainsFunc(m.Doing, func(d doing) bool { return d.Task == id })
+	})
 	for _, d := range m.Doing {
 		held := x.holds[d.Task]
 		if held == nil {
@@ -431,7 +476,7 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 // so. The caller holds the lock.
 func (h *Hub) claim(x *host, id string) *hold {
 	c, t := h.item(id)
-	if t == nil || x.of != c || t.result != nil || t.on != nil || t.suspect() || len(x.holds) >= x.Slots {
+	if t == nil || x.of != c || t.result != nil || t.on != nil || t.suspect() || len(x.holds) >= x.Slots || x.has(id) {
 		return nil
 	}
 	t.of.dequeue(t)
@@ -536,7 +581,7 @@ func (h *Hub) feed(x *host) {
 	case !x.open:
 		x.release(given{Place: &x.of.place})
 	default:
-		free := min(x.waits.free, x.Slots-len(x.holds))
+		free := min(x.waits.free, x.Slots-len(x.holds)-len(x.hung))
 		if tasks := x.of.next(x, free); len(tasks) > 0 {
 			x.release(given{Tasks: tasks})
 		}
@@ -544,7 +589,15 @@ func (h *Hub) feed(x *host) {
 }
 
 // able says whether a host is given anything.
-func (x *host) able() bool { return !x.lost && !x.leaving && x.trouble == "" && x.drained == "" }
+func (x *host) able() bool {
+	return !x.lost && !x.leaving && x.trouble == "" && x.drained == "" && len(x.hung) < x.Slots
+}
+
+// has says whether a task that was taken back hangs on a host.
+func (x *host) has(task string) bool {
+	_, ok := x.hung[task]
+	return ok
+}
 
 // leave has a host close the evaluator of its place. The caller holds the lock.
 func (h *Hub) leave(x *host) {
@@ -638,6 +691,7 @@ func (h *Hub) done(worker string, m done) error {
 		return nil // it enrols, and is asked for the result
 	}
 	delete(x.holds, m.Task)
+	delete(x.hung, m.Task)
 	switch c, t := h.item(m.Task); {
 	case t != nil && (t.Kind == kindAgain || t.Kind == kindCheck) && t.on != x: // that is about one host
 	case t != nil:
@@ -767,7 +821,7 @@ func (h *Hub) Hosts() []Status {
 	list := []Status{}
 	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
 		x := h.hosts[name]
-		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble), Stats: x.stats}
+		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble, x.hanging()), Stats: x.stats}
 		if x.of != nil {
 			s.Campaign, s.State = x.of.id, "opening"
 			if x.open {
@@ -782,7 +836,7 @@ func (h *Hub) Hosts() []Status {
 			s.State = "drained"
 		case x.leaving:
 			s.State = "leaving"
-		case x.trouble != "":
+		case x.trouble != "", len(x.hung) >= x.Slots:
 			s.State = "troubled"
 		}
 		for _, id := range slices.Sorted(maps.Keys(x.holds)) {

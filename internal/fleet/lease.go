@@ -57,7 +57,7 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 // suits says whether a host may have a task. One that the task is to avoid, or that failed it, or
 // was lost with it, has it only if there is no other. The caller holds the lock.
 func (c *Campaign) suits(t *item, x *host) bool {
-	if t.avoid[x.Name] {
+	if t.avoid[x.Name] || x.has(t.ID) {
 		return false
 	}
 	if !t.had(x) {
@@ -78,7 +78,8 @@ func (t *item) had(x *host) bool {
 
 // give leases a task to a host. The caller holds the lock, and has it out of the queue.
 func (t *item) give(x *host, alone bool) *hold {
-	held := &hold{item: t, alone: alone, named: time.Now()}
+	now := time.Now()
+	held := &hold{item: t, alone: alone, named: now, since: now}
 	t.on = x
 	x.holds[t.ID] = held
 	return held
@@ -86,7 +87,7 @@ func (t *item) give(x *host, alone bool) *hold {
 
 // enter notes the stage that a candidate is in. The caller holds the lock.
 func (held *hold) enter(stage string) {
-	held.stage = stage
+	held.stage, held.since = stage, time.Now()
 	switch evaluator.Stage(stage) {
 	case evaluator.StageParity, evaluator.StageSanitize, evaluator.StageBenchmark, evaluator.StageFinals:
 		held.device = true
@@ -230,7 +231,7 @@ func (c *Campaign) convict(t *item) bool {
 	if verdict == evaluator.Compile {
 		last = evaluator.StageCompile
 	}
-	why := fmt.Sprintf("%d workers ended while %s: %s", n, what, strings.Join(hosts, ", "))
+	why := fmt.Sprintf("%d workers were lost while %s: %s", n, what, strings.Join(hosts, ", "))
 	m := &done{Task: t.ID, Error: why}
 	if t.Kind != kindFinals {
 		m = &done{Task: t.ID, Result: &evaluator.Result{
