@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -179,5 +180,40 @@ func TestHang(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
+	}
+}
+
+// TestVacant: the name of a worker that is there is refused to another process, and that of one that was
+// killed, or has left, is free soon.
+func TestVacant(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), time.Second, nil)
+	vacant := func(name string) error { return f.Hub().Vacant(t.Context(), name) }
+	if err := vacant("one"); err != nil {
+		t.Error(err)
+	}
+	var members []*fleettest.Member
+	for _, name := range []string{"one", "two"} {
+		members = append(members, f.Add(name, 1, simulated(t), nil))
+		for hostOf(f, name).State == "" {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	var refused fleet.Refusal
+	if err := vacant("one"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--name") {
+		t.Errorf("the name of a worker that is there: %v", err)
+	}
+	members[0].Kill()
+	began := time.Now()
+	if err := vacant("one"); err != nil || time.Since(began) > 900*time.Millisecond {
+		t.Errorf("a killed worker's name after %s: %v", time.Since(began), err)
+	}
+	close(members[1].Drain)
+	if err := <-members[1].Ended; err != nil {
+		t.Fatal(err)
+	}
+	members[1].Ended <- nil
+	began = time.Now()
+	if err := vacant("two"); err != nil || time.Since(began) > 200*time.Millisecond {
+		t.Errorf("the name of one that has left after %s: %v", time.Since(began), err)
 	}
 }

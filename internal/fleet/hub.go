@@ -111,6 +111,7 @@ type host struct {
 	seen    time.Time
 	lost    bool
 	leaving bool
+	left    bool   // leaving, and it has nothing more to do
 	trouble string // why it takes nothing now, by its own account
 	drained string // why it is given nothing, by the coordinator's, as Hub.drained has it
 
@@ -293,6 +294,30 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	return enrolled{h.o.Lease}, nil
 }
 
+// Vacant says that a name is free for another process: it refuses the name of a worker that is there,
+// which it may have to wait for. One that was killed is silent for half a lease by then.
+func (h *Hub) Vacant(ctx context.Context, worker string) error {
+	asked := time.Now()
+	for {
+		h.mu.Lock()
+		x := h.hosts[worker]
+		vacant := x == nil || x.lost || x.left || time.Since(x.seen) > h.o.Lease/2
+		there := x != nil && x.seen.After(asked)
+		h.mu.Unlock()
+		switch {
+		case vacant:
+			return nil
+		case there:
+			return Refusal(fmt.Sprintf("the name %q is that of a worker that runs already: give this one a --name of its own, or end the other", worker))
+		}
+		select {
+		case <-time.After(max(h.o.Lease/100, time.Millisecond)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // known is the host of a session, which is there as of now; nil when it must enrol. The caller
 // holds the lock.
 func (h *Hub) known(worker, session string) *host {
@@ -413,6 +438,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 		return orders{Enrol: true}
 	}
 	x.trouble, x.leaving = m.Trouble, m.Leaving
+	x.left = m.Leaving && len(m.Doing)+len(m.Kept) == 0
 	if m.Place != "" && x.of == nil {
 		h.adopt(x, m.Place, m.Class, m.Description)
 	}

@@ -30,6 +30,7 @@ const (
 type workers struct {
 	hub       *fleet.Hub
 	transport fleet.Transport
+	roster    *fleet.Roster
 	over      sync.Map // campaigns that have ended without results for all that was asked
 }
 
@@ -53,7 +54,8 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		c, err := s.store.Candidate(candidate)
 		return errors.Is(err, store.ErrNotFound) || err == nil && c.Told == nil
 	}})
-	w.transport, err = connect(fleet.NewRoster(hashes, s.state.keeper(workersBucket)))
+	w.roster = fleet.NewRoster(hashes, s.state.keeper(workersBucket))
+	w.transport, err = connect(w.roster)
 	if err == nil {
 		err = w.transport.Serve(w.hub.Handle)
 	}
@@ -175,9 +177,17 @@ func (s *Service) fleetRoutes() {
 			return &body[api.Fleet]{out}, nil
 		})
 	admit := operation(http.MethodPost, "/v1/fleet/workers", "admit-worker", api.WorkerScope, "Admit a worker: what it connects with", 409)
-	huma.Register(s.api, admit, func(_ context.Context, in *struct{ Body api.NewWorker }) (*body[evotune.FleetAccess], error) {
+	huma.Register(s.api, admit, func(ctx context.Context, in *struct{ Body api.NewWorker }) (*body[evotune.FleetAccess], error) {
 		if s.fleet == nil {
 			return nil, noFleet()
+		}
+		if s.fleet.roster.Check(in.Body.Name, in.Body.Secret) != nil { // it is not the worker of that name
+			var taken fleet.Refusal
+			if err := s.fleet.hub.Vacant(ctx, in.Body.Name); errors.As(err, &taken) {
+				return nil, fail(http.StatusConflict, api.Conflict, err.Error())
+			} else if err != nil {
+				return nil, failed(err)
+			}
 		}
 		a, err := s.fleet.transport.Admit(in.Body.Name)
 		return &body[evotune.FleetAccess]{a}, failed(err)

@@ -270,6 +270,23 @@ func TestFleetDrainKept(t *testing.T) {
 	eventually(t, soon, "it has not enrolled", func() bool { hosts := s.service.fleet.hub.Hosts(); return len(hosts) == 1 && hosts[0].State == "idle" })
 }
 
+// TestWorkerName: a host does not get the name of a worker that runs on another one; that one gets a new
+// credential when it asks for one.
+func TestWorkerName(t *testing.T) {
+	s := fleetSite(t)
+	f := s.api()
+	var first, again evotune.FleetAccess
+	f.do("POST", "/v1/fleet/workers", api.NewWorker{Name: "one"}, &first, 200)
+	s.work("one", 1, 0)
+	s.enrolled("one")
+	f.do("POST", "/v1/fleet/workers", api.NewWorker{Name: "one", Secret: first.Secret}, nil, 409)
+	access := s.access.Load()
+	f.do("POST", "/v1/fleet/workers", api.NewWorker{Name: "one", Secret: access.Secret}, &again, 200)
+	if again.Secret == access.Secret || again.Secret == "" {
+		t.Error("it has no new credential")
+	}
+}
+
 // A gpu evaluates like one, for a service that has none.
 type gpu struct {
 	device evaluator.Device

@@ -59,7 +59,8 @@ type site struct {
 	*testing.T
 	path, addr string
 	latency    time.Duration
-	wire       atomic.Pointer[fleet.Wire] // to workers; nil without a fleet
+	wire       atomic.Pointer[fleet.Wire]   // to workers; nil without a fleet
+	access     atomic.Pointer[fleet.Access] // of the worker that was admitted last
 	service    *Service
 	store      *store.Store
 	token      string // an admin's
@@ -105,6 +106,7 @@ func (s *site) workWith(o fleet.WorkerOptions) (kill func()) {
 	o.Host.Version, o.Logger = build.This().Program(), slog.New(slog.DiscardHandler)
 	o.Dial = func(context.Context) (fleet.Link, error) {
 		a, err := s.service.fleet.transport.Admit(o.Host.Name)
+		s.access.Store(&a)
 		return siteLink{s, a}, err
 	}
 	go func() { ended <- fleet.Work(ctx, o) }()
