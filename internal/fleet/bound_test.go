@@ -43,11 +43,12 @@ func TestCompileBomb(t *testing.T) {
 			var add func(n int)
 			add = func(n int) {
 				var m *fleettest.Member
-				dead, once := make(chan struct{}), sync.Once{}
+				made, dead, once := make(chan struct{}), make(chan struct{}), sync.Once{}
 				ev := compiling{fleettest.NewSimulated(t, nil), func(ctx context.Context, g string) error {
 					if g != bomb {
 						return nil
 					}
+					<-made
 					time.Sleep(60 * time.Millisecond) // long enough for a beat
 					lost.Add(1)
 					m.Kill()
@@ -56,6 +57,7 @@ func TestCompileBomb(t *testing.T) {
 					return ctx.Err()
 				}}
 				m = f.Add(fmt.Sprint("w", n), 4, func(context.Context) (fleet.Runner, error) { return ev, nil }, nil)
+				close(made)
 				go func() {
 					select {
 					case <-dead:
