@@ -747,10 +747,11 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 
 // goesOn says why a finished campaign cannot go on with a budget; nil when it can.
 func (q *scheduler) goesOn(j *job, b evotune.Budget) error {
-	machine, err := q.s.machine, error(nil)
+	machine := q.s.machine
 	if j.Elsewhere != nil {
 		machine = q.on(j.Elsewhere)
 	}
+	var err error
 	if j.Job.Sweep {
 		_, _, err = machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
 	} else {
