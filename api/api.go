@@ -505,7 +505,8 @@ type Fleet struct {
 
 // A NewWorker asks for a credential for a worker.
 type NewWorker struct {
-	Name string `json:"name" pattern:"^[A-Za-z0-9_-]{1,64}$" patternDescription:"letters, digits, - and _, at most 64" doc:"One for each worker: a new credential takes the place of an older one of the same name."`
+	Name   string `json:"name" pattern:"^[A-Za-z0-9_-]{1,64}$" patternDescription:"letters, digits, - and _, at most 64" doc:"One for each worker: a new credential takes the place of an older one of the same name. The name of a worker that runs is refused to others."`
+	Secret string `json:"secret,omitempty" maxLength:"64" doc:"That of the older credential: with it the worker of that name gets another one at once."`
 }
 
 // A Drain has a worker take nothing more, or go on.

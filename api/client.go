@@ -322,9 +322,10 @@ func (c *Client) Submit(ctx context.Context, s Submission) (Campaign, error) {
 	return out, c.do(ctx, r, &out)
 }
 
-// AdmitWorker gives a credential for a worker of the fleet.
-func (c *Client) AdmitWorker(ctx context.Context, name string) (evotune.FleetAccess, error) {
-	return post[evotune.FleetAccess](ctx, c, NewWorker{name}, "fleet", "workers")
+// AdmitWorker gives a credential for a worker of the fleet. secret is that of the credential that it has; it
+// is empty where it has none.
+func (c *Client) AdmitWorker(ctx context.Context, name, secret string) (evotune.FleetAccess, error) {
+	return post[evotune.FleetAccess](ctx, c, NewWorker{name, secret}, "fleet", "workers")
 }
 
 // Fleet is what the service knows of its workers.

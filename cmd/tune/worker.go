@@ -161,7 +161,7 @@ func (a *app) machineOf(uuid string) *evotune.Machine {
 
 // workerDevice says what a device is, for the coordinator.
 func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suffix string) (workerDevice, error) {
-	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.This().Program(), Slots: a.v.GetInt("slots")}}
+	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.This().Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
 	var err error
 	switch backend {
 	case evotune.Replay:
@@ -205,10 +205,11 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 		}
 	}
 	log := logger.With("worker", d.host.Name)
+	secret := "" // Dial is called by one goroutine at a time
 	return fleet.WorkerOptions{
 		Host: d.host, Drain: drain, Logger: log,
 		Dial: func(ctx context.Context) (fleet.Link, error) {
-			access, err := client.AdmitWorker(ctx, d.host.Name)
+			access, err := client.AdmitWorker(ctx, d.host.Name, secret)
 			if err != nil {
 				var p *api.Problem
 				if errors.As(err, &p) && p.Status >= 400 && p.Status < 500 && p.Type != api.TooMany {
@@ -216,6 +217,7 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 				}
 				return nil, err
 			}
+			secret = access.Secret
 			access.URLs = reachable(access.URLs, client.Address())
 			return nats.Dial(access, log)
 		},

@@ -97,7 +97,7 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 	odd.stats.Disagreed++
 	other.doubt = 0
 	if odd.doubt++; odd.doubt >= mostDoubt {
-		c.hub.drain(odd, fmt.Sprintf("it found another result than two other hosts, %d times in a row, the last of candidate %s", odd.doubt, t.candidate))
+		c.hub.drain(odd, fmt.Sprintf("it found another result than two other hosts, %d times in a row, the last of candidate %s", odd.doubt, t.candidate)) //nolint:errcheck // it was logged
 	}
 }
 
@@ -194,7 +194,7 @@ func (c *Campaign) checked(x *host, f evaluator.Finalist) {
 		return
 	}
 	x.drifts = 0
-	c.hub.drain(x, fmt.Sprintf("the reference candidate %s takes %.3f of what it should, and %.3f is three standard deviations", c.reference.candidate, math.Exp(off), math.Exp(limit)))
+	c.hub.drain(x, fmt.Sprintf("the reference candidate %s takes %.3f of what it should, and %.3f is three standard deviations", c.reference.candidate, math.Exp(off), math.Exp(limit))) //nolint:errcheck // it was logged
 }
 
 // refuted takes note that the reference candidate is not correct on a host. It is the host that is
@@ -204,7 +204,7 @@ func (c *Campaign) refuted(x *host, f evaluator.Finalist) {
 	ref := c.reference
 	confirmed := ref.by.Name == x.Name || slices.ContainsFunc(c.standards, func(r reading) bool { return r.host.Name != ref.by.Name && r.host.Name != x.Name })
 	if confirmed {
-		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", ref.candidate, f.Verdict, f.Reason))
+		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", ref.candidate, f.Verdict, f.Reason)) //nolint:errcheck // it was logged
 		return
 	}
 	c.reference, c.standards = nil, nil

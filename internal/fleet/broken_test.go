@@ -125,7 +125,7 @@ func TestBrokenResults(t *testing.T) {
 			// Finals that it does not have, and tasks of nobody.
 			p.ask(fleet.Done, map[string]any{"task": j.ID + "/~finals-1", "finals": map[string]any{"winner": 3}}) //nolint:errcheck // likewise
 			p.ask(fleet.Done, map[string]any{"task": "nobody", "error": "x"})                                     //nolint:errcheck // likewise
-			p.hub.Drain("broken", "")
+			p.hub.Drain("broken", "")                                                                             //nolint:errcheck // nothing is kept
 		}
 	}()
 	if err := <-done; err != nil {

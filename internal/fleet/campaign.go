@@ -17,8 +17,13 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// mostStrikes is how many workers one candidate may take down. The last two were alone with it.
-const mostStrikes = 3
+const (
+	// mostStrikes is how many workers one candidate may take down. The last two were alone with it.
+	// While it was compiled, when others are as likely to have done it, those are hosts of as many
+	// names, and only the last was alone with it; or there are no such hosts and it took mostLosses.
+	mostStrikes = 3
+	mostLosses  = 5
+)
 
 // ErrLostFinals is the error of finals that took down one worker after the other.
 var ErrLostFinals = errors.New("several workers ended while they held the finals")
@@ -122,9 +127,10 @@ type item struct {
 	enter         chan evaluator.Stage
 }
 
-// A strike is a worker that was lost while a candidate ran on it.
+// A strike is a worker that was lost while it had a candidate.
 type strike struct {
 	session, host, stage string
+	device               bool // the candidate ran; else it was compiled
 	alone                bool
 }
 
@@ -132,6 +138,9 @@ type strike struct {
 func taskID(campaign, candidate, suffix string) string {
 	return campaign + "/" + candidate + suffix
 }
+
+// finalsMark is in the names of finals.
+const finalsMark = "~finals-"
 
 // splitTask takes a name apart. Tasks that are no candidates of the search have no candidate.
 func splitTask(id string) (campaign, candidate string) {
@@ -162,6 +171,7 @@ func (h *Hub) Open(ctx context.Context, o Order) (*Campaign, error) {
 	h.turn++
 	c.turn = h.turn
 	h.campaigns[c.id] = c
+	delete(h.closed, c.id)
 	for sum, path := range o.Paths {
 		h.files[sum] = path
 	}
@@ -200,6 +210,7 @@ func (c *Campaign) Close() error {
 		return nil
 	}
 	delete(h.campaigns, c.id)
+	h.closed[c.id] = true
 	for sum := range c.o.Paths {
 		delete(h.files, sum)
 	}
@@ -238,10 +249,21 @@ func (c *Campaign) Waiting() string {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	why := []string{}
+	for _, t := range slices.Concat(c.suspects, c.queue) {
+		for _, x := range h.hosts {
+			if x.has(t.ID) && !slices.Contains(why, x.Name) {
+				why = append(why, x.Name)
+			}
+		}
+	}
+	slices.Sort(why)
+	if len(why) > 0 {
+		return "candidates made no progress on " + strings.Join(why, ", ") + ", and wait for another worker: restart it, or start one more"
+	}
 	if c.crew() > 0 {
 		return ""
 	}
-	why := []string{}
 	for _, x := range h.hosts {
 		if r := x.refused[c.id]; time.Now().Before(r.until) {
 			why = append(why, x.Name+": "+r.why)
@@ -313,7 +335,7 @@ func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evalu
 	c.hub.mu.Lock()
 	c.finals++
 	// A worker may keep the result of finals of other candidates, from before the campaign was opened.
-	t.ID = taskID(c.id, "", fmt.Sprintf("~finals-%d-%x", c.finals, sha256.Sum256([]byte(strings.Join(t.Genomes, "\n"))))[:28])
+	t.ID = taskID(c.id, "", fmt.Sprintf("%s%d-%x", finalsMark, c.finals, sha256.Sum256([]byte(strings.Join(t.Genomes, "\n"))))[:28])
 	c.hub.mu.Unlock()
 	m, err := c.wait(ctx, t)
 	c.hub.mu.Lock()
@@ -382,8 +404,8 @@ func (c *Campaign) remember(t *item) {
 		switch {
 		case err != nil:
 			c.hub.o.Logger.Error("an attempt in the log is passed over", "error", err)
-		case ok && e.End == EndLost && a.Device:
-			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Alone})
+		case ok && e.End == EndLost:
+			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Device, a.Alone})
 		case ok && e.End == EndReturned:
 			t.strikes = slices.DeleteFunc(t.strikes, func(s strike) bool { return s.session == a.Session })
 		}
@@ -402,7 +424,7 @@ func (c *Campaign) requeue(t *item) {
 		return
 	}
 	list := &c.queue
-	if len(t.strikes) > 0 {
+	if t.suspect() {
 		list = &c.suspects
 	}
 	i, _ := slices.BinarySearchFunc(*list, t, func(a, b *item) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.ID, b.ID)) })

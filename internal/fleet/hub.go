@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // Values that zero fields of Options stand for.
@@ -20,6 +22,9 @@ const (
 	DefaultStay  = 3 * time.Minute
 	DefaultCheck = 10 * time.Minute
 	DefaultAgain = .01
+	// DefaultHang is how long a candidate may be in one stage, its waits for the device included, on a
+	// worker that allows thirty seconds for one run.
+	DefaultHang = 30 * time.Minute
 	// DefaultMost is how many workers a campaign has at once: the search gains little from
 	// more proposals in flight than so many GPUs need.
 	DefaultMost = 4
@@ -34,6 +39,10 @@ const (
 	mostTries = 3
 	// mostIdle is how long a worker waits for candidates of one campaign while another has some.
 	mostIdle = 2 * time.Second
+	// usualTimeout is what workers allow for one run of a candidate, unless they say otherwise.
+	usualTimeout = 30 * time.Second
+	// mostSlots is how many candidates a worker has at once.
+	mostSlots = 1024
 	// mostBefore is how many older processes of a name are known as such.
 	mostBefore = 64
 	// mostResult is the length in bytes of the largest result that goes into a log.
@@ -52,12 +61,20 @@ type Options struct {
 	Stay time.Duration
 	// Check is how often a host measures its campaign's reference candidate.
 	Check time.Duration
+	// Hang is how long a candidate may be in one stage, or in the finals for each finalist, before it goes
+	// elsewhere though its worker says that it has it. A worker that allows more time for one run has as
+	// many times as long.
+	Hang time.Duration
 	// Again is the share of the correct candidates that another host evaluates as well;
 	// negative for none.
 	Again float64
 	// Wanted says whether the result of a candidate can still be of use: it is false when the
-	// log has one, or the campaign has ended. Nil means always.
+	// log has one, or the campaign has ended. An empty candidate stands for finals. Nil means always.
 	Wanted func(campaign, candidate string) bool
+	// Drained are the workers that an earlier hub had drained, and why. Keep makes it durable that one is,
+	// or with an empty reason that it goes on. Nil keeps nothing.
+	Drained map[string]string
+	Keep    func(worker, why string) error
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
 	// Logger takes what happens. Nil means slog.Default.
@@ -77,8 +94,10 @@ type Hub struct {
 	notes chan func()
 
 	mu        sync.Mutex
-	hosts     map[string]*host // by name
+	hosts     map[string]*host  // by name
+	drained   map[string]string // by name, why a worker is given nothing
 	campaigns map[string]*Campaign
+	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
 	turn      uint64            // of campaigns
 }
@@ -92,8 +111,9 @@ type host struct {
 	seen    time.Time
 	lost    bool
 	leaving bool
+	left    bool   // leaving, and it has nothing more to do
 	trouble string // why it takes nothing now, by its own account
-	drained string // why it is given nothing, by the coordinator's
+	drained string // why it is given nothing, by the coordinator's, as Hub.drained has it
 
 	of      *Campaign // where it is placed, or nil
 	open    bool      // its evaluator is open there
@@ -103,6 +123,7 @@ type host struct {
 	class   string
 	refused map[string]refusal // by campaign: what it could not open
 	holds   map[string]*hold   // by task
+	hung    map[string]string  // by task that was taken back while the host says that it has it, its stage
 
 	number uint64 // of the newest Take
 	waits  *waiter
@@ -127,6 +148,7 @@ type hold struct {
 	device bool
 	alone  bool
 	named  time.Time // when the host last named it
+	since  time.Time // when it entered the stage
 }
 
 // A waiter is a Take that is not answered yet.
@@ -140,9 +162,12 @@ type waiter struct {
 // New makes a hub. Close ends it.
 func New(o Options) *Hub {
 	o.Lease, o.Stay, o.Check = cmp.Or(o.Lease, DefaultLease), cmp.Or(o.Stay, DefaultStay), cmp.Or(o.Check, DefaultCheck)
-	o.Again = cmp.Or(o.Again, DefaultAgain)
+	o.Again, o.Hang = cmp.Or(o.Again, DefaultAgain), cmp.Or(o.Hang, DefaultHang)
 	if o.Wanted == nil {
 		o.Wanted = func(string, string) bool { return true }
+	}
+	if o.Keep == nil {
+		o.Keep = func(string, string) error { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -150,8 +175,9 @@ func New(o Options) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &Hub{
 		o: o, began: time.Now(), ended: ctx, end: cancel, notes: make(chan func(), 1024),
-		hosts: map[string]*host{}, campaigns: map[string]*Campaign{}, files: map[string]string{},
+		hosts: map[string]*host{}, drained: map[string]string{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
 	}
+	maps.Copy(h.drained, o.Drained)
 	h.group.Go(func() { h.watch(ctx) })
 	h.group.Go(func() { h.write(ctx) })
 	return h
@@ -256,15 +282,40 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	if x != nil && !x.lost {
 		h.lose(x, "its process has ended")
 	}
-	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}}
-	next.Slots = max(next.Slots, 1)
+	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}, hung: map[string]string{}}
+	next.drained = h.drained[worker]
+	next.Slots = min(max(next.Slots, 1), mostSlots)
 	if x != nil {
-		next.stats, next.drained, next.doubt = x.stats, x.drained, x.doubt
+		next.stats, next.doubt = x.stats, x.doubt
 		next.before = append(x.before[max(0, len(x.before)-mostBefore+1):], x.session)
 	}
 	h.hosts[worker] = next
 	h.o.Logger.Info("a worker has enrolled", "worker", worker, "device", m.Host.Device.Name)
 	return enrolled{h.o.Lease}, nil
+}
+
+// Vacant says that a name is free for another process: it refuses the name of a worker that is there,
+// which it may have to wait for. One that was killed is silent for half a lease by then.
+func (h *Hub) Vacant(ctx context.Context, worker string) error {
+	asked := time.Now()
+	for {
+		h.mu.Lock()
+		x := h.hosts[worker]
+		vacant := x == nil || x.lost || x.left || time.Since(x.seen) > h.o.Lease/2
+		there := x != nil && x.seen.After(asked)
+		h.mu.Unlock()
+		switch {
+		case vacant:
+			return nil
+		case there:
+			return Refusal(fmt.Sprintf("the name %q is that of a worker that runs already: give this one a --name of its own, or end the other", worker))
+		}
+		select {
+		case <-time.After(max(h.o.Lease/100, time.Millisecond)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // known is the host of a session, which is there as of now; nil when it must enrol. The caller
@@ -322,6 +373,8 @@ func (h *Hub) look() {
 				if held.item.on == x {
 					held.item.of.requeue(held.item)
 				}
+			} else if limit := h.limit(x, held); now.Sub(held.since) > limit {
+				h.hangs(x, held, limit)
 			}
 		}
 		h.feed(x)
@@ -331,6 +384,34 @@ func (h *Hub) look() {
 			delete(h.hosts, name)
 		}
 	}
+}
+
+// limit is how long a candidate may be in a stage. The caller holds the lock.
+func (h *Hub) limit(x *host, held *hold) time.Duration {
+	runs := max(1, int64(x.Timeout/usualTimeout))
+	if held.item.Kind == kindFinals {
+		runs *= int64(len(held.item.Genomes))
+	}
+	return h.o.Hang * time.Duration(runs)
+}
+
+// hangs takes a task from a host that makes no progress with it. It counts as lost with that task, and
+// has a slot less as long as it names it. The caller holds the lock.
+func (h *Hub) hangs(x *host, held *hold, limit time.Duration) {
+	why := fmt.Sprintf("it made no progress for %s", limit)
+	h.o.Logger.Warn("a candidate hangs on a worker, and goes elsewhere", "worker", x.Name, "campaign", held.item.of.id, "candidate", held.item.candidate, "stage", held.stage, "limit", limit)
+	delete(x.holds, held.item.ID)
+	x.hung[held.item.ID] = held.stage
+	held.item.of.struck(held, x, why)
+}
+
+// hanging says which evaluations hang on a host; empty when none does.
+func (x *host) hanging() string {
+	if len(x.hung) == 0 {
+		return ""
+	}
+	id := slices.Sorted(maps.Keys(x.hung))[0]
+	return fmt.Sprintf("%s there made no progress and went elsewhere, such as %s in the stage %q: restart the worker if it does not come to an end", words.Plural(len(x.hung), "evaluation"), id, x.hung[id])
 }
 
 // lose gives a host up: its candidates go elsewhere, without a verdict. The caller holds the lock.
@@ -357,6 +438,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 		return orders{Enrol: true}
 	}
 	x.trouble, x.leaving = m.Trouble, m.Leaving
+	x.left = m.Leaving && len(m.Doing)+len(m.Kept) == 0
 	if m.Place != "" && x.of == nil {
 		h.adopt(x, m.Place, m.Class, m.Description)
 	}
@@ -364,6 +446,9 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 		c.describe(m.Description)
 	}
 	now := time.Now()
+	maps.DeleteFunc(x.hung, func(id, _ string) bool {
+		return !slices.ContainsFunc(m.Doing, func(d doing) bool { return d.Task == id })
+	})
 	for _, d := range m.Doing {
 		held := x.holds[d.Task]
 		if held == nil {
@@ -397,11 +482,11 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 
 // adopt takes a worker for a campaign whose evaluator it has open already, from before the
 // coordinator was started or the campaign paused. It says whether it is to leave that place: the
-// campaign is of another class or of none yet, or nobody has opened it again. The caller holds the lock.
+// campaign is of another class or of none yet, it was closed, or nobody has opened it again. The caller holds the lock.
 func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (leave bool) {
 	c := h.campaigns[place]
 	if c == nil {
-		return time.Since(h.began) > h.o.Lease
+		return h.closed[place] || time.Since(h.began) > h.o.Lease
 	}
 	if c.class == "" && d != nil {
 		c.describe(d)
@@ -417,7 +502,7 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 // so. The caller holds the lock.
 func (h *Hub) claim(x *host, id string) *hold {
 	c, t := h.item(id)
-	if t == nil || x.of != c || t.result != nil || t.on != nil || len(t.strikes) > 0 {
+	if t == nil || x.of != c || t.result != nil || t.on != nil || t.suspect() || len(x.holds) >= x.Slots || x.has(id) {
 		return nil
 	}
 	t.of.dequeue(t)
@@ -438,7 +523,7 @@ func (h *Hub) item(id string) (*Campaign, *item) {
 // be asked for soon: campaigns ask again one after the other when a coordinator begins.
 func (h *Hub) wanted(id string) bool {
 	campaign, candidate := splitTask(id)
-	return candidate != "" && h.o.Wanted(campaign, candidate)
+	return (candidate != "" || strings.Contains(id, finalsMark)) && h.o.Wanted(campaign, candidate)
 }
 
 // take answers with a place or with tasks, as soon as there are any.
@@ -522,14 +607,23 @@ func (h *Hub) feed(x *host) {
 	case !x.open:
 		x.release(given{Place: &x.of.place})
 	default:
-		if tasks := x.of.next(x, x.waits.free); len(tasks) > 0 {
+		free := min(x.waits.free, x.Slots-len(x.holds)-len(x.hung))
+		if tasks := x.of.next(x, free); len(tasks) > 0 {
 			x.release(given{Tasks: tasks})
 		}
 	}
 }
 
 // able says whether a host is given anything.
-func (x *host) able() bool { return !x.lost && !x.leaving && x.trouble == "" && x.drained == "" }
+func (x *host) able() bool {
+	return !x.lost && !x.leaving && x.trouble == "" && x.drained == "" && len(x.hung) < x.Slots
+}
+
+// has says whether a task that was taken back hangs on a host.
+func (x *host) has(task string) bool {
+	_, ok := x.hung[task]
+	return ok
+}
 
 // leave has a host close the evaluator of its place. The caller holds the lock.
 func (h *Hub) leave(x *host) {
@@ -623,6 +717,7 @@ func (h *Hub) done(worker string, m done) error {
 		return nil // it enrols, and is asked for the result
 	}
 	delete(x.holds, m.Task)
+	delete(x.hung, m.Task)
 	switch c, t := h.item(m.Task); {
 	case t != nil && (t.Kind == kindAgain || t.Kind == kindCheck) && t.on != x: // that is about one host
 	case t != nil:
@@ -661,27 +756,47 @@ func (h *Hub) Expel(worker string) bool {
 	return true
 }
 
-// Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on.
-func (h *Hub) Drain(worker, why string) bool {
+// Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on. That
+// holds for its name until the next call, also when the worker or the hub is another. False means that
+// nobody knows the worker. The error is that of Options.Keep.
+func (h *Hub) Drain(worker, why string) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	x := h.hosts[worker]
-	if x == nil {
-		return false
+	if x := h.hosts[worker]; x != nil {
+		return true, h.drain(x, why)
 	}
-	h.drain(x, why)
-	return true
+	if h.drained[worker] == "" {
+		return false, nil
+	}
+	return true, h.keep(worker, why)
 }
 
-// drain is Drain for who holds the lock.
-func (h *Hub) drain(x *host, why string) {
+// drain is Drain for who holds the lock. What is not durable holds for this hub all the same.
+func (h *Hub) drain(x *host, why string) error {
 	x.drained = why
 	if why != "" {
 		h.o.Logger.Warn("a worker is drained", "worker", x.Name, "reason", why)
 	} else {
-		x.doubt = 0
+		x.doubt, x.failing = 0, 0
 	}
+	err := h.keep(x.Name, why)
 	h.feed(x)
+	return err
+}
+
+// keep remembers that a worker is drained, or no more. The caller holds the lock.
+func (h *Hub) keep(worker, why string) error {
+	if h.drained[worker] == why {
+		return nil
+	}
+	if h.drained[worker] = why; why == "" {
+		delete(h.drained, worker)
+	}
+	err := h.o.Keep(worker, why)
+	if err != nil {
+		h.o.Logger.Error("a worker that is drained, or no more, is not noted", "worker", worker, "error", err)
+	}
+	return err
 }
 
 // Stats count what a worker did.
@@ -732,7 +847,7 @@ func (h *Hub) Hosts() []Status {
 	list := []Status{}
 	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
 		x := h.hosts[name]
-		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble), Stats: x.stats}
+		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble, x.hanging()), Stats: x.stats}
 		if x.of != nil {
 			s.Campaign, s.State = x.of.id, "opening"
 			if x.open {
@@ -747,7 +862,7 @@ func (h *Hub) Hosts() []Status {
 			s.State = "drained"
 		case x.leaving:
 			s.State = "leaving"
-		case x.trouble != "":
+		case x.trouble != "", len(x.hung) >= x.Slots:
 			s.State = "troubled"
 		}
 		for _, id := range slices.Sorted(maps.Keys(x.holds)) {

@@ -14,6 +14,9 @@ import (
 
 // next are tasks for a host of the campaign, at most so many. The caller holds the lock.
 func (c *Campaign) next(x *host, free int) (out []task) {
+	if free <= 0 {
+		return nil
+	}
 	for _, held := range x.holds {
 		if held.alone {
 			return nil
@@ -54,7 +57,7 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 // suits says whether a host may have a task. One that the task is to avoid, or that failed it, or
 // was lost with it, has it only if there is no other. The caller holds the lock.
 func (c *Campaign) suits(t *item, x *host) bool {
-	if t.avoid[x.Name] {
+	if t.avoid[x.Name] || x.has(t.ID) {
 		return false
 	}
 	if !t.had(x) {
@@ -75,7 +78,8 @@ func (t *item) had(x *host) bool {
 
 // give leases a task to a host. The caller holds the lock, and has it out of the queue.
 func (t *item) give(x *host, alone bool) *hold {
-	held := &hold{item: t, alone: alone, named: time.Now()}
+	now := time.Now()
+	held := &hold{item: t, alone: alone, named: now, since: now}
 	t.on = x
 	x.holds[t.ID] = held
 	return held
@@ -83,7 +87,7 @@ func (t *item) give(x *host, alone bool) *hold {
 
 // enter notes the stage that a candidate is in. The caller holds the lock.
 func (held *hold) enter(stage string) {
-	held.stage = stage
+	held.stage, held.since = stage, time.Now()
 	switch evaluator.Stage(stage) {
 	case evaluator.StageParity, evaluator.StageSanitize, evaluator.StageBenchmark, evaluator.StageFinals:
 		held.device = true
@@ -163,9 +167,7 @@ func (c *Campaign) struck(held *hold, x *host, why string) {
 		return
 	}
 	c.note(t, held.stage, EndLost, record.Attempt{Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Detail: why})
-	if held.device {
-		t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.alone})
-	}
+	t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.device, held.alone})
 	c.requeue(t)
 }
 
@@ -178,29 +180,62 @@ func (c *Campaign) acquit(t *item, x *host) {
 		return
 	}
 	c.note(t, "", EndReturned, record.Attempt{Host: x.Name, Session: x.session})
-	if t.on == nil && len(t.strikes) == 0 {
+	if t.on == nil && !t.suspect() {
 		c.dequeue(t)
 		c.requeue(t)
 	}
 }
 
-// convict gives a candidate the verdict launch if it has taken down workers, the last two while it
-// was alone on them. The caller holds the lock.
-func (c *Campaign) convict(t *item) bool {
-	n := len(t.strikes)
-	if n < mostStrikes || !t.strikes[n-1].alone || !t.strikes[n-2].alone {
-		return false
-	}
-	var hosts []string
+// lost tells the strikes of while a candidate ran from those of before.
+func (t *item) lost(device bool) (list []strike) {
 	for _, s := range t.strikes {
-		hosts = append(hosts, fmt.Sprintf("%s (%s)", s.host, s.stage))
+		if s.device == device {
+			list = append(list, s)
+		}
 	}
-	last := evaluator.Stage(t.strikes[n-1].stage)
-	why := fmt.Sprintf("%d workers ended while it ran on them, the last two while nothing else did: %s", n, strings.Join(hosts, ", "))
+	return list
+}
+
+// names are the hosts of strikes, each once.
+func names(list []strike) (hosts []string) {
+	for _, s := range list {
+		hosts = append(hosts, s.host)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// suspect says whether a task is to run alone. One that was compiled on a worker that was lost was
+// one of many there: it is not, unless another host was lost with it as well, or the same one again.
+func (t *item) suspect() bool {
+	return len(t.lost(true)) > 0 || len(t.lost(false)) > 1
+}
+
+// convict gives a candidate its verdict if it has taken down workers: launch, the last two while it
+// was alone on them, or compile. The caller holds the lock.
+func (c *Campaign) convict(t *item) bool {
+	list, verdict, what := t.lost(true), evaluator.Launch, "it ran on them, the last two while nothing else did"
+	if n := len(list); n < mostStrikes || !list[n-1].alone || !list[n-2].alone {
+		list, verdict, what = t.lost(false), evaluator.Compile, "they compiled it, the last while it did nothing else"
+		n = len(list)
+		if n < mostStrikes || !list[n-1].alone || len(names(list)) < mostStrikes && n < mostLosses {
+			return false
+		}
+	}
+	n := len(list)
+	var hosts []string
+	for _, s := range list {
+		hosts = append(hosts, fmt.Sprintf("%s (%s)", s.host, cmp.Or(s.stage, "first stage")))
+	}
+	last := evaluator.Stage(list[n-1].stage)
+	if verdict == evaluator.Compile {
+		last = evaluator.StageCompile
+	}
+	why := fmt.Sprintf("%d workers were lost while %s: %s", n, what, strings.Join(hosts, ", "))
 	m := &done{Task: t.ID, Error: why}
 	if t.Kind != kindFinals {
 		m = &done{Task: t.ID, Result: &evaluator.Result{
-			Verdict: evaluator.Launch, Stage: last, Reason: why,
+			Verdict: verdict, Stage: last, Reason: why,
 			Steps: []evaluator.Step{{Stage: last, Outcome: evaluator.Failed, Evidence: []evaluator.Evidence{{
 				Check: "the worker goes on", Outcome: evaluator.Failed, Value: float64(n), Unit: "workers", Detail: why,
 			}}}},
@@ -265,7 +300,7 @@ func (c *Campaign) arrived(t *item, x *host, m done) {
 func (c *Campaign) failed(t *item, x *host, m done, why string) {
 	x.stats.Failed++
 	if x.failing++; x.failing >= mostFailing {
-		c.hub.drain(x, fmt.Sprintf("it failed %d evaluations in a row, the last: %s", x.failing, why))
+		c.hub.drain(x, fmt.Sprintf("it failed %d evaluations in a row, the last: %s", x.failing, why)) //nolint:errcheck // it was logged
 	}
 	if t.tried == nil {
 		t.tried = map[string]string{}

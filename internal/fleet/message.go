@@ -21,6 +21,8 @@ type Host struct {
 	Limits map[string]int64 `json:"limits,omitempty"`
 	// Slots is how many candidates it takes at once.
 	Slots int `json:"slots"`
+	// Timeout is how long it allows for one run of a candidate; zero means 30 s.
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	// Version is the worker's evotune; it must be the coordinator's.
 	Version string `json:"version"`
 }

@@ -30,23 +30,32 @@ const (
 type workers struct {
 	hub       *fleet.Hub
 	transport fleet.Transport
+	roster    *fleet.Roster
 	over      sync.Map // campaigns that have ended without results for all that was asked
 }
 
 func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)) (*workers, error) {
-	hashes, err := s.state.workers()
+	hashes, err := s.state.workers(workersBucket)
+	if err != nil {
+		return nil, err
+	}
+	drained, err := s.state.workers(drainedBucket)
 	if err != nil {
 		return nil, err
 	}
 	w := &workers{}
-	w.hub = fleet.New(fleet.Options{Version: build.This().Program(), Logger: s.log, Wanted: func(campaign, candidate string) bool {
+	w.hub = fleet.New(fleet.Options{Version: build.This().Program(), Logger: s.log, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
 		if _, over := w.over.Load(campaign); over {
 			return false
+		}
+		if candidate == "" {
+			return true
 		}
 		c, err := s.store.Candidate(candidate)
 		return errors.Is(err, store.ErrNotFound) || err == nil && c.Told == nil
 	}})
-	w.transport, err = connect(fleet.NewRoster(hashes, s.state.keepWorker))
+	w.roster = fleet.NewRoster(hashes, s.state.keeper(workersBucket))
+	w.transport, err = connect(w.roster)
 	if err == nil {
 		err = w.transport.Serve(w.hub.Handle)
 	}
@@ -76,27 +85,30 @@ func (w *workers) close() error {
 	return w.transport.Close()
 }
 
-// workers are the hashes of the secrets of those that are admitted.
-func (s *state) workers() (map[string]string, error) {
-	hashes := map[string]string{}
+// workers are what a bucket has of each worker: the hashes of the secrets of those that are admitted, or
+// why they are drained.
+func (s *state) workers(bucket string) (map[string]string, error) {
+	list := map[string]string{}
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(workersBucket)).ForEach(func(k, v []byte) error {
-			hashes[string(k)] = string(v)
+		return tx.Bucket([]byte(bucket)).ForEach(func(k, v []byte) error {
+			list[string(k)] = string(v)
 			return nil
 		})
 	})
-	return hashes, err
+	return list, err
 }
 
-// keepWorker keeps the hash of a worker's secret, or forgets the worker where it is empty.
-func (s *state) keepWorker(worker, hash string) error {
-	return s.change(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(workersBucket))
-		if hash == "" {
-			return b.Delete([]byte(worker))
-		}
-		return b.Put([]byte(worker), []byte(hash))
-	})
+// keeper keeps what a bucket has of a worker, or forgets the worker where that is empty.
+func (s *state) keeper(bucket string) func(worker, what string) error {
+	return func(worker, what string) error {
+		return s.change(func(tx *bbolt.Tx) error {
+			b := tx.Bucket([]byte(bucket))
+			if what == "" {
+				return b.Delete([]byte(worker))
+			}
+			return b.Put([]byte(worker), []byte(what))
+		})
+	}
 }
 
 // find is the device of workers that a submission asks for, or nil if it asks for none. One that
@@ -165,9 +177,17 @@ func (s *Service) fleetRoutes() {
 			return &body[api.Fleet]{out}, nil
 		})
 	admit := operation(http.MethodPost, "/v1/fleet/workers", "admit-worker", api.WorkerScope, "Admit a worker: what it connects with", 409)
-	huma.Register(s.api, admit, func(_ context.Context, in *struct{ Body api.NewWorker }) (*body[evotune.FleetAccess], error) {
+	huma.Register(s.api, admit, func(ctx context.Context, in *struct{ Body api.NewWorker }) (*body[evotune.FleetAccess], error) {
 		if s.fleet == nil {
 			return nil, noFleet()
+		}
+		if s.fleet.roster.Check(in.Body.Name, in.Body.Secret) != nil { // it is not the worker of that name
+			var taken fleet.Refusal
+			if err := s.fleet.hub.Vacant(ctx, in.Body.Name); errors.As(err, &taken) {
+				return nil, fail(http.StatusConflict, api.Conflict, err.Error())
+			} else if err != nil {
+				return nil, failed(err)
+			}
 		}
 		a, err := s.fleet.transport.Admit(in.Body.Name)
 		return &body[evotune.FleetAccess]{a}, failed(err)
@@ -181,7 +201,10 @@ func (s *Service) fleetRoutes() {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
-			if !s.fleet.hub.Drain(in.Name, in.Body.Reason) {
+			switch known, err := s.fleet.hub.Drain(in.Name, in.Body.Reason); {
+			case err != nil:
+				return nil, failed(err)
+			case !known:
 				return nil, noWorker(in.Name)
 			}
 			return &struct{}{}, nil
@@ -191,7 +214,7 @@ func (s *Service) fleetRoutes() {
 			if s.fleet == nil {
 				return nil, noFleet()
 			}
-			admitted, err := s.state.workers()
+			admitted, err := s.state.workers(workersBucket)
 			if err != nil {
 				return nil, failed(err)
 			}

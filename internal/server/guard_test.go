@@ -346,7 +346,7 @@ func TestWorkerScope(t *testing.T) {
 			t.Errorf("%s: %v %s", scope, err, text)
 		}
 	}
-	if hashes, err := g.service.state.workers(); err != nil || len(hashes["one"]) != 64 || len(hashes) != 1 {
+	if hashes, err := g.service.state.workers(workersBucket); err != nil || len(hashes["one"]) != 64 || len(hashes) != 1 {
 		t.Errorf("%v %v", hashes, err)
 	}
 	if status, _, text := g.send("POST", "/v1/fleet/workers", g.secrets[api.WorkerScope], `{"name":"a.b"}`); status != 422 {

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,8 @@ type site struct {
 	*testing.T
 	path, addr string
 	latency    time.Duration
-	wire       *fleet.Wire // to workers; nil without a fleet
+	wire       atomic.Pointer[fleet.Wire]   // to workers; nil without a fleet
+	access     atomic.Pointer[fleet.Access] // of the worker that was admitted last
 	service    *Service
 	store      *store.Store
 	token      string // an admin's
@@ -67,7 +69,8 @@ type site struct {
 // fleetSite is a site with a fleet.
 func fleetSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0", wire: fleet.NewWire(nil)}
+	s := &site{T: t, path: filepath.Join(t.TempDir(), "s.db"), addr: "127.0.0.1:0"}
+	s.wire.Store(fleet.NewWire(nil))
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -76,29 +79,60 @@ func fleetSite(t *testing.T) *site {
 // work adds a worker to the fleet, for recorded tables.
 func (s *site) work(name string, slots int, latency time.Duration) {
 	s.Helper()
+	s.workAs(name, slots, latency, func(r fleet.Runner) fleet.Runner { return r })
+}
+
+// workAs is work with an evaluator of the test's. The worker ends, without a word, when kill is called.
+func (s *site) workAs(name string, slots int, latency time.Duration, wrap func(fleet.Runner) fleet.Runner) (kill func()) {
+	s.Helper()
+	dir, machine := s.TempDir(), &evotune.Machine{ReplayLatency: latency}
+	return s.workWith(fleet.WorkerOptions{
+		Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots},
+		Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
+			place, err := machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(place), nil
+		},
+	})
+}
+
+// workWith is workAs with the test's own host.
+func (s *site) workWith(o fleet.WorkerOptions) (kill func()) {
+	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	dir, ended := s.TempDir(), make(chan error, 1)
-	machine := &evotune.Machine{ReplayLatency: latency}
-	go func() {
-		ended <- fleet.Work(ctx, fleet.WorkerOptions{
-			Host: fleet.Host{Name: name, Backend: evotune.Replay, Device: evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}, Slots: slots, Version: build.This().Program()},
-			Dial: func(context.Context) (fleet.Link, error) {
-				a, err := s.service.fleet.transport.Admit(name)
-				return s.wire.Dial(a), err
-			},
-			Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-				return machine.OpenPlace(ctx, p, filepath.Join(dir, p.Campaign), fetch)
-			},
-			Logger: slog.New(slog.DiscardHandler),
-		})
-	}()
-	s.Cleanup(func() {
+	ended := make(chan error, 1)
+	o.Host.Version, o.Logger = build.This().Program(), slog.New(slog.DiscardHandler)
+	o.Dial = func(context.Context) (fleet.Link, error) {
+		a, err := s.service.fleet.transport.Admit(o.Host.Name)
+		s.access.Store(&a)
+		return siteLink{s, a}, err
+	}
+	go func() { ended <- fleet.Work(ctx, o) }()
+	kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			s.Error(err)
 		}
 	})
+	s.Cleanup(kill)
+	return kill
 }
+
+// A siteLink reaches the service that is there now, as one over a network does.
+type siteLink struct {
+	site   *site
+	access fleet.Access
+}
+
+func (l siteLink) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte, error) {
+	link := l.site.wire.Load().Dial(l.access)
+	defer link.Close()
+	return link.Request(ctx, verb, body)
+}
+
+func (l siteLink) Close() error { return nil }
 
 // newSite serves a store, which fill may have made before.
 func newSite(t *testing.T, latency time.Duration, fill ...func(path string)) *site {
@@ -119,10 +153,11 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	o := Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}
-	if s.wire != nil {
+	if s.wire.Load() != nil {
 		o.Fleet = func(roster *fleet.Roster) (fleet.Transport, error) {
-			s.wire = fleet.NewWire(roster)
-			return s.wire.Transport(), nil
+			wire := fleet.NewWire(roster)
+			s.wire.Store(wire)
+			return wire.Transport(), nil
 		}
 	}
 	if s.service, err = New(o); err != nil {

@@ -82,6 +82,16 @@ type run struct {
 	progress progress
 }
 
+// end ends a campaign after the candidates in flight, if there are any. Those of the fleet are not
+// waited for, since no worker may be left: workers finish what they have, and keep the results until
+// the campaign goes on and asks for them.
+func (r *run) end() {
+	r.drain()
+	if r.phase == api.Preparing || r.device.name == fleetDevice {
+		r.cancel()
+	}
+}
+
 // A scheduler places campaigns on devices.
 type scheduler struct {
 	s       *Service
@@ -124,6 +134,7 @@ func newScheduler(s *Service, gpus []string) (*scheduler, error) {
 	}
 	for _, j := range jobs {
 		q.jobs[j.Job.ID] = &j
+		s.fleet.ended(j.Job.ID, j.State.Ended())
 		if err := q.bury(&j); err != nil {
 			return nil, err
 		}
@@ -164,7 +175,7 @@ func (q *scheduler) evaluated(j *job) (int, error) {
 // submit makes a job of what was asked for. A key that came before, with the same body,
 // gives the campaign that it gave then; fresh is false.
 func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest string) (id string, fresh bool, err error) {
-	who := callerOf(ctx).name
+	who, asked, repeat := callerOf(ctx).name, in, key
 	if key != "" {
 		key = who + "\n" + key
 		if id, ok, err := q.known(key, digest); ok || err != nil {
@@ -199,6 +210,10 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	t, err := machine.Target(want)
 	if err != nil {
 		return "", false, failed(err)
+	}
+	if elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind { // what the kernel is for, these workers are not
+		asked.Backend = t.Job.Backend
+		return q.submit(ctx, asked, repeat, digest)
 	}
 	if elsewhere == nil && !q.has(t.Job.Backend) {
 		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
@@ -558,7 +573,6 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 
 // settle notes what becomes of a job, durably. The caller holds the lock.
 func (q *scheduler) settle(j *job, state api.State, reason string) {
-	q.s.fleet.ended(j.Job.ID, state.Ended())
 	j.State, j.Reason, j.Began = state, reason, nil
 	if err := q.keep(j); err != nil {
 		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
@@ -569,7 +583,11 @@ func (q *scheduler) settle(j *job, state api.State, reason string) {
 // keep makes a job durable. The caller holds the lock.
 func (q *scheduler) keep(j *job) error {
 	j.Version++
-	return q.write(j)
+	err := q.write(j)
+	if err == nil {
+		q.s.fleet.ended(j.Job.ID, j.State.Ended())
+	}
+	return err
 }
 
 func (q *scheduler) write(j *job) error {
@@ -638,10 +656,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		j.State, j.Reason = api.Paused, by("paused")
 		do = func(r *run) {
 			r.then = api.Paused
-			r.drain()
-			if r.phase == api.Preparing {
-				r.cancel() // nothing is in flight
-			}
+			r.end()
 		}
 	case "resume":
 		switch j.State {
@@ -732,11 +747,15 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 
 // goesOn says why a finished campaign cannot go on with a budget; nil when it can.
 func (q *scheduler) goesOn(j *job, b evotune.Budget) error {
+	machine := q.s.machine
+	if j.Elsewhere != nil {
+		machine = q.on(j.Elsewhere)
+	}
 	var err error
 	if j.Job.Sweep {
-		_, _, err = q.s.machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
+		_, _, err = machine.ContinueSweep(q.s.store, j.Job.ID, b.Evaluations)
 	} else {
-		_, err = q.s.machine.Continue(q.s.store, j.Job.ID, b)
+		_, err = machine.Continue(q.s.store, j.Job.ID, b)
 	}
 	if errors.Is(err, evotune.ErrInput) {
 		return fail(http.StatusConflict, api.Conflict, err.Error())
@@ -866,10 +885,7 @@ func (q *scheduler) close(ctx context.Context) {
 	q.mu.Lock()
 	q.closed = true
 	for _, r := range q.runs {
-		r.drain()
-		if r.phase == api.Preparing {
-			r.cancel()
-		}
+		r.end()
 	}
 	q.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {

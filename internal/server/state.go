@@ -30,6 +30,7 @@ const (
 	probeBucket   = "probe" // is written to see whether the disk can be
 	kernelsBucket = "kernels"
 	workersBucket = "workers" // hashes of their secrets
+	drainedBucket = "drained" // workers, and why
 )
 
 func openState(path string) (*state, error) {
@@ -42,7 +43,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket, drainedBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}
