@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/share"
 )
 
 // Values that zero fields of Options stand for.
@@ -60,6 +61,8 @@ type Options struct {
 	Wanted func(campaign, candidate string) bool
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
+	// Shelf keeps the code that workers have compiled, for the others. Nil keeps none.
+	Shelf share.Shelf
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -81,6 +84,8 @@ type Hub struct {
 	campaigns map[string]*Campaign
 	files     map[string]string // by hash, of open campaigns
 	turn      uint64            // of campaigns
+
+	traffic traffic
 }
 
 // A host is a worker as the coordinator knows it.
@@ -210,7 +215,12 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 		if err := json.Unmarshal(body, &m); err != nil {
 			return nil, Refusal("the request cannot be read: " + err.Error())
 		}
+		if m.Key != "" {
+			return h.shared(ctx, m.name), nil
+		}
 		return h.fetch(m)
+	case Keep:
+		return nil, h.keep(ctx, worker, body)
 	}
 	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
 }
