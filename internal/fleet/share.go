@@ -65,10 +65,11 @@ func (h *Hub) keep(ctx context.Context, worker string, body []byte) error {
 	if _, err := share.Open(n.Kind, n.Key, entry, nil); err != nil {
 		return Refusal("the compiled code is not taken: " + err.Error())
 	}
-	if h.o.Shelf != nil && trusted && len(entry) <= share.MaxEntry {
-		h.o.Shelf.Put(ctx, n.Kind, n.Key, entry)
-		h.traffic.kept.Add(1)
+	if h.o.Shelf == nil || !trusted || len(entry) > share.MaxEntry {
+		return Refusal("the compiled code is not taken: the coordinator keeps none, or none of this worker, or none so large")
 	}
+	h.o.Shelf.Put(ctx, n.Kind, n.Key, entry)
+	h.traffic.kept.Add(1)
 	return nil
 }
 

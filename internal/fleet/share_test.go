@@ -132,7 +132,7 @@ func TestKeep(t *testing.T) {
 		}
 		return out
 	}
-	if _, err := send(fleet.Keep, whole); err != nil || get() != "" {
+	if _, err := send(fleet.Keep, whole); err == nil || get() != "" {
 		t.Errorf("a worker that has not enrolled left an entry: %v", err)
 	}
 	if _, err := send(fleet.Enrol, `{"protocol":1,"session":"s","time":"`+time.Now().Format(time.RFC3339Nano)+`","host":{"name":"w","version":"test"}}`); err != nil {
@@ -154,12 +154,12 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	if large := entry("objects", key, strings.Repeat("x", share.MaxEntry)); true {
-		if _, err := send(fleet.Keep, line+"\n"+large); err != nil || get() != "" {
+		if _, err := send(fleet.Keep, line+"\n"+large); err == nil || get() != "" {
 			t.Errorf("an entry of %d bytes was kept: %v", len(large), err)
 		}
 	}
 	h.Drain("w", "it computes nonsense")
-	if _, err := send(fleet.Keep, whole); err != nil || get() != "" {
+	if _, err := send(fleet.Keep, whole); err == nil || get() != "" {
 		t.Errorf("a worker that is drained left an entry: %v", err)
 	}
 	h.Drain("w", "")
