@@ -209,7 +209,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 		key = cache.Key(key, fmt.Sprint(store))
 	}
 	if r.share == 0 {
-		if cubin, ok := h.sharing.Get(ctx, "cubins", key, local, &b); ok {
+		if cubin, ok := h.sharing().Get(ctx, "cubins", key, local, &b); ok {
 			b.Cubin = cubin
 			return b, nil
 		}
@@ -251,7 +251,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 	}
 	b.Delays, b.Mnemonics = d.String()+r.String(), slices.Sorted(maps.Keys(d.mnemonics))
 	if r.share == 0 {
-		h.sharing.Put(ctx, "cubins", key, local, b.Cubin, b)
+		h.sharing().Put(ctx, "cubins", key, local, b.Cubin, b)
 	}
 	return b, nil
 }

@@ -35,7 +35,7 @@ type lab struct {
 	problem    *problem
 	toolkit    *toolkit
 	compiler   compiler
-	sharing    *labs.Sharing
+	sharing    func() *labs.Sharing
 	triton     *triton // nil where no implementation is in Triton
 	disasm     *disassembler
 	sanitizers []*sanitizer
@@ -185,7 +185,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	h.findTools(ctx)
 	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
-	h.sharing.Look(ctx)
+	h.sharing().Look(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -217,7 +217,9 @@ func newLab(base *labs.Base, o Options) *lab {
 		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
 		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
 	}
-	h.sharing = &labs.Sharing{Launcher: h.Launcher, Cache: h.Cache, Find: h.installation}
+	h.sharing = sync.OnceValue(func() *labs.Sharing {
+		return &labs.Sharing{Launcher: h.Launcher, Cache: h.Cache, Find: h.installation}
+	})
 	return h
 }
 
@@ -581,7 +583,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	by := h.compilerOf(u)
 	key := u.key(by.identity())
 	var out compiled
-	if cubin, ok := h.sharing.Get(ctx, "cubins", key, u.local(), &out); ok {
+	if cubin, ok := h.sharing().Get(ctx, "cubins", key, u.local(), &out); ok {
 		out.Cubin = cubin
 		return out, nil
 	}
@@ -593,7 +595,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	if err != nil {
 		return out, err
 	}
-	h.sharing.Put(ctx, "cubins", key, u.local(), out.Cubin, out)
+	h.sharing().Put(ctx, "cubins", key, u.local(), out.Cubin, out)
 	return out, nil
 }
 
