@@ -136,7 +136,7 @@ func (p *pair) run(name string, evaluations int, sanitizers ...string) (out seen
 		}
 	}
 	stop()
-	<-ended
+	<-ended //nolint:errcheck // it was stopped
 	p.Log(log.String())
 	return out
 }

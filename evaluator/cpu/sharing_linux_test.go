@@ -63,6 +63,12 @@ func TestSharedObjects(t *testing.T) {
 		}
 	}
 	one, two := machine(), machine()
+	begin := time.Now()
+	one.sharing.Look(ctx)
+	read := time.Since(begin)
+	begin = time.Now()
+	(&labs.Sharing{Launcher: one.launcher, Cache: one.cache, Find: one.installation}).Look(ctx)
+	t.Logf("the files of the compiler were read in %v, and looked at again in %v", read, time.Since(begin))
 	first, err := one.compile(ctx, unit("-O2", "-march=native"))
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ type ptxas struct {
 func (p *ptxas) name() string     { return p.path }
 func (p *ptxas) identity() string { return cache.Key("ptxas 1", p.path, p.text) }
 
-func (p *ptxas) installation(context.Context) (labs.Installation, error) {
+func (p *ptxas) installation(context.Context) (labs.Installation, error) { //nolint:unparam // as of other tools
 	return labs.Installation{Programs: []string{p.path}}, nil
 }
 

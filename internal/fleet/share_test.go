@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/fleettest"
@@ -32,33 +33,37 @@ func TestChecksCompile(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Shelf, o.Again = newFolder(t), 1 })
 	var machines [3]fleettest.Machine
 	for i, name := range []string{"one", "two", "odd"} {
-		m, by := &machines[i], 1.
+		m, verdict := &machines[i], evaluator.Verdict("")
 		m.Bytes = 100
 		if name == "odd" {
-			by = 2 // which the two others find out about, each with code of its own
+			verdict = evaluator.Parity // which the two others find out about, each with code of its own
 		}
 		f.Add(name, 1, func(context.Context) (fleet.Runner, error) {
-			return skewed{Simulated: fleettest.NewSimulated(t, m.Compile), by: func() float64 { return by }}, nil
+			slowly := func(ctx context.Context, genome string) error {
+				time.Sleep(time.Millisecond) // all three have their part
+				return m.Compile(ctx, genome)
+			}
+			return skewed{Simulated: fleettest.NewSimulated(t, slowly), by: func() float64 { return 1 }, verdict: verdict}, nil
 		}, nil)
 	}
 	for deadline := time.Now().Add(10 * time.Second); len(f.Hub().Hosts()) < 3 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
-	j := fleettest.Job(60, 8)
+	j := fleettest.Job(300, 8)
 	j.Strategy, j.Finalists = "random", -1
 	l := &fleettest.Log{}
 	if _, err := f.Run(t.Context(), j, l, 3); err != nil {
 		t.Fatal(err)
 	}
 	again := len(l.Attempts(fleet.EndAgain))
-	var compiled, kept int
+	var compiled, wrong int
 	for i := range machines {
-		n, _, wrong := machines[i].Runs()
+		n, _, w := machines[i].Runs()
 		compiled += n
-		kept += wrong
+		wrong += w
 	}
 	n := f.Hub().Traffic()
 	// Each genome was compiled once for the search, and once more for each time that it was checked.
-	if first := int(n.Misses); again < 10 || kept != 0 || compiled < first+again || int(n.Kept) != first {
+	if first := int(n.Misses); again < 10 || wrong != 0 || compiled < first+again || int(n.Kept) > first || n.Kept == 0 { // who is drained leaves nothing
 		t.Errorf("%d checks, and compilers ran %d times: %+v", again, compiled, n)
 	}
 	if len(l.Attempts(fleet.EndDisagree)) == 0 {

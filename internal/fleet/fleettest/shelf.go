@@ -104,7 +104,8 @@ func TestShelf(t *testing.T, rig func() Rig) {
 				}
 				paths[i] = l.Path()
 				w.Kill()
-				<-w.Ended
+				<-w.Ended           //nolint:errcheck // it was killed
+				f.Hub().Expel(name) // else the next campaign waits for it
 			}
 			if diff := cmp.Diff(paths[0], paths[1]); diff != "" {
 				t.Errorf("with code of another worker the path is another:\n%.2000s", diff)
