@@ -155,11 +155,17 @@ func eachFile(dir, as string, deep int, add func(file, as string) error) error {
 type FleetPlace struct {
 	space     *genome.Space
 	evaluator evaluator.Evaluator
+	dir       string
 }
 
 // OpenPlace opens the evaluator of a campaign that a worker of a fleet is placed on. Its files are
-// fetched into dir, which is made.
-func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetch func(ctx context.Context, f fleet.File, to io.Writer) error) (*FleetPlace, error) {
+// fetched into dir, which is made, and which ends with the place.
+func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetch func(ctx context.Context, f fleet.File, to io.Writer) error) (_ *FleetPlace, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
 	var job Job
 	if err := json.Unmarshal(p.Job, &job); err != nil {
 		return nil, fmt.Errorf("the coordinator's job cannot be read: %w", err)
@@ -195,7 +201,7 @@ func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetc
 	if t.Job.Sweep {
 		ev = thorough{ev}
 	}
-	return &FleetPlace{problem.Space, ev}, nil
+	return &FleetPlace{problem.Space, ev, dir}, nil
 }
 
 // split takes the first part of a slashed path off.
@@ -268,4 +274,4 @@ func (p *FleetPlace) Trouble(ctx context.Context) string {
 }
 
 // Close implements fleet.Runner.
-func (p *FleetPlace) Close() error { return p.evaluator.Close() }
+func (p *FleetPlace) Close() error { return errors.Join(p.evaluator.Close(), os.RemoveAll(p.dir)) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/nats"
 	"github.com/evotune/evotune/internal/server"
@@ -127,7 +130,17 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	service, err := server.New(server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger, Fleet: connect})
+	o := server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger, Fleet: connect}
+	if cache := a.cacheDir(); connect != nil && cache != "" {
+		limit := int64(cmp.Or(a.v.GetInt("cache-size"), 2048)) << 20
+		if folder, err := share.NewFolder(filepath.Join(cache, "shared"), limit); err == nil {
+			defer folder.Close() //nolint:errcheck // only its temporary files end
+			o.Shelf = folder
+		} else {
+			logger.Warn("workers do not share what they compile", "reason", err)
+		}
+	}
+	service, err := server.New(o)
 	if errors.Is(err, server.ErrTokenFile) {
 		return badInput(err)
 	}

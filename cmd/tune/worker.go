@@ -196,13 +196,24 @@ func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suf
 	return d, nil
 }
 
+// cacheDir is the folder of the cache, as labs find it; "" where there is none.
+func (a *app) cacheDir() string {
+	if dir := a.v.GetString("cache-dir"); dir != "" {
+		return dir
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(user, "evotune")
+}
+
 // workerOptions are those of a worker with a device.
 func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan struct{}, logger *slog.Logger) fleet.WorkerOptions {
-	cache := a.v.GetString("cache-dir")
-	if cache == "" {
-		if user, err := os.UserCacheDir(); err == nil {
-			cache = filepath.Join(user, "evotune")
-		}
+	cache := a.cacheDir()
+	places := filepath.Join(cache, "fleet", d.host.Name)
+	if cache != "" { // what a process of this name that was killed has left is fetched again
+		os.RemoveAll(places) //nolint:errcheck // it is tried again the next time
 	}
 	log := logger.With("worker", d.host.Name)
 	secret := "" // Dial is called by one goroutine at a time
@@ -222,8 +233,7 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 			return nats.Dial(access, log)
 		},
 		Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-			dir := filepath.Join(cache, "fleet", d.host.Name, p.Campaign)
-			place, err := d.machine.OpenPlace(ctx, p, dir, fetch)
+			place, err := d.machine.OpenPlace(ctx, p, filepath.Join(places, p.Campaign), fetch)
 			if err != nil {
 				return nil, err
 			}

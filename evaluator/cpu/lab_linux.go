@@ -97,6 +97,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 		return nil, err
 	}
 	h.tool.lockIn(ctx, programs.FlagPaths(h.Flags()))
+	h.tool.sharing.Look(ctx)
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)
@@ -226,7 +227,9 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 	defer done()
 	f := cleanFlavour()
 	g := glue(h.problem.spec, src.Entry, func(s kernels.Scalar) string { return s.DType.C() })
-	out, err := h.tool.compile(ctx, f.compilation(&src, g))
+	unit := f.compilation(&src, g)
+	unit.candidate = h.isCandidate(&src)
+	out, err := h.tool.compile(ctx, unit)
 	var refused *labs.Refusal
 	if errors.As(err, &refused) {
 		return a, evaluator.BuildReport{Refused: refused.Summary, Log: refused.Log}, nil
@@ -244,6 +247,10 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 	}
 	return a, evaluator.BuildReport{Log: out.Log, Bytes: len(out.Object)}, nil
 }
+
+// isCandidate says that a source is not what candidates are compared with, which every machine
+// compiles for itself.
+func (h *lab) isCandidate(src *kernels.Rendered) bool { return src.Hash != h.baselineSource.Hash }
 
 // prepare makes inputs and reference outputs of every shape.
 func (h *lab) prepare(ctx context.Context) (err error) {

@@ -67,6 +67,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 		return found, err
 	}
 	unit := f.compilation(&c.src, c.glue)
+	unit.candidate = h.isCandidate(&c.src)
 	if tool == tsanName {
 		used, unknown, err := openMP(c.clean.Object)
 		switch {

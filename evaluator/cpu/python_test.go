@@ -298,7 +298,6 @@ func TestPythonCost(t *testing.T) {
 	} {
 		t.Run(library, func(t *testing.T) {
 			o := pythonOptions(t, library)
-			o.CacheDir = t.TempDir()
 			files := map[string][]byte{"kernel.toml": []byte(strings.Replace(string(toml), "python = ", "library = \""+library+"\"\npython = ", 1)), "reference.py": []byte(text)}
 			for name, text := range files {
 				if err := os.WriteFile(filepath.Join(softmax, name), text, 0o644); err != nil {
@@ -311,7 +310,12 @@ func TestPythonCost(t *testing.T) {
 			}
 			small := inPython(t, scaleInPython, "[problem.reference]", "[problem.reference]\nlibrary = \""+library+"\"")
 			for _, d := range []*kernels.Definition{small, large.On("cpu")} {
-				spent := openLab(t, d, o).python.Spent()
+				spent := time.Duration(math.MaxInt64)
+				for try := 0; try < 3 && spent > time.Minute/20; try++ { // others on the machine only add to it
+					o.CacheDir = t.TempDir()
+					h := openLab(t, d, o)
+					spent = min(spent, h.python.Spent())
+				}
 				t.Logf("%s: %v, %.1f%% of a minute", d.Name, spent, 100*spent.Minutes())
 				if spent > time.Minute/20 {
 					t.Errorf("%s: %v is more than a twentieth of a minute", d.Name, spent)

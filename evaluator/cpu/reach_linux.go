@@ -61,7 +61,9 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 	if h.reachless != nil {
 		return e, h.reachless
 	}
-	out, err := h.tool.compile(ctx, f.compilation(&c.src, c.glue))
+	unit := f.compilation(&c.src, c.glue)
+	unit.candidate = h.isCandidate(&c.src)
+	out, err := h.tool.compile(ctx, unit)
 	if err != nil {
 		return e, err
 	}

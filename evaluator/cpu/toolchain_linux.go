@@ -45,6 +45,7 @@ type toolchain struct {
 
 	launcher *programs.Launcher
 	cache    *cache.Cache
+	sharing  *labs.Sharing
 	timeout  time.Duration
 	// jail is what it may reach while it compiles; nil where it is not locked
 	// in, and unjailed says why.
@@ -96,7 +97,16 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 		return nil, fmt.Errorf("%w: %s compiles for %s, not for this machine", ErrNoCompiler, path, t.machine)
 	}
 	t.identity = cache.Key(path, t.version, t.machine, cpuFlags())
+	t.sharing = &labs.Sharing{Launcher: l, Cache: c, Find: t.installation}
 	return t, nil
+}
+
+// installation is what decides the code besides the arguments and the files. What -march=native
+// means, and for which processor and caches the compiler schedules, follows from the device.
+func (t *toolchain) installation(ctx context.Context) (labs.Installation, error) {
+	i, err := labs.HostCompiler(ctx, t.launcher, t.path, "c")
+	i.Facts = append(i.Facts, "cpu 1", t.version, t.machine, describeDevice().Fingerprint)
+	return i, err
 }
 
 // lockIn has candidates compiled in a jail that holds the compiler's own folders
@@ -156,7 +166,12 @@ type compilation struct {
 	args  []string
 	// frames asks for the stack frames of the functions.
 	frames bool
+	// candidate says that other machines may compile it, or use what was compiled here.
+	candidate bool
 }
+
+// own says whether the compilation is for this machine alone.
+func (c compilation) own() bool { return !c.candidate || labs.Own(c.files, c.args) }
 
 // compiled is what came out, and what is kept of it in the cache.
 type compiled struct {
@@ -186,10 +201,11 @@ func (t *toolchain) key(c compilation) string {
 func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error) {
 	key := t.key(c)
 	var out compiled
-	if object, ok := t.cache.Get("objects", key, &out); ok {
+	if object, ok := t.sharing.Get(ctx, "objects", key, c.own(), &out); ok {
 		out.Object = object
 		return out, nil
 	}
+	out = compiled{} // of an entry that was damaged
 	run := labs.Compilation{
 		Command: programs.Command{
 			Path: t.path, Args: append(slices.Clone(c.args), "-o", "out.so"), Jail: t.jail, Output: compilerLog,
@@ -205,8 +221,7 @@ func (t *toolchain) compile(ctx context.Context, c compilation) (compiled, error
 	if out.Object, out.Log, err = run.Run(ctx, t.launcher, t.cache); err != nil {
 		return out, err
 	}
-	// A full disk costs the next run some time, and this one nothing.
-	_ = t.cache.Put("objects", key, out.Object, out)
+	t.sharing.Put(ctx, "objects", key, c.own(), out.Object, out)
 	return out, nil
 }
 

@@ -53,6 +53,10 @@ type ptxas struct {
 func (p *ptxas) name() string     { return p.path }
 func (p *ptxas) identity() string { return cache.Key("ptxas 1", p.path, p.text) }
 
+func (p *ptxas) installation(context.Context) (labs.Installation, error) { //nolint:unparam // as of other tools
+	return labs.Installation{Programs: []string{p.path}}, nil
+}
+
 func (p *ptxas) assemble(ctx context.Context, ptx string, u unit) (out compiled, err error) {
 	args := []string{"-v", "-arch=" + u.arch}
 	options, registers := u.ptxasFlags()
@@ -80,6 +84,11 @@ func (d driver) identity() string { return cache.Key("driver 1", d.version) }
 
 func (d driver) assemble(_ context.Context, ptx string, _ unit) (compiled, error) {
 	return compiled{Cubin: []byte(ptx)}, nil
+}
+
+// installation is nothing: what the driver assembles is what it gets.
+func (d driver) installation(context.Context) (labs.Installation, error) {
+	return labs.Installation{}, nil
 }
 
 // assemblers lists what may take this lab's PTX, the best first: the compiler's own, since

@@ -29,6 +29,8 @@ type unit struct {
 	plain bool
 	// debug keeps asserts and switches optimisation off.
 	debug bool
+	// candidate says that other machines may compile it, or use what was compiled here.
+	candidate bool
 }
 
 // common are the flags of every compilation. The information on lines costs no

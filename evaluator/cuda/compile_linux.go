@@ -1,11 +1,14 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +89,56 @@ func (n *nvcc) compile(ctx context.Context, u unit) (out compiled, err error) {
 func (n *nvcc) ptx(ctx context.Context, u unit) (string, error) {
 	text, _, err := n.run(ctx, u.all(), "out.ptx", slices.Concat([]string{"-ptx", "-arch=" + u.arch, "-I."}, u.common(), u.own(), []string{sourceFile})...)
 	return string(text), err
+}
+
+// installation is what nvcc says that it would start, and where it would look.
+func (n *nvcc) installation(ctx context.Context) (i labs.Installation, err error) {
+	text, err := n.launcher.Run(ctx, process.Command{
+		Path: n.path, Args: []string{"--dryrun", "-cubin", "-arch=sm_80", "-o", "out.cubin", sourceFile}, Dir: "/", Timeout: 30 * time.Second, Output: 64 << 10,
+	})
+	if err != nil {
+		return i, fmt.Errorf("%s does not say what it starts: %w", n.path, err)
+	}
+	var dirs []string
+	find := func(program string) string {
+		if filepath.IsAbs(program) {
+			return program
+		}
+		for _, d := range dirs {
+			if path, err := exec.LookPath(filepath.Join(d, program)); err == nil {
+				return path
+			}
+		}
+		return ""
+	}
+	i.Programs, i.Files = []string{n.path}, []string{"/etc/nvcc.profile"}
+	var host string
+	for line := range strings.Lines(string(text)) {
+		line, _ = strings.CutPrefix(strings.TrimSpace(line), "#$ ")
+		name, value, variable := strings.Cut(line, "=")
+		switch words := strings.Fields(strings.ReplaceAll(line, `"`, "")); {
+		case variable && name == "_HERE_":
+			i.Programs = append(i.Programs, filepath.Join(value, "nvcc"))
+			i.Files = append(i.Files, filepath.Join(value, "nvcc.profile"), filepath.Join(value, "crt"))
+		case variable && name == "PATH":
+			dirs = filepath.SplitList(value)
+		case variable && name == "NVVMIR_LIBRARY_DIR":
+			i.Files = append(i.Files, filepath.Clean(value))
+		case variable && name == "INCLUDES":
+			for _, f := range strings.Fields(strings.ReplaceAll(value, `"`, "")) {
+				i.Files = append(i.Files, filepath.Clean(strings.TrimPrefix(f, "-I")))
+			}
+		case len(words) > 0 && slices.Contains(words, "-E"):
+			host = find(words[0])
+		case len(words) > 0 && (words[0] == "cicc" || words[0] == "ptxas"):
+			i.Programs = append(i.Programs, cmp.Or(find(words[0]), words[0]))
+		}
+	}
+	if host == "" || slices.ContainsFunc(i.Programs, func(p string) bool { return !filepath.IsAbs(p) }) || !slices.ContainsFunc(i.Programs, func(p string) bool { return filepath.Base(p) == "cicc" }) {
+		return i, fmt.Errorf("%s starts programs that were not found", n.path)
+	}
+	h, err := labs.HostCompiler(ctx, n.launcher, host, "c++")
+	return i.With(h), err
 }
 
 // run starts nvcc once, in a folder with some files.

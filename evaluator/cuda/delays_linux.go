@@ -144,7 +144,7 @@ func (d disassembly) has(stems []string) bool {
 // without information on lines, which would have to be taken apart and put together.
 func (h *lab) delayedUnit(c *candidate) unit {
 	u := h.unit(c.src, h.Plan.Debug)
-	u.arch = c.arch
+	u.arch, u.candidate = c.arch, !c.baseline
 	u.plain = u.triton == nil // which leaves it out of the PTX that is known already
 	return u
 }
@@ -203,13 +203,13 @@ func (r room) String() string {
 // *ptxFault where the text is to blame, and a *[labs.Refusal] where an assembler does not
 // take it for another reason.
 func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
-	stores := u.triton != nil
+	stores, local := u.triton != nil, u.local()
 	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
 	if stores {
 		key = cache.Key(key, fmt.Sprint(store))
 	}
 	if r.share == 0 {
-		if cubin, ok := h.Cache.Get("cubins", key, &b); ok {
+		if cubin, ok := h.sharing().Get(ctx, "cubins", key, local, &b); ok {
 			b.Cubin = cubin
 			return b, nil
 		}
@@ -251,7 +251,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 	}
 	b.Delays, b.Mnemonics = d.String()+r.String(), slices.Sorted(maps.Keys(d.mnemonics))
 	if r.share == 0 {
-		h.Keep("cubins", key, b.Cubin, b)
+		h.sharing().Put(ctx, "cubins", key, local, b.Cubin, b)
 	}
 	return b, nil
 }

@@ -35,6 +35,7 @@ type lab struct {
 	problem    *problem
 	toolkit    *toolkit
 	compiler   compiler
+	sharing    func() *labs.Sharing
 	triton     *triton // nil where no implementation is in Triton
 	disasm     *disassembler
 	sanitizers []*sanitizer
@@ -85,6 +86,8 @@ type candidate struct {
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
 	geometry    map[*shapeData]wire.Geometry
 	unsupported map[*shapeData]string
+	// baseline: candidates are compared with it.
+	baseline bool
 	// own is the shape at which the search launches it under tools, where that is not
 	// the problem's; else nil.
 	own *shapeData
@@ -182,6 +185,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	h.findTools(ctx)
 	h.lockIn(ctx)
 	h.proveSanitizers(ctx)
+	h.sharing().Look(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -207,12 +211,47 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 }
 
 func newLab(base *labs.Base, o Options) *lab {
-	return &lab{
+	h := &lab{
 		Base: base, options: o, problem: &problem{},
 		compiling: semaphore.NewWeighted(int64(o.CompileWorkers)), expecting: semaphore.NewWeighted(1),
 		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
 		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
 	}
+	h.sharing = sync.OnceValue(func() *labs.Sharing {
+		return &labs.Sharing{Launcher: h.Launcher, Cache: h.Cache, Find: h.installation}
+	})
+	return h
+}
+
+// An installed is a compiler or an assembler that says what its code depends on besides its identity
+// and the unit.
+type installed interface {
+	installation(ctx context.Context) (labs.Installation, error)
+}
+
+// installation is that of the compiler, and of what assembles candidates with delays.
+func (h *lab) installation(ctx context.Context) (all labs.Installation, err error) {
+	for _, t := range []any{h.compiler, h.delayer} {
+		if t == nil {
+			continue
+		}
+		tool, ok := t.(installed)
+		if !ok {
+			return all, fmt.Errorf("the files of %T are not known", t)
+		}
+		i, err := tool.installation(ctx)
+		if err != nil {
+			return all, err
+		}
+		all = all.With(i)
+	}
+	all.Facts = append(all.Facts, "cuda 1")
+	return all, nil
+}
+
+// local says whether a unit is compiled for this machine alone. Of Triton's files there is no list.
+func (u unit) local() bool {
+	return !u.candidate || u.triton != nil || labs.Own(u.all(), rtcFlags(u.own()))
 }
 
 func (h *lab) newGPU(d wire.Device) *gpu {
@@ -379,7 +418,7 @@ func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
 func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline bool) (*candidate, evaluator.BuildReport, error) {
 	var report evaluator.BuildReport
 	c := &candidate{
-		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src,
+		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src, baseline: baseline,
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
 	if report.Geometry = h.geometries(c, baseline); report.Geometry != "" {
@@ -391,7 +430,7 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	if err != nil {
 		return nil, report, fmt.Errorf("implementation %s: %w", im.Name, err)
 	}
-	c.arch, u.arch = arch, arch
+	c.arch, u.arch, u.candidate = arch, arch, !baseline
 	out, err := h.build(ctx, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && no.Crash {
@@ -544,7 +583,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	by := h.compilerOf(u)
 	key := u.key(by.identity())
 	var out compiled
-	if cubin, ok := h.Cache.Get("cubins", key, &out); ok {
+	if cubin, ok := h.sharing().Get(ctx, "cubins", key, u.local(), &out); ok {
 		out.Cubin = cubin
 		return out, nil
 	}
@@ -556,7 +595,7 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 	if err != nil {
 		return out, err
 	}
-	h.Keep("cubins", key, out.Cubin, out)
+	h.sharing().Put(ctx, "cubins", key, u.local(), out.Cubin, out)
 	return out, nil
 }
 

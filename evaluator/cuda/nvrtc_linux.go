@@ -225,6 +225,23 @@ func (n *nvrtc) identity() string {
 	return cache.Key("nvrtc 3", strconv.FormatBool(n.jailed), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
 }
 
+// installation is the library with those that it opens beside it, and the headers.
+func (n *nvrtc) installation(context.Context) (i labs.Installation, err error) {
+	library, err := filepath.EvalSymlinks(n.library)
+	if err != nil {
+		return i, err
+	}
+	for _, dir := range []string{filepath.Dir(n.library), filepath.Dir(library)} {
+		builtins, _ := filepath.Glob(filepath.Join(dir, "libnvrtc-builtins.so*"))
+		i.Files = append(i.Files, builtins...)
+	}
+	if len(i.Files) == 0 {
+		return i, fmt.Errorf("the builtins of %s were not found beside it", n.library)
+	}
+	i.Programs, i.Files = []string{n.library}, append(i.Files, n.includes...)
+	return i, nil
+}
+
 func (n *nvrtc) architectures() []int { return n.hello.Architectures }
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/words"
 )
 
@@ -77,6 +78,8 @@ type Options struct {
 	Keep    func(worker, why string) error
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
+	// Shelf keeps the code that workers have compiled, for the others. Nil keeps none.
+	Shelf share.Shelf
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
 }
@@ -100,6 +103,8 @@ type Hub struct {
 	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
 	turn      uint64            // of campaigns
+
+	traffic traffic
 }
 
 // A host is a worker as the coordinator knows it.
@@ -236,7 +241,12 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 		if err := json.Unmarshal(body, &m); err != nil {
 			return nil, Refusal("the request cannot be read: " + err.Error())
 		}
+		if m.Key != "" {
+			return h.shared(ctx, m.name), nil
+		}
 		return h.fetch(m)
+	case Keep:
+		return nil, h.shelve(ctx, worker, body)
 	}
 	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
 }

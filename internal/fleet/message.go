@@ -140,10 +140,19 @@ type ready struct {
 	Error       string                 `json:"error,omitempty"`
 }
 
-// fetch asks for a piece of a file; the answer is the piece, empty at the end.
+// fetch asks for a piece of a file; the answer is the piece, empty at the end. With a key it asks for an
+// entry of compiled code; the answer is the entry, empty when there is none.
 type fetch struct {
-	SHA256 string `json:"sha256"`
-	Offset int64  `json:"offset"`
+	SHA256 string `json:"sha256,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	name
+}
+
+// A name is that of an entry of compiled code. It is the first line of the body of Keep, and the
+// entry is the rest.
+type name struct {
+	Kind string `json:"kind,omitempty"`
+	Key  string `json:"key,omitempty"`
 }
 
 // pieceSize is the most that one answer to Fetch has.

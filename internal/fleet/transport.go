@@ -15,11 +15,12 @@ const (
 	Take  Verb = "take"  // asks for candidates, or for a place; the answer may take seconds
 	Ready Verb = "ready" // the evaluator of its place is open, or could not be opened
 	Done  Verb = "done"  // one result
-	Fetch Verb = "fetch" // a piece of a file, by the SHA-256 of the file
+	Fetch Verb = "fetch" // a piece of a file, by the SHA-256 of the file, or compiled code, by its key
+	Keep  Verb = "keep"  // hands compiled code over
 )
 
 // Verbs lists all verbs.
-func Verbs() []Verb { return []Verb{Enrol, Beat, Take, Ready, Done, Fetch} }
+func Verbs() []Verb { return []Verb{Enrol, Beat, Take, Ready, Done, Fetch, Keep} }
 
 // ErrUnreachable is the error of a request that no coordinator answered: it may be
 // repeated.

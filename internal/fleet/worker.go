@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/share"
 )
 
 // A Runner is an open evaluator of one place. If it has a method Trouble(context.Context) string, that
@@ -68,6 +69,7 @@ type worker struct {
 	link    Link
 	trouble atomic.Value // of string: what the last Beat said
 	heard   atomic.Int64 // when the coordinator answered last, in Unix nanoseconds
+	shelf   *shelf
 
 	mu       sync.Mutex
 	lease    time.Duration
@@ -96,6 +98,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	if w.log == nil {
 		w.log = slog.Default()
 	}
+	w.shelf = &shelf{worker: w}
 	w.trouble.Store("")
 	if err := CheckWorker(o.Host.Name); err != nil {
 		return err
@@ -430,11 +433,13 @@ func (w *worker) leave() error {
 		n := len(w.running)
 		runner := w.runner
 		if n == 0 {
+			left := w.place
 			w.runner, w.place, w.class = nil, "", ""
 			w.mu.Unlock()
 			if runner == nil {
 				return nil
 			}
+			w.log.Info("a campaign is left", "campaign", left, "compiled code", w.shelf.tell())
 			return runner.Close()
 		}
 		w.mu.Unlock()
@@ -445,7 +450,7 @@ func (w *worker) leave() error {
 // open opens the evaluator of a place and says how that ended.
 func (w *worker) open(ctx context.Context, p Place) error {
 	begun := time.Now()
-	runner, err := w.o.Open(ctx, p, w.fetch)
+	runner, err := w.o.Open(share.With(ctx, w.shelf), p, w.fetch)
 	if ctx.Err() != nil {
 		if runner != nil {
 			return errors.Join(ctx.Err(), runner.Close())
@@ -486,7 +491,7 @@ func (w *worker) fetch(ctx context.Context, f File, to io.Writer) error {
 	sum := sha256.New()
 	to = io.MultiWriter(to, sum)
 	for at := int64(0); at < f.Size; {
-		b, err := w.ask(ctx, Fetch, fetch{f.SHA256, at})
+		b, err := w.ask(ctx, Fetch, fetch{SHA256: f.SHA256, Offset: at})
 		var refused Refusal
 		if err != nil && !errors.As(err, &refused) && w.pause(ctx) {
 			continue // the coordinator may be back soon, and knows then whether the campaign is open
@@ -543,6 +548,7 @@ func (w *worker) start(ctx context.Context, t task) {
 // evaluate carries out a task.
 func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running) *done {
 	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { w.enter(ctx, r, s) })
+	ctx = w.shelf.lend(ctx, t.Kind)
 	m := &done{Session: w.session, Task: t.ID}
 	var err error
 	switch t.Kind {

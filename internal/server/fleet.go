@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
@@ -34,7 +35,7 @@ type workers struct {
 	over      sync.Map // campaigns that have ended without results for all that was asked
 }
 
-func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)) (*workers, error) {
+func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error), shelf share.Shelf) (*workers, error) {
 	hashes, err := s.state.workers(workersBucket)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		return nil, err
 	}
 	w := &workers{}
-	w.hub = fleet.New(fleet.Options{Version: build.This().Program(), Logger: s.log, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
+	w.hub = fleet.New(fleet.Options{Version: build.This().Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
 		if _, over := w.over.Load(campaign); over {
 			return false
 		}

@@ -916,7 +916,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is zero", prefix)
 		}
 	}
-	for prefix, want := range map[string]float64{`evotune_fleet_workers{state="idle"}`: 0, "evotune_fleet_workers{": 0, "evotune_fleet_leases": 0, `evotune_fleet_evaluations_total{outcome="late"}`: 0} {
+	for prefix, want := range map[string]float64{`evotune_fleet_workers{state="idle"}`: 0, "evotune_fleet_workers{": 0, "evotune_fleet_leases": 0, `evotune_fleet_evaluations_total{outcome="late"}`: 0, `evotune_fleet_compiled_total{outcome="hit"}`: 0} {
 		if got := value(prefix); got != want {
 			t.Errorf("%s is %g, want %g", prefix, got, want)
 		}

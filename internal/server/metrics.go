@@ -45,6 +45,7 @@ var (
 	workersMetric   = prometheus.NewDesc("evotune_fleet_workers", "Workers of the fleet, by their state.", []string{"state"}, nil)
 	leasesMetric    = prometheus.NewDesc("evotune_fleet_leases", "Candidates that workers have, and other things that they measure.", nil, nil)
 	outcomesMetric  = prometheus.NewDesc("evotune_fleet_evaluations_total", "What became of evaluations by workers; lost counts workers that were given up.", []string{"outcome"}, nil)
+	compiledMetric  = prometheus.NewDesc("evotune_fleet_compiled_total", "Compiled code that workers asked for and found (hit) or did not (miss), and that they handed over (kept).", []string{"outcome"}, nil)
 )
 
 // FleetTotals are the sums of what workers did. They stay when a worker is forgotten: counters must
@@ -114,7 +115,7 @@ func (m *metrics) event(e evotune.Event) {
 
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{campaignsMetric, queueMetric, measuringMetric, reservedMetric, busyMetric, sizeMetric, streamsMetric, workersMetric, leasesMetric, outcomesMetric} {
+	for _, d := range []*prometheus.Desc{campaignsMetric, queueMetric, measuringMetric, reservedMetric, busyMetric, sizeMetric, streamsMetric, workersMetric, leasesMetric, outcomesMetric, compiledMetric} {
 		c <- d
 	}
 }
@@ -161,6 +162,10 @@ func (m *metrics) Collect(c chan<- prometheus.Metric) {
 		gauge(leasesMetric, float64(leases))
 		for outcome, n := range m.fleet.add(hosts) {
 			c <- prometheus.MustNewConstMetric(outcomesMetric, prometheus.CounterValue, float64(n), outcome)
+		}
+		t := m.s.fleet.hub.Traffic()
+		for outcome, n := range map[string]int64{"hit": t.Hits, "miss": t.Misses, "kept": t.Kept} {
+			c <- prometheus.MustNewConstMetric(compiledMetric, prometheus.CounterValue, float64(n), outcome)
 		}
 	}
 	if info, err := os.Stat(m.s.store.Path()); err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	// Fleet makes the transport to workers on other machines, of those that the roster admits; nil
 	// means that there are none.
 	Fleet func(roster *fleet.Roster) (fleet.Transport, error)
+	// Shelf keeps what workers compile, for the others. Nil keeps nothing.
+	Shelf share.Shelf
 	// Limits say how much is taken.
 	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
@@ -108,7 +111,7 @@ func New(o Options) (*Service, error) {
 			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil && o.Fleet != nil {
-			s.fleet, err = newWorkers(s, o.Fleet)
+			s.fleet, err = newWorkers(s, o.Fleet, o.Shelf)
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)

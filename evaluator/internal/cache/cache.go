@@ -127,7 +127,7 @@ func (c *Cache) Get(kind, key string, meta any) (contents []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	contents, err = openEntry(file, meta)
+	contents, err = Open(file, meta)
 	if err != nil {
 		_ = os.Remove(path)
 		return nil, false
@@ -140,7 +140,9 @@ func (c *Cache) Get(kind, key string, meta any) (contents []byte, ok bool) {
 // ErrDamaged says that an entry is not what was put.
 var ErrDamaged = errors.New("damaged cache entry")
 
-func openEntry(file []byte, meta any) ([]byte, error) {
+// Open gives what Seal made an entry of, and reads its meta (which may be nil). The error is
+// ErrDamaged.
+func Open(file []byte, meta any) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
 		return nil, ErrDamaged
@@ -173,13 +175,22 @@ func entrySum(meta, contents []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Put writes an entry.
-func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
+// Seal makes an entry as it lies on a disk, or travels: its contents, with a checksum.
+func Seal(contents []byte, meta any) ([]byte, error) {
 	m, err := json.Marshal(meta)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	head, err := json.Marshal(header{Size: len(contents), Sum: entrySum(m, contents), Meta: m})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte(magic), head, []byte{'\n'}, contents), nil
+}
+
+// Put writes an entry.
+func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
+	file, err := Seal(contents, meta)
 	if err != nil {
 		return err
 	}
@@ -188,11 +199,9 @@ func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
 	defer remove(f.Name())
-	for _, part := range [][]byte{[]byte(magic), head, {'\n'}, contents} {
-		if _, err := f.Write(part); err != nil {
-			discard(f)
-			return fmt.Errorf("writing to the cache: %w", err)
-		}
+	if _, err := f.Write(file); err != nil {
+		discard(f)
+		return fmt.Errorf("writing to the cache: %w", err)
 	}
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("writing to the cache: %w", err)
@@ -204,7 +213,7 @@ func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("writing to the cache: %w", err)
 	}
-	c.grown(int64(len(contents) + len(head) + len(magic)))
+	c.grown(int64(len(file)))
 	return nil
 }
 

@@ -38,10 +38,10 @@ func TestCache(t *testing.T) {
 	for i := 0; i < len(file); i += 7 {
 		damaged := bytes.Clone(file)
 		damaged[i] ^= 1
-		if contents, err := openEntry(damaged, &meta{}); err == nil && !bytes.Equal(contents, want) {
+		if contents, err := Open(damaged, &meta{}); err == nil && !bytes.Equal(contents, want) {
 			t.Fatalf("byte %d was changed and the entry believed", i)
 		}
-		if _, err := openEntry(file[:i], &meta{}); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(file[:i], &meta{}); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("the first %d bytes were believed: %v", i, err)
 		}
 	}

@@ -396,13 +396,7 @@ func CompilerFolders(ctx context.Context, l *Launcher, path string) []string {
 		}
 		folders = append(folders, filepath.SplitList(strings.TrimPrefix(list, "="))...)
 	}
-	if _, list, ok := bytes.Cut(ask("-E", "-v", "-x", "c", os.DevNull), []byte("search starts here:\n")); ok {
-		for line := range bytes.Lines(list) {
-			if line[0] == ' ' {
-				folders = append(folders, string(bytes.TrimSpace(line)))
-			}
-		}
-	}
+	folders = append(folders, IncludeFolders(ctx, l, path, "c")...)
 	var found []string
 	for _, f := range folders {
 		if info, err := os.Stat(f); err == nil && info.IsDir() && filepath.IsAbs(f) {
@@ -411,4 +405,17 @@ func CompilerFolders(ctx context.Context, l *Launcher, path string) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
+}
+
+// IncludeFolders asks a compiler where it looks for headers of a language, "c" or "c++".
+func IncludeFolders(ctx context.Context, l *Launcher, path, language string) (folders []string) {
+	out, _ := l.Run(ctx, Command{Path: path, Args: []string{"-E", "-v", "-x", language, os.DevNull}, Timeout: 30 * time.Second, Output: 64 << 10})
+	if _, list, ok := bytes.Cut(out, []byte("search starts here:\n")); ok {
+		for line := range bytes.Lines(list) {
+			if line[0] == ' ' {
+				folders = append(folders, string(bytes.TrimSpace(line)))
+			}
+		}
+	}
+	return folders
 }

@@ -726,6 +726,11 @@ func TestPath(t *testing.T) {
 	})
 }
 
+// TestShelf: compiled code travels from worker to worker.
+func TestShelf(t *testing.T) {
+	fleettest.TestShelf(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
+}
+
 // TestSurvives: as in memory, and brokers are killed as well, those that the coordinator or a worker
 // are connected to among them.
 func TestSurvives(t *testing.T) {
