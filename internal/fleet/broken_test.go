@@ -102,6 +102,12 @@ func TestBrokenResults(t *testing.T) {
 	go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
 	p.settle(j.ID)
 	f.Add("good", 2, simulated(t), nil)
+	// Alone, the broken one is all that there is to try a candidate on.
+	for good := false; !good; time.Sleep(time.Millisecond) {
+		for _, x := range f.Hub().Hosts() {
+			good = good || x.Name == "good" && x.Campaign == j.ID && x.State != "opening"
+		}
+	}
 	junk := []map[string]any{
 		{},
 		{"result": map[string]any{"verdict": "banana", "fitness": 1}},
