@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"github.com/MaxHalford/eaopt"
 
@@ -67,7 +68,10 @@ type parts struct {
 	// with zero are not used. Without adaptive, the estimate never changes.
 	pay      []float64
 	adaptive bool
-	model    modelParts
+	// ahead says that proposals in flight shape the next ones: seeds, operators
+	// and parents.
+	ahead bool
+	model modelParts
 }
 
 // standard is what users get. The numbers were chosen by leaving out one kernel
@@ -77,6 +81,7 @@ var standard = parts{
 	population: 20,
 	broods:     30, draws: 30,
 	pay: []float64{0.3, 0.2, 0.2, 0.3, 0.1}, adaptive: true,
+	ahead: true,
 	model: modelParts{
 		memory: 112, cut: 0.5, shared: 0.5, decay: 1, width: 9, learned: true,
 	},
@@ -85,6 +90,10 @@ var standard = parts{
 // localSpread is the deviation of the half-normal rank that local search starts
 // from: the best in half of the cases, the next few in the others.
 const localSpread = 1.5
+
+// expected is how many proposals in flight may be parents at most. More would cost
+// time and change little, since a population has fewer members.
+const expected = 40
 
 func newEvolution(l *ledger) Strategy { return standard.assemble(l) }
 
@@ -134,7 +143,7 @@ func (e *Evolution) Ask() (Proposal, bool) {
 		if g, ok := e.seed(); ok {
 			return e.deliver(-1, g, opSeed), true
 		}
-	} else if c, ok := e.breed(e.bandit.choose(e.rng)); ok {
+	} else if c, ok := e.breed(); ok {
 		return e.deliver(c.operator, c.genome, breeding[c.operator], c.parents...), true
 	}
 	// Nearly all genomes nearby, or in the space, are spent.
@@ -151,12 +160,20 @@ func (e *Evolution) deliver(operator int, g genome.Genome, name string, parents 
 	return e.propose(g, name, parents...)
 }
 
-// seed draws a genome to begin with.
+// ahead says whether there are proposals in flight to be taken into account.
+func (e *Evolution) ahead() bool { return e.parts.ahead && e.inFlight() > 0 }
+
+// seed draws a genome to begin with. While others are in flight that is the one
+// of which the model is least certain: it knows nothing yet but where they are.
 func (e *Evolution) seed() (genome.Genome, bool) {
 	if !e.parts.spread {
 		return e.fresh()
 	}
-	return e.spread()
+	if !e.ahead() {
+		return e.spread()
+	}
+	c, ok := e.pick(0, nil)
+	return c.genome, ok
 }
 
 // A child is an offspring, the operator that made it and the entries of its
@@ -167,13 +184,45 @@ type child struct {
 	parents  []int
 }
 
-// breed returns the most promising of an operator's unspent offspring and of the
-// random genomes added to them; false if there is none.
-func (e *Evolution) breed(operator int) (child, bool) {
-	if breeding[operator] == opRandom {
+// breed makes an offspring by an operator that the bandit chooses; false if there
+// is none.
+//
+// While others are in flight the random draw is not among the operators. These are
+// chosen on what was known earlier and away from each other, so they explore enough.
+func (e *Evolution) breed() (child, bool) {
+	operators := e.bandit
+	if e.ahead() {
+		operators.value = operators.value[:random]
+	}
+	operator := operators.choose(e.rng)
+	if operator == random {
 		g, ok := e.fresh()
 		return child{genome: g, operator: operator}, ok
 	}
+	if e.ahead() {
+		told := e.pop
+		defer func() { e.pop = told }()
+		e.expect()
+	}
+	return e.pick(e.parts.broods, func() []child { return e.offspring(operator) })
+}
+
+// expect lets the latest proposals in flight be parents, as if they had been told
+// what the model expects of them: else the next generations would wait for them.
+func (e *Evolution) expect() {
+	e.pop.Individuals = slices.Clone(e.pop.Individuals)
+	first := max(e.epoch, e.known+e.told)
+	for i := max(first, len(e.entries)-expected); i < len(e.entries); i++ {
+		insert(&e.pop, &member{
+			Individual: genome.Individual{Genome: e.entries[i].genome, Fitness: e.model.expected(i - first), Told: true},
+			entry:      i,
+		}, e.parts.population)
+	}
+}
+
+// pick returns the most promising of as many unspent offspring as are asked for and
+// of the random genomes added to them; false if there is none.
+func (e *Evolution) pick(broods int, offspring func() []child) (child, bool) {
 	var best child
 	most, found := math.Inf(-1), 0
 	weigh := func(c child) {
@@ -186,8 +235,8 @@ func (e *Evolution) breed(operator int) (child, bool) {
 		}
 	}
 	// Where little is unspent, many are in vain.
-	for tries := 0; found < e.parts.broods && tries < 3*e.parts.broods; tries++ {
-		for _, c := range e.offspring(operator) {
+	for tries := 0; found < broods && tries < 3*broods; tries++ {
+		for _, c := range offspring() {
 			weigh(c)
 		}
 	}

@@ -55,6 +55,14 @@ func AddEndless() (remove func()) {
 	return func() { kinds = was }
 }
 
+// AddBlind makes "blind", which is evolution that chooses seeds, operators and parents
+// as if nothing was in flight, a strategy that New knows, for one test.
+func AddBlind() (remove func()) {
+	was := kinds
+	add("blind", func(p *parts) { p.ahead = false })
+	return func() { kinds = was }
+}
+
 func add(name string, change func(*parts)) {
 	p := standard
 	change(&p)

@@ -87,6 +87,9 @@ func (l *ledger) spend(g genome.Genome) int {
 	return len(l.entries) - 1
 }
 
+// inFlight is how many proposals were not told yet.
+func (l *ledger) inFlight() int { return len(l.entries) - l.known - l.told }
+
 // isSpent says whether the genome was proposed or known.
 func (l *ledger) isSpent(g genome.Genome) bool {
 	_, ok := l.spent[g]

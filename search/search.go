@@ -101,7 +101,7 @@ type kind struct {
 
 // kinds is the registry, the default first.
 var kinds = []kind{
-	{Default, 3, newEvolution},
+	{Default, 4, newEvolution},
 	{"hillclimb", 1, newHillclimb},
 	{"random", 1, newRandom},
 }

@@ -47,6 +47,8 @@ type surrogate struct {
 	// The fit to the outcomes; stale says that it is older than they are.
 	stale   bool
 	weights []float64 // per point with an outcome; nil while too little is known
+	mean    float64   // of the scores
+	unit    float64   // their deviation
 	scale   float64   // the process's variance; scores have mean 0 and variance 1
 	best    float64   // the best score, so scaled
 	row     []float64 // for promise
@@ -114,7 +116,7 @@ const (
 )
 
 func newSurrogate(space *genome.Space, parts modelParts) *surrogate {
-	m := &surrogate{space: space, parts: parts}
+	m := &surrogate{space: space, parts: parts, stale: true}
 	for i, g := range space.Genes() {
 		if len(g.Values) > 1 || g.When != "" {
 			s := similarity{gene: i, values: len(g.Values), ordinal: g.Ordinal, shared: parts.shared, factors: make([]float64, 4*len(g.Values)+1)}
@@ -193,8 +195,7 @@ func (m *surrogate) tell(score float64) {
 // clear drops all points; the decays stay.
 func (m *surrogate) clear() {
 	m.keep(nil, len(m.scores))
-	m.told = 0
-	m.weights, m.stale = nil, false
+	m.told, m.stale = 0, true
 }
 
 // keep drops the first points, but for some of these.
@@ -270,6 +271,7 @@ func solveTransposed(factor [][]float64, b []float64) {
 }
 
 // targets gives the scores of the points with an outcome, cut and scaled to mean 0 and variance 1; nil if they are too few.
+// It notes the mean and the unit.
 func (m *surrogate) targets() []float64 {
 	var finite []float64
 	for _, score := range m.scores[:m.told] {
@@ -290,9 +292,11 @@ func (m *surrogate) targets() []float64 {
 		y[i] = math.Min(score, cut)
 	}
 	n := float64(len(y))
+	m.mean, m.unit = floats.Sum(y)/n, 0
 	floats.AddConst(-floats.Sum(y)/n, y)
 	if norm := floats.Norm(y, 2); norm > 0 {
 		floats.Scale(math.Sqrt(n)/norm, y)
+		m.unit = norm / math.Sqrt(n)
 	}
 	return y
 }
@@ -336,7 +340,7 @@ func (m *surrogate) adapt(y []float64) {
 // fit brings the factor and the weights up to date.
 func (m *surrogate) fit() {
 	if m.stale {
-		m.stale, m.weights = false, nil
+		m.stale, m.weights, m.scale, m.best = false, nil, 1, 0
 		if y := m.targets(); y != nil {
 			m.factor = m.cholesky(m.factor, m.told)
 			if m.parts.learned && len(m.genes) > 0 && m.told >= enoughPoints && (m.told < cheapPoints || m.told%adaptEvery == 0) {
@@ -352,16 +356,22 @@ func (m *surrogate) fit() {
 	m.factor = m.cholesky(m.factor, len(m.scores))
 }
 
+// expected is the score that is expected of a proposal in flight, counted from the
+// first that is.
+func (m *surrogate) expected(inFlight int) float64 {
+	m.fit()
+	point := m.told + inFlight
+	m.row = slices.Grow(m.row[:0], m.told)[:m.told]
+	m.covariances(m.row, func(s *similarity) int32 { return s.alleles[point] })
+	return m.mean + m.unit*floats.Dot(m.weights, m.row)
+}
+
 // promise is the logarithm of the improvement that is expected of a genome,
-// over the best score, in terms of the scores' deviation; 0 for all while too
-// little is known. Where it is sure to be less than enough, it may be any number that is.
+// over the best score, in terms of the scores' deviation. While too little is known
+// all are expected to be alike, and the least certain promises most. Where it is sure
+// to be less than enough, it may be any number that is.
 func (m *surrogate) promise(g genome.Genome, enough float64) float64 {
-	if m.stale || len(m.factor) < len(m.scores) {
-		m.fit()
-	}
-	if m.weights == nil {
-		return 0
-	}
+	m.fit()
 	m.row = slices.Grow(m.row[:0], len(m.scores))[:len(m.scores)]
 	indices := m.space.Indices(g)
 	m.covariances(m.row, func(s *similarity) int32 { return s.allele(indices) })

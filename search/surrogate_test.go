@@ -19,16 +19,17 @@ func told(t *testing.T, m *surrogate, outcomes map[string]float64, order ...stri
 }
 
 // The surrogate expects more near the good than near the bad, takes failures
-// for bad, and expects the same of all while it knows too little.
+// for bad, and while it knows too little it promises most of what it is least
+// certain of.
 func TestSurrogate(t *testing.T) {
 	space := grid(t)
 	m := newSurrogate(space, standard.model)
-	if p := m.promise(at(t, space, "x=0,y=0,order=a"), math.Inf(-1)); p != 0 {
-		t.Errorf("%g is promised out of nothing", p)
+	if p, q := m.promise(at(t, space, "x=0,y=0,order=a"), math.Inf(-1)), m.promise(at(t, space, "x=9,y=9,order=b"), math.Inf(-1)); p != q {
+		t.Errorf("%g and %g are promised out of nothing", p, q)
 	}
 	told(t, m, map[string]float64{"x=5,y=5,order=a": math.Inf(1)}, "x=5,y=5,order=a")
-	if p := m.promise(at(t, space, "x=0,y=0,order=a"), math.Inf(-1)); p != 0 {
-		t.Errorf("%g is promised out of failures alone", p)
+	if near, far := m.promise(at(t, space, "x=5,y=6,order=a"), math.Inf(-1)), m.promise(at(t, space, "x=0,y=0,order=b"), math.Inf(-1)); !(near < far) {
+		t.Errorf("%g is promised beside the only genome that is known, a failure, and %g far from it", near, far)
 	}
 	told(t, m, map[string]float64{
 		"x=1,y=1,order=a": -1, "x=1,y=2,order=a": -0.9, "x=2,y=2,order=a": -0.8, "x=0,y=5,order=a": 0,
