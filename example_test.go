@@ -66,14 +66,10 @@ func ExampleMachine_Run() {
 	fmt.Println(done.Evaluated, "evaluations; the best:", answers[0].Asked.Genome)
 	// Output:
 	// synthetic-1000: 1650 genomes
-	//  1  0.940 of the baseline's time
-	//  3  0.912 of the baseline's time
-	//  8  0.900 of the baseline's time
-	// 15  0.880 of the baseline's time
-	// 19  0.857 of the baseline's time
-	// 22  0.788 of the baseline's time
-	// 28  0.733 of the baseline's time
-	// 33  0.718 of the baseline's time
-	// 35  0.690 of the baseline's time
-	// 60 evaluations; the best: block_x=32,block_y=3,tile_x=4,tile_y=2,vector=1,unroll=2,depth=1,staged=1,order=swizzled
+	//  1  0.978 of the baseline's time
+	//  5  0.916 of the baseline's time
+	//  7  0.795 of the baseline's time
+	// 17  0.757 of the baseline's time
+	// 23  0.694 of the baseline's time
+	// 60 evaluations; the best: block_x=48,block_y=2,tile_x=2,tile_y=4,vector=1,unroll=2,depth=1,staged=1,order=swizzled
 }

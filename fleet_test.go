@@ -36,19 +36,25 @@ func TestPlaceCarries(t *testing.T) {
 		t.Fatal(place, err)
 	}
 	to := t.TempDir()
-	_, err = (&Machine{}).OpenPlace(t.Context(), place, to, func(_ context.Context, f fleet.File, w io.Writer) error {
+	fetch := func(_ context.Context, f fleet.File, w io.Writer) error {
 		b, err := os.ReadFile(paths[f.SHA256])
 		if err == nil {
 			_, err = w.Write(b)
 		}
 		return err
-	})
-	if err == nil || !strings.Contains(err.Error(), "kernel.toml") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("a definition that is none: %v", err)
+	}
+	for _, f := range place.Files {
+		if err := fetchFile(t.Context(), f, filepath.Join(to, filepath.FromSlash(f.Path)), fetch); err != nil {
+			t.Error(err)
+		}
 	}
 	for name, text := range want {
 		if b, err := os.ReadFile(filepath.Join(to, definitionsAt, "0", name)); err != nil || string(b) != text {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+	}
+	_, err = (&Machine{}).OpenPlace(t.Context(), place, to, fetch)
+	if err == nil || !strings.Contains(err.Error(), "kernel.toml") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a definition that is none: %v", err)
 	}
 }
