@@ -163,11 +163,11 @@ func TestKeep(t *testing.T) {
 			t.Errorf("an entry of %d bytes was kept: %v", len(large), err)
 		}
 	}
-	h.Drain("w", "it computes nonsense")
+	h.Drain("w", "it computes nonsense") //nolint:errcheck // nothing is kept
 	if _, err := send(fleet.Keep, whole); err == nil || get() != "" {
 		t.Errorf("a worker that is drained left an entry: %v", err)
 	}
-	h.Drain("w", "")
+	h.Drain("w", "") //nolint:errcheck // nothing is kept
 	if _, err := send(fleet.Keep, whole); err != nil || get() != whole[len(line)+1:] {
 		t.Errorf("the entry is not there: %v", err)
 	}
