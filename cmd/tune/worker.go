@@ -78,6 +78,7 @@ func (a *app) worker(ctx context.Context) error {
 	if err := a.checkSettings(); err != nil {
 		return err
 	}
+	logger.Info("looking at what this machine has") // it takes seconds
 	devices, err := a.workerDevices(ctx)
 	if err != nil {
 		return err
