@@ -199,32 +199,25 @@ func TestFleetPause(t *testing.T) {
 			}
 		})
 	}
-	t.Run("cancel", func(t *testing.T) {
-		s, held := fleetSite(t), newSlow(false)
-		s.workAs("one", 2, 0, held.wrap)
-		s.enrolled("one")
-		f := s.api()
-		c := f.submitFleet(7, 20)
-		eventually(t, soon, "nothing is evaluated", func() bool { return held.holds.Load() == 2 })
-		f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
-		// A beat tells it so, every 7.5 s.
-		eventually(t, 12*time.Second, "the worker goes on with a cancelled campaign", func() bool { return held.ended.Load() == 2 })
-		held.let()
-		f.until(f.submitFleet(8, 20).ID, api.Finished)
-	})
-	// Those that a pause has left with their workers are stopped, too.
-	t.Run("pause and cancel", func(t *testing.T) {
-		s, held := fleetSite(t), newSlow(false)
-		s.workAs("one", 2, 0, held.wrap)
-		s.enrolled("one")
-		f := s.api()
-		c := f.submitFleet(7, 20)
-		eventually(t, soon, "nothing is evaluated", func() bool { return held.holds.Load() == 2 })
-		f.do("POST", "/v1/campaigns/"+c.ID+"/pause", nil, nil, 200)
-		eventually(t, soon, "the paused campaign holds the fleet", func() bool { return s.runs() == 0 })
-		f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
-		eventually(t, 12*time.Second, "the worker goes on with a cancelled campaign", func() bool { return held.ended.Load() == 2 })
-	})
+	for _, paused := range []bool{false, true} { // those that a pause has left with their workers are stopped, too
+		t.Run(fmt.Sprintf("cancel,paused=%v", paused), func(t *testing.T) {
+			s, held := fleetSite(t), newSlow(false)
+			s.workAs("one", 2, 0, held.wrap)
+			s.enrolled("one")
+			f := s.api()
+			c := f.submitFleet(7, 20)
+			eventually(t, soon, "nothing is evaluated", func() bool { return held.holds.Load() == 2 })
+			if paused {
+				f.do("POST", "/v1/campaigns/"+c.ID+"/pause", nil, nil, 200)
+				eventually(t, soon, "the paused campaign holds the fleet", func() bool { return s.runs() == 0 })
+			}
+			f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
+			// A beat tells it so, every 7.5 s.
+			eventually(t, 12*time.Second, "the worker goes on with a cancelled campaign", func() bool { return held.ended.Load() == 2 })
+			held.let()
+			f.until(f.submitFleet(8, 20).ID, api.Finished)
+		})
+	}
 	t.Run("no worker", func(t *testing.T) {
 		s, held := fleetSite(t), newSlow(false)
 		kill := s.workAs("one", 2, 0, held.wrap)
