@@ -4,42 +4,20 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/evaluator/share"
 )
 
-type shelf struct {
-	mu      sync.Mutex
-	entries map[string][]byte
-	hits    int
-}
-
-func (s *shelf) Get(_ context.Context, kind, key string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[kind+key]
-	if e != nil {
-		s.hits++
-	}
-	return e
-}
-
-func (s *shelf) Put(_ context.Context, kind, key string, entry []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.entries[kind+key] = entry
-}
-
 // A second machine with a cache of its own gets the code of candidates, with the frame and the log, and
 // compiles what is no candidate. Code for other flags or another processor is another's.
 func TestSharedObjects(t *testing.T) {
-	s := &shelf{entries: map[string][]byte{}}
+	s := &backendtest.Shelf{}
 	ctx := share.With(t.Context(), s)
 	machine := func() *toolchain {
 		c, err := cache.New(t.TempDir(), 0)
@@ -74,19 +52,19 @@ func TestSharedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := two.compile(ctx, unit("-O2", "-march=native"))
-	if err != nil || s.hits != 1 {
-		t.Fatalf("the second machine had %d hits: %v", s.hits, err)
+	if err != nil || s.Hits() != 1 {
+		t.Fatalf("the second machine had %d hits: %v", s.Hits(), err)
 	}
 	if !slices.Equal(first.Object, second.Object) || first.Log != second.Log || !strings.Contains(second.Log, "mind this") || first.Frame != second.Frame || second.Frame < 512 && !two.clang {
 		t.Errorf("the second machine got another object: %+v", second)
 	}
-	if _, err := two.compile(ctx, unit("-O1", "-march=native")); err != nil || s.hits != 1 {
-		t.Errorf("other flags, %d hits: %v", s.hits, err)
+	if _, err := two.compile(ctx, unit("-O1", "-march=native")); err != nil || s.Hits() != 1 {
+		t.Errorf("other flags, %d hits: %v", s.Hits(), err)
 	}
-	entries := len(s.entries)
+	entries := s.Entries()
 	harness := unit("-O2")
 	harness.candidate = false
-	if _, err := two.compile(ctx, harness); err != nil || len(s.entries) != entries {
+	if _, err := two.compile(ctx, harness); err != nil || s.Entries() != entries {
 		t.Errorf("what is no candidate is shared: %v", err)
 	}
 	// native: two processors that differ in anything, such as the model or a cache, have other devices.
@@ -101,11 +79,11 @@ func TestSharedObjects(t *testing.T) {
 		i.Facts = append(slices.Clone(i.Facts), "another processor")
 		return i, err
 	}
-	if _, err := foreign.compile(ctx, unit("-O2", "-march=native")); err != nil || s.hits != 1 {
-		t.Errorf("a machine with another processor had %d hits: %v", s.hits-1, err)
+	if _, err := foreign.compile(ctx, unit("-O2", "-march=native")); err != nil || s.Hits() != 1 {
+		t.Errorf("a machine with another processor had %d hits: %v", s.Hits()-1, err)
 	}
 	// Who checks others compiles itself.
-	if _, err := two.compile(share.Anew(ctx), unit("-O2", "-march=native")); err != nil || s.hits != 1 {
-		t.Errorf("a check had %d hits: %v", s.hits-1, err)
+	if _, err := two.compile(share.Anew(ctx), unit("-O2", "-march=native")); err != nil || s.Hits() != 1 {
+		t.Errorf("a check had %d hits: %v", s.Hits()-1, err)
 	}
 }

@@ -2,40 +2,17 @@ package cuda
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/kernels"
 )
-
-type shelf struct {
-	mu      sync.Mutex
-	entries map[string][]byte
-	hits    int
-}
-
-func (s *shelf) Get(_ context.Context, kind, key string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.entries[kind+key]
-	if e != nil {
-		s.hits++
-	}
-	return e
-}
-
-func (s *shelf) Put(_ context.Context, kind, key string, entry []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.entries[kind+key] = entry
-}
 
 // TestSharedCubins: a second machine with a cache of its own gets the cubins of candidates, and their
 // builds with delays, with what the compiler told. The harness, the reference and the baseline it
@@ -44,7 +21,7 @@ func TestSharedCubins(t *testing.T) {
 	l, _, found := compilers(t)
 	for name, c := range found {
 		t.Run(name, func(t *testing.T) {
-			s := &shelf{entries: map[string][]byte{}}
+			s := &backendtest.Shelf{}
 			ctx := share.With(t.Context(), s)
 			by, assembles := c.(assembler)
 			machine := func() *lab {
@@ -72,17 +49,17 @@ func TestSharedCubins(t *testing.T) {
 			two.sharing().Look(ctx)
 			begin = time.Now()
 			second, err := two.build(ctx, u)
-			if err != nil || s.hits != 1 || !bytes.Equal(first.Cubin, second.Cubin) || first.Log != second.Log || first.Log == "" {
-				t.Fatalf("the second machine had %d hits, and another cubin or log: %v", s.hits, err)
+			if err != nil || s.Hits() != 1 || !bytes.Equal(first.Cubin, second.Cubin) || first.Log != second.Log || first.Log == "" {
+				t.Fatalf("the second machine had %d hits, and another cubin or log: %v", s.Hits(), err)
 			}
 			t.Logf("compiled in %v, got in %v; the files of the compiler were read in %v", compiling, time.Since(begin), looked)
 			other := u
 			other.arch = "sm_90"
-			if _, err := two.build(ctx, other); err != nil || s.hits != 1 {
-				t.Errorf("for another architecture there were %d hits: %v", s.hits-1, err)
+			if _, err := two.build(ctx, other); err != nil || s.Hits() != 1 {
+				t.Errorf("for another architecture there were %d hits: %v", s.Hits()-1, err)
 			}
-			if _, err := two.build(share.Anew(ctx), u); err != nil || s.hits != 1 {
-				t.Errorf("a check had %d hits: %v", s.hits-1, err)
+			if _, err := two.build(share.Anew(ctx), u); err != nil || s.Hits() != 1 {
+				t.Errorf("a check had %d hits: %v", s.Hits()-1, err)
 			}
 			if assembles {
 				u.plain = true
@@ -91,12 +68,12 @@ func TestSharedCubins(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, err := two.buildDelayed(ctx, u, by, room{})
-				if err != nil || s.hits != 2 || !bytes.Equal(made.Cubin, got.Cubin) || made.Delays != got.Delays {
-					t.Errorf("the build with delays is another, after %d hits: %v", s.hits-1, err)
+				if err != nil || s.Hits() != 2 || !bytes.Equal(made.Cubin, got.Cubin) || made.Delays != got.Delays {
+					t.Errorf("the build with delays is another, after %d hits: %v", s.Hits()-1, err)
 				}
 			}
-			entries := len(s.entries)
-			if _, err := two.build(ctx, unit{source: HarnessSource, flags: []string{"-O3"}, arch: "sm_80", plain: true}); err != nil || len(s.entries) != entries {
+			entries := s.Entries()
+			if _, err := two.build(ctx, unit{source: HarnessSource, flags: []string{"-O3"}, arch: "sm_80", plain: true}); err != nil || s.Entries() != entries {
 				t.Errorf("the harness is shared: %v", err)
 			}
 			for what, u := range map[string]unit{
