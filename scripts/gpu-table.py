@@ -22,16 +22,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUNE = ROOT / "bin" / "tune"
 
 
-def kernels():
-    """The kernels with an implementation for sm_90a, and their tuned shapes."""
+def kernels(only):
+    """The kernels with an implementation for GPUs that are named in only, or else those for sm_90a, and their tuned shapes there."""
+    named = {o.partition(":")[0] for o in only}
     for folder in sorted((ROOT / "kernels" / "templates").iterdir()):
         file = folder / "kernel.toml"
-        if not file.exists() or "hopper" not in file.read_text():
+        if not file.exists() or (folder.name not in named if named else "hopper" not in file.read_text()):
             continue
         d = json.loads(run("kernels", "show", folder.name, "--json").stdout)
         library = [im["baseline"].get("library", "") for im in d["implementations"] if im.get("baseline")]
         against = "cublaslt" if any("cublasLt" in x for x in library) else "baseline"
-        yield d["name"], [s["name"] for s in d["problem"]["shapes"] if s["use"] == "tune"], d["problem"]["buffers"][0]["dtype"], against
+        problem = {**d["problem"], **(d.get("variants") or {}).get("cuda", {})}
+        yield d["name"], [s["name"] for s in problem["shapes"] if s["use"] == "tune"], problem["buffers"][0]["dtype"], against
 
 
 def run(*args):
@@ -103,7 +105,7 @@ def main():
     file = args.dir / "table.json"
     rows = {(r["operator"], r["shape"]): r for r in json.loads(file.read_text())} if file.exists() else {}
     only = set(filter(None, args.only.split(",")))
-    for kernel, shapes, dtype, against in kernels():
+    for kernel, shapes, dtype, against in kernels(only):
         for shape in shapes:
             if only and kernel not in only and f"{kernel}:{shape}" not in only:
                 continue
