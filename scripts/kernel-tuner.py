@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Tunes Kernel Tuner's own examples with evotune, unmodified, and sweeps their spaces beside.
+
+    scripts/kernel-tuner.py DIR [vector_add stencil convolution matmul] [--time 20s] [--sample 300]
+
+DIR is examples/cuda of Kernel Tuner's repository, which is not a part of this one. Each example is
+run as it is, but its call of tune_kernel goes to evotune.from_kernel_tuner. convolution gets a filter
+of 17 x 17 only: its other sizes compute something else. Then `tune sweep` measures the space, or a
+sample of it, through the same stages. In the end a line for each example says how far the winner is
+behind the best of both: ratios to the same baseline, which both campaigns measure by turns with
+every candidate. It takes bin/tune, a GPU for more than --lint, and a python3 with NumPy.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+import tempfile
+import types
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+os.environ.setdefault("EVOTUNE_TUNE", str(ROOT / "bin" / "tune"))
+sys.path.insert(0, str(ROOT / "python" / "src"))
+import evotune  # noqa: E402
+
+NAMES = ["vector_add", "stencil", "convolution", "matmul"]
+FIXED = {"convolution": dict(filter_height=[17], filter_width=[17])}
+
+
+class Called(Exception):
+    """Ends an example where it calls tune_kernel."""
+
+
+def kernel_of(folder, name):
+    """What the example gives to tune_kernel, as a kernel of evotune."""
+    found = []
+
+    def tune_kernel(entry, source, size, arguments, params, *rest, **options):
+        found.append(evotune.from_kernel_tuner(entry, source, size, arguments, {**params, **FIXED.get(name, {})}, *rest, **options))
+        raise Called
+
+    stub = types.ModuleType("kernel_tuner")
+    stub.tune_kernel = tune_kernel
+    stub.file_utils = types.ModuleType("kernel_tuner.file_utils")
+    stub.file_utils.store_output_file = stub.file_utils.store_metadata_file = lambda *args, **options: None
+    sys.modules.update({"kernel_tuner": stub, "kernel_tuner.file_utils": stub.file_utils})
+    with contextlib.chdir(folder), contextlib.suppress(Called):
+        runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    return found[0]
+
+
+def tune(*args):
+    return subprocess.run([os.environ["EVOTUNE_TUNE"], *map(str, args)], capture_output=True, text=True, check=False)
+
+
+def correct(store, campaign):
+    rows = json.loads(tune("query", 'verdict == "correct"', "--campaign", campaign, "--store", store, "--limit", "0", "--format", "json").stdout or "[]")
+    return [r["speedup"] for r in rows]
+
+
+def example(folder, name, args, store):
+    kernel = kernel_of(folder, name)
+    if args.lint:
+        print(f"{name}: {kernel.lint() or 'in order'}")
+        return
+    best = kernel.tune(time=args.time, store=store)
+    print(best)
+    p = tune("sweep", kernel.name, "--kernels", kernel.folder, "--backend", "cuda", "--store", store, "--out", store.with_name(f"{name}.json"), *(["--sample", args.sample] if args.sample else []))
+    rows = json.loads(tune("list", "--store", store, "--json").stdout)
+    swept = [c["id"] for c in rows if "-sweep-" in c["id"]]
+    if p.returncode or not swept:
+        raise SystemExit(f"{name}: the sweep failed: {(p.stderr or p.stdout).strip()[-300:]}")
+    found = correct(store, swept[0])
+    print(f"{name}: winner {best.speedup:.3f}x the baseline, best of {len(found)} swept {max(found):.3f}x: the winner takes {max(found) / best.speedup:.3f} times as long", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("dir", type=pathlib.Path)
+    p.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
+    p.add_argument("--time", default="20s", help="of each search")
+    p.add_argument("--sample", type=int, default=0, help="sweep a sample of this size (0: all)")
+    p.add_argument("--lint", action="store_true", help="only bring them over, and check the kernels")
+    args = p.parse_args()
+    status = 0
+    for name in args.names:
+        with tempfile.TemporaryDirectory() as temp:
+            try:
+                example(args.dir.resolve(), name, args, pathlib.Path(temp) / "examples.db")
+            except evotune.Error as err:
+                print(f"{name}: {err}", flush=True)
+                status = 1
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
