@@ -1,9 +1,13 @@
-"""Times evotune's winner beside @triton.autotune over the same configurations, in one process."""
+"""Times evotune's winner beside @triton.autotune over the same configurations, in one process.
+
+Launches rotate over copies of the inputs that together exceed the L2 cache several times. Both search
+that way: evotune rotates, and @triton.autotune clears the cache before each launch."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import random
 import statistics
 
@@ -24,18 +28,25 @@ def configurations(genes, valid=lambda **values: True):
             yield triton.Config(config, **options)
 
 
-def graph(call):
-    """A CUDA graph with several launches of a call, so that the time is that of the kernels alone."""
+def copies(inputs):
+    """The inputs, and as many copies of them as exceed the L2 cache four times, two at least."""
+    size = sum(t.nbytes for t in inputs)
+    cache = torch.cuda.get_device_properties(0).L2_cache_size
+    return [inputs] + [[t.clone() for t in inputs] for _ in range(max(2, min(LAUNCHES, math.ceil(4 * cache / size))) - 1)]
+
+
+def graph(call, sets):
+    """A CUDA graph with several launches of a call, on one set of inputs after another: the time is that of the kernels alone."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):
-            call()
+        for inputs in sets:
+            call(*inputs)
     torch.cuda.current_stream().wait_stream(side)
     made = torch.cuda.CUDAGraph()
     with torch.cuda.graph(made):
-        for _ in range(LAUNCHES):
-            call()
+        for i in range(LAUNCHES):
+            call(*sets[i % len(sets)])
     return made
 
 
@@ -49,7 +60,7 @@ def replay(made):
 
 
 def compare(name, best, inputs, theirs, tuner, outputs):
-    """Prints the ratio of the times of the winner, as an operator, and of a call, which take turns in random order. Above 1 evotune's is faster."""
+    """Prints the ratio of the times of the winner, as an operator, and of another one, which take turns in random order. Above 1 evotune's is faster."""
     try:
         op = best.op()
     except evotune.Error as err:  # where nothing is faster than the baseline, say
@@ -61,13 +72,11 @@ def compare(name, best, inputs, theirs, tuner, outputs):
     if best.id not in op.explain(*inputs):
         raise SystemExit(f"{name}: the operator does not call the winner {best.id}")
 
-    def ours():
-        return op(*inputs)
-
     tolerance = 2e-2
-    for a, b in zip(outputs(ours()), outputs(theirs())):
+    for a, b in zip(outputs(op(*inputs)), outputs(theirs(*inputs))):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
-    graphs = {"evotune": graph(ours), "triton.autotune": graph(theirs)}
+    sets = copies(inputs)
+    graphs = {"evotune": graph(op, sets), "triton.autotune": graph(theirs, sets)}
     times = {what: [] for what in graphs}
     for round in range(ROUNDS + 5):
         for what in random.sample(list(graphs), len(graphs)):
