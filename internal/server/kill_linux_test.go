@@ -128,37 +128,6 @@ func (c *child) ask(method, path string, in, out any, headers ...string) error {
 	return nil
 }
 
-// pathOf is what a campaign's log says of its search and its finals, without names and times.
-func pathOf(t *testing.T, path, id string) (lines []string) {
-	t.Helper()
-	s, err := store.Open(path, store.Options{ReadOnly: true, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	index := map[string]int{}
-	asked, told := []string{}, []string{}
-	for e, err := range s.Events(id, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case e.Asked != nil:
-			index[e.Asked.Candidate] = e.Asked.Index
-			parents := []int{}
-			for _, p := range e.Asked.Parents {
-				parents = append(parents, index[p])
-			}
-			asked = append(asked, fmt.Sprintf("%d asked %s %s %v", e.Asked.Index, e.Asked.Genome, e.Asked.Operator, parents))
-		case e.Told != nil:
-			told = append(told, fmt.Sprintf("%d told %s %v %v", e.Told.Index, e.Told.Verdict, e.Told.Fitness, e.Told.MedianNS))
-		case e.Finals != nil:
-			told = append(told, fmt.Sprintf("finals %d %v %v", index[e.Finals.Winner], e.Finals.Fitness, len(e.Finals.Finalists)))
-		}
-	}
-	return append(asked, told...)
-}
-
 // TestKilled: a service that is killed at any instant goes on with every campaign, loses
 // nothing that it has acknowledged, and each campaign ends with the log that it has alone.
 func TestKilled(t *testing.T) {
