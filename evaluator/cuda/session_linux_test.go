@@ -13,7 +13,12 @@ import (
 // openLab opens a lab without a judge.
 func openLab(t *testing.T, env ...string) *lab {
 	t.Helper()
-	b, err := New(fakeOptions(t, env...))
+	return openLabWith(t, fakeOptions(t, env...))
+}
+
+func openLabWith(t *testing.T, o Options) *lab {
+	t.Helper()
+	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +192,9 @@ func TestFaultsInFinals(t *testing.T) {
 // TestHowCandidatesEndSessions: what a driver says and a time that is over are the
 // candidate's doing; of a process that died nobody knows.
 func TestHowCandidatesEndSessions(t *testing.T) {
-	h := openLab(t)
+	patient, o := openLab(t), fakeOptions(t)
+	o.Timeout = impatient
+	hurried := openLabWith(t, o)
 	const fault, hang, lost = "fault", "hang", "lost"
 	for _, c := range []struct {
 		do      string
@@ -208,6 +215,10 @@ func TestHowCandidatesEndSessions(t *testing.T) {
 		{"time=hang", evaluator.ForFinals, []string{"nothing"}, lost}, // one of two
 		{"time=die", evaluator.ForFinals, []string{"nothing"}, lost},
 	} {
+		h := patient
+		if strings.HasSuffix(c.do, "=hang") {
+			h = hurried
+		}
 		s, err := openSession(t, h, c.purpose, append(c.beside, c.do)...)
 		if err == nil && c.purpose == evaluator.ForParity {
 			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize})
