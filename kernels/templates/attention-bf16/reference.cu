@@ -9,6 +9,7 @@ __device__ static void scores(double s[ROWS], int rows, int64_t D, const double 
 {
 	for (int r = 0; r < ROWS; r++)
 		s[r] = 0;
+#pragma unroll 1
 	for (int64_t d = 0; d < D; d++) {
 		const double x = k[d];
 #pragma unroll
@@ -20,8 +21,9 @@ __device__ static void scores(double s[ROWS], int rows, int64_t D, const double 
 		s[r] *= scale;
 }
 
-extern "C" __global__ void reference(int64_t B, int64_t HQ, int64_t HKV, int64_t S, int64_t D, int64_t CAUSAL, const double *Q,
-                                     const double *K, const double *V, double *O, double scale)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+	reference(int64_t B, int64_t HQ, int64_t HKV, int64_t S, int64_t D, int64_t CAUSAL, const double *Q, const double *K, const double *V,
+	          double *O, double scale)
 {
 	__shared__ double weight[ROWS][THREADS];
 	const int64_t first = (int64_t)blockIdx.x * ROWS, h = blockIdx.y, b = blockIdx.z;
