@@ -13,11 +13,11 @@ import torch.nn.functional as F
 
 def attention(Q, K, V, CAUSAL):
     """Heads of queries that follow one another may share one of keys and values."""
-    options, sharing = {}, Q.shape[-3] // K.shape[-3]
-    if sharing > 1 and Q.is_cuda and torch.__version__ >= (2, 5):
+    options, heads, own = {}, Q.shape[-3], K.shape[-3]
+    if heads != own and Q.is_cuda and torch.__version__ >= (2, 5):
         options["enable_gqa"] = True
-    elif sharing > 1:
-        K, V = (t.repeat_interleave(sharing, -3) for t in (K, V))
+    elif heads != own:
+        K, V = (t.repeat_interleave(heads // own, -3) for t in (K, V))
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(Q, K, V, is_causal=bool(CAUSAL), **options)
     scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
