@@ -31,6 +31,7 @@ func TestTorchSchemas(t *testing.T) {
 		"conv2d":    "conv2d(Tensor x, Tensor k) -> Tensor",
 		"gemm":      "gemm(Tensor a, Tensor b) -> Tensor, leading M",
 
+		"attention-bf16": "attention_bf16(Tensor q, Tensor k, Tensor v, bool causal) -> Tensor, leading B",
 		"gemm-batched":   "gemm_batched(Tensor a, Tensor b) -> Tensor, leading L",
 		"gemm-bf16":      "gemm_bf16(Tensor a, Tensor b) -> Tensor, leading M",
 		"gemm-bias-gelu": "gemm_bias_gelu(Tensor a, Tensor b, Tensor bias) -> Tensor, leading M",

@@ -12,8 +12,14 @@ import torch.nn.functional as F
 
 
 def attention(Q, K, V, CAUSAL):
+    """Heads of queries that follow one another may share one of keys and values."""
+    options, heads, own = {}, Q.shape[-3], K.shape[-3]
+    if heads != own and Q.is_cuda and torch.__version__ >= (2, 5):
+        options["enable_gqa"] = True
+    elif heads != own:
+        K, V = (t.repeat_interleave(heads // own, -3) for t in (K, V))
     if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(Q, K, V, is_causal=bool(CAUSAL))
+        return F.scaled_dot_product_attention(Q, K, V, is_causal=bool(CAUSAL), **options)
     scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
     if CAUSAL:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1), -math.inf)
@@ -127,6 +133,7 @@ def _sum(R, A, B):
 
 FORWARD = {
     "attention": attention,
+    "attention-bf16": attention,
     "conv2d": lambda X, K: F.conv2d(X[None], K, padding=1)[0],
     "cross-entropy": cross_entropy,
     "decode": decode,
