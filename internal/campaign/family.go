@@ -117,17 +117,24 @@ type Part struct {
 	Why  string
 }
 
+// leastTime is what preparing leaves of a first part at least: every member shall have an answer.
+const leastTime = time.Second
+
 // NextPart plans a family of campaigns, by the log alone. The first round gives half of the budget
-// to all, in the given order and alike. Each later part is as large, and goes to the
+// to all, in the given order and alike; of a time less, where preparing takes so much of it that the last
+// would get nothing, but every member leastTime, also when the time is over. Each later part is as large, and goes to the
 // member that gained most for an evaluation, or for a second where the budget is a time, in the second half of
 // its newest part; where nobody gained, to the one that had least. A part that was
 // interrupted comes before all others. Lost is time that counts besides what the log has.
 // There is no more when the budget is spent, or nothing is left to be searched.
 func NextPart(members []Member, order []int, b record.Budget, lost time.Duration) (p Part, more bool) {
 	timed := b.Time > 0
-	used, evaluated := lost, 0
+	used, evaluated, waiting := lost, 0, 0
 	for i, m := range members {
 		used, evaluated = used+m.Searching, evaluated+m.Evaluated
+		if !m.Begun {
+			waiting++
+		}
 		if m.unfinished() {
 			return Part{Member: i, Budget: m.Budget, More: "what is left", Why: "it was interrupted"}, true
 		}
@@ -135,8 +142,13 @@ func NextPart(members []Member, order []int, b record.Budget, lost time.Duration
 	grant := func(i int) (Part, bool) {
 		m := &members[i]
 		if timed {
-			size := b.Time / time.Duration(2*len(members))
-			if left := b.Time - used; left < size {
+			size, left := b.Time/time.Duration(2*len(members)), b.Time-used
+			if waiting > 0 {
+				if begun := len(members) - waiting; begun > 0 {
+					left -= lost / time.Duration(begun) * time.Duration(waiting) // preparing those that wait
+				}
+				size = max(min(size, leastTime), min(size, left/time.Duration(waiting)))
+			} else if left < size {
 				if left < size/2 {
 					return p, false // preparing it would take as long
 				}

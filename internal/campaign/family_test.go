@@ -59,6 +59,8 @@ func TestNextPart(t *testing.T) {
 		"gain for its time":          {[]Member{slow, less}, []int{0, 1}, record.Budget{Time: 800 * time.Second}, 0, 1, record.Budget{Time: 240 * time.Second}, "its last 2 evaluations gained 12.5%, the most"},
 		"gain for an evaluation":     {[]Member{slow, less}, []int{0, 1}, evaluations(16), 0, 0, evaluations(8), "its last 2 evaluations gained 50.0%, the most"},
 		"time lost to preparing":     {[]Member{flat, gained}, []int{0, 1}, record.Budget{Time: 120 * time.Second}, 20 * time.Second, 1, record.Budget{Time: 60 * time.Second}, "its last 2 evaluations gained 50.0%, the most"},
+		"preparing takes much":       {[]Member{flat, {}, {}}, []int{0, 1, 2}, record.Budget{Time: 120 * time.Second}, 20 * time.Second, 1, record.Budget{Time: 10 * time.Second}, "first round, 2 of 3"},
+		"nobody is left out":         {[]Member{flat, gained, {}}, []int{0, 1, 2}, record.Budget{Time: 80 * time.Second}, 60 * time.Second, 2, record.Budget{Time: time.Second}, "first round, 3 of 3"},
 		"too little time":            {[]Member{flat, gained}, []int{0, 1}, record.Budget{Time: 100 * time.Second}, 10 * time.Second, -1, record.Budget{}, ""},
 	} {
 		p, more := NextPart(c.members, c.order, c.budget, c.lost)
