@@ -532,6 +532,23 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	return out, nil
 }
 
+// DataAt is a buffer's Data with numbers for Ends, as they are at a shape.
+func (p *Problem) DataAt(b Buffer, s Shape) (Data, error) {
+	n, err := p.Elements(b, s)
+	if err != nil {
+		return Data{}, err
+	}
+	ends, err := b.endsAt(s, n)
+	if err != nil {
+		return Data{}, err
+	}
+	out := b.Data
+	for i, x := range ends {
+		out.Ends[i] = strconv.FormatInt(x, 10)
+	}
+	return out, nil
+}
+
 // endsAt evaluates the ends of n elements at a shape.
 func (b Buffer) endsAt(s Shape, n int64) (ends []int64, err error) {
 	_, most := b.DType.Range()

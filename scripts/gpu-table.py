@@ -9,8 +9,10 @@ Every row is a campaign, whose finals give both times: medians of fresh processe
 store that has earlier winners is searched from them. What has no winner is in the table with the
 reason, and no time. DIR/table.json keeps the rows that this run does not make again. With --time 0
 nothing is run: the table is made of the finals that the store has. With --pytorch each winner is
-also launched beside PyTorch's operators, in one process: others.pytorch is the fastest of these,
-and evotune_in_pytorch_us what the winner takes there.
+also launched beside PyTorch's operators, in one process: others.pytorch is the fastest of these, with
+cudnn, flash and torch.compile where there are such, evotune_in_pytorch_us what the winner takes there,
+and copy_share its bytes per second over those of a copy. What DIR/evidence-KERNEL-SHAPE.json has of an
+earlier comparison of the same genome is taken from there, without a GPU.
 """
 import argparse
 import json
@@ -66,26 +68,32 @@ def row(kernel, shape, dtype, against, args):
     for t in finals.get("timings", []):
         if t["shape"] == shape and t.get("conditions"):
             out["conditions"] = t["conditions"]
+    out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     if args.pytorch:
         beside(out, b["candidate"], args)
-    out["device"], out["candidate"], out["genome"] = b["device_name"], b["candidate"], b["encoding"]
     return out
 
 
 def beside(out, candidate, args):
     """Adds the times of PyTorch's process."""
     folder = args.dir / f"evidence-{out['operator']}-{out['shape']}"
-    made = run("evidence", candidate, "--store", args.store, "--out", folder, "--force")
     file = folder.with_suffix(".json")
-    p = subprocess.run([sys.executable, ROOT / "bench" / "pytorch" / "compare.py", "--json", file, folder], capture_output=True, text=True, check=False)
-    if p.returncode:
-        print(f"{folder.name}: {(made.stderr + p.stdout + p.stderr).strip()[-300:]}", file=sys.stderr)
-        return
-    found = json.loads(file.read_text())
-    times = {c["name"]: c["median_us"] for c in found["results"][0]["contenders"] if "median_us" in c}
+    found = json.loads(file.read_text())["results"][0] if file.exists() else {}
+    if found.get("genome") != out["genome"]:
+        made = run("evidence", candidate, "--store", args.store, "--out", folder, "--force")
+        p = subprocess.run([sys.executable, ROOT / "bench" / "pytorch" / "compare.py", "--json", file, folder], capture_output=True, text=True, check=False)
+        if p.returncode:
+            print(f"{folder.name}: {(made.stderr + p.stdout + p.stderr).strip()[-300:]}", file=sys.stderr)
+            return
+        found = json.loads(file.read_text())["results"][0]
+    times = {c["name"]: c["median_us"] for c in found["contenders"] if "median_us" in c and not c["name"].startswith("copy")}
     out["evotune_in_pytorch_us"] = round(times.pop("evotune"), 3)
-    if times:
-        out["others"]["pytorch"] = round(min(times.values()), 3)
+    for name, prefix in (("pytorch", ""), ("cudnn", "SDPA cuDNN"), ("flash", "SDPA flash"), ("torch.compile", "torch.compile")):
+        mine = [t for n, t in times.items() if n.startswith(prefix)]
+        if mine:
+            out["others"][name] = round(min(mine), 3)
+    if "copy_share" in found:
+        out["copy_share"] = round(found["copy_share"], 3)
 
 
 def main():

@@ -6,7 +6,8 @@ a float64 reference, then timed in one process on the same inputs: each as a
 CUDA graph of many launches, so that the host's time per call counts for nobody,
 and in interleaved rounds of random order, so that clocks and temperature are
 the same for all. A backend that PyTorch refuses for a shape is listed with its
-reason.
+reason. Kernels that are bound by memory are also timed beside a copy of as many
+bytes.
 
     compare.py [--json FILE] WINNER...      a winner.json, or a folder that holds some
 """
@@ -18,6 +19,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -43,19 +45,14 @@ CTYPES = {
 }
 
 
+TYPES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8",
+}  # fmt: skip
+
+
 def torch_type(name):
-    return {
-        "f64": torch.float64,
-        "f32": torch.float32,
-        "f16": torch.float16,
-        "bf16": torch.bfloat16,
-        "i64": torch.int64,
-        "i32": torch.int32,
-        "i8": torch.int8,
-        "u8": torch.uint8,
-        "e4m3": torch.float8_e4m3fn,
-        "e5m2": torch.float8_e5m2,
-    }[name]
+    return getattr(torch, TYPES[name])
 
 
 class Unavailable(Exception):
@@ -282,43 +279,86 @@ class Kernel:
 #
 # For each kernel a function of the dimensions, the scalars and the tensors by
 # name. It gives the reference in float64 and the operators by name: each a
-# function of the tensors that gives the output.
+# function of the tensors that gives the output. Where a kernel has several
+# outputs, both are tuples of them in their order.
 
 
-def attention(dims, scalars, t):
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    shape = [dims[d] for d in "BHSD"]
-    causal = bool(dims.get("CAUSAL", 0))
-    scale = scalars.get("scale", 1 / math.sqrt(dims["D"]))
-
-    def sdpa(t):
-        q, k, v = (t[n].view(shape) for n in "QKV")
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+def sdpa_backends(sdpa, over=""):
+    """The call of scaled_dot_product_attention as PyTorch chooses, and forced to each backend."""
 
     def forced(backend):
         def f(t):
-            with sdpa_kernel(backend):
+            from torch.nn.attention import SDPBackend, sdpa_kernel
+
+            with sdpa_kernel(getattr(SDPBackend, backend)):
                 return sdpa(t)
 
         return f
 
-    q, k, v = (t[n].view(-1, dims["S"], dims["D"]) for n in "QKV")
+    return {
+        "SDPA" + (over or " (PyTorch's choice)"): sdpa,
+        "SDPA flash" + over: forced("FLASH_ATTENTION"),
+        "SDPA cuDNN" + over: forced("CUDNN_ATTENTION"),
+        "SDPA efficient" + over: forced("EFFICIENT_ATTENTION"),
+        "SDPA math" + over: forced("MATH"),
+    }
+
+
+def attention(dims, scalars, t):
+    b, heads, s, d = (dims[n] for n in ("B", "H" if "H" in dims else "HQ", "S", "D"))
+    kv_heads = dims.get("HKV", heads)
+    group = heads // kv_heads
+    causal = bool(dims.get("CAUSAL", 0))
+    scale = scalars.get("scale", 1 / math.sqrt(d))
+
+    def sdpa(t):
+        q, k, v = t["Q"].view(b, heads, s, d), *(t[n].view(b, kv_heads, s, d) for n in "KV")
+        more = {"enable_gqa": True} if group > 1 else {}
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, **more)
+
+    q, k, v = (t[n].view(-1, s, d) for n in "QKV")
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     for head in range(q.shape[0]):  # one head at a time: scores in float64 are large
-        scores = q[head].double() @ k[head].double().T * scale
+        scores = q[head].double() @ k[head // group].double().T * scale
         if causal:
             scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
-        out[head] = torch.softmax(scores, dim=-1) @ v[head].double()
-    operators = {"SDPA (PyTorch's choice)": sdpa}
-    for name, backend in (
-        ("SDPA flash", SDPBackend.FLASH_ATTENTION),
-        ("SDPA cuDNN", SDPBackend.CUDNN_ATTENTION),
-        ("SDPA efficient", SDPBackend.EFFICIENT_ATTENTION),
-        ("SDPA math", SDPBackend.MATH),
-    ):
-        operators[name] = forced(backend)
-    return out, operators
+        out[head] = torch.softmax(scores, dim=-1) @ v[head // group].double()
+    return out, sdpa_backends(sdpa)
+
+
+def gather_cache(dims, t):
+    """The cache in the order of the tokens, as SDPA takes it: B x HKV x tokens x D. A mask where sequences do not fill their pages."""
+    b, pages, page = dims["B"], dims["PAGES"], dims["PAGE"]
+    for n in "KV":
+        cache = t[n].view(b * pages, page, dims["HKV"], dims["D"])[t["table"].long()]
+        t["gathered " + n] = cache.view(b, pages * page, dims["HKV"], dims["D"]).transpose(1, 2).contiguous()
+    there = torch.arange(pages * page, device=t["lengths"].device) < t["lengths"].view(b, 1)
+    if not there.all():
+        t["mask"] = there.view(b, 1, 1, -1)
+
+
+def decode(dims, scalars, t):
+    b, hq, hkv, d, pages, page = (dims[n] for n in ("B", "HQ", "HKV", "D", "PAGES", "PAGE"))
+    scale = scalars["scale"]
+
+    def sdpa(t):
+        q, k, v = t["Q"].view(b, hq, 1, d), t["gathered K"], t["gathered V"]
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=t.get("mask"), scale=scale, enable_gqa=hq != hkv)
+
+    def rows(t):  # the queries that share a head of the cache as rows of one product
+        q, k, v = t["Q"].view(b, hkv, hq // hkv, d), t["gathered K"], t["gathered V"]
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=t.get("mask"), scale=scale)
+
+    table, lengths = t["table"].view(b, pages).long(), t["lengths"].tolist()
+    caches = [t[n].view(b * pages, page, hkv, d) for n in "KV"]
+    out = torch.zeros(b, hkv, hq // hkv, d, dtype=torch.float64, device=t["Q"].device)
+    for i in range(b):
+        if lengths[i]:
+            k, v = (c[table[i]].view(-1, hkv, d)[: lengths[i]].double().transpose(0, 1) for c in caches)
+            scores = t["Q"].view(b, hkv, -1, d)[i].double() @ k.transpose(1, 2) * scale
+            out[i] = torch.softmax(scores, dim=-1) @ v
+    over = " over a gathered cache"
+    return out, {**sdpa_backends(sdpa, over), "SDPA" + over + ", groups as rows": rows}
 
 
 def gemm(dims, scalars, t):
@@ -360,7 +400,7 @@ def gemm_batched(dims, scalars, t):
 
 def gemm_fp8(dims, scalars, t):
     m, n, k = (dims[d] for d in "MNK")
-    one = torch.ones((), device="cuda")
+    one = torch.ones((), device=t["A"].device)
 
     def scaled(t):
         return torch._scaled_mm(t["A"].view(m, k), t["B"].view(n, k).t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
@@ -409,6 +449,114 @@ def rmsnorm(dims, scalars, t):
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * t["W"].double(), {"rms_norm": f}
 
 
+def to_e4m3(y):
+    """Rows as 8-bit numbers of which the largest is 448, and their scales. y is float32: the scales must be right to 1e-5."""
+    scale = y.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448
+    return (y / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale.squeeze(-1)
+
+
+def scaled_rows(y):
+    """What to_e4m3 gives, in float64 and not rounded."""
+    scale = y.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448
+    return y / scale, scale.squeeze(-1)
+
+
+def silu_mul_reference(dims, t):
+    rows, columns = table(dims)
+    gate, up = t["X"].view(rows, 2 * columns).double().chunk(2, -1)
+    return gate / (1 + (-gate).exp()) * up
+
+
+def silu_mul(dims, scalars, t):
+    rows, columns = table(dims)
+
+    def f(t):
+        gate, up = t["X"].view(rows, 2 * columns).chunk(2, -1)
+        return torch.nn.functional.silu(gate) * up
+
+    return silu_mul_reference(dims, t), {"silu, mul": f}
+
+
+def silu_mul_fp8(dims, scalars, t):
+    rows, columns = table(dims)
+
+    def f(t):
+        gate, up = t["X"].view(rows, 2 * columns).chunk(2, -1)
+        return to_e4m3(torch.nn.functional.silu(gate.float()) * up)
+
+    return scaled_rows(silu_mul_reference(dims, t)), {"silu, mul, to e4m3": f}
+
+
+def rmsnorm_residual_reference(dims, scalars, t):
+    h = t["X"].view(table(dims)).double() + t["R"].view(table(dims)).double()
+    return h, h / (h.square().mean(-1, keepdim=True) + scalars["eps"]).sqrt() * t["W"].double()
+
+
+def rmsnorm_residual(dims, scalars, t):
+    columns, eps = table(dims)[1:], scalars["eps"]
+
+    def f(t):
+        h = t["X"].view(table(dims)) + t["R"].view(table(dims))
+        return h, torch.nn.functional.rms_norm(h, columns, t["W"], eps)
+
+    return rmsnorm_residual_reference(dims, scalars, t), {"add, rms_norm": f}
+
+
+def rmsnorm_residual_fp8(dims, scalars, t):
+    columns, eps = table(dims)[1:], scalars["eps"]
+
+    def f(t):
+        h = t["X"].view(table(dims)).float() + t["R"].view(table(dims))
+        return h.to(t["X"].dtype), *to_e4m3(torch.nn.functional.rms_norm(h, columns, t["W"].float(), eps))
+
+    h, y = rmsnorm_residual_reference(dims, scalars, t)
+    return (h, *scaled_rows(y)), {"add, rms_norm, to e4m3": f}
+
+
+def long_targets(dims, t):
+    t["long target"] = t["target"].long()
+
+
+def cross_entropy(dims, scalars, t):
+    def f(t):
+        x, target = t["X"].view(table(dims)).float(), t["long target"]
+        loss = torch.nn.functional.cross_entropy(x, target, reduction="none")
+        return loss, loss + x.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+
+    x = t["X"].view(table(dims)).double()
+    lse = torch.logsumexp(x, -1)
+    return (lse - x.gather(-1, t["target"].long().unsqueeze(-1)).squeeze(-1), lse), {"cross_entropy": f}
+
+
+def long_slots(dims, t):
+    """Indices as PyTorch takes them. The cache as a tensor of slots: what torch.compile gets must not be a view that it makes, or it copies the cache."""
+    t["long positions"], t["long slots"] = t["positions"].long(), t["slots"].long()
+    for n in ("KC", "VC"):
+        t["slots of " + n] = t[n].view(dims["CAPACITY"], dims["HKV"], dims["D"])
+
+
+def rope_kv(dims, scalars, t):
+    d, heads, kv_heads = dims["D"], (dims["T"], dims["HQ"], dims["D"]), (dims["T"], dims["HKV"], dims["D"])
+
+    def turned(x, of):
+        """In the type of the angles."""
+        (a, b), (cos, sin) = x.chunk(2, -1), of.unsqueeze(1).chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def f(t):
+        q, k, v = t["Q"].view(heads), t["K"].view(kv_heads), t["V"].view(kv_heads)
+        of, kc, vc = t["angles"].view(-1, d)[t["long positions"]], t["slots of KC"], t["slots of VC"]
+        kc[t["long slots"]] = turned(k, of).to(k.dtype)
+        vc[t["long slots"]] = v
+        return turned(q, of).to(q.dtype), kc, vc
+
+    of, slots = t["angles"].view(-1, d)[t["positions"].long()].double(), t["slots"].long()
+    caches = torch.full((2, dims["CAPACITY"], *kv_heads[1:]), math.nan, dtype=torch.float64, device=t["K"].device)
+    caches[0, slots] = turned(t["K"].view(kv_heads).double(), of)
+    caches[1, slots] = t["V"].view(kv_heads).double()
+    return (turned(t["Q"].view(heads).double(), of), *caches), {"rotation, index_put": f}
+
+
 def reduce(dims, scalars, t):
     def f(t):
         return torch.sum(t["X"].view(table(dims)), dim=-1)
@@ -425,6 +573,10 @@ def transpose(dims, scalars, t):
 
 OPERATORS = {
     "attention": attention,
+    "attention-bf16": attention,
+    "cross-entropy": cross_entropy,
+    "decode": decode,
+    "decode-bf16": decode,
     "gemm": gemm,
     "gemm-batched": gemm_batched,
     "gemm-bf16": gemm,
@@ -435,43 +587,156 @@ OPERATORS = {
     "linear": linear,
     "reduce": reduce,
     "rmsnorm": rmsnorm,
+    "rmsnorm-residual": rmsnorm_residual,
+    "rmsnorm-residual-fp8": rmsnorm_residual_fp8,
+    "rope-kv": rope_kv,
     "sgemm": gemm,
+    "silu-mul": silu_mul,
+    "silu-mul-fp8": silu_mul_fp8,
     "softmax": softmax,
     "transpose": transpose,
 }
+
+# What adds to a set of tensors what operators take in another form than the
+# kernel does. It is not timed, which is generous to PyTorch.
+PREPARE = {
+    "cross-entropy": long_targets,
+    "decode": gather_cache,
+    "decode-bf16": gather_cache,
+    "rope-kv": long_slots,
+}
+
+# Whose time is that of moving their bytes: beside them is a copy of as many.
+MEMORY_BOUND = {
+    "cross-entropy", "decode", "decode-bf16", "layernorm", "reduce", "rmsnorm", "rmsnorm-residual", "rmsnorm-residual-fp8", "rope-kv",
+    "silu-mul", "silu-mul-fp8", "softmax", "transpose",
+}  # fmt: skip
+
+# What torch.compile makes kernels of its own for: not products, nor SDPA.
+COMPILED = MEMORY_BOUND - {"decode", "decode-bf16"}
+
+
+def compiled(operators):
+    """The first operator through torch.compile, by name; it compiles when it is called first."""
+    operator, done = next(iter(operators.values())), {}
+
+    def through(mode=None):
+        def f(t):
+            if mode not in done:
+                done[mode] = torch.compile(operator, fullgraph=True, dynamic=False, mode=mode)
+            return done[mode](t)
+
+        return f
+
+    torch.compiler.reset()  # what was compiled for an earlier shape must not make this one dynamic
+    return {"torch.compile": through(), "torch.compile max-autotune": through("max-autotune-no-cudagraphs")}
+
+
+def copy(t):
+    return t["copied"].copy_(t["to copy"])
 
 
 # --- Checks and clocks ----------------------------------------------------------
 
 
-def error(out, reference):
-    """max |out - reference| / RMS(reference); infinite where it is not a number."""
-    out, reference = out.reshape(-1).double(), reference.reshape(-1)
+def error(out, reference, unwritten=False):
+    """max |out - reference| / RMS(reference); infinite where it is not a number. With unwritten, what is NaN in the reference does not count."""
+    out, reference = out.reshape(-1), reference.reshape(-1)
     if out.numel() != reference.numel():
         return math.inf
+    if out.element_size() == 1:  # of 8 bits
+        out = out.float()
+    out = out.double()
+    if unwritten:
+        there = ~reference.isnan()
+        out, reference = out[there], reference[there]
     worst = (out - reference).abs().max().item()
     scale = reference.square().mean().sqrt().item()
     return worst / scale if math.isfinite(worst) and scale > 0 else math.inf
 
 
-def fresh(winner, seed):
-    """Tensors by name: inputs drawn from a normal distribution, outputs NaN."""
-    generator = torch.Generator("cuda").manual_seed(seed)
+class Outputs:
+    """What a kernel must give: its outputs, their reference and how far they may be off."""
+
+    def __init__(self, winner, reference):
+        self.buffers = [b for b in winner["buffers"] if b["role"] == "out"]
+        self.reference = reference if isinstance(reference, tuple) else (reference,)
+        if len(self.reference) != len(self.buffers):
+            raise Unavailable(f"the reference has {len(self.reference)} outputs, and the kernel {len(self.buffers)}")
+        self.tolerance = {b["name"]: b.get("tolerance") or winner.get("tolerance") or TOLERANCE[b["dtype"]] for b in self.buffers}
+
+    def clear(self, tensors):
+        """Sets all bits of the outputs: NaN in every type of floating-point numbers."""
+        for b in self.buffers:
+            tensors[b["name"]].view(torch.uint8).fill_(255)
+
+    def errors(self, out):
+        """By output."""
+        out = out if isinstance(out, tuple) else (out,)
+        if len(out) != len(self.buffers):
+            raise Unavailable(f"it has {len(out)} outputs, and the kernel {len(self.buffers)}")
+        return {b["name"]: error(o, r, b.get("unwritten", False)) for b, o, r in zip(self.buffers, out, self.reference)}
+
+    def worst(self, errors):
+        """The output whose error is nearest to its tolerance, or farthest above it."""
+        return max(errors, key=lambda n: errors[n] / self.tolerance[n])
+
+
+def draw(buffer, generator, device):
+    """An input as its definition wants it; of a normal distribution where winner.json is too old to say."""
+    n, kind = buffer["elements"], torch_type(buffer["dtype"])
+    if "data" not in buffer and not kind.is_floating_point:
+        raise Unavailable(f"winner.json does not say what {buffer['name']} holds: make it again with tune evidence")
+    name, arguments = re.fullmatch(r"(\w+)\((.*)\)", buffer.get("data") or "normal(0,1)").groups()
+    if name == "python":
+        raise Unavailable(f"only the definition's own Python makes the data of {buffer['name']}")
+    a, b = ([float(x) for x in arguments.split(",")] + [0])[:2]
+    of = {"device": device, "generator": generator}
+    if name == "permutation":
+        return torch.randperm(int(a), **of)[:n].to(kind)
+    if name in ("between", "integers"):
+        return torch.randint(int(a), int(b) + 1, (n,), **of).to(kind)
+    if name == "constant":
+        return torch.full((n,), a, device=device).to(kind)
+    if name == "uniform":
+        return (torch.rand(n, **of) * (b - a) + a).to(kind)
+    return (torch.randn(n, **of) * b + a).to(kind)
+
+
+def fresh(winner, seed, device="cuda"):
+    """Tensors by name: inputs as the definition draws them, outputs NaN, what PyTorch wants besides, and for a copy of as many bytes."""
+    generator = torch.Generator(device).manual_seed(seed)
     tensors = {}
     for b in winner["buffers"]:
-        kind = torch_type(b["dtype"])
         if b["role"] == "out":
-            t = torch.full((b["elements"],), math.nan, device="cuda").to(kind)
+            tensors[b["name"]] = torch.empty(b["elements"], dtype=torch_type(b["dtype"]), device=device)
+            tensors[b["name"]].view(torch.uint8).fill_(255)
         else:
-            t = torch.randn(b["elements"], device="cuda", generator=generator).to(kind)
-        tensors[b["name"]] = t
+            tensors[b["name"]] = draw(b, generator, device)
+    if winner["kernel"] in PREPARE:
+        PREPARE[winner["kernel"]](winner["dims"], tensors)
+    if copied(winner):
+        half = int(winner["bytes"]) // 2 // 256 * 256
+        room = torch.randint(256, (2 * half + APART,), dtype=torch.uint8, device=device, generator=generator)
+        tensors["to copy"], tensors["copied"] = room[:half], room[half + APART :]
     return tensors
+
+
+# Bytes between what is copied and where to. On an H200 a copy of 537 MB, whose halves were allocated
+# alone and are 2^28 bytes each, ran at two thirds of the rate of copies of other sizes.
+APART = (5 << 20) + (8 << 10)
+
+
+def copied(winner):
+    """Whether a copy of as many bytes is timed, too."""
+    return winner["kernel"] in MEMORY_BOUND and winner.get("bytes", 0) >= 2
 
 
 class Contender:
     def __init__(self, name, call):
         self.name, self.call = name, call
-        self.error = self.reason = self.graph = None
+        self.errors = {}  # by output
+        self.reason = self.graph = None
         self.samples = []  # microseconds per launch
 
 
@@ -479,19 +744,28 @@ def first_line(e):
     return (str(e).strip() or type(e).__name__).splitlines()[0][:160]
 
 
-def check(contender, tensors, reference, tolerance):
+def check(contender, tensors, outputs):
+    outputs.clear(tensors)  # or one could pass with what another wrote
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             out = contender.call(tensors)
-            torch.cuda.synchronize()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
     except Exception as e:
         # PyTorch warns why it refuses a backend, and then raises a summary.
         why = [first_line(w.message) for w in said if "not " in str(w.message)]
         raise Unavailable(" / ".join(why[:2]) or first_line(e)) from e
-    contender.error = error(out, reference)
-    if not contender.error <= tolerance:
-        raise Unavailable(f"wrong: its error is {contender.error:.2e}, above {tolerance:.2e}")
+    judge(contender, out, outputs)
+
+
+def judge(contender, out, outputs):
+    errors = outputs.errors(out)
+    for name, e in errors.items():
+        contender.errors[name] = max(e, contender.errors.get(name, 0))
+    name = outputs.worst(errors)
+    if not errors[name] <= outputs.tolerance[name]:
+        raise Unavailable(f"wrong: the error of {name} is {errors[name]:.2e}, above {outputs.tolerance[name]:.2e}")
 
 
 def capture(contender, sets, launches):
@@ -548,75 +822,99 @@ def quartiles(samples):
     return tuple(statistics.quantiles(samples, n=4, method="inclusive"))
 
 
+def row(contender, ours, outputs):
+    """A contender as JSON."""
+    name = outputs.worst(contender.errors) if contender.errors else None
+    out = {"name": contender.name, "error": finite(contender.errors.get(name))}
+    if len(contender.errors) > 1:
+        out["errors"] = {n: finite(e) for n, e in contender.errors.items()}
+    if not contender.samples:
+        return {**out, "not_available": contender.reason}
+    out["q1_us"], out["median_us"], out["q3_us"] = quartiles(contender.samples)
+    # how many times as long as the winner, round by round
+    out["times_winner"] = statistics.median(a / b for a, b in zip(contender.samples, ours.samples))
+    return {**out, "samples_us": contender.samples}
+
+
+def finite(x):
+    return x if x is not None and math.isfinite(x) else None
+
+
 def compare(folder, winner, options):
     dims, kernel = winner["dims"], winner["kernel"]
     if kernel not in OPERATORS:
         raise Unavailable(f"no operator of PyTorch is known for {kernel}; there are {', '.join(sorted(OPERATORS))}")
     scalars = {s["name"]: float(s["value"]) for s in winner.get("scalars") or []}
-    outputs = [b for b in winner["buffers"] if b["role"] != "in"]
-    if len(outputs) != 1 or outputs[0]["role"] != "out":
-        raise Unavailable("only kernels with one output can be compared")
-    output, kind = outputs[0]["name"], outputs[0]["dtype"]
-    tolerance = winner.get("tolerance") or TOLERANCE[kind]
+    roles = {b["name"]: b["role"] for b in winner["buffers"]}
+    if set(roles.values()) - {"in", "out"}:
+        raise Unavailable("only kernels whose buffers are inputs or outputs can be compared")
 
-    compiled = Kernel(folder, winner, options.recompile)
+    kernel_of = Kernel(folder, winner, options.recompile)
 
     def run_winner(tensors):
-        compiled.launch(tensors)
-        return tensors[output]
+        kernel_of.launch(tensors)
+        return tuple(tensors[n] for n, role in roles.items() if role == "out")
 
     sets = [fresh(winner, options.seed + i) for i in range(options.sets)]
     reference, operators = OPERATORS[kernel](dims, scalars, sets[0])
-    before = {n: t.clone() for n, t in sets[0].items() if n != output}
+    outputs = Outputs(winner, reference)
+    before = {n: sets[0][n].clone() for n, role in roles.items() if role == "in"}
+    if kernel in COMPILED:
+        operators = {**operators, **compiled(operators)}
     ours = Contender("evotune", run_winner)
     contenders = [ours] + [Contender(n, f) for n, f in operators.items()]
     for c in contenders:
         try:
-            check(c, sets[0], reference, tolerance)
+            check(c, sets[0], outputs)
         except Unavailable as e:
             c.reason = str(e)
             if c is ours:
                 raise Unavailable(f"the winner did not pass: {e}") from e
-    changed = [n for n, t in before.items() if not torch.equal(t, sets[0][n])]
+    changed = [n for n, t in before.items() if not torch.equal(t.view(torch.uint8), sets[0][n].view(torch.uint8))]
     if changed:
         raise Unavailable(f"inputs were changed: {', '.join(changed)}")
 
-    timed = [c for c in contenders if c.reason is None]
+    ceiling = Contender("copy of as many bytes", copy) if copied(winner) else None
+    timed = [c for c in contenders if c.reason is None] + ([ceiling] if ceiling else [])
     measure(timed, sets, options.rounds, options.batch_us, options.seed)
     if not ours.samples:
         raise Unavailable(f"the winner was not timed: {ours.reason}")
 
     # Right at first is not enough: what the timed launches leave is looked at, too.
-    sets[0][output].fill_(math.nan)
+    outputs.clear(sets[0])
     ours.graph.replay()
     torch.cuda.synchronize()
-    ours.error = max(ours.error, error(sets[0][output], reference))
-    if not ours.error <= tolerance:
-        raise Unavailable(f"the winner's answer is wrong after timing: {ours.error:.2e}")
+    try:
+        judge(ours, tuple(sets[0][b["name"]] for b in outputs.buffers), outputs)
+    except Unavailable as e:
+        raise Unavailable(f"the winner's answer after timing is {e}") from e
 
-    rows = []
-    for c in contenders:
-        row = {"name": c.name, "error": c.error if c.error is not None and math.isfinite(c.error) else None}
-        if c.samples:
-            row["q1_us"], row["median_us"], row["q3_us"] = quartiles(c.samples)
-            # how many times as long as the winner, round by round
-            row["times_winner"] = statistics.median(a / b for a, b in zip(c.samples, ours.samples))
-            row["samples_us"] = c.samples
-        else:
-            row["not_available"] = c.reason
-        rows.append(row)
-    return {
+    result = {
         "kernel": kernel,
         "shape": winner["shape"],
         "dims": dims,
         "genome": winner.get("genome"),
-        "code": compiled.origin,
-        "registers": compiled.attribute(Driver.REGISTERS),
-        "local_bytes": compiled.attribute(Driver.LOCAL),
-        "tolerance": tolerance,
+        "candidate": winner.get("candidate"),
+        "code": kernel_of.origin,
+        "registers": kernel_of.attribute(Driver.REGISTERS),
+        "local_bytes": kernel_of.attribute(Driver.LOCAL),
+        "tolerance": outputs.tolerance,
         "sets": options.sets,
-        "contenders": rows,
+        "contenders": [row(c, ours, outputs) for c in contenders],
     }
+    if ceiling:
+        result["copy"] = row(ceiling, ours, outputs)
+        result.update(rates(winner["bytes"], result["contenders"][0], result["copy"]))
+    return result
+
+
+def rates(moved, ours, copy):
+    """What the winner and the copy move, in bytes per second, and the winner's share of the copy's: the median over rounds."""
+    out = {"bytes": moved, "bytes_per_second": moved / ours["median_us"] * 1e6}
+    if "median_us" in copy:
+        out["copy_bytes_per_second"] = moved / copy["median_us"] * 1e6
+        out["copy_share"] = copy["times_winner"]
+    return out
 
 
 # --- The command ----------------------------------------------------------------
@@ -624,15 +922,18 @@ def compare(folder, winner, options):
 
 def show(result, out=sys.stdout):
     print(f"\n{result['kernel']} {result['shape']}  ({result['code']}, {result['registers']} registers)", file=out)
-    print(f"  {'':26} {'median us':>10} {'q1':>9} {'q3':>9} {'x winner':>9} {'error':>9}", file=out)
-    for row in sorted(result["contenders"], key=lambda r: r.get("median_us", math.inf)):
-        if "median_us" not in row:
-            print(f"  {row['name']:26} not available: {row['not_available']}", file=out)
+    rows = result["contenders"] + ([result["copy"]] if "copy" in result else [])
+    width = max(26, *(len(r["name"]) for r in rows))
+    print(f"  {'':{width}} {'median us':>10} {'q1':>9} {'q3':>9} {'x winner':>9} {'error':>9}", file=out)
+    for r in sorted(rows, key=lambda r: r.get("median_us", math.inf)):
+        if "median_us" not in r:
+            print(f"  {r['name']:{width}} not available: {r['not_available']}", file=out)
             continue
-        print(
-            f"  {row['name']:26} {row['median_us']:10.2f} {row['q1_us']:9.2f} {row['q3_us']:9.2f} {row['times_winner']:9.3f} {row['error']:9.1e}",
-            file=out,
-        )
+        wrong = "" if r["error"] is None else f"{r['error']:.1e}"
+        print(f"  {r['name']:{width}} {r['median_us']:10.2f} {r['q1_us']:9.2f} {r['q3_us']:9.2f} {r['times_winner']:9.3f} {wrong:>9}".rstrip(), file=out)
+    if "copy_share" in result:
+        ours, most = result["bytes_per_second"] / 1e12, result["copy_bytes_per_second"] / 1e12
+        print(f"  {result['bytes'] / 1e6:.1f} MB: {ours:.3f} of the copy's {most:.3f} TB/s, share of the copy {result['copy_share']:.3f}", file=out)
 
 
 def winners(paths):

@@ -2,11 +2,15 @@ package report_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -46,4 +50,75 @@ func TestComparePyReadsTensorMaps(t *testing.T) {
 	if got, want := string(out), "128\n128\n32 128\n32 128\n256\n256\n"; err != nil || got != want {
 		t.Errorf("strides are %q, want %q: %v", got, want, err)
 	}
+}
+
+// The references of compare.py give what those of the kernels give, for every output, and its
+// inputs are what the definitions ask for; PyTorch's operators compute the same, as far as the
+// PyTorch that is here has them.
+func TestComparePyComputes(t *testing.T) {
+	i := slices.IndexFunc([]string{"python3", "/usr/bin/python3"}, func(p string) bool {
+		return exec.CommandContext(t.Context(), p, "-c", "import torch").Run() == nil
+	})
+	gcc, err := exec.LookPath("gcc")
+	if i < 0 || err != nil {
+		t.Skip("no python3 with torch, or no gcc (apt-get install gcc python3-torch): PyTorch was not called")
+	}
+	for _, f := range []string{"../../bench/pytorch/compare.py", "testdata/compare_test.py"} { // so that go test knows when they change
+		if _, err := os.ReadFile(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type kernel struct {
+		Kernel  string          `json:"kernel"`
+		Library string          `json:"library"`
+		Entry   string          `json:"entry"`
+		Winners []report.Winner `json:"winners"`
+	}
+	var spec []kernel
+	count := 0
+	for _, name := range cat.Names() {
+		if slices.Contains([]string{"attention", "conv2d", "gemm-gated"}, name) {
+			continue // compare.py calls attention by what only a GPU has, and does not know the others
+		}
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := d.ProblemOn("cuda")
+		source, library := filepath.Join(t.TempDir(), "reference.c"), filepath.Join(t.TempDir(), "reference.so")
+		if err := os.WriteFile(source, []byte(p.Reference.Text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), gcc, "-O1", "-shared", "-fPIC", "-o", library, source, "-lm").CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		k := kernel{Kernel: name, Library: library, Entry: p.Reference.Entry}
+		for _, s := range slices.Concat(p.ShapesFor(kernels.Sanitize), p.ShapesFor(kernels.Verify)) {
+			if work, err := p.Operations(s); err != nil || work > 1e8 {
+				continue // the reference would take long
+			}
+			w, err := report.NewWinner(name, p, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.Winners = append(k.Winners, w)
+			count++
+		}
+		spec = append(spec, k)
+	}
+	in, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), []string{"python3", "/usr/bin/python3"}[i], "testdata/compare_test.py", "../../bench/pytorch")
+	cmd.Stdin = strings.NewReader(string(in))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), fmt.Sprintf("compared %d\n", count)) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
 }

@@ -438,7 +438,7 @@ func TestWinner(t *testing.T) {
 	if w.Grid != [3]int64{40, 1, 1} || w.Block != [3]int64{128, 1, 1} || w.Shared != 512 || w.Workspace != 20000 || w.Entry != "scale" || w.Cubin != "" {
 		t.Errorf("the launch is %+v", w)
 	}
-	if !slices.Equal(w.Buffers, []report.WinnerBuffer{{Name: "x", DType: "f16", Role: "in", Elements: 5000}, {Name: "y", DType: "f32", Role: "out", Elements: 5000}}) {
+	if !slices.Equal(w.Buffers, []report.WinnerBuffer{{Name: "x", DType: "f16", Role: "in", Elements: 5000, Data: "uniform(-1,1)"}, {Name: "y", DType: "f32", Role: "out", Elements: 5000, Tolerance: 1e-3}}) {
 		t.Errorf("the buffers are %+v", w.Buffers)
 	}
 	if !slices.Equal(w.Scalars, []report.WinnerScalar{{Name: "factor", DType: "f32", Value: 2.5}}) || !slices.Equal(w.Flags, []string{"-O3", "-use_fast_math"}) {

@@ -124,36 +124,49 @@ func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate
 		if err != nil {
 			return err
 		}
-		w := Winner{
-			Kernel: im.Definition().Name, Shape: shape.Name, Dims: shape.Dims, DimsOrder: p.Dims,
-			Source: winnerSource, Entry: r.Entry, Grid: geo.Grid, Block: geo.Block, Shared: geo.SharedBytes,
-			Workspace: geo.WorkspaceBytes, Cluster: geo.Cluster, Cooperative: geo.Cooperative, TensorMaps: geo.Maps, Then: geo.Then, Buffers: []WinnerBuffer{}, Scalars: []WinnerScalar{},
-			Genome: r.Genome.String(), Flags: append([]string{}, r.Flags...), Target: im.Target,
-			Candidate: candidate,
-		}
-		for _, b := range p.Outputs() {
-			if limit, _ := p.ToleranceOf(b); w.Tolerance == 0 || limit < w.Tolerance {
-				w.Tolerance = limit
-			}
-		}
-		for _, b := range p.Buffers {
-			n, err := p.Elements(b, shape)
-			if err != nil {
-				return err
-			}
-			w.Buffers = append(w.Buffers, WinnerBuffer{Name: b.Name, DType: string(b.DType), Role: string(b.Role), Elements: n})
-		}
-		values, err := p.ScalarValues(shape)
+		w, err := newWinner(im.Definition().Name, p, shape)
 		if err != nil {
 			return err
 		}
-		for i, sc := range p.Scalars {
-			w.Scalars = append(w.Scalars, WinnerScalar{Name: sc.Name, DType: string(sc.DType), Value: values[i]})
-		}
+		w.Source, w.Entry, w.Grid, w.Block, w.Shared = winnerSource, r.Entry, geo.Grid, geo.Block, geo.SharedBytes
+		w.Workspace, w.Cluster, w.Cooperative, w.TensorMaps, w.Then = geo.WorkspaceBytes, geo.Cluster, geo.Cooperative, geo.Maps, geo.Then
+		w.Genome, w.Flags, w.Target, w.Candidate = r.Genome.String(), append([]string{}, r.Flags...), im.Target, candidate
 		s.Winners = append(s.Winners, w)
 	}
 	s.whole = r.Directives(r.Entry) + r.SelfContained()
 	return nil
+}
+
+// newWinner has the problem at a shape, and no launch.
+func newWinner(kernel string, p *kernels.Problem, shape kernels.Shape) (Winner, error) {
+	w := Winner{Kernel: kernel, Shape: shape.Name, Dims: shape.Dims, DimsOrder: p.Dims, Buffers: []WinnerBuffer{}, Scalars: []WinnerScalar{}}
+	for _, b := range p.Buffers {
+		n, err := p.Elements(b, shape)
+		if err != nil {
+			return w, err
+		}
+		data, err := p.DataAt(b, shape)
+		if err != nil {
+			return w, err
+		}
+		wb := WinnerBuffer{Name: b.Name, DType: string(b.DType), Role: string(b.Role), Elements: n, Data: data.String(), Unwritten: b.Unwritten}
+		if b.Role != kernels.In {
+			wb.Tolerance, _ = p.ToleranceOf(b)
+			if w.Tolerance == 0 || wb.Tolerance < w.Tolerance {
+				w.Tolerance = wb.Tolerance
+			}
+		}
+		w.Buffers = append(w.Buffers, wb)
+	}
+	values, err := p.ScalarValues(shape)
+	if err != nil {
+		return w, err
+	}
+	for i, sc := range p.Scalars {
+		w.Scalars = append(w.Scalars, WinnerScalar{Name: sc.Name, DType: string(sc.DType), Value: values[i]})
+	}
+	w.Bytes, err = p.Bytes(shape)
+	return w, err
 }
 
 // winnerSource is the file that a Winner names.
@@ -188,6 +201,8 @@ type Winner struct {
 	// Tolerance bounds max|output - reference| / RMS(reference); of several
 	// outputs with tolerances of their own it is the least.
 	Tolerance float64 `json:"tolerance"`
+	// Bytes are what one launch must move between the device and its memory.
+	Bytes float64 `json:"bytes"`
 }
 
 // A WinnerBuffer is an array argument, in the order of the prototype.
@@ -196,6 +211,13 @@ type WinnerBuffer struct {
 	DType    string `json:"dtype"`
 	Role     string `json:"role"`
 	Elements int64  `json:"elements"`
+	// Data is what an input holds, as in kernel.toml, with numbers for expressions:
+	// "normal(0,1)", "permutation(1024)".
+	Data string `json:"data,omitempty"`
+	// Tolerance is the output's own. Unwritten says that elements which the reference
+	// leaves NaN are no part of the answer.
+	Tolerance float64 `json:"tolerance,omitempty"`
+	Unwritten bool    `json:"unwritten,omitempty"`
 }
 
 // A WinnerScalar is a number argument after the buffers.
