@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
 )
 
 // TestSchedules: candidates with copies that racecheck does not follow run with delays
@@ -47,7 +48,12 @@ func TestSchedules(t *testing.T) {
 		{"schedules=serialized", evaluator.Correct, "", evaluator.Passed, "in this build: ptxas info : (C7510) Potential Performance Loss", copies},
 	} {
 		t.Run(c.do, func(t *testing.T) {
-			r := evaluate(t, ev, fakeGenome(t, c.do, 3))
+			var r evaluator.Result
+			if c.do == "schedules=hang" {
+				r = hanging(t, h, ev, schedules, func(try int) genome.Genome { return fakeGenome(t, c.do, 3+try) })
+			} else {
+				r = evaluate(t, ev, fakeGenome(t, c.do, 3))
+			}
 			if r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) {
 				t.Errorf("%s: %q", r.Verdict, r.Reason)
 			}
