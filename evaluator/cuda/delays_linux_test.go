@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/genome"
 )
 
 // TestSchedules: candidates with copies that racecheck does not follow run with delays
 // instead, and say so; others do not, and say that.
-func TestSchedules(t *testing.T) { patiently(t, underDelays) }
-
-func underDelays(t *testing.T, h *lab, ev *evaluator.Ordeal, now func(string) bool) {
+func TestSchedules(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t))
 	if h.delayer == nil {
 		t.Fatalf("delays do not work: %+v", h.Desc.Tools)
 	}
@@ -47,11 +47,13 @@ func underDelays(t *testing.T, h *lab, ev *evaluator.Ordeal, now func(string) bo
 		{"schedules=unassembled", evaluator.Correct, "", evaluator.NotRun, "its code with delays cannot be made: kernel.ptx(1): error", copies},
 		{"schedules=serialized", evaluator.Correct, "", evaluator.Passed, "in this build: ptxas info : (C7510) Potential Performance Loss", copies},
 	} {
-		if !now(c.do) {
-			continue
-		}
 		t.Run(c.do, func(t *testing.T) {
-			r := evaluate(t, ev, fakeGenome(t, c.do, 3))
+			var r evaluator.Result
+			if c.do == "schedules=hang" {
+				r = hanging(t, h, ev, schedules, func(try int) genome.Genome { return fakeGenome(t, c.do, 3+try) })
+			} else {
+				r = evaluate(t, ev, fakeGenome(t, c.do, 3))
+			}
 			if r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) {
 				t.Errorf("%s: %q", r.Verdict, r.Reason)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -13,12 +14,7 @@ import (
 // openLab opens a lab without a judge.
 func openLab(t *testing.T, env ...string) *lab {
 	t.Helper()
-	return openLabWith(t, fakeOptions(t, env...))
-}
-
-func openLabWith(t *testing.T, o Options) *lab {
-	t.Helper()
-	b, err := New(o)
+	b, err := New(fakeOptions(t, env...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +188,7 @@ func TestFaultsInFinals(t *testing.T) {
 // TestHowCandidatesEndSessions: what a driver says and a time that is over are the
 // candidate's doing; of a process that died nobody knows.
 func TestHowCandidatesEndSessions(t *testing.T) {
-	patient, o := openLab(t), fakeOptions(t)
-	o.Timeout = impatient
-	hurried := openLabWith(t, o)
+	h := openLab(t)
 	const fault, hang, lost = "fault", "hang", "lost"
 	for _, c := range []struct {
 		do      string
@@ -215,16 +209,16 @@ func TestHowCandidatesEndSessions(t *testing.T) {
 		{"time=hang", evaluator.ForFinals, []string{"nothing"}, lost}, // one of two
 		{"time=die", evaluator.ForFinals, []string{"nothing"}, lost},
 	} {
-		h := patient
+		limit := time.Duration(0) // the lab's
 		if strings.HasSuffix(c.do, "=hang") {
-			h = hurried
+			limit = 300 * time.Millisecond
 		}
 		s, err := openSession(t, h, c.purpose, append(c.beside, c.do)...)
 		if err == nil && c.purpose == evaluator.ForParity {
-			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize})
+			_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize, Limit: limit})
 		} else if err == nil {
 			var got evaluator.Sampled
-			if got, err = sample(t, s, h, 3, false); err == nil && got.Series[len(c.beside)].Fault != nil {
+			if got, err = s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 3, Limit: limit}); err == nil && got.Series[len(c.beside)].Fault != nil {
 				err = got.Series[len(c.beside)].Fault
 			}
 		}

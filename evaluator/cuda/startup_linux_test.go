@@ -137,6 +137,23 @@ func TestStartup(t *testing.T) {
 	}
 	l := process.NewLauncher()
 	defer l.Close()
+	var late *timeoutError
+	// On a busy machine an honest answer may need more time.
+	for limit := 300 * time.Millisecond; ; limit *= 5 {
+		if err = startsWithin(t, l, self, limit); !errors.As(err, &late) || limit > 5*time.Second {
+			break
+		}
+		t.Log(err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// startsWithin is TestStartup with a limit for answers. Its error is that of a worker which was
+// stopped and then did not answer.
+func startsWithin(t *testing.T, l *process.Launcher, self string, limit time.Duration) error {
+	t.Helper()
 	var s startup
 	defer s.close()
 	w, err := startWorker(t.Context(), l, workerSpec{path: self, env: []string{fakeVariable + "=1"}, startup: &s})
@@ -157,11 +174,11 @@ func TestStartup(t *testing.T) {
 	if !standsStill(w.PID) {
 		t.Error("a worker goes on before the last who stopped it has ended")
 	}
-	const limit = 300 * time.Millisecond
-	time.AfterFunc(3*limit, s.resume)
+	resume := time.AfterFunc(3*limit, s.resume)
+	defer resume.Stop()
 	begin := time.Now()
 	if err := w.call(t.Context(), limit, wire.Open, wire.OpenRequest{}, &wire.OpenAnswer{}); err != nil {
-		t.Errorf("after %v: %v", time.Since(begin), err)
+		return fmt.Errorf("after %v: %w", time.Since(begin), err)
 	}
 	if took := time.Since(begin); took < 2*limit {
 		t.Errorf("it answered after %v, while it was stopped", took)
@@ -178,6 +195,7 @@ func TestStartup(t *testing.T) {
 	if err := w.call(t.Context(), limit, wire.Open, wire.OpenRequest{}, &wire.OpenAnswer{}); !errors.As(err, &late) {
 		t.Errorf("a worker that has started and does not answer: %v, want a timeout", err)
 	}
+	return nil
 }
 
 // TestStartupGuard: a worker that stands still when evotune is killed does not
@@ -187,7 +205,7 @@ func TestStartupGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for paused, wait := range map[bool]time.Duration{true: 20 * time.Second, false: 300 * time.Millisecond} {
+	for paused, wait := range map[bool]time.Duration{true: time.Minute, false: 300 * time.Millisecond} {
 		l := process.NewLauncher()
 		var s startup
 		w, err := startWorker(t.Context(), l, workerSpec{path: self, env: []string{fakeVariable + "=1"}, startup: &s})
@@ -262,8 +280,8 @@ func TestStandsStillInVfork(t *testing.T) {
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begin := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("not within 20 s: %s", what)
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -256,7 +256,7 @@ func TestJailedDies(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	l := launcher(t)
-	c := shell("sleep 0.2; dd if=/dev/zero of=big bs=1000 count=1000")
+	c := shell("until [ $(ulimit -f) != unlimited ]; do sleep 0.1; done; dd if=/dev/zero of=big bs=1000 count=1000")
 	c.Dir, c.FileSize = t.TempDir(), 100_000
 	if text, err := l.Run(t.Context(), c); err == nil {
 		t.Errorf("a file larger than its bound: %s", text)
