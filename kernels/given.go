@@ -73,6 +73,7 @@ type GivenReference struct {
 	Baseline bool     `json:"baseline"`
 	Grid     []string `json:"grid"`
 	Block    []string `json:"block"`
+	device   *Launch  // of the same on a GPU; nil is none
 }
 
 // A GivenTorch has the keys of [torch], which is written where it has a source.
@@ -471,6 +472,13 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			if g.Files["reference.c"], err = s.ownReference(im, base); err != nil {
 				return err
 			}
+			text, launch, err := s.ownDeviceReference(im, base)
+			if err != nil {
+				return err
+			}
+			if g.Reference.device = launch; launch != nil {
+				g.Files["reference.cu"] = text
+			}
 		}
 		for use := range made {
 			if made[use] {
@@ -604,6 +612,14 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	text("python", g.Reference.Python)
 	text("entry", g.Reference.Entry)
 	text("library", g.Reference.Library)
+	if l := g.Reference.device; l != nil {
+		d.add("")
+		d.add("[problem.reference.cuda]")
+		text("source", "reference.cu")
+		text("entry", "reference")
+		d.add("grid = %s", tomlList(l.Grid))
+		d.add("block = %s", tomlList(l.Block))
+	}
 	for _, x := range g.Shapes {
 		var sizes []string
 		for _, dim := range g.Dims {

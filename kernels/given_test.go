@@ -182,8 +182,11 @@ func TestGivenErrors(t *testing.T) {
 // Without a reference the kernel itself, with the values of its baseline, is one.
 func TestGivenOwnBaseline(t *testing.T) {
 	for file, wants := range map[string][]string{
-		"k.c":  {"static void run_made(", "#define STEP 1\n", "own_x[i] = (float)x[i];", "run_made(T, D, own_x, own_o, (float)by);", "o[i] = own_o[i];"},
-		"k.cu": {"static _Thread_local struct evotune_dim3 threadIdx", "static void run_made(", "evotune_launch((struct evotune_dim3){(T + STEP - 1) / STEP, 1, 1}, (struct evotune_dim3){STEP, 1, 1}, 1);"},
+		"k.c": {"static void run_made(", "#define STEP 1\n", "own_x[i] = (float)x[i];", "run_made(T, D, own_x, own_o, (float)by);", "o[i] = own_o[i];"},
+		"k.cu": {
+			"static _Thread_local struct evotune_dim3 threadIdx", "#define float double\n", "static void run_made(",
+			"evotune_launch((struct evotune_dim3){(T + STEP - 1) / STEP, 1, 1}, (struct evotune_dim3){STEP, 1, 1}, 1, 0, &evotune_given);",
+		},
 	} {
 		t.Run(file, func(t *testing.T) {
 			source, replace := scaled, []string{`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`}
@@ -211,7 +214,42 @@ func TestGivenOwnBaseline(t *testing.T) {
 			if def.Problem.Oracle != kernels.OwnBaseline {
 				t.Errorf("the oracle is %q", def.Problem.Oracle)
 			}
+			if file == "k.c" {
+				return
+			}
+			device := def.Problem.DeviceReference
+			if device == nil || !strings.Contains(device.Text, "#define float double\n") || !strings.Contains(device.Text, "\trun_made(T, D, (double *)x, (double *)o, by);\n") {
+				t.Fatalf("the reference for GPUs: %+v", device)
+			}
+			if l := device.Launch; len(l.Grid) != 1 || l.Grid[0] != "ceil(T/1)" || len(l.Block) != 1 || l.Block[0] != "1" {
+				t.Errorf("its launch: %v %v", l.Grid, l.Block)
+			}
 		})
+	}
+}
+
+// What looks at the bits of floats, or adds to elements by several blocks, has no reference in double precision on GPUs.
+func TestGivenNarrowBaseline(t *testing.T) {
+	for _, c := range []struct {
+		code string
+		wide bool // on the CPU
+	}{{"o[0] = __int_as_float(7);", false}, {"atomicAdd(o, 1.0f);", true}} {
+		source := "__global__ " + strings.Replace(scaled, "{\n", "{\n\t"+c.code+"\n", 1)
+		dir, _, err := given(t, "k.cu", source, `{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
+			`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		def, err := kernels.LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if def.Problem.DeviceReference != nil {
+			t.Errorf("%s: there is a reference for GPUs", c.code)
+		}
+		if wide := strings.Contains(def.Problem.Reference.Text, "#define float double\n"); wide != c.wide {
+			t.Errorf("%s: in double precision on the CPU: %t, want %t", c.code, wide, c.wide)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/genome"
@@ -26,11 +27,44 @@ const (
 //go:embed oracle/cuda-on-cpu.c
 var cudaOnCPU string
 
+// narrow is what a kernel cannot have that is computed in double precision by calling float so: the bits of
+// floats, types and functions that there are for float alone, and headers, whose declarations would change.
+var narrow = regexp.MustCompile(`#\s*include|\basm\b|\bunion\b|\breinterpret_cast\b|_as_|_half|_bfloat|\bhalf|__nv_|\b__shfl|\btex|\bsurf|\bwmma\b|cooperative_groups|\(\s*(const\s+)?(unsigned|int|uint\w*|char)\s*\*`)
+
+// inDouble are the functions of float that have a name of their own.
+var inDouble = []string{
+	"sqrt", "exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf", "erfc", "fabs", "fma", "fmax",
+	"fmin", "floor", "ceil", "round", "trunc", "rint", "fmod", "cbrt", "hypot", "copysign",
+}
+
+// widened makes what follows compute in double precision.
+func widened(device bool) string {
+	var b strings.Builder
+	b.WriteString("/* In double precision. */\n#define float double\n")
+	for _, n := range []string{"2", "3", "4"} {
+		fmt.Fprintf(&b, "#define float%s double%s\n", n, n)
+		if device {
+			fmt.Fprintf(&b, "#define make_float%s make_double%s\n", n, n)
+		}
+	}
+	for _, f := range inDouble {
+		fmt.Fprintf(&b, "#define %sf %s\n", f, f)
+	}
+	if device {
+		for _, f := range []string{"exp", "log", "log2", "log10", "pow", "sin", "cos", "tan"} {
+			fmt.Fprintf(&b, "#define __%sf %s\n", f, f)
+		}
+		b.WriteString("#define rsqrtf rsqrt\n#define __fmaf_rn fma\n#define __fdividef(x, y) ((x) / (y))\n")
+	}
+	return b.String()
+}
+
 // sizeInC are the expressions that mean the same in C, over integers.
 var sizeInC = regexp.MustCompile(`^[\w\s*+()-]+$`)
 
 // ownReference writes a reference that calls the kernel itself with the genome of its
-// baseline. A kernel in CUDA runs on the CPU, a thread after the other.
+// baseline. A kernel in CUDA runs on the CPU, blocks side by side and the threads of each one after
+// the other. It computes in double precision where that is possible, and as it is elsewhere.
 func (s *source) ownReference(im *Implementation, base genome.Genome) (string, error) {
 	g := s.given
 	r, err := im.Render(base)
@@ -41,6 +75,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	text := strings.Replace(r.Source, `extern "C" __global__ void `+im.Entry+"(", "void "+im.Entry+"(", 1)
 	text = strings.ReplaceAll(text, `extern "C"`, "")
 	text = strings.Replace(text, "void "+im.Entry+"(", "static void "+im.Entry+"(", 1)
+	wide := s.inDouble()
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* No independent reference: this is %s itself, with the values of its baseline, %s. */\n", s.entry.id, base)
 	if s.cuda {
@@ -48,8 +83,11 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	} else {
 		b.WriteString("#include <stdint.h>\n#include <stdlib.h>\n")
 	}
+	if wide {
+		b.WriteString(widened(false))
+	}
 	b.WriteString("\n" + text + "\n")
-	var params, call, before, after, begin []string
+	var params, call, before, after, begin []string // begin: what threads are called with
 	for _, d := range g.Dims {
 		params, call = append(params, "int64_t "+d), append(call, d)
 	}
@@ -71,6 +109,10 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		if x.Role == In {
 			pointer = "const double *"
 		}
+		if wide {
+			params, call = append(params, pointer+x.Name), append(call, "(double *)"+x.Name)
+			continue
+		}
 		params, call = append(params, pointer+x.Name), append(call, own)
 		before = append(before, fmt.Sprintf("\tint64_t %s = %s;\n\t%s *%s = calloc(%s, sizeof *%s);\n\tif (!%s)\n\t\tabort();\n", n, strings.Join(factors, "*"), ctype, own, n, own, own))
 		if x.Role != Out {
@@ -86,21 +128,22 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	}
 	run := fmt.Sprintf("%s(%s)", im.Entry, strings.Join(call, ", "))
 	if s.cuda {
-		// What a thread is called with.
-		var pass []string
+		// What every thread is called with.
+		var fields, pass []string
+		field := func(ctype, name, value string) {
+			fields = append(fields, ctype+name+";")
+			begin, pass = append(begin, value), append(pass, "evotune_with->"+name)
+		}
 		for i, d := range g.Dims {
-			b.WriteString("static _Thread_local int64_t evotune_" + d + ";\n")
-			begin, pass = append(begin, fmt.Sprintf("\tevotune_%s = %s;\n", d, call[i])), append(pass, "evotune_"+d)
+			field("int64_t ", d, call[i])
 		}
 		for i, x := range g.Buffers {
-			fmt.Fprintf(&b, "static _Thread_local %s *evotune_%s;\n", x.DType.C(), x.Name)
-			begin, pass = append(begin, fmt.Sprintf("\tevotune_%s = %s;\n", x.Name, call[len(g.Dims)+i])), append(pass, "evotune_"+x.Name)
+			field(x.DType.C()+" *", x.Name, call[len(g.Dims)+i])
 		}
 		for i, sc := range g.Scalars {
-			fmt.Fprintf(&b, "static _Thread_local %s evotune_%s;\n", sc.DType.C(), sc.Name)
-			begin, pass = append(begin, fmt.Sprintf("\tevotune_%s = %s;\n", sc.Name, call[len(g.Dims)+len(g.Buffers)+i])), append(pass, "evotune_"+sc.Name)
+			field(sc.DType.C()+" ", sc.Name, call[len(g.Dims)+len(g.Buffers)+i])
 		}
-		fmt.Fprintf(&b, "static void evotune_thread(void) { %s(%s); }\n\n", im.Entry, strings.Join(pass, ", "))
+		fmt.Fprintf(&b, "struct evotune_arguments {\n\t%s\n};\nstatic void evotune_thread(void) { %s(%s); }\n\n", strings.Join(fields, "\n\t"), im.Entry, strings.Join(pass, ", "))
 		barriers := 0
 		if strings.Contains(s.bare, "__syncthreads") {
 			barriers = 1
@@ -111,8 +154,72 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 			}
 			return "(struct evotune_dim3){" + strings.Join(list, ", ") + "}"
 		}
-		run = fmt.Sprintf("evotune_launch(%s, %s, %d)", three(g.Reference.Grid), three(g.Reference.Block), barriers)
+		alone := 0
+		if strings.Contains(s.bare, "atomic") || strings.Contains(s.bare, "volatile") || strings.Contains(s.bare, "__threadfence") {
+			alone = 1 // blocks that meet in memory take their turns
+		}
+		before = append(before, fmt.Sprintf("\tconst struct evotune_arguments evotune_given = {%s};\n", strings.Join(begin, ", ")))
+		run = fmt.Sprintf("evotune_launch(%s, %s, %d, %d, &evotune_given)", three(g.Reference.Grid), three(g.Reference.Block), barriers, alone)
 	}
-	fmt.Fprintf(&b, "void reference(%s)\n{\n%s%s\t%s;\n%s}\n", strings.Join(params, ", "), strings.Join(before, ""), strings.Join(begin, ""), run, strings.Join(after, ""))
+	fmt.Fprintf(&b, "void reference(%s)\n{\n%s\t%s;\n%s}\n", strings.Join(params, ", "), strings.Join(before, ""), run, strings.Join(after, ""))
 	return b.String(), nil
+}
+
+// inDouble says whether the kernel itself, as a reference, can compute in double precision.
+func (s *source) inDouble() bool {
+	return s.cuda && !narrow.MatchString(s.bare) && !narrow.MatchString(s.text) &&
+		!slices.ContainsFunc(s.given.Buffers, func(b GivenBuffer) bool { return b.DType != F32 && b.DType != F64 })
+}
+
+// ownDeviceReference writes the same reference for a GPU, with its launch over the dimensions alone. It is nil
+// where a kernel is no function of double precision, or its launch says more than that.
+func (s *source) ownDeviceReference(im *Implementation, base genome.Genome) (text string, launch *Launch, err error) {
+	if !s.inDouble() || strings.Contains(s.bare, "atomic") || im.Launch == nil || im.Launch.Shared != "" || len(im.Launch.Then) > 0 {
+		return "", nil, nil
+	}
+	launch = &Launch{}
+	values := base.Map()
+	for from, to := range map[*[]string]*[]string{&im.Launch.Grid: &launch.Grid, &im.Launch.Block: &launch.Block} {
+		for _, expr := range *from {
+			for name, v := range values {
+				word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+				if !word.MatchString(expr) {
+					continue
+				}
+				if _, whole := v.(int64); !whole {
+					return "", nil, nil
+				}
+				expr = word.ReplaceAllString(expr, fmt.Sprint(v))
+			}
+			if strings.Contains(expr, "device_") {
+				return "", nil, nil
+			}
+			*to = append(*to, expr)
+		}
+	}
+	r, err := im.Render(base)
+	if err != nil {
+		return "", nil, err
+	}
+	kernel := strings.Replace(r.Source, `extern "C" __global__ void `+im.Entry+"(", "static __device__ void "+im.Entry+"(", 1)
+	if kernel == r.Source {
+		return "", nil, nil
+	}
+	g := s.given
+	var params, call []string
+	for _, d := range g.Dims {
+		params, call = append(params, "int64_t "+d), append(call, d)
+	}
+	for _, x := range g.Buffers {
+		pointer := "double *"
+		if x.Role == In {
+			pointer = "const double *"
+		}
+		params, call = append(params, pointer+x.Name), append(call, "(double *)"+x.Name)
+	}
+	for _, sc := range g.Scalars {
+		params, call = append(params, "double "+sc.Name), append(call, sc.Name)
+	}
+	return fmt.Sprintf("/* No independent reference: this is %s itself, with the values of its baseline, %s. */\n%s\n%s\nextern \"C\" __global__ void reference(%s)\n{\n\t%s(%s);\n}\n",
+		s.entry.id, base, widened(true), kernel, strings.Join(params, ", "), im.Entry, strings.Join(call, ", ")), launch, nil
 }

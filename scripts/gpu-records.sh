@@ -312,6 +312,51 @@ service() {
   say "service: ended with status $?"
 }
 
+# fleet: what a fleet costs. Two campaigns of FLEET (384) evaluations on two GPUs by a service alone, and by
+# workers of its fleet, a process for each GPU, over NATS; by turns, caches empty. The paths are the same, so
+# both evaluate the same candidates.
+fleet() {
+  local url=http://127.0.0.1:8789 file turn cache db begin place pids name id state
+  local n=${FLEET:-384}
+  for turn in local fleet local fleet; do
+    cache=$(mktemp -d)
+    db=$cache/fleet.db file=$cache/token pids=() place=()
+    [ $turn = fleet ] && place=(--device fleet --fleet-workers 1)
+    bin/tune serve --listen "${url#http://}" --fleet 127.0.0.1:8790 --store "$db" --token-file "$file" --cache-dir "$cache/service" >>"$out/fleet.serve.txt" 2>&1 &
+    pids+=($!)
+    for _ in $(seq 100); do curl -sf -m 1 "$url/healthz" >/dev/null && break; sleep 0.2; done
+    if [ $turn = fleet ]; then
+      for gpu in 0 1; do
+        bin/tune worker --name "gpu$gpu" --server $url --token-file "$file" --cuda-devices $gpu --cache-dir "$cache/$gpu" >>"$out/fleet.worker$gpu.txt" 2>&1 &
+        pids+=($!)
+      done
+      for _ in $(seq 100); do # until both are there
+        [ "$(curl -s -m 5 -H "Authorization: Bearer $(cat "$file")" "$url/v1/fleet" | grep -o '"name":"gpu[01]"' | sort -u | wc -l)" = 2 ] && break
+        sleep 0.2
+      done
+    fi
+    begin=$(date +%s.%N) id=()
+    for name in "gemm --implementation hopper --shape 2048" "attention --implementation hopper --shape 2x8x512x64"; do
+      # shellcheck disable=SC2086 # a list of words
+      id+=("$(bin/tune run $name --backend cuda --server $url --token-file "$file" --evaluations "$n" --window 32 --finalists -1 --warm-start off --detach --json "${place[@]}" 2>>"$out/fleet.err" |
+        sed -n 's/.*"campaign": *"\([^"]*\)".*/\1/p')")
+    done
+    state=
+    for _ in $(seq 600); do
+      state=$(curl -s -m 5 -H "Authorization: Bearer $(cat "$file")" "$url/v1/campaigns" | grep -o '"state":"[a-z]*"' | sort | uniq -c | tr '\n' ' ')
+      case $state in *queued* | *preparing* | *searching* | *running* | *finals* | "") sleep 0.25 ;; *) break ;; esac
+    done
+    say "fleet: $turn: both campaigns in $(python3 -c "import time; print(f'{time.time() - $begin:.1f}')") s: $state"
+    for name in "${id[@]}"; do
+      say "fleet: $turn: $(bin/tune attach "$name" --server $url --token-file "$file" 2>/dev/null | grep -h 'a minute)' | tail -1)"
+      bin/tune query 'index >= 0' --campaign "$name" --server $url --token-file "$file" --sort index --limit 0 --format csv >"$out/fleet-$turn-$name.csv" 2>>"$out/fleet.err"
+    done
+    kill -TERM "${pids[@]}" 2>/dev/null
+    wait "${pids[@]}" 2>/dev/null
+    rm -rf "$cache"
+  done
+}
+
 for stage in "$@"; do
   begin=$SECONDS
   "$stage"

@@ -3,6 +3,9 @@ package labs
 import (
 	"errors"
 	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
@@ -63,6 +66,8 @@ func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, se
 	for k := range values {
 		values[k] = make([][]float64, len(p.Buffers))
 	}
+	var g errgroup.Group // large buffers take seconds
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, b := range p.Buffers {
 		if b.Role == kernels.Out {
 			continue
@@ -75,10 +80,16 @@ func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, se
 		if made != nil {
 			own = made[i]
 		}
-		values[0][i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed, own)
-		for way := range 2 {
-			values[1+way][i] = b.Nearby(values[0][i], way, seed)
-		}
+		g.Go(func() error {
+			values[0][i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed, own)
+			for way := range 2 {
+				values[1+way][i] = b.Nearby(values[0][i], way, seed)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, values, err
 	}
 	return scalars, values, nil
 }
