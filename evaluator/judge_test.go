@@ -852,12 +852,15 @@ func TestFurtherShapes(t *testing.T) {
 	plan := labPlan()
 	second := plan.Verify[0]
 	second.Name = "second"
-	plan.Verify = append(slices.Clone(plan.Verify), second)
+	same := plan.Sanitize
+	same.Name, same.Use = "same", kernels.Verify // contents that were met at the sanitize shape
+	plan.Verify = append([]kernels.Shape{same}, append(slices.Clone(plan.Verify), second)...)
 	judged(t, l, plan)
 	for call, want := range map[string]int{
 		"compare candidate 1 small ramp": 1, "compare candidate 1 odd ramp": 1, "compare candidate 1 second ramp": 0,
 		"compare baseline  small ramp": 1, "compare baseline  odd ramp": 1, "compare baseline  second ramp": 1,
 		"compare candidate 1 main ramp": 0, "compare baseline  main ramp": 0,
+		"compare candidate 1 same ramp": 0, "compare baseline  same ramp": 0, "compare candidate 1 same": 3,
 	} {
 		if n := l.calls(call); n != want {
 			t.Errorf("%s: %d times, want %d", call, n, want)

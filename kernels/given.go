@@ -472,7 +472,7 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			if g.Files["reference.c"], err = s.ownReference(im, base); err != nil {
 				return err
 			}
-			text, launch, err := s.ownDeviceReference(im, base)
+			text, launch, err := s.ownDeviceReference(&def.Problem, im, base)
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		b.WriteString(widened(false))
 	}
 	b.WriteString("\n" + text + "\n")
-	var params, call, before, after, begin []string // begin: what threads are called with
+	var params, call, before, after, values []string
 	for _, d := range g.Dims {
 		params, call = append(params, "int64_t "+d), append(call, d)
 	}
@@ -132,7 +132,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		var fields, pass []string
 		field := func(ctype, name, value string) {
 			fields = append(fields, ctype+name+";")
-			begin, pass = append(begin, value), append(pass, "evotune_with->"+name)
+			values, pass = append(values, value), append(pass, "evotune_with->"+name)
 		}
 		for i, d := range g.Dims {
 			field("int64_t ", d, call[i])
@@ -158,7 +158,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		if strings.Contains(s.bare, "atomic") || strings.Contains(s.bare, "volatile") || strings.Contains(s.bare, "__threadfence") {
 			alone = 1 // blocks that meet in memory take their turns
 		}
-		before = append(before, fmt.Sprintf("\tconst struct evotune_arguments evotune_given = {%s};\n", strings.Join(begin, ", ")))
+		before = append(before, fmt.Sprintf("\tconst struct evotune_arguments evotune_given = {%s};\n", strings.Join(values, ", ")))
 		run = fmt.Sprintf("evotune_launch(%s, %s, %d, %d, &evotune_given)", three(g.Reference.Grid), three(g.Reference.Block), barriers, alone)
 	}
 	fmt.Fprintf(&b, "void reference(%s)\n{\n%s\t%s;\n%s}\n", strings.Join(params, ", "), strings.Join(before, ""), run, strings.Join(after, ""))
@@ -173,7 +173,7 @@ func (s *source) inDouble() bool {
 
 // ownDeviceReference writes the same reference for a GPU, with its launch over the dimensions alone. It is nil
 // where a kernel is no function of double precision, or its launch says more than that.
-func (s *source) ownDeviceReference(im *Implementation, base genome.Genome) (text string, launch *Launch, err error) {
+func (s *source) ownDeviceReference(p *Problem, im *Implementation, base genome.Genome) (text string, launch *Launch, err error) {
 	if !s.inDouble() || strings.Contains(s.bare, "atomic") || im.Launch == nil || im.Launch.Shared != "" || len(im.Launch.Then) > 0 {
 		return "", nil, nil
 	}
@@ -205,21 +205,13 @@ func (s *source) ownDeviceReference(im *Implementation, base genome.Genome) (tex
 	if kernel == r.Source {
 		return "", nil, nil
 	}
-	g := s.given
-	var params, call []string
-	for _, d := range g.Dims {
-		params, call = append(params, "int64_t "+d), append(call, d)
+	call := slices.Clone(p.Dims)
+	for _, x := range p.Buffers {
+		call = append(call, "(double *)"+x.Name)
 	}
-	for _, x := range g.Buffers {
-		pointer := "double *"
-		if x.Role == In {
-			pointer = "const double *"
-		}
-		params, call = append(params, pointer+x.Name), append(call, "(double *)"+x.Name)
-	}
-	for _, sc := range g.Scalars {
-		params, call = append(params, "double "+sc.Name), append(call, sc.Name)
+	for _, x := range p.Scalars {
+		call = append(call, x.Name)
 	}
 	return fmt.Sprintf("/* No independent reference: this is %s itself, with the values of its baseline, %s. */\n%s\n%s\nextern \"C\" __global__ void reference(%s)\n{\n\t%s(%s);\n}\n",
-		s.entry.id, base, widened(true), kernel, strings.Join(params, ", "), im.Entry, strings.Join(call, ", ")), launch, nil
+		s.entry.id, base, widened(true), kernel, strings.Join(ReferenceParams(p), ", "), im.Entry, strings.Join(call, ", ")), launch, nil
 }

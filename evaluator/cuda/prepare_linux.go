@@ -37,6 +37,11 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
 	if refused := (*labs.Refusal)(nil); err != nil && !errors.As(err, &refused) {
 		return err // the machine's fault, and not the definition's
 	}
+	if err != nil && spec.Oracle == kernels.OwnBaseline {
+		h.Log.Warn("the kernel itself does not compile in double precision for the GPU: its outputs are computed on the CPU", "reason", err)
+		h.problem.withoutDeviceReference()
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%w to compile: kernel %s: %w", ErrReference, h.problem.name, logOf(err))
 	}

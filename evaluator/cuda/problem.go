@@ -73,6 +73,16 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 	return q, nil
 }
 
+// withoutDeviceReference leaves the one in C.
+func (q *problem) withoutDeviceReference() {
+	spec := *q.spec
+	spec.DeviceReference = nil
+	q.spec, q.open.Reference, q.open.ReferenceEntry = &spec, "", ""
+	for _, d := range q.placed {
+		d.wire.Reference = wire.Geometry{}
+	}
+}
+
 // find gives what was computed of a shape.
 func (q *problem) find(s kernels.Shape) (*shapeData, error) {
 	for _, d := range q.placed {

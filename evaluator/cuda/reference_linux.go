@@ -56,7 +56,7 @@ func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
 	if err := labs.WriteFiles(dir, files); err != nil {
 		return "", err
 	}
-	args := []string{"-O2", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
+	args := []string{"-O2", "-pthread", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
 	text, err := h.Launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

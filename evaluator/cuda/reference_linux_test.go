@@ -55,6 +55,35 @@ func TestReferenceInC(t *testing.T) {
 	t.Run("again", func(t *testing.T) { expectAgain(t, dir) })
 }
 
+// The kernel itself as a reference need not compile in double precision for the GPU; a reference of its own must.
+func TestReferenceDoesNotCompile(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("there is no C compiler: the reference in C cannot run")
+	}
+	text := strings.Replace(bareText(t), "[[problem.shape]]", "[problem.reference.cuda]\nsource = \"reference.cu\"\nentry = \"reference\"\ngrid = [\"ceil(N/128)\"]\nblock = [\"128\"]\n\n[[problem.shape]]", 1)
+	files := map[string]string{
+		"reference.c":  "#include <stdint.h>\nvoid reference(int64_t N, const double *x, const double *w, double *y)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = 2 * x[i] + w[i];\n}\n",
+		"reference.cu": "// do: compile=error\nextern \"C\" __global__ void reference(int64_t N, const double *x, const double *w, double *y) {}\n",
+	}
+	b, err := New(fakeOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := evaluator.Open(t.Context(), b, planOf(fakeFiles(t, text, files))); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), "the fake refuses") {
+		t.Errorf("a reference of its own: error %v", err)
+	}
+	own := strings.Replace(text, "[problem.reference]\n", "oracle = \"baseline\"\n\n[problem.reference]\n", 1)
+	h, ev := openFakePlan(t, fakeOptions(t), planOf(fakeFiles(t, own, files)))
+	if h.hostReference == "" {
+		t.Error("there is no program with the reference in C")
+	}
+	for do, want := range map[string]evaluator.Verdict{"nothing": evaluator.Correct, "parity=wrong": evaluator.Parity} {
+		if r := evaluate(t, ev, fakeGenome(t, do, 1)); r.Verdict != want {
+			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
+		}
+	}
+}
+
 func evaluateBare(t *testing.T, dir string) {
 	o := fakeOptions(t)
 	o.CacheDir = dir

@@ -350,7 +350,7 @@ def _compare(kernel: Kernel, call: _Call, answer: Sequence[Any], atol: Optional[
         compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
         if compiler is None:
             raise Error("comparing with an answer needs a C compiler: install gcc, or give reference, a function that computes the outputs")
-        built = subprocess.run([compiler, "-O2", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", library, str(kernel.folder / "reference.c"), "-lm"], stderr=subprocess.PIPE, text=True)
+        built = subprocess.run([compiler, "-O2", "-pthread", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", library, str(kernel.folder / "reference.c"), "-lm"], stderr=subprocess.PIPE, text=True)
         advice = "give reference, a function that computes the outputs"
         if built.returncode:
             first = next((line for line in built.stderr.splitlines() if "error:" in line), built.stderr)
