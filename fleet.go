@@ -264,12 +264,15 @@ func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.
 }
 
 // Trouble says what disturbs measurements on a GPU: lowered clocks, other processes. What disturbs
-// those on a processor may be the candidates themselves.
+// those on a processor may be the candidates themselves, and so may be what leaves no time to look at a GPU.
 func (p *FleetPlace) Trouble(ctx context.Context) string {
 	if p.evaluator.Describe().Device.Kind != CUDA {
 		return ""
 	}
 	c, _ := evaluator.ConditionsOf(ctx, p.evaluator)
+	if c.Unknown {
+		return ""
+	}
 	return c.Disturbed
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/fleet"
 )
 
@@ -56,5 +57,30 @@ func TestPlaceCarries(t *testing.T) {
 	_, err = (&Machine{}).OpenPlace(t.Context(), place, to, fetch)
 	if err == nil || !strings.Contains(err.Error(), "kernel.toml") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a definition that is none: %v", err)
+	}
+}
+
+// conditioned is an evaluator of a GPU with conditions.
+type conditioned struct {
+	evaluator.Evaluator
+	now evaluator.Conditions
+}
+
+func (conditioned) Describe() evaluator.Description {
+	return evaluator.Description{Device: evaluator.Device{Kind: CUDA}}
+}
+
+func (c conditioned) Conditions(context.Context) (evaluator.Conditions, bool) { return c.now, true }
+
+// TestTroubleOfOthers: a worker whose own candidates leave no time to look at its GPU is not troubled: it would
+// leave the campaign, and open another.
+func TestTroubleOfOthers(t *testing.T) {
+	other := evaluator.Conditions{Disturbed: "another process uses the GPU: python3 (pid 812), 97% of the GPU"}
+	if got := (&FleetPlace{evaluator: conditioned{now: other}}).Trouble(t.Context()); got != other.Disturbed {
+		t.Errorf("another process is the trouble %q", got)
+	}
+	own := evaluator.Conditions{Disturbed: "the state of the GPU could not be read: candidates take all of its workers for 5s", Unknown: true}
+	if got := (&FleetPlace{evaluator: conditioned{now: own}}).Trouble(t.Context()); got != "" {
+		t.Errorf("its own candidates are the trouble %q", got)
 	}
 }

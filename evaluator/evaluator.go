@@ -284,6 +284,9 @@ type Conditions struct {
 	// Disturbed says in one line, for people, what disturbs measurements now;
 	// empty when the machine is calm.
 	Disturbed string `json:"disturbed,omitempty"`
+	// Unknown says that the lab's own candidates left no time to look at the device, as
+	// Disturbed says, too.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Finals is the result of the last comparison of a campaign.

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ const (
 // contenders.
 var disturbing = []string{wire.HardwareSlowdown, wire.HardwareThermalSlowdown, wire.ThermalSlowdown, wire.PowerBrake}
 
+// errOccupied is a GPU all of whose workers are taken by candidates.
+var errOccupied = errors.New("candidates take all of its workers")
+
 // Conditions implements [evaluator.Lab]. It needs a worker, and not the GPU.
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 	ctx, leave, err := h.Enter(ctx)
@@ -46,7 +50,7 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 			c, err := g.parity.watch(ctx)
 			if err != nil && ctx.Err() == nil {
 				h.Log.Warn("the state of the GPU could not be read", "error", err)
-				c.Disturbed = "the state of the GPU could not be read: " + plain.Line(err.Error())
+				c.Disturbed, c.Unknown = "the state of the GPU could not be read: "+plain.Line(err.Error()), errors.Is(err, errOccupied)
 			}
 			seen[i] = c
 		})
@@ -56,8 +60,8 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 	for _, c := range seen[1:] {
 		all.Throttle = append(all.Throttle, c.Throttle...)
 		all.Others = append(all.Others, c.Others...)
-		if all.Disturbed == "" {
-			all.Disturbed = c.Disturbed
+		if c.Disturbed != "" && (all.Disturbed == "" || all.Unknown) { // what is known comes first
+			all.Disturbed, all.Unknown = c.Disturbed, c.Unknown
 		}
 	}
 	slices.Sort(all.Throttle)
@@ -69,14 +73,20 @@ func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
 func (p *pool) watch(ctx context.Context) (evaluator.Conditions, error) {
 	wait, stop := context.WithTimeout(ctx, conditionsWait)
 	defer stop()
+	occupied := func(err error) error {
+		if wait.Err() != nil {
+			return fmt.Errorf("%w for %s", errOccupied, conditionsWait)
+		}
+		return err
+	}
 	leave, err := p.slot(wait)
 	if err != nil {
-		return evaluator.Conditions{}, err
+		return evaluator.Conditions{}, occupied(err)
 	}
 	defer leave()
 	w, err := p.take(wait, false)
 	if err != nil {
-		return evaluator.Conditions{}, err
+		return evaluator.Conditions{}, occupied(err)
 	}
 	defer p.put(w)
 	var first, second wire.TelemetryAnswer

@@ -289,6 +289,18 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestConditionsUnknown: where candidates have all workers of a GPU, its conditions are not known, and nobody else
+// is to blame.
+func TestConditionsUnknown(t *testing.T) {
+	h := openLab(t)
+	for h.gpus[0].parity.slots.TryAcquire(1) {
+		defer h.gpus[0].parity.slots.Release(1)
+	}
+	if got := h.Conditions(t.Context()); !got.Unknown || got.Disturbed != "the state of the GPU could not be read: candidates take all of its workers for 5s" {
+		t.Errorf("conditions %+v", got)
+	}
+}
+
 // TestConditionsText: a slowdown disturbs, and what our own load does not.
 func TestConditionsText(t *testing.T) {
 	for reason, disturbs := range map[string]bool{
