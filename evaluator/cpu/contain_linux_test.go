@@ -85,11 +85,32 @@ var valgrindEndings = map[string]ending{
 	"files_taken": fails(unix.ENOSYS), "pages_of_other": fails(unix.ENOSYS), "own_arguments": fails(unix.ENOSYS),
 }
 
+// has32BitCalls says whether this machine answers the calls of 32-bit programs at all: some
+// kernels have none, and some virtual machines cannot, so that the instruction for them faults.
+func has32BitCalls(t *testing.T) bool {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	build := exec.Command("gcc", "-o", program, "-x", "c", "-")
+	build.Stdin = strings.NewReader(`int main(void)
+{
+#ifdef __x86_64__
+	int r; /* getpid */
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(20) : "memory");
+#endif
+	return 0;
+}`)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return exec.Command(program).Run() == nil
+}
+
 // TestContained: in each build that runs, as root and as a user, no attempt of a kernel
 // on the service that judges it succeeds, when it is loaded or launched.
 func TestContained(t *testing.T) {
 	defer backendtest.AsNobody(t, containDir)
 	s := backendtest.NewService(t)
+	calls32 := has32BitCalls(t)
 	o := quick("none")
 	if longtest.All(t) {
 		o.Sanitizers = nil
@@ -211,6 +232,9 @@ void evotune_call(const long *d, void *const *b, const double *s)
 				want, ok := endings[name]
 				if !ok {
 					t.Errorf("attempt %s has no ending", name)
+				}
+				if name == "socket_32_bit" && !calls32 {
+					want = ends("SIGSEGV")
 				}
 				if other, ok := valgrindEndings[name]; ok && f.wrapper != nil {
 					want = other

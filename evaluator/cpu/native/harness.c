@@ -274,6 +274,17 @@ static void run(call_function *call, const struct command *c, const char *payloa
 	answer(DONE, end > start ? (uint64_t)(end - start) : 0, 0, launches, 0, 0);
 }
 
+/* MAP_POPULATE fills the page tables. Where a virtual machine's own are shadowed by its
+ * host, the first read of a page and the first write cost microseconds all the same: they
+ * are made here, so that they are in no launch's time. Adding nothing keeps what is there. */
+static void touch(void)
+{
+	for (size_t at = 0; at < arena_bytes; at += 4096)
+		__atomic_fetch_add(&arena[at], 0, __ATOMIC_RELAXED);
+	for (size_t at = 0; at < inputs_bytes; at += 4096)
+		(void)*(const volatile char *)&inputs[at];
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "exec")) {
@@ -297,6 +308,7 @@ int main(int argc, char **argv)
 	inputs = mmap(0, inputs_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, INPUTS, 0);
 	if (arena == MAP_FAILED || inputs == MAP_FAILED)
 		fail("mapping the buffers", errno);
+	touch();
 	close(ARENA);
 	close(INPUTS);
 	/* Sanitizers have handlers of their own; between guard pages a read faults too. */
