@@ -61,7 +61,7 @@ func (p *problem) symbols() []string {
 }
 
 // librarySymbols are those of every library.
-var librarySymbols = strings.Fields("evotune_device_name evotune_status_text evotune_rule_text evotune_wisdom_load evotune_prepare StatusError Choice WisdomLoad")
+var librarySymbols = strings.Fields("evotune_device_name evotune_status_text evotune_rule_text evotune_wisdom_load evotune_prefer evotune_prepare StatusError Choice WisdomLoad")
 
 // names are the dimensions and then the buffers.
 func (p *problem) names() []string {

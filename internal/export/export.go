@@ -42,7 +42,7 @@ func (l Lang) Backend() string {
 // Environment lists the variables of the environment that exported libraries
 // read. They begin as evotune's own do, and are no settings of evotune.
 func Environment() []string {
-	return []string{"EVOTUNE_LIBRARY", "EVOTUNE_TORCH_CACHE", "EVOTUNE_TORCH_MEASURED", "EVOTUNE_WISDOM"}
+	return []string{"EVOTUNE_LIBRARY", "EVOTUNE_TORCH_CACHE", "EVOTUNE_TORCH_MEASURED", "EVOTUNE_TORCH_USE", "EVOTUNE_WISDOM"}
 }
 
 // Options say how winners leave.

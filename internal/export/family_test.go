@@ -72,6 +72,35 @@ func TestFamily(t *testing.T) {
 	if out := check(t, dir, family); !strings.Contains(out, "256") {
 		t.Errorf("the library's test does not check the shape between:\n%s", out)
 	}
+	// A thread may prefer another one, until it prefers none; a wisdom file goes before that.
+	const prefer = `
+		float x[64] = {0}, y[64];
+		struct evotune_choice c;
+		const char *list[] = {"1a", "2b", "baseline", "none", ""};
+		for (int i = 0; i < 5; i++) {
+			const int status = evotune_prefer(list[i]);
+			evotune_softmax_choice(8, 8, &c);
+			printf("%d %s %s (%s); %d\n", status, c.candidate, c.tuned_for, evotune_rule_text(c.rule), evotune_softmax(8, 8, x, y));
+		}
+		FILE *f = fopen("w.txt", "w");
+		fputs("evotune-wisdom 1\nsoftmax\tROWS=8,COLS=8\t2b\t*\t1\t-\t.\n", f);
+		fclose(f);
+		evotune_prefer("1a");
+		evotune_wisdom_load("w.txt", NULL, NULL);
+		evotune_softmax_choice(8, 8, &c);
+		printf("%s (%s)\n", c.candidate, evotune_rule_text(c.rule));
+		evotune_softmax_choice(9, 8, &c);
+		printf("%s (%s)\n", c.candidate, evotune_rule_text(c.rule));`
+	if got, want := program(t, dir, prefer), `0 1a 1024x1024 (preferred by the caller); 0
+0 2b ROWS=64,COLS=64 (preferred by the caller); 0
+1 2b ROWS=64,COLS=64 (tuned for the nearest shape); 0
+1 2b ROWS=64,COLS=64 (tuned for the nearest shape); 0
+0 2b ROWS=64,COLS=64 (tuned for the nearest shape); 0
+2b (named by a wisdom file)
+1a (preferred by the caller)
+`; got != want {
+		t.Errorf("with a preference:\n%swant\n%s", got, want)
+	}
 	if got, want := program(t, build(t, alone), ask), "1a 1024x1024\n2b ROWS=64,COLS=64\n2b ROWS=64,COLS=64\n1a 1024x1024\n1a 1024x1024\n"; got != want {
 		t.Errorf("without it:\n%swant\n%s", got, want)
 	}

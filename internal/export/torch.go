@@ -265,6 +265,14 @@ func (op *torchOp) Leads(t torchTensor) bool {
 	return op.Leading >= 0 && t.Shape[0] == op.Dims[op.Leading]
 }
 
+// Inner says that the last axis of a tensor depends on a dimension.
+func (op *torchOp) Inner(dim string) bool {
+	return slices.ContainsFunc(slices.Concat(op.In, op.Out), func(t torchTensor) bool {
+		e, err := (&translator{dims: op.Dims}).compile(t.Shape[len(t.Shape)-1])
+		return err != nil || slices.Contains(e.Names(), dim)
+	})
+}
+
 // Args are the dimensions that callers give.
 func (op *torchOp) Args() []torchSource {
 	return slices.DeleteFunc(slices.Clone(op.Sources), func(s torchSource) bool { return s.Tensor >= 0 })

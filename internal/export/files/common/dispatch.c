@@ -70,11 +70,27 @@ int evo_wisdom_each(int device, int (*f)(const struct evo_variant *v, int device
 	return status;
 }
 
+static _Thread_local const char *preferred;
+
+const char *evo_preferred(void) { return preferred; }
+
+int evotune_prefer(const char *candidate)
+{
+	preferred = NULL;
+	if (!candidate || !*candidate)
+		return EVOTUNE_OK;
+	for (int i = 0; !preferred && evo_kernels[i]; i++)
+		for (int j = 0; !preferred && j < evo_kernels[i]->variant_count; j++)
+			if (evo_kernels[i]->variants[j].tuned && !strcmp(evo_kernels[i]->variants[j].candidate, candidate))
+				preferred = evo_kernels[i]->variants[j].candidate;
+	return preferred ? EVOTUNE_OK : EVOTUNE_INVALID;
+}
+
 void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, struct evo_pick *pick)
 {
 	pthread_once(&begun, begin);
 	const uint64_t epoch = evo_epoch();
-	*pick = (struct evo_pick){.epoch = epoch, .device = device, .rule = EVOTUNE_NONE};
+	*pick = (struct evo_pick){.epoch = epoch, .device = device, .preferred = preferred, .rule = EVOTUNE_NONE};
 	const struct table *t = atomic_load_explicit(&wisdom, memory_order_acquire);
 	for (size_t i = t ? t->count : 0; i-- > 0;) { /* the newest line wins */
 		const struct evo_line *l = t->lines[i];
@@ -95,8 +111,9 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 	int nearest = 0;
 	for (int i = 0; i < k->variant_count; i++) {
 		const struct evo_variant *v = &k->variants[i];
-		const int rank = evo_rank(v, device);
-		if (rank < 0 || (pick->variant && pick->rule != EVOTUNE_BASELINE && rank > nearest))
+		const int is = v->tuned && preferred && !strcmp(v->candidate, preferred), near = evo_rank(v, device);
+		const int rank = is ? -1 : near; /* nearer than any device */
+		if (near < 0 || (pick->variant && pick->rule != EVOTUNE_BASELINE && rank > nearest))
 			continue;
 		if (!evo_fits(v, device, dims))
 			continue;
@@ -117,7 +134,7 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 			pick->variant = v;
 			pick->shape = &v->shapes[j];
 			pick->distance = d;
-			pick->rule = memcmp(v->shapes[j].dims, dims, sizeof(int64_t) * (size_t)k->dim_count) ? EVOTUNE_NEAREST : EVOTUNE_EXACT;
+			pick->rule = is ? EVOTUNE_PREFERRED : memcmp(v->shapes[j].dims, dims, sizeof(int64_t) * (size_t)k->dim_count) ? EVOTUNE_NEAREST : EVOTUNE_EXACT;
 		}
 	}
 }
@@ -418,6 +435,8 @@ const char *evotune_rule_text(int rule)
 		return "the baseline, which was not tuned";
 	case EVOTUNE_REFERENCE:
 		return "the reference, in double precision and slow";
+	case EVOTUNE_PREFERRED:
+		return "preferred by the caller";
 	case EVOTUNE_NONE:
 		return "nothing serves this problem";
 	}

@@ -14,6 +14,7 @@
 #define evo_fits evotune_private_fits
 #define evo_kernels evotune_private_kernels
 #define evo_plugin evotune_private_plugin
+#define evo_preferred evotune_private_preferred
 #define evo_rank evotune_private_rank
 #define evo_wisdom_each evotune_private_wisdom_each
 #define evo_wisdom_load evotune_private_wisdom_load
@@ -68,6 +69,7 @@ struct evo_line {
 struct evo_pick {
 	uint64_t epoch; /* 0: nothing was chosen yet */
 	int device;
+	const char *preferred; /* what evo_preferred was */
 	int rule; /* an enum evotune_rule of the library's header */
 	double distance;
 	const struct evo_variant *variant;
@@ -78,6 +80,9 @@ struct evo_pick {
 /* It changes whenever an earlier choice may no longer hold. */
 extern _Atomic uint64_t evo_epoch_;
 static inline uint64_t evo_epoch(void) { return atomic_load_explicit(&evo_epoch_, memory_order_acquire); }
+
+/* The candidate that this thread prefers, of a kernel of this library; NULL for none. See evotune_prefer. */
+const char *evo_preferred(void);
 
 /* Chooses for a device, by number. */
 void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, struct evo_pick *pick);

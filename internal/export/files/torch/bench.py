@@ -10,8 +10,9 @@ With --grid: as many shapes over all operators, those of the definitions and oth
 evotune_torch.measure does, and what was found is kept. Then operators, which now decide for themselves, are timed beside
 PyTorch once more, from new samples: those are the figures of the table and of its last lines.
 
-With --held-out: the same at shapes between those that kernels were tuned for, of which nothing is measured before: operators decide
-by what was measured at the tuned ones."""
+With --held-out: at shapes between those that kernels were tuned for. First the tuned ones are measured, and others between them, none
+of which is one of these: operators decide by that. Then each of these shapes is called once as evotune_torch.use("measure") has it,
+which measures it, and timed again."""
 
 import argparse
 import itertools
@@ -20,6 +21,7 @@ import math
 import pathlib
 import statistics
 import sys
+import time
 
 import torch
 
@@ -31,7 +33,7 @@ operators = evotune_torch._operators
 measuring = evotune_torch._measure
 
 EAGER_CALLS = 20
-LARGEST = 1 << 30  # bytes of all tensors of a shape in the grid
+DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
 
 
 def attempt(f, *args):
@@ -161,9 +163,7 @@ def grid(count, shapes):
                 if (op.name, sizes) in seen:
                     continue
                 seen.add((op.name, sizes))
-                specs, axes = op.inputs + op.outputs, [a for list_ in op.spec["axes"](sizes) for a in list_]
-                bytes_ = sum(math.prod(a) * torch.empty(0, dtype=s["dtype"]).element_size() for s, a in zip(specs, axes))
-                if bytes_ <= LARGEST and operators.ops._candidate(op.name, list(sizes)):
+                if op.bytes(sizes) <= measuring.LARGEST and operators.ops._candidates(op.name, list(sizes)):
                     found.append((op, dict(zip(op.spec["dims"], sizes))))
                     break
             else:
@@ -172,10 +172,11 @@ def grid(count, shapes):
 
 
 def between(op):
-    """Shapes that no kernel was tuned for, whose sizes lie between those of kernels that were: first with one such size,
+    """Shapes that no kernel was tuned for and that evotune_torch.measure leaves out, whose sizes lie between those of kernels that were: first with one such size,
     then with several. A size there is a geometric mean, rounded as sizes are, or one beside it."""
     flags = {a["dim"] for a in op.spec["args"] if a["flag"]}
     tuned = [tuple(d) for d in op.spec["tuned"]]
+    known = {*tuned, *measuring.lattice(op)}
 
     def unit(lo, hi):
         return 64 if hi - lo > 128 else 8
@@ -191,33 +192,28 @@ def between(op):
                 for t in tuned:
                     if all(t[i] in inner[i] for i in dims):
                         new = tuple(inner[i][n][part] if i in dims else n for i, n in enumerate(t))
-                        if new not in tuned:
+                        if new not in known:
                             yield new
 
 
 def pairs(op, dims, rounds):
     """Samples of the operator as it decides for itself, and of PyTorch."""
-    device = "cuda" if evotune_torch.CUDA else "cpu"
-    rotating = measuring.sets(op, op.arguments(dims, device), evotune_torch.CUDA)
+    rotating = measuring.sets(op, op.arguments(dims, DEVICE), evotune_torch.CUDA)
     with torch.no_grad():
         if evotune_torch.CUDA:
             return measuring.race({"ours": measuring.graphed(op.call, rotating), "theirs": measuring.graphed(op.pytorch, rotating)}, lambda run: measuring.once(run, True), rounds)
         return measuring.race({"ours": measuring.timed(op.call, rotating), "theirs": measuring.timed(op.pytorch, rotating)}, measuring.clocked, rounds)
 
 
-def on_grid(count, rounds, held_out=False):
-    shapes = grid(count, between if held_out else around)
-    if held_out:
-        evotune_torch.measure(rounds=rounds)  # where kernels were tuned
-    for op, dims in [] if held_out else shapes:
-        evotune_torch.measure(op.name, [dims], rounds)
+def compared(shapes, rounds):
+    """A table of operators, as they decide for themselves, beside PyTorch, and what it comes to."""
     rows = []
     for op, dims in shapes:
         samples = pairs(op, dims, rounds)
         ours, theirs = (statistics.median(samples[k]) for k in ("ours", "theirs"))
-        said = evotune_torch.explain(op.name, *op.arguments(dims, "cuda" if evotune_torch.CUDA else "cpu"))
+        said = evotune_torch.explain(op.name, *op.arguments(dims, DEVICE))
         rows.append({"kernel": op.kernel, "shape": ",".join(f"{d}={n}" for d, n in dims.items()), "operator": ours, "PyTorch": theirs,
-                     "speed": theirs / ours, "called": "evotune" if "evotune computes this" in said else "PyTorch"})
+                     "speed": theirs / ours, "called": "evotune" if "evotune computes this" in said else "PyTorch", "explained": said})
         if evotune_torch.CUDA:
             torch.cuda.empty_cache()
     show([["kernel", "shape", "operator us", "PyTorch us", "PyTorch/operator", "called"]] +
@@ -225,9 +221,33 @@ def on_grid(count, rounds, held_out=False):
     if rows:
         speeds = [r["speed"] for r in rows]
         print(f"{len(rows)} shapes: geometric mean of the speed relative to PyTorch {math.exp(statistics.mean(map(math.log, speeds))):.3f}; "
-              f"slowest {min(speeds):.3f}, which is {max(0.0, (1 / min(speeds) - 1) * 100):.1f}% slower; at least 5% faster at {sum(s >= 1.05 for s in speeds)} of {len(rows)} ({sum(s >= 1.05 for s in speeds) / len(rows):.0%})")
+              f"slowest {min(speeds):.3f}, which is {max(0.0, (1 / min(speeds) - 1) * 100):.1f}% slower; at least 5% faster at {sum(s >= 1.05 for s in speeds)} of {len(rows)} ({sum(s >= 1.05 for s in speeds) / len(rows):.0%}); "
+              f"kernels called at {sum(r['called'] == 'evotune' for r in rows)}")
+    return rows
+
+
+def on_grid(count, rounds, held_out=False):
+    shapes, begun = grid(count, between if held_out else around), time.monotonic()
+    if held_out:
+        known = evotune_torch.measure(rounds=rounds)
+        print(f"measured at {len(known)} other shapes, the tuned ones and some between them, in {time.monotonic() - begun:.0f} s:")
+    for op, dims in [] if held_out else shapes:
+        evotune_torch.measure(op.name, [dims], rounds)
+    rows = compared(shapes, rounds)
     if len(rows) < count:
         print(f"only {len(rows)} of {count} shapes: kernels compute no more of them here")
+    if held_out:
+        with evotune_torch.use("measure"), torch.no_grad():
+            pauses = []
+            for op, dims in shapes:
+                args = op.arguments(dims, DEVICE)
+                if evotune_torch.CUDA:
+                    torch.cuda.synchronize()
+                begun = time.monotonic()
+                op.call(*args)
+                pauses.append(time.monotonic() - begun)
+            print(f"\nmeasured by the first call, as evotune_torch.use(\"measure\") has it, which took {statistics.median(pauses):.2f} s in the median and at most {max(pauses):.2f} s:")
+            rows += [{**r, "on demand": True} for r in compared(shapes, rounds)]
     return rows
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import inspect
 import math
+import os
 import pathlib
 import sys
 import types
@@ -67,6 +68,11 @@ class Operator:
         """The shapes of inputs and of results."""
         return [[(*leading, *sizes[1:]) if t["leads"] else tuple(sizes) for t, sizes in zip(list_, axes)]
                 for list_, axes in zip((self.inputs, self.outputs), self.spec["axes"](dims))]
+
+    def bytes(self, dims):
+        """What all tensors take at a shape."""
+        return sum(math.prod(axes) * torch.empty(0, dtype=t["dtype"]).element_size()
+                   for list_, shapes in zip((self.inputs, self.outputs), self.spec["axes"](dims)) for t, axes in zip(list_, shapes))
 
     def _leading(self, inputs):
         t, spec = inputs[0], self.inputs[0]
@@ -172,6 +178,11 @@ class Operator:
         tensors = [given[t["arg"]] for t in self.inputs]
         return tensors, [int(given[a["arg"]]) for a in self.spec["args"]], [float(given.get(o["arg"], o["value"])) for o in self.spec["options"]]
 
+    def sizes(self, args):
+        """The dimensions of the operator's arguments, in the definition's order."""
+        tensors, args, _ = self.split(args)
+        return ops._dims(self.name, tensors, args)
+
     def pytorch(self, *args, **options):
         """PyTorch's own computation of the operator's arguments."""
         tensors, args, options = self.split(args, options)
@@ -214,6 +225,13 @@ def _pytorch(name, inputs, dims, scalars):
     return _fresh(_table[name].compute(inputs, dims, scalars), inputs)
 
 
+def _on_demand(name, inputs, args):
+    from . import measure
+
+    op = _table[name]
+    return measure.on_demand(op, [*inputs, *((bool if a["flag"] else int)(n) for a, n in zip(op.spec["args"], args))])
+
+
 def _backward(name, grads, inputs, outputs, args, options, needed):
     dims = ops._dims(name, inputs, args)
     scalars = ops._scalars(name, dims, options)
@@ -243,6 +261,7 @@ def load(cuda, specs):
     lib = torch.library.Library(own, "IMPL")
     for key in ("CPU", "CUDA"):
         lib.impl("_pytorch", _pytorch, key)
+        lib.impl("_on_demand", _on_demand, key)
         lib.impl("_backward", _backward, key)
     fake = hasattr(torch.library, "register_fake")
     meta = None if fake else torch.library.Library(space, "IMPL", "Meta")
@@ -263,6 +282,7 @@ def load(cuda, specs):
     from . import measure
 
     measure.load()
+    use(os.environ.get("EVOTUNE_TORCH_USE") or "measured")
     return path
 
 
@@ -291,12 +311,14 @@ def explain(op, *args, **options):
         return f"evotune::{op.name}: an error: " + str(e).splitlines()[0]
 
 
-_WAYS = ("measured", "kernels", "pytorch")
+_WAYS = ("measured", "kernels", "pytorch", "measure")
 
 
 class use:
     """Says who computes calls from now on, or within a "with": "measured", evotune where it was measured to be
-    faster (the default); "kernels", evotune wherever it can; "pytorch", PyTorch wherever it can. For all threads."""
+    faster (the default); "kernels", evotune wherever it can; "pytorch", PyTorch wherever it can; "measure", as "measured",
+    and the first call of a shape that nobody has measured measures it. For all threads. The variable EVOTUNE_TORCH_USE is
+    what a process begins with."""
 
     def __init__(self, way):
         if way not in _WAYS:

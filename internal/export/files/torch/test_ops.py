@@ -43,7 +43,7 @@ def shapes(op):
 
 def computed(op):
     """The small shapes that a kernel computes."""
-    return [d for d in shapes(op) if operators.ops._candidate(op.name, list(d.values()))]
+    return [d for d in shapes(op) if operators.ops._candidates(op.name, list(d.values()))]
 
 
 def tensors(op, args):
