@@ -235,6 +235,9 @@ void evotune_call(const long *d, void *const *b, const double *s)
 				}
 				if name == "socket_32_bit" && !calls32 {
 					want = ends("SIGSEGV")
+					if f.name == "asan" || f.name == "tsan" { // they report it, and exit
+						want = ends(fmt.Sprintf("(status %d)", findingStatus))
+					}
 				}
 				if other, ok := valgrindEndings[name]; ok && f.wrapper != nil {
 					want = other
