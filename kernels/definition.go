@@ -84,6 +84,9 @@ type Implementation struct {
 	// SanitizeDims are expressions over the dimensions, the parameters and the device's
 	// limits, by dimension: see SanitizeShape (GPU only).
 	SanitizeDims map[string]string
+	// RacecheckBlocks is how many blocks of each axis of the grid racecheck watches at most,
+	// the first ones; 0 is all (GPU only). See [Geometry.First].
+	RacecheckBlocks int64
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
 	// Profile bounds what a profiler counts of a finalist (GPU only).
@@ -125,7 +128,8 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Why  string `json:"why"`
 	}
 	type sanitize struct {
-		Dims map[string]string `json:"dims,omitempty"`
+		Dims            map[string]string `json:"dims,omitempty"`
+		RacecheckBlocks int64             `json:"racecheck_blocks,omitempty"`
 	}
 	out := struct {
 		Name        string            `json:"name"`
@@ -151,7 +155,7 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 	}{
 		Name: im.Name, Language: im.Language, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking, Starts: im.Starts,
-		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims},
+		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims, im.RacecheckBlocks},
 		Binary: im.Binary, Profile: im.Profile,
 	}
 	if im.triton != nil {
@@ -209,6 +213,18 @@ type Geometry struct {
 	Dependent      bool          `json:"dependent,omitempty"`
 	Maps           []MapGeometry `json:"tensor_maps,omitempty"`
 	Then           []Geometry    `json:"then,omitempty"` // WorkspaceBytes and Maps are the first's alone
+}
+
+// First is the launch of the first blocks alone, at most n along each axis of the grid, and
+// whether these are fewer. It is the launch itself where n is 0.
+func (g Geometry) First(n int64) (Geometry, bool) {
+	whole := g.Grid
+	for i := range g.Grid {
+		if n > 0 {
+			g.Grid[i] = min(g.Grid[i], n)
+		}
+	}
+	return g, g.Grid != whole
 }
 
 // A TensorMap is a descriptor by which the tensor memory accelerator copies boxes of a

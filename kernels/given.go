@@ -58,7 +58,8 @@ type Given struct {
 	// and booleans.
 	Args map[string]json.RawMessage `json:"args"`
 	// Python says that the constraints and the launch are written in Python.
-	Python bool `json:"python"`
+	Python  bool  `json:"python"`
+	watched int64 // blocks of each axis that racecheck watches; 0 is all
 }
 
 // A GivenReference has the keys of [problem.reference].
@@ -485,6 +486,9 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 				g.fit(def, im, base, use)
 			}
 		}
+		if s.cuda && slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == Sanitize && !def.Problem.small(x) }) {
+			g.watched = fewBlocks
+		}
 		return nil
 	})
 	if err != nil {
@@ -526,6 +530,20 @@ func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use
 		}
 	}
 }
+
+// small says whether a shape is for sanitizers, which take long for a large one.
+func (p *Problem) small(s Shape) bool {
+	total := int64(0)
+	for _, b := range p.Buffers {
+		n, _ := p.Elements(b, s) // evaluated when loading
+		total += n
+	}
+	ops, _ := p.Operations(s)
+	return total <= smallElements && ops <= smallOperations
+}
+
+// fewBlocks is how many blocks of each axis racecheck watches at a shape that is not small.
+const fewBlocks = 4
 
 // mostTried bounds the genomes of which the first valid one is sought.
 const mostTried = 1 << 20
@@ -753,6 +771,11 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 			d.add("block = %s", tomlList(g.Block))
 		}
 		text("shared", g.Shared)
+		if g.watched > 0 {
+			d.add("")
+			d.add("[implementation.sanitize]")
+			d.assume("the shape for the sanitizers is large, so that racecheck sees these first blocks of each axis alone", "racecheck_blocks = %d", g.watched)
+		}
 	}
 	if len(g.Args) > 0 {
 		d.add("")

@@ -2,8 +2,10 @@ package kernels_test
 
 import (
 	"encoding/json"
+	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +147,32 @@ __global__ void scale(bf16 *o, const bf16 *__restrict__ x, int T, int D, float b
 	want := "extern \"C\" __global__ void run_made(int64_t T, int64_t D, const __nv_bfloat16 *__restrict__ x, __nv_bfloat16 *o, float by)\n{\n\tscale<{{.STEP}}, {{.FAST}}>((bf16 *)o, (bf16 *)x, T, D, by);\n}\n"
 	if !strings.Contains(string(text), want) {
 		t.Errorf("the template lacks %q:\n%s", want, text)
+	}
+}
+
+// racecheck sees a few blocks of a shape that is not small, which is said; the linter takes
+// it for small then.
+func TestGivenRacecheckBlocks(t *testing.T) {
+	const source = "template <int STEP, bool FAST>\n__global__ void scale(float *o, const float *x, int T, int D, float by)\n{\n}\n"
+	for size, want := range map[string]int64{"64": 0, "4096": 4} {
+		dir, draft, err := given(t, "k.cu", source, `"shapes": [`, `"shapes": [{"name": "same", "dims": {"T": `+size+`, "D": `+size+`}, "use": "sanitize"}, `,
+			`"parameters"`, `"grid": ["ceil(T*D/STEP)"], "block": ["STEP"], "parameters"`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		def, err := kernels.LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(draft.Taken, func(f kernels.Finding) bool { return strings.Contains(f.Msg, "racecheck_blocks = 4") })
+		if got := def.Implementations[0].RacecheckBlocks; got != want || said != (want > 0) {
+			t.Errorf("%s: %d blocks, said %v", size, got, said)
+		}
+		for _, f := range kernels.Lint(def, 3, rand.New(rand.NewSource(1))) {
+			if strings.Contains(f.Msg, "for the sanitizers") {
+				t.Errorf("%s: %s", size, f.Msg)
+			}
+		}
 	}
 }
 

@@ -9,11 +9,21 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// sanitize reads the dimensions at which tools launch a genome in a search. What the
-// expressions give is known here where they name no parameter and no limit.
+// sanitize reads the dimensions at which tools launch a genome in a search, and how much of
+// the grid racecheck does. What the expressions give is known here where they name no
+// parameter and no limit.
 func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string]any) {
 	if im.Backend == "cpu" {
 		l.d.fail(t.Table.key, "sanitize means nothing to the cpu backend: remove it")
+	}
+	if t.RacecheckBlocks != nil {
+		l.racecheckBlocks(t, im)
+	}
+	if t.Dims == nil {
+		if t.RacecheckBlocks == nil {
+			l.d.fail(t.Table.key, "sanitize has neither dims nor racecheck_blocks: add one of them, or remove [implementation.sanitize]")
+		}
+		return
 	}
 	l.d.only(t.Dims, "dims of [implementation.sanitize]", im.Problem().Dims...)
 	if len(t.Dims.names) == 0 {
@@ -39,6 +49,17 @@ func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string
 				l.d.fail(n.at, "%s at shape %s: %v", dim, s.Name, err)
 			}
 		}
+	}
+}
+
+// racecheckBlocks reads how many blocks racecheck watches. Where a block waits for others, or reads
+// what they wrote, the first few alone would hang or read what nobody wrote.
+func (l *loader) racecheckBlocks(t *sanitizeTable, im *Implementation) {
+	if im.RacecheckBlocks = t.RacecheckBlocks.value.(int64); im.RacecheckBlocks < 1 {
+		l.d.fail(t.RacecheckBlocks.at, "racecheck_blocks is %d, expected at least 1", im.RacecheckBlocks)
+	}
+	if launch := im.Launch; len(launch.Then) > 0 || len(launch.Cluster) > 0 || launch.Cooperative != "" || launch.Workspace != "" {
+		l.d.fail(t.RacecheckBlocks.key, "racecheck_blocks is for a launch whose blocks need no others, and this one has several kernels, clusters, a workspace or is cooperative: remove it")
 	}
 }
 

@@ -172,8 +172,9 @@ type tensorMapTable struct {
 }
 
 type sanitizeTable struct {
-	Table *node `what:"[implementation.sanitize]"`
-	Dims  *node `is:"table" need:"{ N = \"TILE + 8\" }"`
+	Table           *node `what:"[implementation.sanitize]"`
+	Dims            *node `is:"table"`
+	RacecheckBlocks *node `key:"racecheck_blocks" is:"integer"`
 }
 
 type binaryTable struct {

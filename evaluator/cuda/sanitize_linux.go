@@ -318,7 +318,11 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 			return
 		}
 	})
-	fault, spent, err := h.loadAndLaunch(watched, w, c, d)
+	geo, ran := c.geometry[d], ""
+	if s.name == racecheck {
+		geo, ran = h.first(c, d)
+	}
+	fault, spent, err := h.loadAndLaunch(watched, w, c, d, geo)
 	close(ended)
 	watcher.Wait()
 	seen := errors.Is(context.Cause(watched), errFaultSeen) && ctx.Err() == nil
@@ -348,7 +352,7 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 		h.unload(w, c)
 		h.Log.Debug("a launch under a tool", "tool", s.name, "load", spent[0], "data", spent[1], "launch", spent[2],
 			"all", time.Since(begin))
-		return evaluator.Findings{Elapsed: time.Since(begin)}, nil
+		return evaluator.Findings{Elapsed: time.Since(begin), Ran: ran}, nil
 	}
 	if fault != nil && len(found) == 0 {
 		// The report follows the driver's word.
@@ -376,8 +380,27 @@ func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evalu
 	return f, w.faulted(fault)
 }
 
+// first is the launch under racecheck, of which the implementation may want the first blocks
+// alone, and what to say of it then.
+func (h *lab) first(c *candidate, d *shapeData) (geo wire.Geometry, ran string) {
+	geo = c.geometry[d]
+	if c.src.Implementation == nil {
+		return geo, "" // a routine of a library
+	}
+	first, fewer := kernels.Geometry{Grid: geo.Grid}.First(c.src.Implementation.RacecheckBlocks)
+	if !fewer {
+		return geo, ""
+	}
+	ran = fmt.Sprintf("a launch at shape %s of the first %s of its %s blocks, and the others did not run", d.shape.Name, blocks(first.Grid), blocks(geo.Grid))
+	geo.Grid = first.Grid
+	return geo, ran
+}
+
+// blocks writes the size of a grid.
+func blocks(grid [3]int64) string { return fmt.Sprintf("%dx%dx%d", grid[0], grid[1], grid[2]) }
+
 // loadAndLaunch says how long it took to load, to make data, and to launch.
-func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *shapeData) (_ *wire.Fault, spent [3]time.Duration, err error) {
+func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *shapeData, geo wire.Geometry) (_ *wire.Fault, spent [3]time.Duration, err error) {
 	begin := time.Now()
 	loaded, err := h.load(ctx, w, c)
 	if err != nil || loaded.Fault != nil {
@@ -387,7 +410,7 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *sha
 	w.had(c)
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
-	r := wire.LaunchRequest{Binary: c.name, Geometry: c.geometry[d], Shape: d.wire, Seed: seed}
+	r := wire.LaunchRequest{Binary: c.name, Geometry: geo, Shape: d.wire, Seed: seed}
 	if err := w.call(ctx, h.options.Timeout, wire.Launch, r, &a); err != nil {
 		return nil, spent, err
 	}

@@ -20,10 +20,14 @@ import (
 // search launches a genome under tools at dimensions of its own.
 func sanitizedPlan(tb testing.TB, dims string) evaluator.Plan {
 	tb.Helper()
+	keys := dims
+	if strings.HasPrefix(dims, "{") {
+		keys = "dims = " + dims
+	}
 	text := strings.Replace(fakeKernel, "[problem.tolerance]", "[[problem.shape]]\nname = \"small-odd\"\ndims = { N = 33 }\nuse = \"sanitize\"\n\n[problem.tolerance]", 1)
 	text = strings.Replace(text, "or N != 37", "or N != 37 and N != 35", 1)
 	if dims != "" {
-		text = strings.Replace(text, "[implementation.baseline]", "[implementation.sanitize]\ndims = "+dims+"\n\n[implementation.baseline]", 1)
+		text = strings.Replace(text, "[implementation.baseline]", "[implementation.sanitize]\n"+keys+"\n\n[implementation.baseline]", 1)
 	}
 	p := planOf(fakeFrom(tb, text, "y[i] = 2 * x[i]", "const double *x"))
 	p.SanitizeAlso = p.Definition.Problem.ShapesFor(kernels.Sanitize)[1:]
@@ -107,6 +111,42 @@ func TestSanitizeShapes(t *testing.T) {
 				}
 				if n != len(c.finals) {
 					t.Errorf("%s: %d rows of the finals: %+v", tool, n, f.Entries[0].Evidence)
+				}
+			}
+		})
+	}
+}
+
+// racecheck launches the first blocks alone where the implementation says so, and the evidence
+// says how many; the other tools launch all of them.
+func TestRacecheckBlocks(t *testing.T) {
+	whole := map[bool][2]string{
+		false: {"small-[64][64 64][1 1 1]", "no fault in one launch at shape small"},
+		true:  {"200-[200][200 200][4 1 1]", "no fault in one launch at shape 200"},
+	}
+	for keys, want := range map[string][2]string{
+		"racecheck_blocks = 1":                                 {"small-[64][64 64][1 1 1]", "no fault in one launch at shape small"}, // which has one
+		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 1": {"200-[200][200 200][1 1 1]", "no fault in a launch at shape 200 of the first 1x1x1 of its 4x1x1 blocks, and the others did not run"},
+		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 3": {"200-[200][200 200][3 1 1]", "no fault in a launch at shape 200 of the first 3x1x1 of its 4x1x1 blocks, and the others did not run"},
+		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 4": {"200-[200][200 200][4 1 1]", "no fault in one launch at shape 200"},
+	} {
+		t.Run(keys, func(t *testing.T) {
+			o := fakeOptions(t)
+			_, ev := openFakePlan(t, o, sanitizedPlan(t, keys))
+			r := evaluate(t, ev, fakeBlock(t, "nothing", 3, 64))
+			if r.Verdict != evaluator.Correct {
+				t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+			}
+			for _, tool := range sanitizers() {
+				want := want
+				if tool != racecheck {
+					want = whole[strings.Contains(keys, "dims")]
+				}
+				if list := watched(t, stateOf(o), tool); !slices.Equal(list, []string{want[0]}) {
+					t.Errorf("%s watched %q, want %q", tool, list, want[0])
+				}
+				if e, _ := findEvidence(r, tool); e.Detail != want[1] {
+					t.Errorf("%+v, want %q", e, want[1])
 				}
 			}
 		})
