@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -33,6 +34,9 @@ func (s *Service) importanceRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/importance", "importance", api.Viewer,
 		"Which genes matter, and how. Takes a while: 503 with Retry-After means that it is still being computed", 404, 409, 422, 503),
 		func(ctx context.Context, in *importanceRequest) (*body[evotune.Importance], error) {
+			if math.IsNaN(in.Best) { // which no bound refuses
+				return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, "best is not a number: give a share above 0 and at most 1", api.Detail{Location: "query.best", Message: "not a number"})
+			}
 			c, err := s.logged(in.ID)
 			if err != nil {
 				return nil, failed(err)

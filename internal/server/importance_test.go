@@ -28,5 +28,6 @@ func TestImportance(t *testing.T) {
 	f.do("GET", "/v1/campaigns/"+few.ID+"/importance", nil, nil, 422)
 	f.do("GET", path+"?best=0", nil, nil, 422)
 	f.do("GET", path+"?best=2", nil, nil, 422)
+	f.do("GET", path+"?best=NaN", nil, nil, 422)
 	f.do("GET", "/v1/campaigns/nothing/importance", nil, nil, 404)
 }
