@@ -85,7 +85,7 @@ type Implementation struct {
 	// limits, by dimension: see SanitizeShape (GPU only).
 	SanitizeDims map[string]string
 	// RacecheckBlocks is how many blocks of each axis of the grid racecheck watches at most,
-	// the first ones; 0 is all (GPU only). See [Geometry.First].
+	// the first ones; 0 is all (GPU only).
 	RacecheckBlocks int64
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
@@ -213,18 +213,6 @@ type Geometry struct {
 	Dependent      bool          `json:"dependent,omitempty"`
 	Maps           []MapGeometry `json:"tensor_maps,omitempty"`
 	Then           []Geometry    `json:"then,omitempty"` // WorkspaceBytes and Maps are the first's alone
-}
-
-// First is the launch of the first blocks alone, at most n along each axis of the grid, and
-// whether these are fewer. It is the launch itself where n is 0.
-func (g Geometry) First(n int64) (Geometry, bool) {
-	whole := g.Grid
-	for i := range g.Grid {
-		if n > 0 {
-			g.Grid[i] = min(g.Grid[i], n)
-		}
-	}
-	return g, g.Grid != whole
 }
 
 // A TensorMap is a descriptor by which the tensor memory accelerator copies boxes of a

@@ -384,15 +384,16 @@ func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evalu
 // alone, and what to say of it then.
 func (h *lab) first(c *candidate, d *shapeData) (geo wire.Geometry, ran string) {
 	geo = c.geometry[d]
-	if c.src.Implementation == nil {
-		return geo, "" // a routine of a library
-	}
-	first, fewer := kernels.Geometry{Grid: geo.Grid}.First(c.src.Implementation.RacecheckBlocks)
-	if !fewer {
+	if im := c.src.Implementation; im == nil || im.RacecheckBlocks == 0 { // nil: a routine of a library
 		return geo, ""
 	}
-	ran = fmt.Sprintf("a launch at shape %s of the first %s of its %s blocks, and the others did not run", d.shape.Name, blocks(first.Grid), blocks(geo.Grid))
-	geo.Grid = first.Grid
+	whole := geo.Grid
+	for i, n := range whole {
+		geo.Grid[i] = min(n, c.src.Implementation.RacecheckBlocks)
+	}
+	if geo.Grid != whole {
+		ran = fmt.Sprintf("a launch at shape %s of the first %s of its %s blocks, and the others did not run", d.shape.Name, blocks(geo.Grid), blocks(whole))
+	}
 	return geo, ran
 }
 
