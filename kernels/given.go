@@ -515,11 +515,8 @@ func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use
 	tuned := def.Problem.ShapesFor(Tune)[0]
 	for _, sizes := range sizesTried[use] {
 		x := g.like(tuned, use, sizes)
-		fits, total := im.Supports(base, x, nil) == nil, int64(0)
-		for _, b := range def.Problem.Buffers {
-			n, err := def.Problem.Elements(b, x)
-			fits, total = fits && err == nil, total+n
-		}
+		total, err := def.Problem.allElements(x)
+		fits := err == nil && im.Supports(base, x, nil) == nil
 		ops, err := def.Problem.Operations(x)
 		if use == Sanitize {
 			fits = fits && total <= smallElements/4 && ops <= smallOperations/4
@@ -533,11 +530,7 @@ func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use
 
 // small says whether a shape is for sanitizers, which take long for a large one.
 func (p *Problem) small(s Shape) bool {
-	total := int64(0)
-	for _, b := range p.Buffers {
-		n, _ := p.Elements(b, s) // evaluated when loading
-		total += n
-	}
+	total, _ := p.allElements(s) // evaluated when loading
 	ops, _ := p.Operations(s)
 	return total <= smallElements && ops <= smallOperations
 }

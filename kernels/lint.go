@@ -115,11 +115,7 @@ func (l *linter) problem(p *Problem) {
 			if ops, _ := p.Operations(s); ops > smallOperations {
 				l.at(n.key, "the shape %s is for the sanitizers and takes %.3g operations: below %.0g they end in a second or so", s.Name, ops, smallOperations)
 			}
-			total := int64(0)
-			for _, b := range p.Buffers {
-				e, _ := p.Elements(b, s) // evaluated when loading
-				total += e
-			}
+			total, _ := p.allElements(s) // evaluated when loading
 			if total > smallElements {
 				l.at(n.key, "the shape %s is for the sanitizers and has %d elements: below %d they end in a second or so", s.Name, total, smallElements)
 			}
@@ -403,21 +399,11 @@ func (l *linter) sanitizeShape(im *Implementation, g genome.Genome, once func(st
 	if _, err := im.Geometry(g, own, limits); err != nil {
 		return err
 	}
-	size := func(s Shape) (sum int64, err error) {
-		for _, b := range p.Buffers {
-			n, err := p.Elements(b, s)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-		return sum, nil
-	}
-	mine, err := size(own)
+	mine, err := p.allElements(own)
 	if err != nil {
 		return im.fail(im.in.Sanitize.Dims, "%v, for the genome %s", err, g)
 	}
-	if most, _ := size(s); mine > most && once("sanitize") { // that of s was evaluated when loading
+	if most, _ := p.allElements(s); mine > most && once("sanitize") { // that of s was evaluated when loading
 		l.at(im.in.Sanitize.Dims.at, "the candidate %s is sanitized at %s with %d elements, more than the %d of the shape %s, so that it takes longer than without: lower the dimensions",
 			g, own.Name, mine, most, s.Name)
 	}

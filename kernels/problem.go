@@ -498,6 +498,18 @@ func (p *Problem) Elements(b Buffer, s Shape) (int64, error) {
 	return n, nil
 }
 
+// allElements is how many elements all buffers have at a shape.
+func (p *Problem) allElements(s Shape) (sum int64, err error) {
+	for _, b := range p.Buffers {
+		n, err := p.Elements(b, s)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
 // Made makes the contents of a buffer whose data are a permutation, or lie between ends, at a shape.
 func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	n, err := p.Elements(b, s)
