@@ -117,8 +117,8 @@ func (p *children[C]) ask(ctx context.Context, timeout time.Duration, exchange f
 			p.release(c)
 			return "", nil
 		}
+		c.kill() // its last words are read then
 		text = c.errors()
-		c.kill()
 		if err := ctx.Err(); err != nil {
 			return text, err
 		}

@@ -129,8 +129,8 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 	s := &server{child: c, requests: gob.NewEncoder(c.In), answers: gob.NewDecoder(c.Out)}
 	err = c.within(context.Background(), 20*time.Second, func() error { return s.answers.Decode(&s.hello) })
 	if err != nil {
+		s.kill() // its last words are read then
 		text := plain.First(s.errors())
-		s.kill()
 		if text != "" {
 			return nil, fmt.Errorf("%w, or ended: %s", errNoServer, text)
 		}

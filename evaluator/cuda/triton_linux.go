@@ -99,16 +99,14 @@ func startTriton(l *process.Launcher, python string, jail *process.Jail) (*trito
 	}
 	c := &tritonChild{child: started, answers: bufio.NewReaderSize(started.Out, 1<<16)}
 	err = c.within(context.Background(), tritonStart, func() error { return c.read(&c.hello) })
-	if err == nil && c.hello.Error != "" {
-		err = errors.New(plain.Line(c.hello.Error))
-	} else if err != nil {
-		err = fmt.Errorf("its process ended: %s", cmp.Or(plain.Line(lastLine(c.errors())), err.Error()))
+	if err == nil && c.hello.Error == "" {
+		return c, nil
 	}
+	c.kill() // its last words are read then
 	if err != nil {
-		c.kill()
-		return nil, err
+		return nil, fmt.Errorf("its process ended: %s", cmp.Or(plain.Line(lastLine(c.errors())), err.Error()))
 	}
-	return c, nil
+	return nil, errors.New(plain.Line(c.hello.Error))
 }
 
 func lastLine(text string) string {
