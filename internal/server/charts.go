@@ -35,7 +35,8 @@ const (
 
 type pointsRequest struct {
 	One
-	From uint64 `query:"from" doc:"The event to begin with: the last answer's next."`
+	From  uint64 `query:"from" doc:"The event to begin with: the last answer's next."`
+	Brief bool   `query:"brief" doc:"Whether to leave out the candidates' names and genes, which are most of the answer."`
 }
 
 type compareRequest struct {
@@ -60,7 +61,7 @@ func (s *Service) chartRoutes() {
 			if err != nil {
 				return nil, failed(err)
 			}
-			out, err := points(s.store, c.Body.ID, in.From)
+			out, err := points(s.store, c.Body.ID, in.From, in.Brief)
 			return &body[api.Points]{out}, failed(err)
 		}))
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/compare", "compare", api.Viewer, "Two campaigns over equal device time", 404, 409, 422),
@@ -285,8 +286,9 @@ type geneColumn struct {
 	at map[string]int // positions of the values as they are encoded
 }
 
-// points are the results of a campaign from an event on.
-func points(s *store.Store, campaign string, from uint64) (api.Points, error) {
+// points are the results of a campaign from an event on; brief ones are without the candidates' names and
+// genes.
+func points(s *store.Store, campaign string, from uint64, brief bool) (api.Points, error) {
 	p := pointSet{rows: map[int]int{}, verdicts: map[string]int{}, columns: map[string]*geneColumn{}}
 	p.Candidates, p.Index, p.Verdict, p.Verdicts, p.Speedup = []string{}, []int{}, []int{}, []string{}, []float64{}
 	p.Next = max(from, 1)
@@ -299,7 +301,7 @@ func points(s *store.Store, campaign string, from uint64) (api.Points, error) {
 			break
 		}
 		p.Next = e.Seq + 1
-		if e.Asked != nil {
+		if e.Asked != nil && !brief {
 			genomes[e.Asked.Index] = e.Asked.Genome
 		}
 		t := e.Result()
@@ -311,7 +313,7 @@ func points(s *store.Store, campaign string, from uint64) (api.Points, error) {
 			p.set(row, t)
 			continue
 		}
-		if !known { // it was asked for before
+		if !known && !brief { // it was asked for before
 			c, err := s.Candidate(t.Candidate)
 			if err != nil {
 				return p.Points, err
@@ -322,6 +324,9 @@ func points(s *store.Store, campaign string, from uint64) (api.Points, error) {
 		if err := p.add(t, encoding); err != nil {
 			return p.Points, err
 		}
+	}
+	if brief {
+		p.Candidates = []string{}
 	}
 	return p.finish(), nil
 }

@@ -177,6 +177,11 @@ func TestPoints(t *testing.T) {
 	if d := cmp.Diff(want, parts); d != "" {
 		t.Errorf("(-whole +parts):\n%s", d)
 	}
+	few := whole
+	few.Candidates, few.Genes = []string{}, []api.GenePoints{}
+	if d := cmp.Diff(few, fetch[api.Points](f, "/v1/campaigns/"+c.ID+"/points?brief=true")); d != "" || len(whole.Genes) == 0 {
+		t.Errorf("brief (-want +got):\n%s", d)
+	}
 	rest := fetch[api.Points](f, "/v1/campaigns/"+c.ID+"/points?from="+jsonText(t, whole.Next))
 	if len(rest.Index) != 0 || rest.Next != whole.Next {
 		t.Errorf("after the last: %+v", rest)

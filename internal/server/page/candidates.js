@@ -12,13 +12,13 @@ export async function candidates({ el, signal, args: [id], on }) {
   const box = h("div");
   const sum = h("p", { class: "soft" });
   const log = h("input", { type: "checkbox", id: "log", onchange: () => paint() });
-  const only = h("select", { id: "verdict", "aria-label": "Verdict", onchange: () => list() });
+  const only = h("select", { id: "verdict", "aria-label": "Verdict", disabled: true, onchange: () => list() });
   const legend = h("p", { class: "legend" });
   el.append(crumbs(["#/campaigns", "Campaigns"], [`#/campaigns/${encodeURIComponent(id)}`, id]), title("All candidates"),
     h("div", { class: "tools" }, h("label", { for: "log" }, log, " logarithmic speedup"), only), legend, chart, sum, box);
-  const p = await get(`${path}/points`, signal);
+  const p = await get(`${path}/points?brief=true`, signal);
   performance.mark("points-loaded");
-  const n = p.candidates?.length || 0;
+  const n = p.index.length;
   if (!n) {
     chart.append(empty("No results yet."));
     return;
@@ -38,21 +38,33 @@ export async function candidates({ el, signal, args: [id], on }) {
       xAxis: { ...range(x, false, 0.01), label: "number of the proposal", format: (v) => (Number.isInteger(v) ? count(v) : "") },
       yAxis: { ...yr, log: log.checked, label: "times the baseline's speed" },
       label: `${count(n)} candidates; the best has ${reading(best)}`,
-      describe: (i) => `${short(p.candidates[i])}: ${p.verdicts[p.verdict[i]]}${p.speedup[i] ? `, ${reading(p.speedup[i])}` : ""}`,
+      describe: (i) => `${p.candidates[i] ? `${short(p.candidates[i])}: ` : ""}${p.verdicts[p.verdict[i]]}${p.speedup[i] ? `, ${reading(p.speedup[i])}` : ""}`,
       pick: open,
     });
     performance.mark("points-painted");
   }
   let best = 0;
   for (const v of p.speedup) if (v > best) best = v;
-  const open = (i) => { location.hash = `#/candidates/${encodeURIComponent(p.candidates[i])}`; };
+  const open = (i) => { if (p.candidates[i]) location.hash = `#/candidates/${encodeURIComponent(p.candidates[i])}`; };
   const present = new Map();
   for (const v of p.verdict) present.set(v, (present.get(v) || 0) + 1);
   only.append(h("option", { value: "-1" }, "all verdicts"), ...[...present].map(([v, k]) => h("option", { value: String(v) }, `${p.verdicts[v]} (${count(k)})`)));
   legend.append(...[["a", "correct"], ["bad", "wrong or broken"], ["idle", "not the candidate's fault"]].map(([hue, text]) => h("span", {}, h("i", { class: `swatch fill-${hue}` }), text)));
 
+  try {
+    paint();
+  } catch (err) {
+    chart.append(problem(err));
+  }
+  on.paint = paint;
+  // The points are on the screen before the rest comes and the table is made of it.
+  // Rows are never moved: what has come since is below those that are drawn.
+  await new Promise((done) => { requestAnimationFrame(() => setTimeout(done)); });
+  performance.mark("points-seen");
+
   // The table.
-  const genes = p.genes || [];
+  const { candidates, genes } = await get(`${path}/points`, signal);
+  p.candidates = candidates;
   const cell = (g, i) => (g.at[i] < 0 ? "" : String(g.values[g.at[i]]));
   const columns = [
     { name: "Number", width: "5.5rem", num: true, sort: true }, { name: "Candidate", width: "11rem" }, { name: "Verdict", width: "8rem", sort: true }, { name: "Speedup", width: "6.5rem", num: true, sort: true },
@@ -85,14 +97,6 @@ export async function candidates({ el, signal, args: [id], on }) {
     view.set(rows.length);
   }
   box.append(view.el);
-  try {
-    paint();
-    // The points are on the screen before the table is sorted.
-    await new Promise((done) => { requestAnimationFrame(() => setTimeout(done)); });
-    performance.mark("points-seen");
-    list();
-  } catch (err) {
-    chart.append(problem(err));
-  }
-  on.paint = paint;
+  only.disabled = false;
+  list();
 }
