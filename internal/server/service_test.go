@@ -136,7 +136,7 @@ func (f *fixture) submit(seed int64, evaluations int) api.Campaign {
 // until waits for a campaign to be in a state.
 func (f *fixture) until(id string, state api.State) api.Campaign {
 	f.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		var c api.Campaign
 		f.do("GET", "/v1/campaigns/"+id, nil, &c, 200)
 		if c.State == state {
