@@ -138,6 +138,7 @@ func TestHopperZooCompiles(t *testing.T) {
 	}
 	for compilerName, c := range hopperCompilers(t) {
 		t.Run(compilerName, func(t *testing.T) {
+			t.Parallel()
 			h := hopperLab(t, c.kit, c.compiler)
 			for _, name := range names {
 				whole := longtest.All(t) || name == "honest-cluster"
@@ -297,33 +298,31 @@ func TestDelaysInBuiltins(t *testing.T) {
 				rng := rand.New(rand.NewSource(3))
 				for range samples {
 					g := space.Random(rng)
-					src, err := im.Render(g)
-					if err != nil {
-						t.Errorf("%s, %s: %v", kernel, im.Name, err)
-						continue
-					}
-					u := h.unit(src, false)
-					u.arch, u.plain = "sm_90", true
-					if strings.HasSuffix(im.Target, "a") {
-						u.arch = im.Target
-					}
-					built, err := h.buildDelayed(t.Context(), u, h.delayer, room{})
-					if err != nil {
-						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
-						continue
-					}
-					t.Logf("%s, %s, %s: %s", compilerName, kernel, im.Name, built.Delays)
-					if out, err := h.build(t.Context(), u); err != nil {
-						t.Errorf("%s, %s, %s: %v", compilerName, kernel, g, logOf(err))
-					} else {
+					t.Run(fmt.Sprintf("%s/%s/%s", compilerName, kernel, im.Name), func(t *testing.T) {
+						t.Parallel()
+						src, err := im.Render(g)
+						if err != nil {
+							t.Fatal(err)
+						}
+						u := h.unit(src, false)
+						u.arch, u.plain = "sm_90", true
+						if strings.HasSuffix(im.Target, "a") {
+							u.arch = im.Target
+						}
+						built, err := h.buildDelayed(t.Context(), u, h.delayer, room{})
+						if err != nil {
+							t.Fatalf("%s: %v", g, logOf(err))
+						}
+						t.Logf("%s: %s", g, built.Delays)
+						out, err := h.build(t.Context(), u)
+						if err != nil {
+							t.Fatalf("%s: %v", g, logOf(err))
+						}
 						checkShown(t, h, kernel, out, built)
-					}
-					if !strings.Contains(built.Log, "Potential Performance Loss") {
-						continue
-					}
-					if out, err := h.build(t.Context(), u); err != nil || !strings.Contains(out.Log, "Potential Performance Loss") {
-						t.Errorf("%s, %s, %s: with delays alone: %v %s", compilerName, kernel, g, err, built.Log)
-					}
+						if loss := "Potential Performance Loss"; strings.Contains(built.Log, loss) && !strings.Contains(out.Log, loss) {
+							t.Errorf("%s: with delays alone: %s", g, built.Log)
+						}
+					})
 				}
 			}
 		}
@@ -453,55 +452,58 @@ func hiding(start, before string) string {
 // where delays are, or refuses the candidate.
 func TestHidingFromDelays(t *testing.T) {
 	for name, c := range hopperCompilers(t) {
-		h := hopperLab(t, c.kit, c.compiler)
-		launch := func(what, source, code string) (evaluator.Findings, delayedBuild, error) {
-			cand := &candidate{name: what, src: kernels.Rendered{Source: source, Entry: "k"}, arch: "sm_90a", hash: cache.Key(what, name), path: filepath.Join(t.TempDir(), "k.cubin")}
-			var err error
-			u := h.delayedUnit(cand)
-			u.source = code
-			if cand.out, err = c.compile(t.Context(), u); err != nil {
-				t.Fatalf("%s, %s: it does not compile: %v", name, what, logOf(err))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := hopperLab(t, c.kit, c.compiler)
+			launch := func(what, source, code string) (evaluator.Findings, delayedBuild, error) {
+				cand := &candidate{name: what, src: kernels.Rendered{Source: source, Entry: "k"}, arch: "sm_90a", hash: cache.Key(what, name), path: filepath.Join(t.TempDir(), "k.cubin")}
+				var err error
+				u := h.delayedUnit(cand)
+				u.source = code
+				if cand.out, err = c.compile(t.Context(), u); err != nil {
+					t.Fatalf("%s, %s: it does not compile: %v", name, what, logOf(err))
+				}
+				if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				built, err := h.buildDelayed(t.Context(), h.delayedUnit(cand), h.delayer, room{})
+				if err == nil && code == source {
+					return evaluator.Findings{}, built, nil
+				}
+				h.problem.Sanitize = &shapeData{}
+				f, err := h.launchDelayed(t.Context(), cand)
+				return f, built, err
 			}
-			if err := os.WriteFile(cand.path, cand.out.Cubin, 0o600); err != nil {
-				t.Fatal(err)
+			const barriers = "(bar 1, mbarrier 3"
+			for what, source := range map[string]string{
+				"nothing":        hiding("", ""),
+				"a line":         hiding("", ".loc 1 5 0  "),
+				"a stray fence":  hiding("wgmma.fence.sync.aligned;", ""),
+				"other names":    hiding("{\n .reg .b32 evotune_a<3>;\n mov.u32 evotune_a1, 0;\n}", ""),
+				"a fence before": hiding("", "wgmma.fence.sync.aligned; "),
+			} {
+				_, built, err := launch(what, source, source)
+				if err != nil || !strings.Contains(built.Delays, barriers) {
+					t.Errorf("%s, %s: %s, %v", name, what, built.Delays, err)
+				}
 			}
-			built, err := h.buildDelayed(t.Context(), h.delayedUnit(cand), h.delayer, room{})
-			if err == nil && code == source {
-				return evaluator.Findings{}, built, nil
+			for what, source := range map[string]string{
+				"#line":           hiding("", "#line 5 \"x.ptx\"\n\t"),
+				"# 5":             hiding("", "# 5 \"x.ptx\"\n\t"),
+				"#line by itself": hiding("#line 1 \"k\"\n", ""),
+			} {
+				f, _, err := launch(what, source, source+" ")
+				if err != nil || f.By != schedules || !strings.HasPrefix(f.Found, "its PTX cannot be read: line ") || !strings.Contains(f.Found, "lines must not be numbered") {
+					t.Errorf("%s, %s: %+v, %v", name, what, f, err)
+				}
 			}
-			h.problem.Sanitize = &shapeData{}
-			f, err := h.launchDelayed(t.Context(), cand)
-			return f, built, err
-		}
-		const barriers = "(bar 1, mbarrier 3"
-		for what, source := range map[string]string{
-			"nothing":        hiding("", ""),
-			"a line":         hiding("", ".loc 1 5 0  "),
-			"a stray fence":  hiding("wgmma.fence.sync.aligned;", ""),
-			"other names":    hiding("{\n .reg .b32 evotune_a<3>;\n mov.u32 evotune_a1, 0;\n}", ""),
-			"a fence before": hiding("", "wgmma.fence.sync.aligned; "),
-		} {
-			_, built, err := launch(what, source, source)
-			if err != nil || !strings.Contains(built.Delays, barriers) {
-				t.Errorf("%s, %s: %s, %v", name, what, built.Delays, err)
+			// Machine code with barriers, and PTX without.
+			const plain = "extern \"C\" __global__ void k(long n, const float *in, float *out) { out[threadIdx.x] = in[threadIdx.x]; }\n"
+			f, _, err := launch("other code", plain, hiding("", ""))
+			if err != nil || f.NotRun != "its PTX does not show what SYNCS in its machine code comes of" {
+				t.Errorf("%s, other code: %+v, %v", name, f, err)
 			}
-		}
-		for what, source := range map[string]string{
-			"#line":           hiding("", "#line 5 \"x.ptx\"\n\t"),
-			"# 5":             hiding("", "# 5 \"x.ptx\"\n\t"),
-			"#line by itself": hiding("#line 1 \"k\"\n", ""),
-		} {
-			f, _, err := launch(what, source, source+" ")
-			if err != nil || f.By != schedules || !strings.HasPrefix(f.Found, "its PTX cannot be read: line ") || !strings.Contains(f.Found, "lines must not be numbered") {
-				t.Errorf("%s, %s: %+v, %v", name, what, f, err)
-			}
-		}
-		// Machine code with barriers, and PTX without.
-		const plain = "extern \"C\" __global__ void k(long n, const float *in, float *out) { out[threadIdx.x] = in[threadIdx.x]; }\n"
-		f, _, err := launch("other code", plain, hiding("", ""))
-		if err != nil || f.NotRun != "its PTX does not show what SYNCS in its machine code comes of" {
-			t.Errorf("%s, other code: %+v, %v", name, f, err)
-		}
+		})
 	}
 }
 

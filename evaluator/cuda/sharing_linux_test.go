@@ -21,6 +21,7 @@ func TestSharedCubins(t *testing.T) {
 	l, _, found := compilers(t)
 	for name, c := range found {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := &backendtest.Shelf{}
 			ctx := share.With(t.Context(), s)
 			by, assembles := c.(assembler)

@@ -502,8 +502,10 @@ func TestBuiltinKernels(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newLab(&labs.Base{Scratch: t.TempDir()}, Options{CompileWorkers: 2})
 			h.compiler, h.gpus = c, []*gpu{{device: wire.Device{Capability: 90}}}
+			var err error
 			if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
 				t.Fatal(err)
 			}
