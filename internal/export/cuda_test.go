@@ -284,12 +284,17 @@ func TestCUDALibrariesBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, embed := range map[string]bool{"sources": false, "embedded": true} {
-		buildCUDA(t, filepath.Join(*cudaOut, name), usual, nvcc, embed)
+	for name, build := range map[string]func(t *testing.T, dir string){
+		"sources":        func(t *testing.T, dir string) { buildCUDA(t, dir, usual, nvcc, false) },
+		"embedded":       func(t *testing.T, dir string) { buildCUDA(t, dir, usual, nvcc, true) },
+		"embedded-exact": func(t *testing.T, dir string) { buildCUDA(t, dir, exact, newerNVCC(t), true) },
+		"sources-exact":  func(t *testing.T, dir string) { compileCUDASources(t, dir, exact, newerNVCC(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			build(t, filepath.Join(*cudaOut, name))
+		})
 	}
-	nvcc = newerNVCC(t)
-	buildCUDA(t, filepath.Join(*cudaOut, "embedded-exact"), exact, nvcc, true)
-	compileCUDASources(t, filepath.Join(*cudaOut, "sources-exact"), exact, nvcc)
 }
 
 // compileCUDASources compiles the sources of a library as its CMakeLists.txt says, and
