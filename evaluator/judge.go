@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -754,7 +755,8 @@ func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape
 	outcomes := make([]Outcome, len(tools))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, tool := range tools {
-		g.Go(func() error {
+		g.Go(func() (err error) {
+			defer panics.Catch(&err)
 			for _, s := range shapes {
 				if tool == Schedules && !alike(s, j.searched(a)) {
 					continue

@@ -11,6 +11,7 @@ import (
 
 	text "github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -69,7 +70,8 @@ type stages interface {
 }
 
 // Open opens a lab of a backend for a plan, and the ordeal in it.
-func Open(ctx context.Context, b Backend, plan Plan) (*Ordeal, error) {
+func Open(ctx context.Context, b Backend, plan Plan) (o *Ordeal, err error) {
+	defer panics.Catch(&err)
 	lab, err := b.Open(ctx, plan)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,8 @@ func (o *Ordeal) Close() error { return o.judge.Close() }
 
 // Evaluate implements [Evaluator]. When the machine fails, the evaluation is
 // begun again twice before the verdict is Infrastructure.
-func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
+func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (result Result, err error) {
+	defer panics.Catch(&err)
 	start := time.Now()
 	for try := 0; ; try++ {
 		r, err := o.evaluate(ctx, g, incumbent)
@@ -423,8 +426,9 @@ func ConditionsOf(ctx context.Context, ev Evaluator) (c Conditions, ok bool) {
 }
 
 // Finals implements [Evaluator].
-func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (Finals, error) {
-	f := Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
+func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Finals, err error) {
+	defer panics.Catch(&err)
+	f = Finals{Winner: -1, Entries: make([]Finalist, len(finalists))}
 	if len(finalists) == 0 {
 		return f, errors.New("finals need at least one finalist")
 	}

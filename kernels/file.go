@@ -327,8 +327,9 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 var (
 	architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
 	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
-	// These read or write files, run programs, or take code away from a sanitizer.
-	refusedFlag = regexp.MustCompile(`^-(mllvm|f(no-)?(plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
+	// These read or write files, run programs, take code away from a sanitizer, change what
+	// diagnostics look like, compile nothing, or name what evotune adds.
+	refusedFlag = regexp.MustCompile(`^-(mllvm|[DU]evotune|f(no-)?(diagnostics|syntax-only|preprocessed|directives-only|plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
 	cudaFlag    = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
 		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
 		`(-Xptxas|--ptxas-options)=-(O[0-4]|v|d[ls]cm=[a-z]+)|-[DU][A-Za-z_]\w*(=.*)?)$`)

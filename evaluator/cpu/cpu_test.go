@@ -207,6 +207,22 @@ func TestSanitizers(t *testing.T) {
 	}
 }
 
+// TestShapeLeftOut: a shape that an implementation leaves out is "not run", and nothing is launched at it,
+// between guard pages either.
+func TestShapeLeftOut(t *testing.T) {
+	d := changed(t, "kernel.toml", "[[implementation.parameter]]\nname = \"UNROLL\"", "[[implementation.constraint]]\nexpr = \"N != 1237\"\nwhy = \"it is odd\"\n\n[[implementation.parameter]]\nname = \"UNROLL\"")
+	r := open(t, d, quick(guardsName)).evaluate(t, "WRONG", "nothing")
+	outcomes := map[string]evaluator.Check{}
+	for _, step := range r.Steps {
+		for _, e := range step.Evidence {
+			outcomes[e.Check] = e.Outcome
+		}
+	}
+	if outcomes["parity odd"] != evaluator.NotRun || outcomes[guardsName] != evaluator.Passed {
+		t.Errorf("%s: %s: %+v", r.Verdict, r.Reason, outcomes)
+	}
+}
+
 // TestOpenMP: the thread sanitizer takes OpenMP's own order for order, finds races beside
 // it, and is "not run" where it cannot be told of the order.
 func TestOpenMP(t *testing.T) {

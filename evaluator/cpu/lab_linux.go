@@ -20,6 +20,7 @@ import (
 	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -271,7 +272,8 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 			return errors.Join(err, g.Wait())
 		}
 		for v := range variants {
-			g.Go(func() error {
+			g.Go(func() (err error) {
+				defer panics.Catch(&err)
 				ctx, release, err := h.share(gctx)
 				if err != nil {
 					return err
@@ -282,7 +284,10 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 			})
 		}
 		if !slices.Contains(h.problem.Tune, d) && !slices.Contains(h.problem.SanitizeAlso, d) {
-			g.Go(func() error { return h.makeFurther(gctx, d) })
+			g.Go(func() (err error) {
+				defer panics.Catch(&err)
+				return h.makeFurther(gctx, d)
+			})
 		}
 	}
 	return g.Wait()

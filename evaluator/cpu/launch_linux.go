@@ -57,7 +57,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	if f.guards {
 		begin := time.Now()
 		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"
-		shapes := h.problem.shapes()
+		shapes := slices.DeleteFunc(h.problem.shapes(), func(d *shapeData) bool { return artifact.Unsupported[d.shape.Name] != "" })
 		if d != h.problem.Sanitize {
 			found.Ran = fmt.Sprintf("three launches of the timed object at shape %s, one with unaligned buffers", s.Name)
 			shapes = []*shapeData{d}
@@ -183,7 +183,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*s
 
 var (
 	asanFinding     = regexp.MustCompile(`ERROR: AddressSanitizer: (.*)`)
-	ubsanFinding    = regexp.MustCompile(`(\S+:\d+:\d+: )?runtime error: (.*)`)
+	ubsanFinding    = regexp.MustCompile(`(\S+:\d+:\d+|<unknown>): runtime error: (.*)`)
 	tsanFinding     = regexp.MustCompile(`(?:WARNING|ERROR|FATAL): ThreadSanitizer: (.*)`)
 	valgrindFinding = regexp.MustCompile(`(?m)^==\d+== (.*(?:uninitialised|Invalid|overlap|jump|points to|free|Process terminating).*)$`)
 	address         = regexp.MustCompile(`\s*\(pid=\d+\)|\s+(?:on|at|with) (?:unknown )?(?:address|pc) 0x[0-9a-f]+.*`)

@@ -25,6 +25,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -279,10 +280,9 @@ func (o *operations) entered(id string) error {
 }
 
 // run does what was asked for, and gives the result and the path of the files.
-func (o *operations) run(ctx context.Context, a action) (json.RawMessage, string, error) {
+func (o *operations) run(ctx context.Context, a action) (out json.RawMessage, download string, err error) {
+	defer panics.Catch(&err)
 	var result any
-	var err error
-	download := ""
 	switch {
 	case a.Export != nil:
 		download = "/v1/operations/" + a.ID + "/files"
