@@ -23,9 +23,15 @@ type table struct {
 	// learn the answers for all elements of a table: so these bits matter more than any
 	// tolerance. They are at most all but seven of the mantissa.
 	noise uint64
+	// each is set where there are more integers than a table has room for: every element
+	// is drawn from it.
+	each *distribution
 }
 
 func newTable(d distribution, t dtype, seed uint64) table {
+	if d.kind == "integers" && d.b-d.a >= 1<<tableBits && t.size() >= 4 {
+		return table{dtype: t, each: &d}
+	}
 	tb := table{dtype: t, raw: make([]byte, t.size()<<tableBits)}
 	s := stream(seed)
 	d.fill(tb.raw, t, &s)
@@ -69,6 +75,10 @@ func quiet[F float32 | float64, T uint32 | uint64](d distribution, raw []byte, n
 // fill makes contents of b, which is aligned to its elements.
 func (t table) fill(b []byte, seed uint64) {
 	s := stream(seed)
+	if t.each != nil {
+		t.each.fill(b, t.dtype, &s)
+		return
+	}
 	switch t.dtype.size() {
 	case 1:
 		choose(view[uint8](b), view[uint8](t.raw), 0, &s)

@@ -101,6 +101,7 @@ func judge(t *testing.T, ev evaluator.Evaluator, g genome.Genome) (evaluator.Res
 // notYet are kernels whose verdict another part of the ordeal would have to give.
 var notYet = map[string]string{
 	"product/known-shapes-only": "right on all contents at every shape that the definition names",
+	"softmax/narrow-when-timed": "edge-case contents would have to come among timed launches, at tuned shapes",
 }
 
 // TestRedTeamBites: of the kernels that are wrong on data that bite none is believed,

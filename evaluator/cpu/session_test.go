@@ -365,7 +365,10 @@ func TestTableNoise(t *testing.T) {
 		{distribution{"uniform", 1e9, 1e9 + 1}, f64, true},
 		{distribution{"normal", 0, 1}, f32, true},
 		{distribution{"uniform", -1, 1}, f16, false},
-		{distribution{"integers", 0, 1e6}, f32, false},
+		{distribution{"integers", 0, 1e6}, f32, true},
+		{distribution{"integers", 1, 2e9}, i32, true},
+		{distribution{"integers", -5e4, 5e4}, i64, true},
+		{distribution{"integers", 0, 1000}, i32, false},
 		{distribution{"constant", 3, 0}, f32, false},
 	} {
 		const n = 1 << 18
@@ -376,7 +379,7 @@ func TestTableNoise(t *testing.T) {
 		for i := range n {
 			v := c.dtype.get(raw, i)
 			seen[v], sum, squares = true, sum+v, squares+v*v
-			if c.d.kind == "uniform" && (v < c.d.a || v > c.d.b) {
+			if (c.d.kind == "uniform" || c.d.kind == "integers") && (v < c.d.a || v > c.d.b) {
 				t.Fatalf("%v of %v: %g", c.dtype, c.d, v)
 			}
 		}
