@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -209,6 +210,7 @@ genome = { KERNEL = "forbidden-instruction",`)
 // TestMissingToolIsNotRun: a sanitizer that is not on the PATH is "not run",
 // said up front and in the evidence, and never "passed".
 func TestMissingToolIsNotRun(t *testing.T) {
+	longtest.Compilers(t)
 	bin := t.TempDir()
 	for _, name := range []string{"gcc", "as", "ld", "objdump", "nm", "readelf"} {
 		if path, err := exec.LookPath(name); err == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // opcodeSources use what built-in kernels use, and what a kernel may contain besides.
@@ -135,6 +136,7 @@ func (d disassembly) stems() map[string]int {
 
 // TestCountingByOpcodes holds both ways of counting equal.
 func TestCountingByOpcodes(t *testing.T) {
+	longtest.Compilers(t)
 	var err error
 	h := opcodeBench(t, nil)
 	candidates := opcodeCandidates(t, h)

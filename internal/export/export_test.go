@@ -20,6 +20,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/ask"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 )
@@ -366,6 +367,7 @@ func program(t *testing.T, dir, body string) string {
 }
 
 func TestLibrary(t *testing.T) {
+	longtest.Compilers(t)
 	// A slower one for the same shape stands before it in every list.
 	slower := winnerOf(t, "softmax", "510", 5)
 	slower.Evidence.Finals.Entries[0].Timings = []evaluator.Timing{evaluator.NewTiming("1024x1024", []float64{300}, []float64{600}, 1, 1)}

@@ -39,3 +39,12 @@ func Skip(tb testing.TB, why string) {
 		tb.Skipf("%s: %s=all runs it", why, Variable)
 	}
 }
+
+// Compilers skips a test under -short, with which the race detector runs: it waits for
+// compilers of others, and what of evotune runs beside them others test as well.
+func Compilers(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("it waits for compilers, which -short leaves out")
+	}
+}
