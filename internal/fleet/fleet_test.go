@@ -40,9 +40,10 @@ func TestPoison(t *testing.T) {
 	add = func(n int) {
 		name := fmt.Sprint("w", n%8)
 		var m *fleettest.Member
-		dead, once := make(chan struct{}), sync.Once{}
+		added, dead, once := make(chan struct{}), make(chan struct{}), sync.Once{}
 		ev := fleettest.NewSimulated(t, func(ctx context.Context, g string) error {
 			if poisoned[g] {
+				<-added
 				lost.Add(1)
 				m.Kill()
 				<-ctx.Done()
@@ -52,6 +53,7 @@ func TestPoison(t *testing.T) {
 			return nil
 		})
 		m = f.Add(name, 4, func(context.Context) (fleet.Runner, error) { return ev, nil }, nil)
+		close(added)
 		go func() {
 			select {
 			case <-dead:
