@@ -145,7 +145,7 @@ func (p *pair) run(name string, evaluations int, sanitizers ...string) (out seen
 // first one has compiled, for sanitizers neither, but for the one that the host is checked by, and finds the
 // same of each. Without a shelf it compiles all.
 func TestSharedBetweenHosts(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	folder, err := share.NewFolder(t.TempDir(), 0)
 	if err != nil {
 		t.Fatal(err)

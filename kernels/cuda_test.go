@@ -25,7 +25,7 @@ var (
 // TestCUDATemplatesCompile compiles every CUDA template, its reference too, for
 // every architecture that its target allows, and reads what ptxas says of it.
 func TestCUDATemplatesCompile(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
 		t.Skip("nvcc is not installed: no CUDA template was compiled (see scripts/setup-cuda-debian.sh)")
@@ -306,7 +306,7 @@ func ptxas(t *testing.T, compile compiler, arch string, files map[string]string,
 // TestFP8Header compiles the declaration of a kernel with 8-bit numbers, by the usual
 // compiler and by a newer one.
 func TestFP8Header(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
 		t.Skip("nvcc is not installed: no header was compiled (see scripts/setup-cuda-debian.sh)")
@@ -361,7 +361,7 @@ extern "C" __global__ void combine(int64_t M, int64_t N, int64_t K, const float 
 // The header of kernels with tensor maps compiles with nvcc and NVRTC, and makes a
 // wrong signature an error. Without tensor maps it needs no newer CUDA.
 func TestHopperHeader(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
 		t.Skip("nvcc is not installed: no header was compiled (see scripts/setup-cuda-debian.sh)")

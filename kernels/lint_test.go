@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -22,6 +23,7 @@ func lint(d *kernels.Definition, n int) []string {
 
 // What is delivered must be clean: the built-in kernels and the scaffolds.
 func TestLintClean(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	cat, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/search"
 )
@@ -16,6 +17,7 @@ import (
 // on a rugged bowl, with many proposals in flight as well: more than luck, by a
 // sign test over paired seeds.
 func TestBeatsRandom(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	table := tables.Synthetic(10_000)
 	ev, err := replay.New(table, replay.Options{})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/search"
 )
 
@@ -230,6 +231,7 @@ func TestPythonText(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	// The same kernel elsewhere: a third of the times are others.
 	elsewhere := open(t, "elsewhere", syntheticText(t, func(i int, ms, _ *float64) {
 		if i%3 == 0 {

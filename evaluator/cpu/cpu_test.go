@@ -174,7 +174,7 @@ func TestWithoutSandbox(t *testing.T) {
 }
 
 func TestSanitizers(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	s := open(t, load(t, "scale"), Options{CacheDir: testCache})
 	works := map[string]bool{}
 	for _, tool := range s.Describe().Tools {
@@ -228,7 +228,7 @@ func TestShapeLeftOut(t *testing.T) {
 // TestOpenMP: the thread sanitizer takes OpenMP's own order for order, finds races beside
 // it, and is "not run" where it cannot be told of the order.
 func TestOpenMP(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	if path, _ := findCompiler("auto"); strings.Contains(path, "clang") {
 		t.Skip("skipped: clang's library for OpenMP is another")
 	}

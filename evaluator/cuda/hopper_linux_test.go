@@ -132,7 +132,7 @@ func hopperCases(t *testing.T) (names []string, refused map[string]string) {
 // no other; all kernels have the instructions by which racecheck's limits are known, and
 // with delays in them they assemble, and are still what they were.
 func TestHopperZooCompiles(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	names, refused := hopperCases(t)
 	if len(refused) < 3 || len(names) < 8 {
 		t.Fatalf("cases %q, of which the compiler refuses %q", names, refused)
@@ -248,7 +248,7 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 // TestPlantedDelays: the kernels on which delays are tried compile for every device, with
 // delays in both.
 func TestPlantedDelays(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	_, kit, found := compilers(t)
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
@@ -274,7 +274,7 @@ func TestPlantedDelays(t *testing.T) {
 // TestDelaysInBuiltins: delays assemble in what definitions for Hopper render, and in other
 // kernels that have no need of them.
 func TestDelaysInBuiltins(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	catalogue, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func TestDelaysThatDoNotFit(t *testing.T) {
 // TestUnfollowed: racecheck is trusted with ordinary kernels, and barriers in shared memory
 // are seen, in machine code and in PTX.
 func TestUnfollowed(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	_, kit, found := compilers(t)
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
@@ -455,7 +455,7 @@ func hiding(start, before string) string {
 // TestHidingFromDelays: what inline assembly may hold, and ptxas takes, changes nothing of
 // where delays are, or refuses the candidate.
 func TestHidingFromDelays(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	for name, c := range hopperCompilers(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -515,7 +515,7 @@ func TestHidingFromDelays(t *testing.T) {
 // TestDelaysInFewerRegisters: delays fit where the kernel does when the assembler may take
 // no more registers.
 func TestDelaysInFewerRegisters(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	_, kit, found := compilers(t)
 	for _, c := range found {
 		h := hopperLab(t, kit, c)

@@ -136,7 +136,7 @@ func (d disassembly) stems() map[string]int {
 
 // TestCountingByOpcodes holds both ways of counting equal.
 func TestCountingByOpcodes(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	var err error
 	h := opcodeBench(t, nil)
 	candidates := opcodeCandidates(t, h)

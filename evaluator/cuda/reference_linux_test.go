@@ -223,7 +223,7 @@ func inPython(t *testing.T, definition, text string) *kernels.Definition {
 // A reference in Python takes the place of one in C: without one in CUDA the worker gets
 // what it gives, and otherwise the one in CUDA is held against it.
 func TestReferenceInPython(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	o := fakeOptions(t)
 	o.Python = backendtest.Python(t, "numpy")
 	bare := inPython(t, bareText(t), "def reference(x, w):\n    return 2 * x + w\n")
@@ -296,7 +296,7 @@ func TestReferenceInPython(t *testing.T) {
 
 // Inputs from Python reach the worker in a file, and the reference as the worker has them.
 func TestInputsInPython(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	o := fakeOptions(t)
 	o.Python = backendtest.Python(t, "numpy")
 	text := strings.Replace(bareText(t), "[\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"", "[\"N\"]\ndata = \"python(make_w)\"\n\n[[problem.buffer]]\nname = \"y\"", 1)

@@ -487,7 +487,7 @@ func BenchmarkCompile(b *testing.B) {
 // TestBuiltinKernels compiles the harness, and the reference and the baseline
 // of every built-in kernel for GPUs, as a bench does.
 func TestBuiltinKernels(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	_, _, found := compilers(t)
 	names := []string{"nvcc", "nvrtc"}
 	if !longtest.All(t) {

@@ -177,7 +177,7 @@ func TestGeometryInC(t *testing.T) {
 
 // TestCUDAExport looks at what a library for GPUs has in it.
 func TestCUDAExport(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	winners := cudaWinners(t, 1)
 	files, err := Export(winners, Options{Lang: CUDA, By: "test"})
 	if err != nil {

@@ -367,7 +367,7 @@ func program(t *testing.T, dir, body string) string {
 }
 
 func TestLibrary(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	// A slower one for the same shape stands before it in every list.
 	slower := winnerOf(t, "softmax", "510", 5)
 	slower.Evidence.Finals.Entries[0].Timings = []evaluator.Timing{evaluator.NewTiming("1024x1024", []float64{300}, []float64{600}, 1, 1)}

@@ -255,7 +255,7 @@ func TestTorchFinals(t *testing.T) {
 
 // TestTorchPython compiles the Python of a package.
 func TestTorchPython(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: nothing was compiled")
@@ -396,7 +396,7 @@ func torchPython(t *testing.T) string {
 // TestTorchFormulas holds what PyTorch computes built-in kernels with against their references,
 // which say what the kernels compute.
 func TestTorchFormulas(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	python := torchPython(t)
 	cat, err := kernels.Open()
 	if err != nil {
@@ -502,7 +502,7 @@ var torchOut = flag.String("torch.out", "", "TestTorchOperators: the folder to w
 // TestTorchOperators builds a library for processors with its operators and runs its tests,
 // and others, in PyTorch.
 func TestTorchOperators(t *testing.T) {
-	longtest.Compilers(t)
+	longtest.Short(t, "waits for compilers")
 	longtest.Skip(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	var winners []*Winner

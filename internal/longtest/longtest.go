@@ -40,11 +40,11 @@ func Skip(tb testing.TB, why string) {
 	}
 }
 
-// Compilers skips a test under -short, with which the race detector runs: it waits for
-// compilers of others, and what of evotune runs beside them others test as well.
-func Compilers(tb testing.TB) {
+// Short skips a test under -short, with which the race detector runs: it computes or waits
+// for long, and what of evotune runs at the same time there other tests run, too.
+func Short(tb testing.TB, why string) {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("it waits for compilers, which -short leaves out")
+		tb.Skipf("%s: -short leaves it out", why)
 	}
 }
