@@ -709,6 +709,35 @@ func TestUnwrittenWhileTimed(t *testing.T) {
 	}
 }
 
+// A panic costs one candidate its verdict: in a stage, and in a sanitizer's goroutine. In the
+// finals it is an error.
+func TestPanic(t *testing.T) {
+	const want = "evotune failed at judge_test.go:"
+	for stage, spoil := range map[Stage]func(a *actor){
+		StageParity:   func(a *actor) { a.compare = func(CompareRequest) (Observation, error) { panic("no shape") } },
+		StageSanitize: func(a *actor) { a.launch = func(string) (Findings, error) { panic("no shape") } },
+		StageFinals:   func(a *actor) { a.open = func(p Purpose) error { panic(p) } },
+	} {
+		l := newLab()
+		j, err := newJudge(t.Context(), l, labPlan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(l.actors["1"])
+		g := labGenome(t, labPlan(), 1)
+		if stage == StageFinals {
+			if _, err := newOrdeal(j, labPlan()).Finals(t.Context(), []genome.Genome{g}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("in the finals: %v", err)
+			}
+			continue
+		}
+		r, err := newOrdeal(j, labPlan()).Evaluate(t.Context(), g, 0)
+		if err != nil || r.Verdict != Infrastructure || r.Stage != stage || !strings.Contains(r.Reason, want) {
+			t.Errorf("in %s: %s at %s: %s, %v", stage, r.Verdict, r.Stage, r.Reason, err)
+		}
+	}
+}
+
 // How far apart launches were, where they may be, is in the evidence.
 func TestRepeats(t *testing.T) {
 	l := newLab()

@@ -101,9 +101,8 @@ func (o *Ordeal) Describe() Description { return o.judge.Describe() }
 func (o *Ordeal) Close() error { return o.judge.Close() }
 
 // Evaluate implements [Evaluator]. When the machine fails, the evaluation is
-// begun again twice before the verdict is Infrastructure.
-func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (result Result, err error) {
-	defer panics.Catch(&err)
+// begun again twice before the verdict is Infrastructure, and so it is when a stage panics.
+func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
 	start := time.Now()
 	for try := 0; ; try++ {
 		r, err := o.evaluate(ctx, g, incumbent)
@@ -146,7 +145,10 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 		return false, err
 	}
 	begin := time.Now()
-	out, err := do()
+	out, err := func() (out Outcome, err error) {
+		defer panics.Catch(&err)
+		return do()
+	}()
 	elapsed := time.Since(begin)
 	if err != nil {
 		return false, &stageError{stage, elapsed, err}
