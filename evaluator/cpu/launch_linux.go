@@ -56,7 +56,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	defer done()
 	if f.guards {
 		begin := time.Now()
-		found.Ran = "three launches of the timed object at every shape, one with unaligned buffers"
+		found.Ran = "three launches of the timed object at each of its shapes, one with unaligned buffers"
 		shapes := slices.DeleteFunc(h.problem.shapes(), func(d *shapeData) bool { return artifact.Unsupported[d.shape.Name] != "" })
 		if d != h.problem.Sanitize {
 			found.Ran = fmt.Sprintf("three launches of the timed object at shape %s, one with unaligned buffers", s.Name)

@@ -31,6 +31,8 @@ func TestFindings(t *testing.T) {
 		{tsanName, "WARNING: ThreadSanitizer: data race (pid=12)\n", tsanName, "data race"},
 		{memcheckName, "==7== Conditional jump or move depends on uninitialised value(s)\n==7==    at 0x1", memcheckName, "Conditional jump or move depends on uninitialised value(s)"},
 		{asanName, "nothing of the kind", asanName, ""},
+		{asanName, "opencl: runtime error: no device, using the processor", asanName, ""}, // what an honest kernel prints
+		{asanName, "<unknown>: runtime error: division by zero", "ubsan", "<unknown>: runtime error: division by zero"},
 		{tsanName, "ERROR: AddressSanitizer: not this tool's", tsanName, ""},
 	} {
 		if name, line := finding(c.flavour, c.log); name != c.name || line != c.line {

@@ -1,6 +1,6 @@
 // Package longtest divides the tests in two sets.
 //
-// "go test ./..." runs the first: it takes a few minutes of processor time, and its
+// "go test ./..." runs the first: it takes minutes, and its
 // outcome does not depend on what else the machine does. EVOTUNE_TEST=all adds the
 // second: real measurements, whole zoos, many kills, and everything that
 // compiles for long. .ci/run runs both. A test that is left out says so and how to
@@ -40,8 +40,8 @@ func Skip(tb testing.TB, why string) {
 	}
 }
 
-// Short skips a test under -short, with which the race detector runs: it computes or waits
-// for long, and what of evotune runs at the same time there other tests run, too.
+// Short skips a test under -short, which CI sets for the race detector. Such a test mostly
+// computes or waits; shorter ones run the same concurrent code.
 func Short(tb testing.TB, why string) {
 	tb.Helper()
 	if testing.Short() {

@@ -1,5 +1,5 @@
-// Package panics turns a panic into an error: a fault of evotune in one evaluation must
-// not end a service, or other campaigns.
+// Package panics turns a panic into an error, so that a fault of evotune in one evaluation
+// does not end a service and its other campaigns.
 package panics
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Catch sets the error if the function that defers it panics: one line with the place.
-// It sees the panics of its own goroutine alone.
+// Catch, deferred, sets err to one line with the place if the function panics. Goroutines
+// that the function starts need their own.
 func Catch(err *error) {
 	p := recover()
 	if p == nil {
@@ -19,20 +19,14 @@ func Catch(err *error) {
 	*err = fmt.Errorf("evotune failed at %s, which is a fault of evotune: %v", place(), p)
 }
 
-// place is where the panic began: the first line of evotune's behind the runtime's.
+// place is where the panic began: the innermost frame outside Go's runtime.
 func place() string {
 	var at [64]uintptr
-	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])]) // behind Callers, place and Catch
-	for panicked := false; ; {
+	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])]) // 3: past Callers, place and Catch
+	for {
 		f, more := frames.Next()
-		switch of := strings.HasPrefix(f.Function, "runtime."); {
-		case of:
-			panicked = panicked || f.Function == "runtime.gopanic"
-		case panicked:
+		if !more || !strings.HasPrefix(f.Function, "runtime.") {
 			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
-		}
-		if !more {
-			return "an unknown place"
 		}
 	}
 }

@@ -346,6 +346,15 @@ func TestReportDownload(t *testing.T) {
 	f.do("GET", "/v1/campaigns/nothing/report", nil, nil, 404)
 }
 
+// TestOperationPanics: a fault of evotune in an operation is its error, and the service goes on.
+func TestOperationPanics(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	nothing := action{} // never accepted: there is nothing to do
+	if _, _, err := f.service.ops.run(t.Context(), nothing); err == nil || !strings.Contains(err.Error(), "evotune failed at operations.go:") {
+		t.Error(err)
+	}
+}
+
 // TestCPU: one campaign on the processor, and all that can be asked of it.
 func TestCPU(t *testing.T) {
 	longtest.Skip(t, "compiles and measures")

@@ -11,9 +11,9 @@
 	    float alpha
 #define PRODUCT_ARGUMENTS M, N, K, A, B, C, alpha
 
-/* rows computes the rows [from, to) of C. It is one function of its own in every
- * kernel: put among other code, the same loops got another register too few, and
- * took half as long again on one processor. */
+/* rows computes the rows [from, to) of C. It is a separate function in
+ * every kernel: inlined, its inner loop ran out of registers in some kernels and took
+ * half as long again on one processor. */
 static __attribute__((noinline, noclone, aligned(64), unused)) void
 rows(PRODUCT_PARAMETERS, int64_t from, int64_t to)
 {

@@ -13,8 +13,8 @@
 	int64_t M, int64_t N, int64_t K, const float *A, const float *B, float *C, float alpha
 #define ARGUMENTS M, N, K, A, B, C, alpha
 
-/* One function of its own in every kernel: put among other code, the same loops
- * take half as long again, or less, as the compiler's registers last. */
+/* A separate function in every kernel: inlined, its inner loop ran out of registers in
+ * some kernels and took half as long again on one processor. */
 static __attribute__((noinline, noclone, aligned(64), unused)) void
 some_rows(PARAMETERS, int64_t from, int64_t to)
 {
