@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Catch, deferred, sets err to one line with the place if the function panics. Goroutines
+// Catch is deferred, and sets err to one line with the place if the function panics. Goroutines
 // that the function starts need their own.
 func Catch(err *error) {
 	p := recover()
