@@ -92,7 +92,8 @@ class Operator:
         function, asked = self.forward
         if not self.flat:  # a formula of this package needs no checks
             given = (inputs, dims, scalars)
-            return [function(**{name: given[i][j] for name, i, j in self.places})]
+            got = function(**{name: given[i][j] for name, i, j in self.places})
+            return [got] if isinstance(got, torch.Tensor) else list(got)
         values = self._values(inputs, dims, scalars)
         for t in self.outputs:
             if t["changes"] is not None:
