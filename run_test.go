@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -119,10 +120,14 @@ func logged(t *testing.T, s *store.Store, campaign string, kinds ...store.Kind) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, string(line))
+		lines = append(lines, peaks.ReplaceAllString(string(line), "peaks"))
 	}
 	return lines
 }
+
+// peaks are what this machine was found to reach. Other processes that share the cache may
+// find more between two campaigns.
+var peaks = regexp.MustCompile(`"peaks":\{[^}]*\}`)
 
 // A job that was fixed when it was given walks the path that it would have walked then,
 // whatever other campaigns find until it runs, and after a way through JSON.
@@ -131,7 +136,7 @@ func TestFix(t *testing.T) {
 	testFix(t, Job{Table: table}, nil)
 }
 
-// TestFixCPU is TestFix on this machine, without the results: they are measured.
+// TestFixCPU is TestFix on this machine, without the results, which are measured.
 func TestFixCPU(t *testing.T) {
 	longtest.Skip(t, "it tunes a kernel on the CPU five times")
 	testFix(t, Job{Kernel: "softmax", Backend: CPU}, []store.Kind{store.KindStarted, store.KindAsked})

@@ -684,7 +684,7 @@ func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 	more := slices.ContainsFunc(j.lab.Sanitizers(), func(tool string) bool { return tool != Schedules })
 	if err == nil && a.Sanitize.Name != "" && !j.plan.Debug && more && len(rest) > 0 {
 		out.Evidence = append(out.Evidence, Evidence{
-			Check: SanitizeShapes, Outcome: NotRun, Detail: fmt.Sprintf("the search launches it at %s alone, and the finals at %s", at.Name, shapeNames(rest)),
+			Check: SanitizeShapes, Outcome: NotRun, Detail: fmt.Sprintf("the search launches it at %s alone, and the finals at %s", j.searchedAt(a), shapeNames(rest)),
 		})
 	}
 	return out, err
@@ -704,11 +704,14 @@ func (j *judge) searchedAt(a Artifact) string {
 	if a.Sanitize.Name == "" && a.Unsupported[s.Name] != "" {
 		return "none"
 	}
+	if s.Blocks > 0 {
+		return s.Name + " (its first blocks)"
+	}
 	return s.Name
 }
 
 // unsearched lists the sanitize shapes that an artifact can compute and the search does not
-// launch it at.
+// launch it at, or not the whole of it.
 func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
 	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.SanitizeAlso) {
 		if !alike(s, j.searched(a)) && a.Unsupported[s.Name] == "" {
@@ -718,8 +721,8 @@ func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
 	return rest
 }
 
-// alike tells shapes by their dimensions: one of a genome's own may have any name.
-func alike(a, b kernels.Shape) bool { return maps.Equal(a.Dims, b.Dims) }
+// alike tells launches by dimensions and blocks: a shape of a genome's own may have any name.
+func alike(a, b kernels.Shape) bool { return a.Blocks == b.Blocks && maps.Equal(a.Dims, b.Dims) }
 
 func shapeNames(list []kernels.Shape) string {
 	names := make([]string, len(list))

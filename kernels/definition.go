@@ -84,9 +84,9 @@ type Implementation struct {
 	// SanitizeDims are expressions over the dimensions, the parameters and the device's
 	// limits, by dimension: see SanitizeShape (GPU only).
 	SanitizeDims map[string]string
-	// RacecheckBlocks is how many blocks of each axis of the grid racecheck watches at most,
-	// the first ones; 0 is all (GPU only).
-	RacecheckBlocks int64
+	// SanitizeBlocks is how many blocks of each axis of the grid a search launches under
+	// tools at most, the first ones; 0 is all (GPU only).
+	SanitizeBlocks int64
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
 	// Profile bounds what a profiler counts of a finalist (GPU only).
@@ -128,8 +128,8 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 		Why  string `json:"why"`
 	}
 	type sanitize struct {
-		Dims            map[string]string `json:"dims,omitempty"`
-		RacecheckBlocks int64             `json:"racecheck_blocks,omitempty"`
+		Dims   map[string]string `json:"dims,omitempty"`
+		Blocks int64             `json:"blocks,omitempty"`
 	}
 	out := struct {
 		Name        string            `json:"name"`
@@ -155,7 +155,7 @@ func (im *Implementation) MarshalJSON() ([]byte, error) {
 	}{
 		Name: im.Name, Language: im.Language, Backend: im.Backend, Target: im.Target, Template: im.Template, Entry: im.Entry,
 		Flags: im.Flags, Threads: im.ThreadsExpr, Include: im.Include, Blocking: im.Blocking, Starts: im.Starts,
-		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims, im.RacecheckBlocks},
+		Baseline: im.baseline, Launch: im.Launch, TensorMaps: im.TensorMaps, Sanitize: sanitize{im.SanitizeDims, im.SanitizeBlocks},
 		Binary: im.Binary, Profile: im.Profile,
 	}
 	if im.triton != nil {

@@ -59,7 +59,7 @@ type Given struct {
 	Args map[string]json.RawMessage `json:"args"`
 	// Python says that the constraints and the launch are written in Python.
 	Python  bool  `json:"python"`
-	watched int64 // blocks of each axis that racecheck watches; 0 is all
+	watched int64 // blocks of each axis that a search launches under tools; 0 is all
 }
 
 // A GivenReference has the keys of [problem.reference].
@@ -767,7 +767,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		if g.watched > 0 {
 			d.add("")
 			d.add("[implementation.sanitize]")
-			d.assume("the shape for the sanitizers is large, so that racecheck sees these first blocks of each axis alone", "racecheck_blocks = %d", g.watched)
+			d.assume("the shape for the sanitizers is large, so that a search launches these first blocks of each axis alone under them", "blocks = %d", g.watched)
 		}
 	}
 	if len(g.Args) > 0 {

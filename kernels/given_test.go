@@ -150,9 +150,9 @@ __global__ void scale(bf16 *o, const bf16 *__restrict__ x, int T, int D, float b
 	}
 }
 
-// racecheck sees a few blocks of a shape that is not small, which is said; the linter takes
+// A search launches a few blocks of a shape that is not small under tools, which is said; the linter takes
 // it for small then.
-func TestGivenRacecheckBlocks(t *testing.T) {
+func TestGivenBlocks(t *testing.T) {
 	const source = "template <int STEP, bool FAST>\n__global__ void scale(float *o, const float *x, int T, int D, float by)\n{\n}\n"
 	for size, want := range map[string]int64{"64": 0, "4096": 4} {
 		dir, draft, err := given(t, "k.cu", source, `"shapes": [`, `"shapes": [{"name": "same", "dims": {"T": `+size+`, "D": `+size+`}, "use": "sanitize"}, `,
@@ -164,8 +164,8 @@ func TestGivenRacecheckBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := slices.ContainsFunc(draft.Taken, func(f kernels.Finding) bool { return strings.Contains(f.Msg, "racecheck_blocks = 4") })
-		if got := def.Implementations[0].RacecheckBlocks; got != want || said != (want > 0) {
+		said := slices.ContainsFunc(draft.Taken, func(f kernels.Finding) bool { return strings.Contains(f.Msg, "blocks = 4") })
+		if got := def.Implementations[0].SanitizeBlocks; got != want || said != (want > 0) {
 			t.Errorf("%s: %d blocks, said %v", size, got, said)
 		}
 		for _, f := range kernels.Lint(def, 3, rand.New(rand.NewSource(1))) {

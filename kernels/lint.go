@@ -100,7 +100,7 @@ func (l *linter) problem(p *Problem) {
 	}
 	l.costs(p, &t)
 	odd := false
-	whole := slices.ContainsFunc(l.d.Implementations, func(im *Implementation) bool { return im.RacecheckBlocks == 0 })
+	whole := slices.ContainsFunc(l.d.Implementations, func(im *Implementation) bool { return im.SanitizeBlocks == 0 })
 	for i, s := range p.Shapes {
 		n := t.Shape[i].Table
 		switch s.Use {

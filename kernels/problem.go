@@ -139,6 +139,9 @@ type Shape struct {
 	Name string           `json:"name"`
 	Use  Use              `json:"use"`
 	Dims map[string]int64 `json:"dims"`
+	// Blocks is how many blocks of each axis of the grid are launched there at most, the
+	// first ones; 0 is all. Only [Implementation.SanitizeShape] sets it.
+	Blocks int64 `json:"blocks,omitempty"`
 }
 
 // env gives the dimensions as constants of expressions.

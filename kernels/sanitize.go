@@ -10,18 +10,18 @@ import (
 )
 
 // sanitize reads the dimensions at which tools launch a genome in a search, and how much of
-// the grid racecheck does. What the expressions give is known here where they name no
+// the grid. What the expressions give is known here where they name no
 // parameter and no limit.
 func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string]any) {
 	if im.Backend == "cpu" {
 		l.d.fail(t.Table.key, "sanitize means nothing to the cpu backend: remove it")
 	}
-	if t.RacecheckBlocks != nil {
-		l.racecheckBlocks(t, im)
+	if t.Blocks != nil {
+		l.sanitizeBlocks(t, im)
 	}
 	if t.Dims == nil {
-		if t.RacecheckBlocks == nil {
-			l.d.fail(t.Table.key, "sanitize has neither dims nor racecheck_blocks: add one of them, or remove [implementation.sanitize]")
+		if t.Blocks == nil {
+			l.d.fail(t.Table.key, "sanitize has neither dims nor blocks: add one of them, or remove [implementation.sanitize]")
 		}
 		return
 	}
@@ -52,14 +52,14 @@ func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string
 	}
 }
 
-// racecheckBlocks reads how many blocks racecheck watches. Where a block waits for others, or reads
+// sanitizeBlocks reads how many blocks a search launches. Where a block waits for others, or reads
 // what they wrote, the first few alone would hang or read what nobody wrote.
-func (l *loader) racecheckBlocks(t *sanitizeTable, im *Implementation) {
-	if im.RacecheckBlocks = t.RacecheckBlocks.value.(int64); im.RacecheckBlocks < 1 {
-		l.d.fail(t.RacecheckBlocks.at, "racecheck_blocks is %d, expected at least 1", im.RacecheckBlocks)
+func (l *loader) sanitizeBlocks(t *sanitizeTable, im *Implementation) {
+	if im.SanitizeBlocks = t.Blocks.value.(int64); im.SanitizeBlocks < 1 {
+		l.d.fail(t.Blocks.at, "blocks is %d, expected at least 1", im.SanitizeBlocks)
 	}
 	if launch := im.Launch; len(launch.Then) > 0 || len(launch.Cluster) > 0 || launch.Cooperative != "" || launch.Workspace != "" {
-		l.d.fail(t.RacecheckBlocks.key, "racecheck_blocks is for a launch whose blocks need no others, and this one has several kernels, clusters, a workspace or is cooperative: remove it")
+		l.d.fail(t.Blocks.key, "blocks is for a launch whose blocks need no others, and this one has several kernels, clusters, a workspace or is cooperative: remove it")
 	}
 }
 
@@ -76,8 +76,10 @@ func (e *expression) extent(env map[string]any) (int64, error) {
 // watch memory and threads: s, the problem's own, with the dimensions that the
 // implementation declares for it. It is s itself where none are declared, and where the
 // implementation cannot compute what they give; see [Implementation.Supports]. A shape of
-// the genome's own is named by its dimensions, such as 72x72x136.
+// the genome's own is named by its dimensions, such as 72x72x136. Its Blocks are what the
+// implementation declares.
 func (im *Implementation) SanitizeShape(g genome.Genome, s Shape, limits map[string]any) (Shape, error) {
+	s.Blocks = im.SanitizeBlocks
 	if im.sanitize == nil {
 		return s, nil
 	}
@@ -88,7 +90,7 @@ func (im *Implementation) SanitizeShape(g genome.Genome, s Shape, limits map[str
 	}
 	maps.Copy(env, known)
 	maps.Copy(env, g.Map())
-	own := Shape{Use: s.Use, Dims: maps.Clone(s.Dims)}
+	own := Shape{Use: s.Use, Dims: maps.Clone(s.Dims), Blocks: s.Blocks}
 	var sizes []string
 	for _, dim := range im.Problem().Dims {
 		if e := im.sanitize[dim]; e != nil {

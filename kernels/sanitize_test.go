@@ -124,17 +124,17 @@ func TestWrongSanitize(t *testing.T) {
 		{`{ K = "M / 3" }`, `k/kernel.toml:182:14: K at shape small: expression "M / 3" gives`},
 		{`{}`, `k/kernel.toml:182:8: dims is empty: name a dimension, or remove [implementation.sanitize]`},
 		{`"8"`, `k/kernel.toml:182:8: dims is a string, expected a table`},
-		{`{ K = "8" }` + "\nshape = 1", `k/kernel.toml:183:1: [implementation.sanitize] has no key "shape": there are dims, racecheck_blocks`},
-		{`{ K = "8" }` + "\nracecheck_blocks = 0", `k/kernel.toml:183:20: racecheck_blocks is 0, expected at least 1`},
-		{`{ K = "8" }` + "\nracecheck_blocks = \"4\"", `k/kernel.toml:183:20: racecheck_blocks is a string, expected an integer`},
-		{`{ K = "8" }` + "\nracecheck_blocks = 4", `k/kernel.toml:183:1: racecheck_blocks is for a launch whose blocks need no others`},
+		{`{ K = "8" }` + "\nshape = 1", `k/kernel.toml:183:1: [implementation.sanitize] has no key "shape": there are dims, blocks`},
+		{`{ K = "8" }` + "\nblocks = 0", `k/kernel.toml:183:10: blocks is 0, expected at least 1`},
+		{`{ K = "8" }` + "\nblocks = \"4\"", `k/kernel.toml:183:10: blocks is a string, expected an integer`},
+		{`{ K = "8" }` + "\nblocks = 4", `k/kernel.toml:183:1: blocks is for a launch whose blocks need no others`},
 	} {
 		_, err := sanitized(table, c.new)
 		if err == nil || !strings.Contains(filepath.ToSlash(err.Error()), c.want) || !errors.Is(err, kernels.ErrDefinition) {
 			t.Errorf("%s: %v, want %q", c.new, err, c.want)
 		}
 	}
-	if _, err := sanitized("dims = "+table, ""); err == nil || !strings.Contains(err.Error(), "sanitize has neither dims nor racecheck_blocks") {
+	if _, err := sanitized("dims = "+table, ""); err == nil || !strings.Contains(err.Error(), "sanitize has neither dims nor blocks") {
 		t.Errorf("without dims: %v", err)
 	}
 	_, err := kernels.Load(folder(change(t, "[implementation.binary]", "[implementation.sanitize]\ndims = { M = \"8\" }\n[implementation.binary]")), "k")

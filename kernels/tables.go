@@ -172,9 +172,9 @@ type tensorMapTable struct {
 }
 
 type sanitizeTable struct {
-	Table           *node `what:"[implementation.sanitize]"`
-	Dims            *node `is:"table"`
-	RacecheckBlocks *node `key:"racecheck_blocks" is:"integer"`
+	Table  *node `what:"[implementation.sanitize]"`
+	Dims   *node `is:"table"`
+	Blocks *node `is:"integer"`
 }
 
 type binaryTable struct {

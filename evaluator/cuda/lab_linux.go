@@ -91,6 +91,8 @@ type candidate struct {
 	// own is the shape at which the search launches it under tools, where that is not
 	// the problem's; else nil.
 	own *shapeData
+	// blocks is how many blocks of each axis of the grid it launches there; 0 is all.
+	blocks int64
 	// heap says that it may leave memory in the context: its workers end with it.
 	heap bool
 	// lost says that a worker died with it without a word. Its next one is fresh:
@@ -397,6 +399,9 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 	if c.own != nil {
 		parts = append(parts, "under tools", fmt.Sprint(c.own.Dims))
 	}
+	if c.blocks > 0 {
+		parts = append(parts, "of the grid under tools", fmt.Sprint(c.blocks))
+	}
 	if h.Plan.Debug {
 		parts = append(parts, "debug")
 	}
@@ -405,8 +410,9 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 
 func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
 	a := evaluator.Artifact{Hash: c.hash, Key: key, Source: c.src, Unsupported: map[string]string{}, Handle: c}
-	if c.own != nil {
-		a.Sanitize = c.own.shape
+	if c.own != nil || c.blocks > 0 {
+		a.Sanitize = h.searched(c).shape
+		a.Sanitize.Blocks = c.blocks
 	}
 	for d, why := range c.unsupported {
 		a.Unsupported[d.shape.Name] = why
@@ -523,11 +529,6 @@ func (h *lab) compilesFor(ctx context.Context, list []*kernels.Implementation) e
 // every genome.
 func (h *lab) geometries(c *candidate, baseline bool) string {
 	im := c.src.Implementation
-	if !baseline {
-		if err := h.ownShape(c); err != nil {
-			return err.Error()
-		}
-	}
 	for _, d := range h.problem.placed {
 		if err := im.Supports(c.src.Genome, d.shape, h.limits); err != nil && (baseline || !d.tuned) {
 			c.unsupported[d] = err.Error()
@@ -539,25 +540,36 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 		}
 		c.geometry[d] = geometry(geo, c.src.Entry)
 	}
+	if !baseline {
+		if err := h.ownShape(c); err != nil {
+			return err.Error()
+		}
+	}
 	return ""
 }
 
-// ownShape computes the shape at which the search launches a candidate under tools, and the
-// launch there.
+// ownShape computes the shape at which the search launches a candidate under tools, the
+// launch there, and how much of it.
 func (h *lab) ownShape(c *candidate) error {
 	usual := h.problem.Sanitize.shape
 	s, err := c.src.Implementation.SanitizeShape(c.src.Genome, usual, h.limits)
-	if err != nil || maps.Equal(s.Dims, usual.Dims) {
+	if err != nil {
 		return err
 	}
-	if c.own, err = h.problem.sized(s); err != nil {
-		return err
-	}
-	geo, err := c.src.Implementation.Geometry(c.src.Genome, s, h.limits)
-	if err == nil {
+	if !maps.Equal(s.Dims, usual.Dims) {
+		if c.own, err = h.problem.sized(s); err != nil {
+			return err
+		}
+		geo, err := c.src.Implementation.Geometry(c.src.Genome, s, h.limits)
+		if err != nil {
+			return err
+		}
 		c.geometry[c.own] = geometry(geo, c.src.Entry)
 	}
-	return err
+	if whole := c.geometry[h.searched(c)].Grid; firstBlocks(whole, s.Blocks) != whole {
+		c.blocks = s.Blocks
+	}
+	return nil
 }
 
 // searched is the shape at which the search launches a candidate under tools.

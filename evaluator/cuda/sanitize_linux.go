@@ -268,7 +268,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 	}
 	var f evaluator.Findings
 	err = p.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
-		f, err = h.sanitizedLaunch(ctx, w, p.tool, c, d)
+		f, err = h.sanitizedLaunch(ctx, w, p.tool, c, d, s.Blocks)
 		return err
 	})
 	return f, blame(err, c)
@@ -288,9 +288,9 @@ func (c *candidate) shares(d *shapeData) (bool, error) {
 	return most.shared > 0, err
 }
 
-// sanitizedLaunch launches a candidate once under a tool, at a shape. A fault ends the
-// process: what follows in it could not be told apart.
-func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate, d *shapeData) (evaluator.Findings, error) {
+// sanitizedLaunch launches the first blocks of a candidate once under a tool, at a shape. A
+// fault ends the process: what follows in it could not be told apart.
+func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate, d *shapeData, most int64) (evaluator.Findings, error) {
 	begin := time.Now()
 	w.faults.mark()
 	// The report is read while it is written: a faulty kernel can fill seconds
@@ -318,9 +318,13 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 			return
 		}
 	})
+	if s.name == racecheck && c.src.Implementation != nil { // nil: a routine of a library
+		most = c.src.Implementation.SanitizeBlocks // in finals as well: all would take minutes
+	}
 	geo, ran := c.geometry[d], ""
-	if s.name == racecheck {
-		geo, ran = h.first(c, d)
+	if whole := geo.Grid; firstBlocks(whole, most) != whole {
+		geo.Grid = firstBlocks(whole, most)
+		ran = fmt.Sprintf("a launch at shape %s of the first %s of its %s blocks, and the others did not run", d.shape.Name, blocks(geo.Grid), blocks(whole))
 	}
 	fault, spent, err := h.loadAndLaunch(watched, w, c, d, geo)
 	close(ended)
@@ -380,21 +384,15 @@ func findings(w *worker, s *sanitizer, found []string, fault *wire.Fault) (evalu
 	return f, w.faulted(fault)
 }
 
-// first is the launch under racecheck, of which the implementation may want the first blocks
-// alone, and what to say of it then.
-func (h *lab) first(c *candidate, d *shapeData) (geo wire.Geometry, ran string) {
-	geo = c.geometry[d]
-	if im := c.src.Implementation; im == nil || im.RacecheckBlocks == 0 { // nil: a routine of a library
-		return geo, ""
+// firstBlocks is as much of a grid as a launch of at most so many blocks of each axis has; 0
+// is all.
+func firstBlocks(grid [3]int64, most int64) [3]int64 {
+	if most > 0 {
+		for i, n := range grid {
+			grid[i] = min(n, most)
+		}
 	}
-	whole := geo.Grid
-	for i, n := range whole {
-		geo.Grid[i] = min(n, c.src.Implementation.RacecheckBlocks)
-	}
-	if geo.Grid != whole {
-		ran = fmt.Sprintf("a launch at shape %s of the first %s of its %s blocks, and the others did not run", d.shape.Name, blocks(geo.Grid), blocks(whole))
-	}
-	return geo, ran
+	return grid
 }
 
 // blocks writes the size of a grid.

@@ -117,36 +117,57 @@ func TestSanitizeShapes(t *testing.T) {
 	}
 }
 
-// racecheck launches the first blocks alone where the implementation says so, and the evidence
-// says how many; the other tools launch all of them.
-func TestRacecheckBlocks(t *testing.T) {
-	whole := map[bool][2]string{
-		false: {"small-[64][64 64][1 1 1]", "no fault in one launch at shape small"},
-		true:  {"200-[200][200 200][4 1 1]", "no fault in one launch at shape 200"},
-	}
-	for keys, want := range map[string][2]string{
-		"racecheck_blocks = 1":                                 {"small-[64][64 64][1 1 1]", "no fault in one launch at shape small"}, // which has one
-		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 1": {"200-[200][200 200][1 1 1]", "no fault in a launch at shape 200 of the first 1x1x1 of its 4x1x1 blocks, and the others did not run"},
-		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 3": {"200-[200][200 200][3 1 1]", "no fault in a launch at shape 200 of the first 3x1x1 of its 4x1x1 blocks, and the others did not run"},
-		"dims = { N = \"3*BLOCK + 8\" }\nracecheck_blocks = 4": {"200-[200][200 200][4 1 1]", "no fault in one launch at shape 200"},
+// A search launches the first blocks alone where the implementation says so, and the evidence
+// says how many. The finals launch all, but under racecheck.
+func TestSanitizeBlocks(t *testing.T) {
+	const odd = "small-odd-[33][33 33][1 1 1]"
+	for _, c := range []struct {
+		keys, search, detail string
+		left                 bool     // whether the search leaves something to the finals
+		finals, racecheck    []string // what the finals launch, and under racecheck
+	}{
+		{"blocks = 1", "small-[200][200 200][1 1 1]", "a launch at shape small of the first 1x1x1 of its 4x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][1 1 1]"}},
+		{"blocks = 3", "small-[200][200 200][3 1 1]", "a launch at shape small of the first 3x1x1 of its 4x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][3 1 1]"}},
+		{"blocks = 4", "small-[200][200 200][4 1 1]", "one launch at shape small", false, []string{odd}, []string{odd}},
+		{"dims = { N = \"4*BLOCK + 8\" }\nblocks = 2", "264-[264][264 264][2 1 1]", "a launch at shape 264 of the first 2x1x1 of its 5x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][2 1 1]"}},
+		{"dims = { N = \"BLOCK + 8\" }\nblocks = 2", "72-[72][72 72][2 1 1]", "one launch at shape 72", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][2 1 1]"}},
 	} {
-		t.Run(keys, func(t *testing.T) {
-			o := fakeOptions(t)
-			_, ev := openFakePlan(t, o, sanitizedPlan(t, keys))
-			r := evaluate(t, ev, fakeBlock(t, "nothing", 3, 64))
+		t.Run(c.keys, func(t *testing.T) {
+			o, plan := fakeOptions(t), sanitizedPlan(t, c.keys)
+			plan.Sanitize.Dims = map[string]int64{"N": 200}
+			_, ev := openFakePlan(t, o, plan)
+			g := fakeBlock(t, "nothing", 3, 64)
+			r := evaluate(t, ev, g)
 			if r.Verdict != evaluator.Correct {
 				t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
 			}
 			for _, tool := range sanitizers() {
-				want := want
-				if tool != racecheck {
-					want = whole[strings.Contains(keys, "dims")]
+				if list := watched(t, stateOf(o), tool); !slices.Equal(list, []string{c.search}) {
+					t.Errorf("the search: %s watched %q, want %q", tool, list, c.search)
 				}
-				if list := watched(t, stateOf(o), tool); !slices.Equal(list, []string{want[0]}) {
-					t.Errorf("%s watched %q, want %q", tool, list, want[0])
+				if e, _ := findEvidence(r, tool); e.Detail != "no fault in "+c.detail {
+					t.Errorf("%+v, want %q", e, c.detail)
 				}
-				if e, _ := findEvidence(r, tool); e.Detail != want[1] {
-					t.Errorf("%+v, want %q", e, want[1])
+			}
+			if _, left := findEvidence(r, evaluator.SanitizeShapes); left != c.left {
+				t.Errorf("says what it left: %v", left)
+			}
+			f, err := ev.Finals(t.Context(), []genome.Genome{g})
+			if err != nil || f.Winner != 0 {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			for _, tool := range sanitizers() {
+				want := c.finals
+				if tool == racecheck {
+					want = c.racecheck
+				}
+				slices.Sort(want)
+				if list := watched(t, stateOf(o), tool); !slices.Equal(list, want) {
+					t.Errorf("the finals: %s watched %q, want %q", tool, list, want)
 				}
 			}
 		})
