@@ -535,8 +535,10 @@ func (p *Problem) small(s Shape) bool {
 	return total <= smallElements && ops <= smallOperations
 }
 
-// fewBlocks is how many blocks of each axis racecheck watches at a shape that is not small.
-const fewBlocks = 4
+// fewBlocks is how many blocks of each axis a search launches under tools at a shape that is not
+// small: neighbors in every direction. racecheck takes seconds for a block that multiplies a
+// strip of 4,096 columns.
+const fewBlocks = 2
 
 // mostTried bounds the genomes of which the first valid one is sought.
 const mostTried = 1 << 20

@@ -85,13 +85,14 @@ def main():
     p.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
     p.add_argument("--time", default="20s", help="of each search")
     p.add_argument("--sample", type=int, default=0, help="sweep a sample of this size (0: all)")
+    p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the stores there")
     p.add_argument("--lint", action="store_true", help="only bring them over, and check the kernels")
     args = p.parse_args()
     status = 0
     for name in args.names:
         with tempfile.TemporaryDirectory() as temp:
             try:
-                example(args.dir.resolve(), name, args, pathlib.Path(temp) / "examples.db")
+                example(args.dir.resolve(), name, args, (args.keep.resolve() if args.keep else pathlib.Path(temp)) / f"examples-{name}.db")
             except evotune.Error as err:
                 print(f"{name}: {err}", flush=True)
                 status = 1
