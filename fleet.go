@@ -246,6 +246,15 @@ func (p *FleetPlace) Evaluate(ctx context.Context, encoding string, incumbent fl
 	return p.evaluator.Evaluate(ctx, g, incumbent)
 }
 
+// Time implements fleet.Runner.
+func (p *FleetPlace) Time(ctx context.Context, encoding string) (evaluator.Result, error) {
+	g, err := p.space.Parse(encoding)
+	if err != nil {
+		return evaluator.Result{}, fmt.Errorf("the coordinator's genome is none of this space: %w", err)
+	}
+	return evaluator.TimeOf(ctx, p.evaluator, g)
+}
+
 // Finals implements fleet.Runner. The entries have no genomes.
 func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.Finals, error) {
 	genomes := make([]genome.Genome, len(encodings))

@@ -240,6 +240,32 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	}
 }
 
+// Time has a candidate compiled and timed once more, and nothing else. Nothing ends the benchmark
+// early, and no result of before is used.
+func (o *Ordeal) Time(ctx context.Context, g genome.Genome) (Result, error) {
+	var r Result
+	var src kernels.Rendered
+	var bin Artifact
+	for _, s := range []struct {
+		stage Stage
+		do    func() (Outcome, error)
+	}{
+		{StageRender, func() (out Outcome, err error) { src, out, err = o.render(g); return out, err }},
+		{StageCompile, func() (out Outcome, err error) { bin, out, err = o.judge.Compile(ctx, src); return out, err }},
+		{StageBenchmark, func() (out Outcome, err error) {
+			r.Timings, out, err = o.judge.Benchmark(ctx, bin, 0)
+			return out, err
+		}},
+	} {
+		if goOn, err := r.run(ctx, s.stage, s.do); err != nil || !goOn {
+			return r, err
+		}
+	}
+	r.Source, r.Binary, r.Key = src.Hash, bin.Hash, bin.Key
+	r.Verdict, r.Fitness = Correct, fitness(r.Timings)
+	return r, nil
+}
+
 // render fills the template of the genome's implementation.
 func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	if g.IsZero() {
@@ -410,6 +436,16 @@ func (o *Ordeal) Doubts(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	return j.doubts(ctx)
+}
+
+// TimeOf times a candidate once more; an evaluator that cannot time it alone evaluates it.
+func TimeOf(ctx context.Context, ev Evaluator, g genome.Genome) (Result, error) {
+	if e, can := ev.(interface {
+		Time(ctx context.Context, g genome.Genome) (Result, error)
+	}); can {
+		return e.Time(ctx, g)
+	}
+	return ev.Evaluate(ctx, g, 0)
 }
 
 // UsageOf says how busy an evaluator's devices are, if it can tell.

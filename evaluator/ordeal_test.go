@@ -583,3 +583,36 @@ func TestRememberedBinariesAreBounded(t *testing.T) {
 		t.Errorf("%d binaries, %d in order", n, len(f.order))
 	}
 }
+
+// TestTime: a candidate is timed again however often it was, by the benchmark alone and to its end.
+func TestTime(t *testing.T) {
+	f := newFixture(t)
+	g := f.genome(t, 3, 1)
+	if _, err := f.Evaluate(t.Context(), g, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n < 4; n++ {
+		r, err := TimeOf(t.Context(), f.Ordeal, g)
+		if err != nil || r.Verdict != Correct || !(r.Fitness > 0) || r.Binary != "code 3" || r.SharedWith != "" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if p, b := f.bench.count(StageParity, "3"), f.bench.count(StageBenchmark, "3"); p != 1 || b != n {
+			t.Errorf("%d times under parity, %d timed, want 1 and %d", p, b, n)
+		}
+	}
+	f.bench.stage = func(_ context.Context, stage Stage, _ string) (Outcome, error) {
+		if stage == StageBenchmark {
+			return Outcome{Verdict: Parity, Reason: "planted"}, nil
+		}
+		return Outcome{}, nil
+	}
+	if r, err := TimeOf(t.Context(), f.Ordeal, g); err != nil || r.Verdict != Parity || r.Fitness != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := TimeOf(t.Context(), plainEvaluator{f}, g); err != nil || r.Stage != StageBenchmark || f.bench.count(StageParity, "3") != 1 {
+		t.Errorf("what cannot time alone: %+v, %v", r, err) // the ordeal's own memory answers
+	}
+}
+
+// plainEvaluator has no method but those of Evaluator.
+type plainEvaluator struct{ Evaluator }

@@ -318,7 +318,7 @@ service() {
 fleet() {
   local url=http://127.0.0.1:8789 file turn cache db begin place pids name id state
   local n=${FLEET:-384}
-  for turn in local fleet local fleet; do
+  for turn in ${TURNS:-local fleet local fleet}; do
     cache=$(mktemp -d)
     db=$cache/fleet.db file=$cache/token pids=() place=()
     [ $turn = fleet ] && place=(--device fleet --fleet-workers 1)

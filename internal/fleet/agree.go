@@ -156,15 +156,15 @@ func (c *Campaign) check(x *host) *item {
 // checked takes a measurement of the reference candidate. A host is drained that is beyond the noise
 // twice in a row of what it found first or of what most others find: one host is no measure of
 // another, since it may be the one that is wrong. The caller holds the lock.
-func (c *Campaign) checked(x *host, f evaluator.Finalist) {
-	if f.Verdict == evaluator.Infrastructure {
+func (c *Campaign) checked(x *host, r evaluator.Result) {
+	if r.Verdict == evaluator.Infrastructure {
 		return
 	}
-	if f.Verdict != evaluator.Correct {
-		c.refuted(x, f)
+	if r.Verdict != evaluator.Correct {
+		c.refuted(x, r)
 		return
 	}
-	value := math.Log(f.Fitness)
+	value := math.Log(r.Fitness)
 	own, others := c.readings(x)
 	off := 0.
 	if len(own) > 0 {
@@ -200,15 +200,15 @@ func (c *Campaign) checked(x *host, f evaluator.Finalist) {
 // refuted takes note that the reference candidate is not correct on a host. It is the host that is
 // wrong if another one confirms the first; until then, a third decides, and the campaign takes
 // another candidate as its reference. The caller holds the lock.
-func (c *Campaign) refuted(x *host, f evaluator.Finalist) {
+func (c *Campaign) refuted(x *host, r evaluator.Result) {
 	ref := c.reference
 	confirmed := ref.by.Name == x.Name || slices.ContainsFunc(c.standards, func(r reading) bool { return r.host.Name != ref.by.Name && r.host.Name != x.Name })
 	if confirmed {
-		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", ref.candidate, f.Verdict, f.Reason)) //nolint:errcheck // it was logged
+		c.hub.drain(x, fmt.Sprintf("the reference candidate %s has the verdict %s here: %s", ref.candidate, r.Verdict, r.Reason)) //nolint:errcheck // it was logged
 		return
 	}
 	c.reference, c.standards = nil, nil
-	c.differ(ref, ref.by, x, *ref.result.Result, evaluator.Result{Verdict: f.Verdict, Reason: f.Reason})
+	c.differ(ref, ref.by, x, *ref.result.Result, evaluator.Result{Verdict: r.Verdict, Reason: r.Reason})
 }
 
 // readings are what a host found of the reference candidate and the newest of each other host. The

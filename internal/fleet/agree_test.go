@@ -30,12 +30,10 @@ func (s skewed) Evaluate(ctx context.Context, g string, incumbent float64) (eval
 	return r, err
 }
 
-func (s skewed) Finals(ctx context.Context, g []string) (evaluator.Finals, error) {
-	f, err := s.Simulated.Finals(ctx, g)
-	for i := range f.Entries {
-		f.Entries[i].Fitness *= s.by()
-	}
-	return f, err
+func (s skewed) Time(ctx context.Context, g string) (evaluator.Result, error) {
+	r, err := s.Simulated.Time(ctx, g)
+	r.Fitness *= s.by()
+	return r, err
 }
 
 // noise is a little of it, different each time and the same in every test.

@@ -301,15 +301,10 @@ func (w wrong) Evaluate(ctx context.Context, g string, incumbent float64) (evalu
 	return r, err
 }
 
-func (w wrong) Finals(ctx context.Context, g []string) (evaluator.Finals, error) {
-	f, err := w.Simulated.Finals(ctx, g)
-	for i := range f.Entries {
-		f.Entries[i].Verdict, f.Entries[i].Fitness = w.says(f.Entries[i].Verdict, f.Entries[i].Fitness)
-	}
-	if w.verdict != "" {
-		f.Winner = -1
-	}
-	return f, err
+func (w wrong) Time(ctx context.Context, g string) (evaluator.Result, error) {
+	r, err := w.Simulated.Time(ctx, g)
+	r.Verdict, r.Fitness = w.says(r.Verdict, r.Fitness)
+	return r, err
 }
 
 func (w wrong) says(v evaluator.Verdict, fitness float64) (evaluator.Verdict, float64) {

@@ -121,7 +121,7 @@ func (t *item) examine(m *done) {
 		return ""
 	}
 	why := ""
-	switch finals := t.Kind == kindFinals || t.Kind == kindCheck; {
+	switch finals := t.Kind == kindFinals; {
 	case m.Error != "":
 	case finals && m.Finals == nil, !finals && m.Result == nil:
 		why = "there is none"
@@ -263,8 +263,8 @@ func (c *Campaign) arrived(t *item, x *host, m done) {
 		return
 	case kindCheck:
 		delete(c.items, t.ID)
-		if r := c.reference; m.Finals != nil && r != nil && r.Genomes[0] == t.Genomes[0] { // else there is another one by now
-			c.checked(x, m.Finals.Entries[0])
+		if r := c.reference; m.Result != nil && r != nil && r.Genomes[0] == t.Genomes[0] { // else there is another one by now
+			c.checked(x, *m.Result)
 		}
 		return
 	}

@@ -24,9 +24,10 @@ import (
 // says in one line why its device can time nothing now.
 type Runner interface {
 	Describe() evaluator.Description
-	// Evaluate and Finals are those of evaluator.Evaluator, with genomes in their canonical
-	// encoding.
+	// Evaluate and Finals are those of evaluator.Evaluator, and Time is evaluator.TimeOf, with
+	// genomes in their canonical encoding.
 	Evaluate(ctx context.Context, genome string, incumbent float64) (evaluator.Result, error)
+	Time(ctx context.Context, genome string) (evaluator.Result, error)
 	Finals(ctx context.Context, genomes []string) (evaluator.Finals, error)
 	Close() error
 }
@@ -552,7 +553,12 @@ func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running
 	m := &done{Session: w.session, Task: t.ID}
 	var err error
 	switch t.Kind {
-	case kindFinals, kindCheck:
+	case kindCheck:
+		var res evaluator.Result
+		if res, err = runner.Time(ctx, t.Genomes[0]); err == nil {
+			m.Result = &res
+		}
+	case kindFinals:
 		var f evaluator.Finals
 		if f, err = runner.Finals(ctx, t.Genomes); err == nil {
 			m.Finals = &f

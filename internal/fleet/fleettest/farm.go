@@ -57,6 +57,15 @@ func (s *Simulated) Evaluate(ctx context.Context, encoding string, incumbent flo
 	return s.Evaluator.Evaluate(ctx, g, incumbent)
 }
 
+// Time implements [fleet.Runner].
+func (s *Simulated) Time(ctx context.Context, encoding string) (evaluator.Result, error) {
+	g, err := s.Space().Parse(encoding)
+	if err != nil {
+		return evaluator.Result{}, err
+	}
+	return evaluator.TimeOf(ctx, s.Evaluator, g)
+}
+
 // Finals implements [fleet.Runner].
 func (s *Simulated) Finals(ctx context.Context, encodings []string) (evaluator.Finals, error) {
 	var list []genome.Genome
