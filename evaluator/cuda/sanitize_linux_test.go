@@ -126,15 +126,27 @@ func TestSanitizeBlocks(t *testing.T) {
 		left                 bool     // whether the search leaves something to the finals
 		finals, racecheck    []string // what the finals launch, and under racecheck
 	}{
-		{"blocks = 1", "small-[200][200 200][1 1 1]", "a launch at shape small of the first 1x1x1 of its 4x1x1 blocks, and the others did not run", true,
-			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][1 1 1]"}},
-		{"blocks = 3", "small-[200][200 200][3 1 1]", "a launch at shape small of the first 3x1x1 of its 4x1x1 blocks, and the others did not run", true,
-			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][3 1 1]"}},
+		{
+			"blocks = 1", "small-[200][200 200][1 1 1]", "a launch at shape small of the first 1x1x1 of its 4x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"},
+			[]string{odd, "small-[200][200 200][1 1 1]"},
+		},
+		{
+			"blocks = 3", "small-[200][200 200][3 1 1]", "a launch at shape small of the first 3x1x1 of its 4x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"},
+			[]string{odd, "small-[200][200 200][3 1 1]"},
+		},
 		{"blocks = 4", "small-[200][200 200][4 1 1]", "one launch at shape small", false, []string{odd}, []string{odd}},
-		{"dims = { N = \"4*BLOCK + 8\" }\nblocks = 2", "264-[264][264 264][2 1 1]", "a launch at shape 264 of the first 2x1x1 of its 5x1x1 blocks, and the others did not run", true,
-			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][2 1 1]"}},
-		{"dims = { N = \"BLOCK + 8\" }\nblocks = 2", "72-[72][72 72][2 1 1]", "one launch at shape 72", true,
-			[]string{odd, "small-[200][200 200][4 1 1]"}, []string{odd, "small-[200][200 200][2 1 1]"}},
+		{
+			"dims = { N = \"4*BLOCK + 8\" }\nblocks = 2", "264-[264][264 264][2 1 1]", "a launch at shape 264 of the first 2x1x1 of its 5x1x1 blocks, and the others did not run", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"},
+			[]string{odd, "small-[200][200 200][2 1 1]"},
+		},
+		{
+			"dims = { N = \"BLOCK + 8\" }\nblocks = 2", "72-[72][72 72][2 1 1]", "one launch at shape 72", true,
+			[]string{odd, "small-[200][200 200][4 1 1]"},
+			[]string{odd, "small-[200][200 200][2 1 1]"},
+		},
 	} {
 		t.Run(c.keys, func(t *testing.T) {
 			o, plan := fakeOptions(t), sanitizedPlan(t, c.keys)

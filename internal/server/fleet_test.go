@@ -294,7 +294,9 @@ func (g gpu) Evaluate(_ context.Context, genome string, _ float64) (evaluator.Re
 	return evaluator.Result{Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark, Fitness: 1 / float64(len(genome))}, nil
 }
 
-func (g gpu) Time(ctx context.Context, genome string) (evaluator.Result, error) { return g.Evaluate(ctx, genome, 0) }
+func (g gpu) Time(ctx context.Context, genome string) (evaluator.Result, error) {
+	return g.Evaluate(ctx, genome, 0)
+}
 
 func (g gpu) Finals(_ context.Context, genomes []string) (evaluator.Finals, error) {
 	f := evaluator.Finals{Winner: -1}
