@@ -618,6 +618,8 @@ func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 		return Parity, o.Guard
 	case o.InputChanged != "":
 		return Parity, o.InputChanged
+	case o.Wrong != "":
+		return Parity, o.Wrong
 	case len(o.Outputs) == 0:
 		return Parity, "no output was compared"
 	}

@@ -202,6 +202,8 @@ type Observation struct {
 	// reference has no finite answer to edge-case contents.
 	NotCompared string
 	Outputs     []Output
+	// Wrong says what is wrong with a launch on edge-case contents among timed ones.
+	Wrong string
 	// AgainstBaseline says that the outputs were compared with the baseline's answer,
 	// which has an error of its own, and not with the reference.
 	AgainstBaseline bool

@@ -83,7 +83,7 @@ func (o *Observation) merge(p Observation) {
 		}
 	}
 	for _, field := range []struct{ to, from *string }{
-		{&o.Guard, &p.Guard}, {&o.InputChanged, &p.InputChanged}, {&o.Different, &p.Different},
+		{&o.Guard, &p.Guard}, {&o.InputChanged, &p.InputChanged}, {&o.Different, &p.Different}, {&o.Wrong, &p.Wrong},
 	} {
 		if *field.to == "" {
 			*field.to = *field.from
@@ -672,7 +672,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 // judgeAfter judges the outputs and the memory after timed launches.
 func (j *judge) judgeAfter(t *tally) Outcome {
 	check := "outputs after timing " + t.shape.Name
-	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" {
+	if len(t.after.Outputs) == 0 && t.after.Guard == "" && t.after.InputChanged == "" && t.after.Wrong == "" {
 		return Outcome{} // nothing was looked at yet
 	}
 	limits := j.limitsOf(t)

@@ -113,6 +113,10 @@ func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stre
 // contents makes those of a buffer for a seed. Where they are made as a whole they are among the
 // few that parity compares: then other buffers have what no candidate has seen.
 func (t *timingState) contents(to []byte, d *shapeData, buffer int, seed uint64) {
+	if e := t.edges[seed]; e != nil {
+		copy(to, e.inputs[buffer])
+		return
+	}
 	if t.q.made(buffer) {
 		copy(to, d.inputs[seed%variants][buffer])
 		return
@@ -129,6 +133,12 @@ func (t *timingState) refresh(d *shapeData, n int) {
 	for _, set := range sets {
 		p.seeds[set] = p.pool.Uint64()
 	}
+	t.load(d, sets)
+}
+
+// load makes the inputs of sets from their seeds, in both arenas.
+func (t *timingState) load(d *shapeData, sets []uint32) {
+	p := t.places[d]
 	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {

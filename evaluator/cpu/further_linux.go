@@ -21,7 +21,7 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 		if err != nil {
 			return err
 		}
-		if err := h.fillFurther(ctx, f, c, made); err != nil {
+		if err := h.fillFurther(ctx, f, c, h.problem.seed, made); err != nil {
 			return err
 		}
 		d.further[c.Name] = f
@@ -33,9 +33,9 @@ func (h *lab) makeFurther(ctx context.Context, d *shapeData) error {
 // which it gets those that are made as a whole. How far
 // honest answers may lie from the reference's follows from what it makes of inputs
 // that differ by some roundings, and from the rounding of the outputs themselves.
-func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, made [][]float64) error {
+func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, seed uint64, made [][]float64) error {
 	q := h.problem
-	scalars, values, err := d.Further(q.spec, c, d.shape, q.seed, made)
+	scalars, values, err := d.Further(q.spec, c, d.shape, seed, made)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -96,11 +97,12 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 	if _, err := s.h.builtBaseline(ctx); err != nil {
 		return err
 	}
-	_, release, err := programs.TakeHost(ctx)
+	held, release, err := programs.TakeHost(ctx)
 	if err != nil {
 		return err
 	}
 	s.end = append(s.end, release)
+	s.h.holding = context.WithoutCancel(held)
 	tune := s.h.problem.Tune
 	switch {
 	case s.purpose == evaluator.ForFinals:
@@ -387,6 +389,13 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 	}
 	delete(e.intact, s.at)
 	if err := e.now.partial(s.base, left); err != nil {
+		return s.blame(e, err)
+	}
+	n := 1
+	if s.purpose == evaluator.ForFinals {
+		n = math.MaxInt // all there are
+	}
+	if err := e.now.onEdges(s.base, left, n); err != nil {
 		return s.blame(e, err)
 	}
 	if several {

@@ -20,8 +20,8 @@ const (
 	rotationBudget = 256 << 20
 	// checkBudget bounds the elements that are compared after one batch.
 	checkBudget = 1 << 20
-	// partials is how many pairs there are in the mean for one partial batch, besides
-	// the one that every measurement has at its end.
+	// partials is how many pairs there are in the mean for one partial batch, and for one
+	// with edge-case contents, besides those that every measurement has at its end.
 	partials = 16
 )
 
@@ -41,6 +41,7 @@ type timingState struct {
 	baseShape    *shapeData
 	// dirty says that a candidate may have left anything in ours.
 	dirty bool
+	edges map[uint64]*edge // what sets with these seeds hold
 }
 
 // A placement is where the sets of a shape lie in an arena, and what they hold.
@@ -82,7 +83,7 @@ func rotation(d *shapeData, shapes int) int {
 func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
 	t := &timingState{
 		q: q, shapes: shapes, places: map[*shapeData]*placement{},
-		tables: make([]table, len(q.roles)), values: make([][]float64, len(q.roles)),
+		tables: make([]table, len(q.roles)), values: make([][]float64, len(q.roles)), edges: map[uint64]*edge{},
 	}
 	var at span
 	for _, d := range shapes {
@@ -180,6 +181,7 @@ func (t *timingState) flush() {
 
 // A contender is a process that is timed at one shape.
 type contender struct {
+	h       *lab
 	q       *problem
 	t       *timingState
 	p       *process
@@ -390,7 +392,7 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		return nil, err
 	}
 	c := &contender{
-		q: h.problem, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
+		h: h, q: h.problem, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
 		rng: newRand(),
 	}
 	if p == t.baseline {
@@ -443,6 +445,11 @@ func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
 	if c.rng.IntN(partials) == 0 {
 		if err := c.partial(base, left); err != nil {
+			return r, b, err
+		}
+	}
+	if c.rng.IntN(partials) == 0 {
+		if err := c.onEdges(base, left, 1); err != nil {
 			return r, b, err
 		}
 	}

@@ -59,14 +59,33 @@ func roundScalars(p *kernels.Problem, values []float64) {
 // elements of the inputs, and two times more as they are elsewhere by some roundings.
 // Made are declared contents, by buffer, of buffers that are made as a whole; nil for others.
 func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64, made [][]float64) (scalars []float64, values [3][][]float64, err error) {
-	if scalars, err = c.Scalars(p, s); err != nil {
+	if scalars, values[0], err = z.Edge(p, c, s, seed, made); err != nil {
 		return nil, values, err
 	}
-	roundScalars(p, scalars)
-	for k := range values {
-		values[k] = make([][]float64, len(p.Buffers))
-	}
 	var g errgroup.Group // large buffers take seconds
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for way := range 2 {
+		values[1+way] = make([][]float64, len(p.Buffers))
+		for i, b := range p.Buffers {
+			if b.Role != kernels.Out {
+				g.Go(func() error {
+					values[1+way][i] = b.Nearby(values[0][i], way, seed)
+					return nil
+				})
+			}
+		}
+	}
+	return scalars, values, g.Wait()
+}
+
+// Edge is the first part of Further: the scalars, and by buffer the elements of the inputs.
+func (z Size) Edge(p *kernels.Problem, c kernels.Further, s kernels.Shape, seed uint64, made [][]float64) (scalars []float64, values [][]float64, err error) {
+	if scalars, err = c.Scalars(p, s); err != nil {
+		return nil, nil, err
+	}
+	roundScalars(p, scalars)
+	values = make([][]float64, len(p.Buffers))
+	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, b := range p.Buffers {
 		if b.Role == kernels.Out {
@@ -74,24 +93,18 @@ func (z Size) Further(p *kernels.Problem, c kernels.Further, s kernels.Shape, se
 		}
 		axes, err := p.Axes(b, s)
 		if err != nil {
-			return nil, values, err
+			return nil, nil, err
 		}
 		var own []float64
 		if made != nil {
 			own = made[i]
 		}
 		g.Go(func() error {
-			values[0][i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed, own)
-			for way := range 2 {
-				values[1+way][i] = b.Nearby(values[0][i], way, seed)
-			}
+			values[i] = c.Make(i, z.Elements[i], axes[len(axes)-1], seed, own)
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, values, err
-	}
-	return scalars, values, nil
+	return scalars, values, g.Wait()
 }
 
 // Handle is what a lab has put into an artifact.

@@ -41,6 +41,12 @@ func TakeHost(ctx context.Context) (context.Context, func(), error) {
 	return enterHost(ctx, wholeHost)
 }
 
+// HoldsHost says whether a context has a share of the host, or all of it.
+func HoldsHost(ctx context.Context) bool {
+	h, ok := ctx.Value(holdKey{}).(*hold)
+	return ok && !h.over.Load()
+}
+
 func enterHost(ctx context.Context, part int64) (context.Context, func(), error) {
 	if h, ok := ctx.Value(holdKey{}).(*hold); ok && !h.over.Load() {
 		if part == wholeHost && !h.alone {

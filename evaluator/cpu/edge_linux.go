@@ -1,0 +1,196 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
+)
+
+// Parity has edge-case inputs at small shapes alone, and launches little. A candidate could know
+// its launches by either and be wrong, and fast, at all others. So that launches on edge-case
+// inputs come among those that are timed as well.
+
+const (
+	// edgeBudget bounds the memory of the edge-case inputs of a lab, in bytes.
+	edgeBudget = 256 << 20
+	// gross is how many times as far off as a tolerance allows a launch must be to be wrong:
+	// the rounding of an honest sum grows with the shape, and faults such as these are as
+	// large as the answer.
+	gross = 8
+)
+
+// An edge is one of the edge-case inputs at a shape, drawn from a secret.
+type edge struct {
+	c      kernels.Further
+	seed   uint64
+	inputs [][]byte // by buffer; nil until they are asked for
+	// truth has the reference's answer and slack. It is computed when a launch was first far from the
+	// baseline's.
+	truth *shapeData
+	// silent says that there is no right answer to compare with.
+	silent bool
+}
+
+// edgesAt lists the edge-case inputs of a shape, but for those with other scalars, which would show that
+// it is them.
+func (h *lab) edgesAt(d *shapeData) ([]*edge, error) {
+	if list, ok := h.edges[d]; ok {
+		return list, nil
+	}
+	room := edgeBudget / max(d.inBytes+d.outBytes, 1) / max(len(h.problem.Tune), 1)
+	list := []*edge{}
+	all := h.problem.spec.Further()
+	for _, i := range rand.Perm(len(all)) {
+		scalars, err := all[i].Scalars(h.problem.spec, d.shape)
+		if err != nil {
+			return nil, err
+		}
+		declared, err := h.problem.spec.ScalarValues(d.shape)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Equal(scalars, declared) && len(list) < max(room, 1) {
+			list = append(list, &edge{c: all[i], seed: rand.Uint64()})
+		}
+	}
+	h.edges[d] = list
+	return list, nil
+}
+
+// make makes the inputs.
+func (e *edge) make(h *lab, d *shapeData) error {
+	if e.inputs != nil {
+		return nil
+	}
+	q := h.problem
+	_, values, err := d.Edge(q.spec, e.c, d.shape, e.seed, q.allMade(d))
+	if err != nil {
+		return err
+	}
+	e.inputs = make([][]byte, len(q.buffers))
+	for b, list := range values {
+		if q.roles[b] == roleOut {
+			continue
+		}
+		p := &d.layout.buffers[b]
+		e.inputs[b] = make([]byte, p.bytes)
+		for i, x := range list {
+			p.dtype.put(e.inputs[b], i, x)
+		}
+	}
+	return nil
+}
+
+// onEdges launches batches as they are timed, in each of which one launch, drawn which, has edge-case
+// inputs, until so many of these were met. What the candidate computed of them is compared with the
+// baseline's answer, and where the two are far apart with the reference's. Nothing of this is timed.
+func (c *contender) onEdges(base *contender, left *evaluator.Observation, most int) error {
+	list, err := c.h.edgesAt(c.d)
+	if err != nil {
+		return err
+	}
+	for _, i := range c.rng.Perm(len(list)) {
+		if most == 0 || left.Wrong != "" {
+			break
+		}
+		e := list[i]
+		if e.silent {
+			continue
+		}
+		most--
+		if err := e.make(c.h, c.d); err != nil {
+			return err
+		}
+		if err := c.onEdge(base, e, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation) error {
+	c.t.refresh(c.d, c.batch)
+	defer c.place.use(c.batch)
+	sets := c.place.turn(c.batch)
+	set := sets[c.rng.IntN(len(sets))]
+	seed := rand.Uint64()
+	c.t.edges[seed] = e
+	c.place.seeds[set] = seed
+	defer func() { // the set is nothing that a later look takes
+		delete(c.t.edges, seed)
+		c.place.seeds[set], c.place.answered[set] = 0, 0
+	}()
+	c.t.load(c.d, []uint32{set})
+	if _, err := c.run(sets); err != nil {
+		return err
+	}
+	if left.Guard == "" {
+		left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
+	}
+	if _, err := base.run([]uint32{set}); err != nil {
+		c.t.dropBaseline()
+		return notOurs(err)
+	}
+	answer, err := c.t.answer(c.d, set)
+	if err != nil {
+		e.silent = true // the baseline's answer is no number
+		return nil
+	}
+	if c.far(c.q.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
+		return nil
+	}
+	truth, err := e.answer(c.h, c.d)
+	if err != nil || e.silent {
+		return err
+	}
+	if c.far(c.q.outputs(c.d, c.t.theirs, c.place.base, int(set), truth)) != "" {
+		e.silent = true // the baseline is wrong there
+		return nil
+	}
+	if why := c.far(c.q.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
+		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.c.Name, why)
+	}
+	return nil
+}
+
+// answer is the reference's, with its slack.
+func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
+	if e.truth == nil {
+		f, err := h.problem.place(d.shape)
+		if err != nil {
+			return nil, err
+		}
+		switch err := h.fillFurther(h.holding, f, e.c, e.seed, h.problem.allMade(d)); {
+		case errors.Is(err, ErrReference):
+			e.silent = true
+		case err != nil:
+			return nil, fmt.Errorf("edge-case contents at shape %s: %w", d.shape.Name, err)
+		}
+		f.inputs[0] = nil // they are e's
+		e.truth, e.silent = f, e.silent || f.silent != ""
+	}
+	return e.truth.expected[0], nil
+}
+
+// far says which output is further off than gross tolerances; empty for none.
+func (c *contender) far(outputs []evaluator.Output) string {
+	for b, i := 0, 0; b < len(c.q.buffers); b++ {
+		if c.q.roles[b] == roleIn {
+			continue
+		}
+		o := outputs[i]
+		i++
+		limit, _ := c.q.spec.ToleranceOf(c.q.buffers[b])
+		switch {
+		case o.Unwritten > 0:
+			return fmt.Sprintf("output %s: %d of %d elements were not written, such as element %d", o.Name, o.Unwritten, o.Elements, o.Worst)
+		case !(o.Error <= gross*limit):
+			return fmt.Sprintf("output %s: error %.3g of the reference's scale at element %d (%.6g where %.6g is right), allowed is %.3g", o.Name, o.Error, o.Worst, o.Got, o.Want, gross*limit)
+		}
+	}
+	return ""
+}
