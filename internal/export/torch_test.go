@@ -506,7 +506,7 @@ func TestTorchOperators(t *testing.T) {
 	longtest.Skip(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	var winners []*Winner
-	for i, name := range []string{"attention", "conv2d", "rmsnorm", "rmsnorm-residual", "sgemm", "softmax"} {
+	for i, name := range []string{"attention", "conv2d", "rmsnorm", "sgemm", "softmax", "rmsnorm-residual"} {
 		winners = append(winners, winnerOf(t, name, fmt.Sprintf("c0ffee%02d", i), int64(i+3)))
 	}
 	for i, d := range ownKernels(t) {
