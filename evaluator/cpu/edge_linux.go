@@ -61,27 +61,16 @@ func (h *lab) edgesAt(d *shapeData) ([]*edge, error) {
 	return list, nil
 }
 
-// make makes the inputs.
-func (e *edge) make(h *lab, d *shapeData) error {
+// fill makes the inputs.
+func (e *edge) fill(h *lab, d *shapeData) error {
 	if e.inputs != nil {
 		return nil
 	}
-	q := h.problem
-	_, values, err := d.Edge(q.spec, e.c, d.shape, e.seed, q.allMade(d))
+	_, values, err := d.Edge(h.problem.spec, e.c, d.shape, e.seed, h.problem.allMade(d))
 	if err != nil {
 		return err
 	}
-	e.inputs = make([][]byte, len(q.buffers))
-	for b, list := range values {
-		if q.roles[b] == roleOut {
-			continue
-		}
-		p := &d.layout.buffers[b]
-		e.inputs[b] = make([]byte, p.bytes)
-		for i, x := range list {
-			p.dtype.put(e.inputs[b], i, x)
-		}
-	}
+	e.inputs = d.packed(values)
 	return nil
 }
 
@@ -102,7 +91,7 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, most i
 			continue
 		}
 		most--
-		if err := e.make(c.h, c.d); err != nil {
+		if err := e.fill(c.h, c.d); err != nil {
 			return err
 		}
 		if err := c.onEdge(base, e, left); err != nil {

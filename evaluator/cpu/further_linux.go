@@ -39,18 +39,7 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, 
 	if err != nil {
 		return err
 	}
-	d.Scalars = scalars
-	d.inputs[0] = make([][]byte, len(q.buffers))
-	for b, list := range values[0] {
-		if q.roles[b] == roleOut {
-			continue
-		}
-		p := &d.layout.buffers[b]
-		d.inputs[0][b] = make([]byte, p.bytes)
-		for i, x := range list {
-			p.dtype.put(d.inputs[0][b], i, x)
-		}
-	}
+	d.Scalars, d.inputs[0] = scalars, d.packed(values[0])
 	parts := []string{"further 1", h.ref.key, fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}
 	for b, in := range d.inputs[0] {
 		parts = append(parts, q.dtypes[b].String(), cache.Key(string(in)))
@@ -100,6 +89,22 @@ func (h *lab) fillFurther(ctx context.Context, d *shapeData, c kernels.Further, 
 	h.Keep("references", key, packOutputs(out), slack)
 	d.expected[0] = withSlack(out, slack)
 	return nil
+}
+
+// packed gives the elements of inputs, by buffer, in their types; nil for outputs.
+func (d *shapeData) packed(values [][]float64) [][]byte {
+	all := make([][]byte, len(values))
+	for b, list := range values {
+		p := &d.layout.buffers[b]
+		if p.role == roleOut {
+			continue
+		}
+		all[b] = make([]byte, p.bytes)
+		for i, x := range list {
+			p.dtype.put(all[b], i, x)
+		}
+	}
+	return all
 }
 
 func withSlack(out []expected, slack []float64) []expected {
