@@ -636,8 +636,11 @@ func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 }
 
 // wrongOutput judges one output; empty when it is right.
-func (l limits) wrongOutput(o Output) string {
-	limit := l[o.Name]
+func (l limits) wrongOutput(o Output) string { return WrongOutput(o, l[o.Name]) }
+
+// WrongOutput says what is wrong with an output whose error may be so large, as a share of the
+// reference's scale; empty when it is right.
+func WrongOutput(o Output, limit float64) string {
 	switch {
 	case o.Unwritten > 0:
 		return fmt.Sprintf("output %s: %d of %d elements were not written, such as element %d", o.Name, o.Unwritten, o.Elements, o.Worst)

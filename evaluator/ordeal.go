@@ -211,10 +211,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		key += " " + re.String()
 	}
 	if bin.Sanitize.Name != "" { // what tools saw at one shape says nothing of another
-		key += fmt.Sprint(" ", bin.Sanitize.Dims)
-		if n := bin.Sanitize.Blocks; n > 0 {
-			key += fmt.Sprint(" ", n)
-		}
+		key += fmt.Sprint(" ", bin.Sanitize.Dims, bin.Sanitize.Blocks)
 	}
 	for {
 		s, mine := o.claim(key, g)

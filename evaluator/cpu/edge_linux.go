@@ -10,16 +10,15 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// Parity has edge-case inputs at small shapes alone, and launches little. A candidate could know
-// its launches by either and be wrong, and fast, at all others. So that launches on edge-case
-// inputs come among those that are timed as well.
+// Parity has edge-case inputs at small shapes alone, and makes few launches. A candidate could tell
+// its launches by either, and be wrong and fast everywhere else. So launches on edge-case inputs
+// come among the timed ones, too.
 
 const (
 	// edgeBudget bounds the memory of the edge-case inputs of a lab, in bytes.
 	edgeBudget = 256 << 20
-	// gross is how many times as far off as a tolerance allows a launch must be to be wrong:
-	// the rounding of an honest sum grows with the shape, and faults such as these are as
-	// large as the answer.
+	// gross is by how many tolerances an output must be off to be wrong here: the rounding of an
+	// honest sum grows with the shape, and what this looks for is as large as the answer.
 	gross = 8
 )
 
@@ -35,8 +34,8 @@ type edge struct {
 	silent bool
 }
 
-// edgesAt lists the edge-case inputs of a shape, but for those with other scalars, which would show that
-// it is them.
+// edgesAt lists the edge-case inputs of a shape. Those with other scalars are left out: a candidate
+// would know them by these.
 func (h *lab) edgesAt(d *shapeData) ([]*edge, error) {
 	if list, ok := h.edges[d]; ok {
 		return list, nil
@@ -129,18 +128,18 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 		e.silent = true // the baseline's answer is no number
 		return nil
 	}
-	if c.far(c.q.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
+	if c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
 		return nil
 	}
 	truth, err := e.answer(c.h, c.d)
 	if err != nil || e.silent {
 		return err
 	}
-	if c.far(c.q.outputs(c.d, c.t.theirs, c.place.base, int(set), truth)) != "" {
+	if c.far(c.h.problem.outputs(c.d, c.t.theirs, c.place.base, int(set), truth)) != "" {
 		e.silent = true // the baseline is wrong there
 		return nil
 	}
-	if why := c.far(c.q.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
+	if why := c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
 		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.c.Name, why)
 	}
 	return nil
@@ -167,18 +166,10 @@ func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
 
 // far says which output is further off than gross tolerances; empty for none.
 func (c *contender) far(outputs []evaluator.Output) string {
-	for b, i := 0, 0; b < len(c.q.buffers); b++ {
-		if c.q.roles[b] == roleIn {
-			continue
-		}
-		o := outputs[i]
-		i++
-		limit, _ := c.q.spec.ToleranceOf(c.q.buffers[b])
-		switch {
-		case o.Unwritten > 0:
-			return fmt.Sprintf("output %s: %d of %d elements were not written, such as element %d", o.Name, o.Unwritten, o.Elements, o.Worst)
-		case !(o.Error <= gross*limit):
-			return fmt.Sprintf("output %s: error %.3g of the reference's scale at element %d (%.6g where %.6g is right), allowed is %.3g", o.Name, o.Error, o.Worst, o.Got, o.Want, gross*limit)
+	for _, o := range outputs {
+		limit, _ := c.h.problem.spec.ToleranceOf(c.h.problem.buffers[c.h.problem.index(o.Name)])
+		if why := evaluator.WrongOutput(o, gross*limit); why != "" {
+			return why
 		}
 	}
 	return ""

@@ -182,7 +182,6 @@ func (t *timingState) flush() {
 // A contender is a process that is timed at one shape.
 type contender struct {
 	h       *lab
-	q       *problem
 	t       *timingState
 	p       *process
 	a       *arena
@@ -274,7 +273,7 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		if err != nil {
 			return err
 		}
-		left.Outputs = worse(left.Outputs, c.q.outputs(c.d, c.a, c.place.base, int(set), answer))
+		left.Outputs = worse(left.Outputs, c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer))
 		if left.Guard == "" {
 			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
 		}
@@ -392,7 +391,7 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		return nil, err
 	}
 	c := &contender{
-		h: h, q: h.problem, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
+		h: h, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
 		rng: newRand(),
 	}
 	if p == t.baseline {

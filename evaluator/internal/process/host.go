@@ -42,13 +42,17 @@ func TakeHost(ctx context.Context) (context.Context, func(), error) {
 }
 
 // HoldsHost says whether a context has a share of the host, or all of it.
-func HoldsHost(ctx context.Context) bool {
-	h, ok := ctx.Value(holdKey{}).(*hold)
-	return ok && !h.over.Load()
+func HoldsHost(ctx context.Context) bool { return holdOf(ctx) != nil }
+
+func holdOf(ctx context.Context) *hold {
+	if h, ok := ctx.Value(holdKey{}).(*hold); ok && !h.over.Load() {
+		return h
+	}
+	return nil
 }
 
 func enterHost(ctx context.Context, part int64) (context.Context, func(), error) {
-	if h, ok := ctx.Value(holdKey{}).(*hold); ok && !h.over.Load() {
+	if h := holdOf(ctx); h != nil {
 		if part == wholeHost && !h.alone {
 			return nil, nil, errUpgrade
 		}

