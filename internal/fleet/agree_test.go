@@ -18,6 +18,7 @@ type skewed struct {
 	*fleettest.Simulated
 	by      func() float64
 	verdict evaluator.Verdict
+	timed   *atomic.Int64 // how often it was asked for a time alone
 }
 
 func (s skewed) Evaluate(ctx context.Context, g string, incumbent float64) (evaluator.Result, error) {
@@ -31,6 +32,9 @@ func (s skewed) Evaluate(ctx context.Context, g string, incumbent float64) (eval
 }
 
 func (s skewed) Time(ctx context.Context, g string) (evaluator.Result, error) {
+	if s.timed != nil {
+		s.timed.Add(1)
+	}
 	r, err := s.Simulated.Time(ctx, g)
 	r.Fitness *= s.by()
 	return r, err
@@ -89,10 +93,10 @@ func TestDisagreement(t *testing.T) {
 // TestDrift: a host whose reference candidate begins to take longer than the noise is drained.
 func TestDrift(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
-	begin := time.Now()
+	begin, timed := time.Now(), new(atomic.Int64)
 	for i := range 3 {
 		by := noise()
-		one := skewed{by: by}
+		one := skewed{by: by, timed: timed}
 		if i == 1 {
 			one.by = func() float64 {
 				if time.Since(begin) > time.Second {
@@ -119,6 +123,9 @@ func TestDrift(t *testing.T) {
 	}
 	if h := hostOf(f, "w1"); h.State != "drained" || !strings.Contains(h.Reason, "three standard deviations") {
 		t.Errorf("w1 is %s: %s", h.State, h.Reason)
+	}
+	if timed.Load() == 0 {
+		t.Error("the reference candidate was evaluated, of which a worker may remember the result, and not timed")
 	}
 	for _, name := range []string{"w0", "w2"} {
 		if h := hostOf(f, name); h.State == "drained" {
