@@ -83,7 +83,7 @@ export PKG_CONFIG_PATH=$dir/installed/lib/pkgconfig LD_LIBRARY_PATH=$dir/install
 [ -d installed/lib/pkgconfig ] || { PKG_CONFIG_PATH=$(dirname "$(find "$dir/installed" -name evotune.pc)"); LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH"); }
 # shellcheck disable=SC2046 # flags are words
 gcc -O2 -D_GNU_SOURCE program/export-roundtrip.c -o program/plain $(pkg-config --cflags --libs evotune) -lm -ldl
-program/plain | head -1
+program/plain | sed -n 1p
 
 step "Python"
 EVOTUNE_LIBRARY=$LD_LIBRARY_PATH/libevotune.so.1 python3 library/python/example.py | tail -3

@@ -62,7 +62,7 @@ serve
 work one
 until_told 400
 for _ in $(seq 100); do
-  ./tune list --server "http://127.0.0.1:$port" --token-file admin.token | grep -q finished && break
+  ./tune list --server "http://127.0.0.1:$port" --token-file admin.token | grep finished >/dev/null && break
   sleep .1
 done
 kill "$service"

@@ -26,10 +26,11 @@ step "types"
 
 step "wheels"
 scripts/build-wheel.sh "$dir/wheels"
-tools() { unzip -Z1 "$1" 2>/dev/null || "$python" -m zipfile -l "$1" | awk '{print $1}'; }
 wheel=$(echo "$dir"/wheels/*x86_64.whl)
-tools "$wheel" | grep -qx evotune/bin/tune-cuda || { echo "python-check.sh: the wheel for amd64 lacks tune-cuda" >&2; exit 1; }
-! tools "$dir"/wheels/*aarch64.whl | grep -q tune-cuda || { echo "python-check.sh: the wheel for arm64 has tune-cuda" >&2; exit 1; }
+# The whole list first: grep -q ends at its match, and what still writes to it would fail, which pipefail tells.
+for arch in x86_64 aarch64; do "$python" -m zipfile -l "$dir"/wheels/*$arch.whl >"$dir/$arch.txt"; done
+grep -q '^evotune/bin/tune-cuda ' "$dir/x86_64.txt" || { echo "python-check.sh: the wheel for amd64 lacks tune-cuda" >&2; exit 1; }
+! grep -q tune-cuda "$dir/aarch64.txt" || { echo "python-check.sh: the wheel for arm64 has tune-cuda" >&2; exit 1; }
 
 # Nothing of this source tree or of this machine's settings is found.
 unset PYTHONPATH EVOTUNE_TUNE

@@ -37,7 +37,7 @@ if [ "$(id -u)" != 0 ]; then
   exit 1
 fi
 if ! have; then
-  if ! apt-cache policy nvidia-cuda-toolkit 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+  if ! apt-cache policy nvidia-cuda-toolkit 2>/dev/null | grep 'Candidate: [0-9]' >/dev/null; then
     # Add the components to the sources that are there: a source of its own would
     # clash with them over keys.
     for f in /etc/apt/sources.list.d/debian.sources; do
