@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -122,7 +124,8 @@ type command struct {
 	dims     []int64
 	scalars  []float64
 	buffers  []region
-	launches []uint32 // the set of each launch
+	launches []uint32 // the set of each launch; the harness gets them through a pipe
+	step     int      // how many of them it takes at once; 0 for all
 	junk     int      // byte that fills the stack; negative leaves it
 }
 
@@ -143,7 +146,7 @@ func (c command) append(b []byte) []byte {
 	b = order.AppendUint32(b, uint32(len(c.dims)))
 	b = order.AppendUint32(b, uint32(len(c.scalars)))
 	b = order.AppendUint32(b, uint32(len(c.buffers)))
-	b = order.AppendUint32(b, uint32(len(c.launches)))
+	b = order.AppendUint32(b, uint32(min(max(cmp.Or(c.step, len(c.launches)), 1), maxLaunches)))
 	flags, junk := uint32(0), uint32(0)
 	if c.kind == commandRun && c.junk >= 0 {
 		flags, junk = 1, uint32(c.junk)
@@ -162,8 +165,14 @@ func (c command) append(b []byte) []byte {
 		b = order.AppendUint64(b, r.stride)
 		b = order.AppendUint64(b, r.role)
 	}
-	for _, l := range c.launches {
-		b = order.AppendUint32(b, l)
-	}
 	return b
+}
+
+// turns encodes the launches.
+func (c command) turns() []byte {
+	b := make([]byte, 0, 4*len(c.launches)+4)
+	for _, set := range c.launches {
+		b = binary.NativeEndian.AppendUint32(b, set)
+	}
+	return binary.NativeEndian.AppendUint32(b, math.MaxUint32)
 }

@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -97,13 +98,22 @@ func TestCommandLayout(t *testing.T) {
 		buffers: []region{{6, 7, 10, 1}}, launches: []uint32{8, 9}, junk: 0xff,
 	}
 	b := c.append(nil)
-	if want := commandBytes + 8 + 16 + 32 + 8; len(b) != want {
+	if want := commandBytes + 8 + 16 + 32; len(b) != want {
 		t.Errorf("%d bytes, want %d", len(b), want)
 	}
 	if got := binary.NativeEndian.Uint32(b[40:]); got != 1 {
 		t.Errorf("flags %d", got)
 	}
-	c.junk = -1
+	if got := binary.NativeEndian.Uint32(b[36:]); got != 2 {
+		t.Errorf("takes %d turns at once, wants both", got)
+	}
+	if want := []byte("\x08\x00\x00\x00\x09\x00\x00\x00\xff\xff\xff\xff"); littleEndian && !bytes.Equal(c.turns(), want) {
+		t.Errorf("turns %q", c.turns())
+	}
+	c.junk, c.step = -1, 1
+	if got := binary.NativeEndian.Uint32(c.append(nil)[36:]); got != 1 {
+		t.Errorf("takes %d turns at once, wants one", got)
+	}
 	if got := binary.NativeEndian.Uint32(c.append(nil)[40:]); got != 0 {
 		t.Errorf("flags %d", got)
 	}

@@ -52,6 +52,7 @@ type runSpec struct {
 type process struct {
 	pid       int
 	control   *os.File
+	turns     *os.File // the sets of launches
 	log       *programs.Log
 	exited    chan struct{}
 	state     *os.ProcessState
@@ -143,11 +144,19 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", runVariable + "=" + p.token,
 		"TMPDIR=" + spec.scratch,
 	}, spec.env...)
-	cmd.ExtraFiles = []*os.File{theirs, spec.arena.files[writable], spec.arena.files[readOnly], spec.object}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	turns, ours, err := os.Pipe()
+	if err != nil {
+		discard(control)
+		return nil, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	defer discard(turns)
+	p.turns = ours
+	cmd.ExtraFiles = []*os.File{theirs, spec.arena.files[writable], spec.arena.files[readOnly], spec.object, turns}
 	r, w, err := os.Pipe()
 	if err != nil {
 		discard(control)
+		discard(ours)
 		return nil, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	cmd.Stderr = w
@@ -162,6 +171,7 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	discard(w)
 	if err != nil {
 		discard(control)
+		discard(ours)
 		p.log.Close()
 		return nil, fmt.Errorf("%w: starting %s: %w", errProcess, args[0], err)
 	}
@@ -218,12 +228,21 @@ func limitThreads(pid int) error {
 func (p *process) send(c command) error {
 	p.seq++
 	c.nonce, c.seq = p.nonce, p.seq
-	if err := p.control.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return fmt.Errorf("%w: %w", errProcess, err)
+	for _, f := range []*os.File{p.control, p.turns} {
+		if err := f.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			return fmt.Errorf("%w: %w", errProcess, err)
+		}
 	}
 	packet := c.append(make([]byte, 0, 4096))
+	var err error
+	if c.kind == commandRun {
+		_, err = p.turns.Write(c.turns())
+	}
 	p.sent = time.Now()
-	if _, err := p.control.Write(packet); err != nil {
+	if err == nil {
+		_, err = p.control.Write(packet)
+	}
+	if err != nil {
 		if p.ctx.Err() != nil {
 			return p.ctx.Err()
 		}
@@ -587,6 +606,7 @@ func (p *process) kill() {
 	<-p.exited
 	p.leftover += p.reap(true)
 	discard(p.control)
+	discard(p.turns)
 	p.log.Close()
 }
 

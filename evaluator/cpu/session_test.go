@@ -300,7 +300,7 @@ func TestPartial(t *testing.T) {
 	b := openBare(t)
 	for wrong, want := range map[string]string{"nothing": "", "ahead": "buffer y of a launch that had not begun was changed"} {
 		s := b.open(evaluator.ForTiming, b.build(wrong, 1))
-		for range 8 { // one of them may come to where the sets begin again
+		for range 8 { // the first knows no sets yet
 			r := b.request(0, true)
 			got, err := s.Sample(t.Context(), r)
 			if err != nil {
@@ -554,5 +554,45 @@ func TestPeaksAndConditions(t *testing.T) {
 		t.Error("nobody asked to remember this")
 	} else if b.Remember(key); !b.Recall(key) {
 		t.Error("forgotten at once")
+	}
+}
+
+// Sets come in an order of their own each time, and none again before others had their turn; and
+// a batch has the first of those that a longer one would have.
+func TestTurns(t *testing.T) {
+	for _, sets := range []int{3, 4, 7, 64} {
+		for _, batch := range []int{1, 2, 3, sets} {
+			p := newPlacement(span{}, sets)
+			last, before := make([]int, sets), map[uint32]uint32{}
+			repeated, turns := 0, 0
+			for turn := 1; turn < 40*sets; {
+				all := p.turn(sets)
+				if now := slices.Sorted(slices.Values(all)); int(now[0]) != 0 || int(now[sets-1]) != sets-1 || len(slices.Compact(now)) != sets {
+					t.Fatalf("%d sets: %v", sets, all)
+				}
+				now := p.turn(batch)
+				if !slices.Equal(now, all[:batch]) {
+					t.Fatalf("%d sets: %v begins otherwise than %v", sets, now, all)
+				}
+				for i, set := range now {
+					if last[set] > 0 && turn-last[set] <= sets-(sets+1)/2 {
+						t.Fatalf("%d sets, batches of %d: set %d again after %d turns", sets, batch, set, turn-last[set])
+					}
+					last[set] = turn
+					turn++
+					if i > 0 {
+						turns++
+						if before[now[i-1]] == set+1 {
+							repeated++
+						}
+						before[now[i-1]] = set + 1
+					}
+				}
+				p.use(batch)
+			}
+			if sets == 64 && batch > 1 && repeated > turns/8 {
+				t.Errorf("batches of %d: %d of %d times the set that came next the time before", batch, repeated, turns)
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	crypto "crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -23,6 +24,9 @@ const (
 	// partials is how many pairs there are in the mean for one partial batch, and for one
 	// with edge-case contents, besides those that every measurement has at its end.
 	partials = 16
+	// foresight is how long the launches last of which a process learns the sets together. Whoever
+	// knows the next one's could read ahead what it needs, or compute it at once.
+	foresight = 50 * time.Microsecond
 )
 
 // A timingState is memory that is timed in, and the process of the baseline.
@@ -48,7 +52,8 @@ type timingState struct {
 type placement struct {
 	base  span
 	sets  int
-	next  int           // the set whose turn it is
+	order []uint32      // the sets, in the order of their turns
+	next  int           // where in order the next turn is
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
 	seeds []uint64      // of each set's contents
 	// answered are the seeds of the contents that the baseline has launched on, by set: what it
@@ -56,16 +61,40 @@ type placement struct {
 	answered []uint64
 }
 
-// turn gives the next n sets, and use says that so many of them were used.
+func newPlacement(base span, sets int) *placement {
+	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), answered: make([]uint64, sets)}
+	for i := range p.order {
+		p.order[i] = uint32(i)
+	}
+	p.shuffle(sets, sets)
+	return p
+}
+
+// turn gives the next n sets.
 func (p *placement) turn(n int) []uint32 {
 	sets := make([]uint32, n)
 	for i := range sets {
-		sets[i] = uint32((p.next + i) % p.sets)
+		sets[i] = p.order[(p.next+i)%p.sets]
 	}
 	return sets
 }
 
-func (p *placement) use(n int) { p.next = (p.next + n) % p.sets }
+// use has the sets that were used come again in an order that nobody can foresee, and none before
+// about half of the others: else a launch could read ahead what the next one will need.
+func (p *placement) use(n int) {
+	p.next = (p.next + n) % p.sets
+	half := (p.sets + 1) / 2
+	p.shuffle(half, half)
+	if n > half {
+		p.shuffle(n, n-half)
+	}
+}
+
+// shuffle draws the order of n sets anew, the first of which had its turn so many turns ago.
+func (p *placement) shuffle(ago, n int) {
+	at := func(i int) int { return (p.next - ago + i + p.sets) % p.sets }
+	rand.Shuffle(n, func(i, j int) { p.order[at(i)], p.order[at(j)] = p.order[at(j)], p.order[at(i)] })
+}
 
 // rotation is how many sets a shape needs for its inputs to leave the last
 // cache before they come round again.
@@ -88,7 +117,7 @@ func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
 	var at span
 	for _, d := range shapes {
 		sets := rotation(d, len(shapes))
-		t.places[d] = &placement{base: at, sets: sets, next: rand.IntN(sets), seeds: make([]uint64, sets), answered: make([]uint64, sets)}
+		t.places[d] = newPlacement(at, sets)
 		for z := range at {
 			at[z] += roundUp(sets*d.layout.stride[z], 4096)
 		}
@@ -192,6 +221,7 @@ type contender struct {
 	target  time.Duration // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
+	tried   float64  // the shortest launch of the calibration, in nanoseconds
 	fastest float64  // by a launch of a reading that counts, in nanoseconds
 	rng     *rand.Rand
 }
@@ -209,7 +239,11 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 		return none, err
 	}
 	waits := c.p.waits(c.threads)
-	ans, err := c.p.ask(command{kind: commandRun, launches: sets, junk: -1}, answerDone, c.limit)
+	step := 1
+	if usual := cmp.Or(c.fastest, c.tried); usual > 0 {
+		step = int(min(max(float64(foresight)/usual, 1), maxLaunches))
+	}
+	ans, err := c.p.ask(command{kind: commandRun, launches: sets, step: step, junk: -1}, answerDone, c.limit)
 	if err != nil {
 		return none, err
 	}
@@ -282,9 +316,7 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 }
 
 // partial makes contents for a batch and launches on its first sets alone, drawn how
-// many: one launch could do the work of the next. The command has as many launches, and
-// lies in the candidate's process: who looks for it there is not found out. Nothing of
-// this is timed.
+// many: one launch could do the work of the next. Nothing of this is timed.
 func (c *contender) partial(base *contender, left *evaluator.Observation) error {
 	if c.batch < 2 {
 		return nil
@@ -315,15 +347,14 @@ func (c *contender) lookAround(left *evaluator.Observation) {
 // calibrate chooses the size of the batches. It ends with a warm-up.
 func (c *contender) calibrate() error {
 	c.batch = 1
-	best := math.Inf(1)
 	for try := range calibrations {
 		r, err := c.try()
 		if err != nil {
 			return err
 		}
 		took := r.NS * float64(c.batch)
-		best = min(best, max(r.NS, 1))
-		want := c.want(best)
+		c.tried = min(cmp.Or(c.tried, math.Inf(1)), max(r.NS, 1))
+		want := c.want(c.tried)
 		// The first launch is no measure: caches, pages and clocks are cold. Nor
 		// is one that waited for a core, of which a thread that has ended tells
 		// nothing: the shortest of several is taken. Launches that take very long

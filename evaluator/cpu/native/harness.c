@@ -9,7 +9,8 @@
  * Usage: harness NONCE ARENA_BYTES INPUTS_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS [PATHS]
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
  * 4 the shared outputs, 5 the shared inputs, which cannot be written through it,
- * 6 the shared object to load.
+ * 6 the shared object to load, 7 a pipe with the turns: the set of each launch, and
+ * END behind the last. What lies there nobody can read ahead and leave.
  * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
  * the heap, for a sanitizer, g = no access to pages without a buffer, and those of
  * filter_calls. PATHS, where Landlock works, is the list of lock_paths. A tool
@@ -38,7 +39,8 @@
 
 #include "jail.h"
 
-enum { CONTROL = 3, ARENA = 4, INPUTS = 5, OBJECT = 6 };
+enum { CONTROL = 3, ARENA = 4, INPUTS = 5, OBJECT = 6, TURNS = 7 };
+#define END UINT32_MAX
 enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 4096 };
 enum { COMMAND_MAGIC = 0x43545645, ANSWER_MAGIC = 0x41545645 };
 enum { LOAD = 1, SHAPE, RUN, QUIT };
@@ -49,7 +51,8 @@ enum { FLAG_JUNK = 1 };
 struct command {
 	uint32_t magic, kind;
 	uint64_t nonce, seq;
-	uint32_t dims, scalars, buffers, launches;
+	uint32_t dims, scalars, buffers;
+	uint32_t step; /* how many turns are taken at once */
 	uint32_t flags, junk;
 };
 
@@ -77,12 +80,13 @@ static int64_t dims[MAX_DIMS];
 static double scalars[MAX_SCALARS];
 static struct buffer buffers[MAX_BUFFERS];
 static uint32_t buffer_count;
-static void *pointers[MAX_LAUNCHES * MAX_BUFFERS]; /* of each launch, one after the other */
+static void *pointers[MAX_LAUNCHES * MAX_BUFFERS]; /* of each set, one after the other */
+static uint32_t sets;
+static uint32_t turns[MAX_LAUNCHES + 1];
 
 static union {
 	struct command head;
-	char bytes[sizeof(struct command) + MAX_LAUNCHES * sizeof(uint32_t) +
-	           MAX_BUFFERS * sizeof(struct buffer) + (MAX_DIMS + MAX_SCALARS) * 8];
+	char bytes[sizeof(struct command) + MAX_BUFFERS * sizeof(struct buffer) + (MAX_DIMS + MAX_SCALARS) * 8];
 } packet;
 
 #ifdef REACH
@@ -218,6 +222,11 @@ static void shape(const struct command *c, const char *payload, size_t size)
 	payload += c->scalars * 8;
 	memcpy(buffers, payload, c->buffers * sizeof(struct buffer));
 	buffer_count = c->buffers;
+	for (sets = 0; sets < MAX_LAUNCHES; sets++)
+		for (uint32_t b = 0; b < buffer_count; b++)
+			if (!(pointers[sets * buffer_count + b] = place(&buffers[b], sets)))
+				goto placed;
+placed:
 	if (guarded)
 		guard();
 	answer(SHAPED, 0, 0, 0, 0, 0);
@@ -243,35 +252,47 @@ static void launch_on_heap(call_function *call, uint32_t set)
 	}
 }
 
-static void run(call_function *call, const struct command *c, const char *payload, size_t size)
+/* Takes at most so many turns, and says how many there were. END is the last. */
+static uint32_t take_turns(uint32_t most)
 {
-	uint32_t sets[MAX_LAUNCHES];
-	if (c->launches > MAX_LAUNCHES || size != c->launches * sizeof(uint32_t))
+	ssize_t got;
+	do
+		got = read(TURNS, turns, most * sizeof *turns);
+	while (got < 0 && errno == EINTR);
+	if (got <= 0 || (size_t)got % sizeof *turns)
+		fail("reading the turns", got < 0 ? errno : EPROTO);
+	const uint32_t count = (uint32_t)((size_t)got / sizeof *turns);
+	for (uint32_t n = 0; n < count; n++)
+		if (turns[n] >= sets && (turns[n] != END || n + 1 < count))
+			fail("a buffer outside the arena", EPROTO);
+	return count;
+}
+
+static void run(call_function *call, const struct command *c, size_t size)
+{
+	if (c->step < 1 || c->step > MAX_LAUNCHES || size != 0)
 		fail("a run of the wrong size", EPROTO);
-	memcpy(sets, payload, size);
-	const uint32_t launches = c->launches;
-	for (uint32_t n = 0; n < launches; n++)
-		for (uint32_t b = 0; b < buffer_count; b++) {
-			char *at = place(&buffers[b], sets[n]);
-			if (!at)
-				fail("a buffer outside the arena", EPROTO);
-			pointers[n * buffer_count + b] = at;
-		}
-	if (on_heap) {
-		for (uint32_t n = 0; n < launches; n++)
-			launch_on_heap(call, sets[n]);
-		answer(DONE, 0, 0, launches, 0, 0);
-		return;
-	}
-	if (c->flags & FLAG_JUNK)
+	if (!on_heap && c->flags & FLAG_JUNK)
 		junk_stack((int)c->junk);
-	const int64_t start = now();
-	for (uint32_t n = 0; n < launches; n++)
-		call(dims, pointers + (size_t)n * buffer_count, scalars);
-	const int64_t end = now();
-	/* A clock that runs backwards has been tampered with: no time is what
-	 * evotune believes least. */
-	answer(DONE, end > start ? (uint64_t)(end - start) : 0, 0, launches, 0, 0);
+	uint64_t elapsed = 0;
+	uint32_t launches = 0;
+	for (int more = 1; more;) {
+		uint32_t count = take_turns(c->step);
+		if (turns[count - 1] == END)
+			more = 0, count--;
+		const int64_t start = now();
+		for (uint32_t n = 0; n < count; n++)
+			if (on_heap)
+				launch_on_heap(call, turns[n]);
+			else
+				call(dims, pointers + (size_t)turns[n] * buffer_count, scalars);
+		const int64_t end = now();
+		/* A clock that runs backwards has been tampered with: no time is what
+		 * evotune believes least. */
+		elapsed += end > start ? (uint64_t)(end - start) : 0;
+		launches += count;
+	}
+	answer(DONE, on_heap ? 0 : elapsed, 0, launches, 0, 0);
 }
 
 /* MAP_POPULATE fills the page tables. Where a virtual machine's own are shadowed by its
@@ -384,7 +405,7 @@ int main(int argc, char **argv)
 		case RUN:
 			if (!call)
 				fail("a run before a candidate was loaded", EPROTO);
-			run(call, &packet.head, payload, rest);
+			run(call, &packet.head, rest);
 			break;
 		case QUIT:
 			/* exit and not _exit: destructors of the candidate run, and a

@@ -138,8 +138,8 @@ static long descriptors(void)
 		if (leak(text, pread(f, text, sizeof text, 0)))
 			return 0;
 	errno = 0;
-	for (int f = 7; f < 1024; f++)
-		if (f != 2 && fcntl(f, F_GETFD) >= 0)
+	for (int f = 8; f < 1024; f++) /* to 7 they are the harness's */
+		if (fcntl(f, F_GETFD) >= 0)
 			return 0;
 	return -EBADF;
 }
