@@ -183,8 +183,7 @@ type Data struct {
 }
 
 // Made says that the elements have a structure, which no distribution of single elements
-// gives. They are made for a whole buffer at a time, and timed launches go through a few
-// contents of it.
+// gives. They are made for a whole buffer at a time.
 func (d Data) Made() bool {
 	return d.Distribution == Python || d.Distribution == Permutation || d.Distribution == Between
 }
@@ -531,8 +530,20 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 		}
 		return out, nil
 	}
-	// Fisher and Yates, as far as elements are needed; moved is where an order in
-	// full would differ from 0, 1, 2, ...
+	// Fisher and Yates, as far as elements are needed. Of few of many, only those are kept that
+	// are not where they would be in 0, 1, 2, ...
+	if ends[0] <= 4*n {
+		all := make([]int64, ends[0])
+		for i := range all {
+			all[i] = int64(i)
+		}
+		for i := range out {
+			j := int64(i) + rng.Int64N(ends[0]-int64(i))
+			all[i], all[j] = all[j], all[i]
+			out[i] = float64(all[i])
+		}
+		return out, nil
+	}
 	moved := map[int64]int64{}
 	at := func(i int64) int64 {
 		if x, ok := moved[i]; ok {

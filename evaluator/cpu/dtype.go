@@ -75,6 +75,13 @@ func (d dtype) put(b []byte, i int, x float64) {
 	}
 }
 
+// putAll writes the elements of b.
+func (d dtype) putAll(b []byte, values []float64) {
+	for i, x := range values {
+		d.put(b, i, x)
+	}
+}
+
 // get reads element i of b.
 func (d dtype) get(b []byte, i int) float64 {
 	order := binary.NativeEndian

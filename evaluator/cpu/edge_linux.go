@@ -101,16 +101,16 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, most i
 }
 
 func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation) error {
-	c.t.refresh(c.d, c.batch)
+	if err := c.t.refresh(c.d, c.batch); err != nil {
+		return err
+	}
 	defer c.place.use(c.batch)
 	sets := c.place.turn(c.batch)
 	set := sets[c.rng.IntN(len(sets))]
-	seed := rand.Uint64()
-	c.t.edges[seed] = e
-	c.place.seeds[set] = seed
+	own := c.place.given[set]
+	c.place.seeds[set], c.place.given[set] = rand.Uint64(), e.inputs
 	defer func() { // the set is nothing that a later look takes
-		delete(c.t.edges, seed)
-		c.place.seeds[set], c.place.answered[set] = 0, 0
+		c.place.seeds[set], c.place.answered[set], c.place.given[set] = 0, 0, own
 	}()
 	c.t.load(c.d, []uint32{set})
 	if _, err := c.run(sets); err != nil {

@@ -7,7 +7,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
+
+	"github.com/evotune/evotune/evaluator/internal/python"
+	"github.com/evotune/evotune/kernels"
 )
 
 // tableBits is the size of a table of elements, as a power of two: it stays in a
@@ -110,40 +114,82 @@ func choose[T uint8 | uint16 | uint32 | uint64](out, table []T, noise T, s *stre
 	}
 }
 
-// contents makes those of a buffer for a seed. Where they are made as a whole they are among the
-// few that parity compares: then other buffers have what no candidate has seen.
-func (t *timingState) contents(to []byte, d *shapeData, buffer int, seed uint64) {
-	if e := t.edges[seed]; e != nil {
-		copy(to, e.inputs[buffer])
-		return
-	}
-	if t.q.made(buffer) {
+// contents makes those of a buffer for a set.
+func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) {
+	p := t.places[d]
+	seed := p.seeds[set]
+	switch b := t.q.buffers[buffer]; {
+	case p.given[set] != nil && p.given[set][buffer] != nil:
+		copy(to, p.given[set][buffer])
+	case b.Data.Distribution == kernels.Python: // there was no time, see given
 		copy(to, d.inputs[seed%variants][buffer])
-		return
+	case t.q.made(buffer):
+		values, err := t.q.spec.Made(b, d.shape, seed+uint64(buffer))
+		if err != nil {
+			panic(err) // parity has had them at this shape
+		}
+		t.q.dtypes[buffer].putAll(to, values)
+	default:
+		t.tables[buffer].fill(to, seed+uint64(buffer))
 	}
-	t.tables[buffer].fill(to, seed+uint64(buffer))
 }
 
 // refresh gives the next n sets contents that no candidate has seen, the same ones in
 // both arenas, and takes them out of the caches again. It does so right before they are
 // used: contents whose turn is yet to come are nowhere that a candidate can read.
-func (t *timingState) refresh(d *shapeData, n int) {
+func (t *timingState) refresh(d *shapeData, n int) error {
 	p := t.places[d]
 	sets := p.turn(n)
 	for _, set := range sets {
 		p.seeds[set] = p.pool.Uint64()
 	}
+	if err := t.give(d, sets); err != nil {
+		return err
+	}
 	t.load(d, sets)
+	return nil
 }
 
-// load makes the inputs of sets from their seeds, in both arenas.
+// give has functions in Python make what they make of sets. They may take as long as all that
+// is timed, and a little at first; when they have, sets keep what they had at their last turn.
+func (t *timingState) give(d *shapeData, sets []uint32) error {
+	p := t.places[d]
+	for b := range t.q.buffers {
+		if t.q.buffers[b].Data.Distribution != kernels.Python {
+			continue
+		}
+		seeds := make([]uint64, len(sets))
+		for i, set := range sets {
+			seeds[i] = (p.seeds[set] + uint64(b)) >> 1 // Python gets them as an int64
+		}
+		begin := time.Now()
+		if t.pythonTime > pythonGrace+begin.Sub(t.drawn)/2 {
+			continue
+		}
+		values, err := t.h.python.Fresh(t.h.holding, d.Size, b, seeds)
+		if err != nil {
+			return python.Blame(err, ErrReference, "kernel "+t.q.name+", shape "+d.shape.Name)
+		}
+		t.pythonTime += time.Since(begin)
+		for i, set := range sets {
+			if p.given[set] == nil {
+				p.given[set] = make([][]byte, len(t.q.buffers))
+			}
+			p.given[set][b] = make([]byte, d.layout.buffers[b].bytes)
+			t.q.dtypes[b].putAll(p.given[set][b], values[i])
+		}
+	}
+	return nil
+}
+
+// load makes the inputs of sets, in both arenas.
 func (t *timingState) load(d *shapeData, sets []uint32) {
 	p := t.places[d]
 	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
 				theirs, ours := t.theirs.buffer(&d.layout, p.base, int(set), b), t.ours.buffer(&d.layout, p.base, int(set), b)
-				t.contents(theirs, d, b, p.seeds[set])
+				t.contents(theirs, d, set, b)
 				copy(ours, theirs)
 				evict(theirs)
 				evict(ours)
@@ -177,7 +223,7 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 			case roleOut:
 				copy(out, d.poison[b])
 			case roleInOut:
-				t.contents(out, d, b, p.seeds[set])
+				t.contents(out, d, set, b)
 			}
 		}
 	})
@@ -193,7 +239,7 @@ func (t *timingState) changed(a *arena, d *shapeData, sets []uint32) string {
 		for _, set := range sets {
 			if l.role == roleInOut {
 				want = append([]byte(nil), a.buffer(&d.layout, p.base, int(set), b)...)
-				t.contents(want, d, b, p.seeds[set])
+				t.contents(want, d, set, b)
 			}
 			if l.role != roleIn && !bytes.Equal(a.buffer(&d.layout, p.base, int(set), b), want) {
 				return l.name

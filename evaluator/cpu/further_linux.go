@@ -100,9 +100,7 @@ func (d *shapeData) packed(values [][]float64) [][]byte {
 			continue
 		}
 		all[b] = make([]byte, p.bytes)
-		for i, x := range list {
-			p.dtype.put(all[b], i, x)
-		}
+		p.dtype.putAll(all[b], list)
 	}
 	return all
 }

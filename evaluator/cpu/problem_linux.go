@@ -126,9 +126,7 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 			if err != nil {
 				return python.Blame(err, ErrReference, "kernel "+q.name+", shape "+d.shape.Name)
 			}
-			for i, x := range made {
-				q.dtypes[b].put(contents, i, x)
-			}
+			q.dtypes[b].putAll(contents, made)
 		}
 	}
 	return nil

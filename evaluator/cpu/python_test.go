@@ -200,41 +200,19 @@ func TestPythonInputs(t *testing.T) {
 	o := pythonOptions(t, "numpy")
 	h := openLab(t, gathered(t, gather), o)
 	q := h.problem
-	permutation := func(what string, raw []byte, d *shapeData) {
-		t.Helper()
-		seen := make([]bool, d.Dims[0])
-		for i := range seen {
-			seen[int(i32.get(raw, i))] = true
-		}
-		if slices.Contains(seen, false) {
-			t.Errorf("%s: no permutation", what)
-		}
-	}
 	for _, d := range q.shapes() {
 		for v := range variants {
-			permutation(d.shape.Name, d.inputs[v][1], d)
+			checkPermutation(t, d.shape.Name, d.inputs[v][1], d)
 		}
 		if slices.Equal(d.inputs[0][1], d.inputs[1][1]) {
 			t.Error("two seeds give one permutation")
 		}
 		for name, f := range d.further {
-			permutation(d.shape.Name+" "+name, f.inputs[0][1], f)
+			checkPermutation(t, d.shape.Name+" "+name, f.inputs[0][1], f)
 			if name != "constant" && name != "zeros" && slices.Equal(f.inputs[0][0], d.inputs[0][0]) {
 				t.Errorf("%s: x is as declared", name)
 			}
 		}
-	}
-	timing, err := newTimingState(q, q.Tune)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer timing.close()
-	timing.draw(newPool())
-	d := q.Tune[0]
-	sets := timing.places[d].turn(3)
-	timing.refresh(d, len(sets))
-	for _, set := range sets {
-		permutation("timed", timing.ours.buffer(&d.layout, timing.places[d].base, int(set), 1), d)
 	}
 	s := open(t, gathered(t, gather), o)
 	r := s.evaluate(t, "UNROLL", 2)
@@ -249,6 +227,56 @@ func TestPythonInputs(t *testing.T) {
 	}
 	if !told {
 		t.Errorf("what is kept is not told: %+v", r.Steps)
+	}
+}
+
+// Every timed launch has a structure of its own, whoever makes it: else a candidate could remember
+// what it computed of one. Functions in Python may take as long as what is timed.
+func TestMadeAnew(t *testing.T) {
+	for _, data := range []string{"python(permutation)", "permutation(N)"} {
+		h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
+		h.holding = t.Context()
+		timing, err := newTimingState(h, h.problem.Tune)
+		if err != nil {
+			t.Fatal(err)
+		}
+		timing.draw(newPool())
+		d := h.problem.Tune[0]
+		p := timing.places[d]
+		seen := map[string]bool{}
+		look := func(n int, again bool) {
+			t.Helper()
+			sets := p.turn(n)
+			if err := timing.refresh(d, n); err != nil {
+				t.Fatal(err)
+			}
+			for _, set := range sets {
+				order := timing.ours.buffer(&d.layout, p.base, int(set), 1)
+				checkPermutation(t, data, order, d)
+				if seen[string(order)] != again {
+					t.Errorf("%s: a launch whose permutation came before: %t, wants %t", data, !again, again)
+				}
+				seen[string(order)] = true
+			}
+			p.use(n)
+		}
+		timing.drawn = time.Now().Add(-time.Hour) // a busy machine has time, too
+		look(p.sets, false)
+		look(3, false)
+		timing.pythonTime = time.Hour
+		look(3, data == "python(permutation)")
+		timing.close()
+	}
+}
+
+func checkPermutation(t *testing.T, what string, raw []byte, d *shapeData) {
+	t.Helper()
+	seen := make([]bool, d.Dims[0])
+	for i := range seen {
+		seen[int(i32.get(raw, i))] = true
+	}
+	if slices.Contains(seen, false) {
+		t.Errorf("%s: no permutation", what)
 	}
 }
 

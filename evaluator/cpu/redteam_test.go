@@ -34,7 +34,7 @@ type redFolder struct {
 func redFolders(tb testing.TB, names ...string) []redFolder {
 	tb.Helper()
 	if len(names) == 0 {
-		names = []string{"product", "softmax", "layernorm", "rowmax"}
+		names = []string{"product", "softmax", "layernorm", "rowmax", "ordered"}
 	}
 	var all []redFolder
 	for _, name := range names {

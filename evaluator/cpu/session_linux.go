@@ -109,12 +109,12 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		// The memory of the other timings makes room; it is made again on demand.
 		s.h.timing.close()
 		s.h.timing = nil
-		if s.state, err = newTimingState(s.h.problem, append(append([]*shapeData{}, tune...), s.h.problem.Verify...)); err != nil {
+		if s.state, err = newTimingState(s.h, append(append([]*shapeData{}, tune...), s.h.problem.Verify...)); err != nil {
 			return err
 		}
 		s.end = append(s.end, s.state.close)
 	case s.h.timing == nil:
-		if s.h.timing, err = newTimingState(s.h.problem, tune); err != nil {
+		if s.h.timing, err = newTimingState(s.h, tune); err != nil {
 			return err
 		}
 		fallthrough

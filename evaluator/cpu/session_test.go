@@ -333,11 +333,16 @@ func TestStaleAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, sets := s.entries[0].now, s.base.place.turn(4)
-	s.state.refresh(c.d, len(sets))
+	refresh := func() {
+		if err := s.state.refresh(c.d, len(sets)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh()
 	if _, err := s.base.run(sets); err != nil {
 		t.Fatal(err)
 	}
-	s.state.refresh(c.d, len(sets))
+	refresh()
 	if _, err := c.run(sets); err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +409,7 @@ func TestTableNoise(t *testing.T) {
 // batch has; and every session has a pool of its own, unless one is asked for.
 func TestPools(t *testing.T) {
 	b := openBare(t)
-	state, err := newTimingState(b.problem, b.problem.Tune)
+	state, err := newTimingState(b.lab, b.problem.Tune)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,8 +417,13 @@ func TestPools(t *testing.T) {
 	d := state.shapes[0]
 	p := state.places[d]
 	// What a set will hold when its turn comes is nowhere before.
+	refresh := func(d *shapeData, n int) {
+		if err := state.refresh(d, n); err != nil {
+			t.Fatal(err)
+		}
+	}
 	state.draw("a")
-	state.refresh(d, 1)
+	refresh(d, 1)
 	for i, set := range p.turn(2) {
 		if ahead := slices.Max(state.ours.buffer(&d.layout, p.base, int(set), 0)) != 0; ahead != (i == 0) {
 			t.Errorf("turn %d: has contents %t", i, ahead)
@@ -424,7 +434,7 @@ func TestPools(t *testing.T) {
 	launched := func(pool string, batch int) (all []byte) {
 		state.draw(pool)
 		for len(all) < 2*p.sets*8 { // each set has its turn twice
-			state.refresh(d, batch)
+			refresh(d, batch)
 			for _, set := range p.turn(batch) {
 				for _, a := range []*arena{state.ours, state.theirs} {
 					all = append(all, a.buffer(&d.layout, p.base, int(set), 0)[:4]...)

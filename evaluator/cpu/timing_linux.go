@@ -27,10 +27,13 @@ const (
 	// foresight is how long the launches last of which a process learns the sets together. Whoever
 	// knows the next one's could read ahead what it needs, or compute it at once.
 	foresight = 50 * time.Microsecond
+	// pythonGrace is how long functions in Python may take in any measurement.
+	pythonGrace = 2 * time.Second
 )
 
 // A timingState is memory that is timed in, and the process of the baseline.
 type timingState struct {
+	h      *lab
 	q      *problem
 	shapes []*shapeData
 	places map[*shapeData]*placement
@@ -45,7 +48,9 @@ type timingState struct {
 	baseShape    *shapeData
 	// dirty says that a candidate may have left anything in ours.
 	dirty bool
-	edges map[uint64]*edge // what sets with these seeds hold
+	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
+	drawn      time.Time
+	pythonTime time.Duration
 }
 
 // A placement is where the sets of a shape lie in an arena, and what they hold.
@@ -56,13 +61,14 @@ type placement struct {
 	next  int           // where in order the next turn is
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
 	seeds []uint64      // of each set's contents
+	given [][][]byte    // by set and buffer: contents that are not drawn from the seed; nil for others
 	// answered are the seeds of the contents that the baseline has launched on, by set: what it
 	// computed there is the answer as long as the set has no others.
 	answered []uint64
 }
 
 func newPlacement(base span, sets int) *placement {
-	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), answered: make([]uint64, sets)}
+	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), given: make([][][]byte, sets), answered: make([]uint64, sets)}
 	for i := range p.order {
 		p.order[i] = uint32(i)
 	}
@@ -109,10 +115,10 @@ func rotation(d *shapeData, shapes int) int {
 }
 
 // newTimingState makes memory for shapes. It has contents when they were drawn.
-func newTimingState(q *problem, shapes []*shapeData) (*timingState, error) {
+func newTimingState(h *lab, shapes []*shapeData) (*timingState, error) {
+	n := len(h.problem.roles)
 	t := &timingState{
-		q: q, shapes: shapes, places: map[*shapeData]*placement{},
-		tables: make([]table, len(q.roles)), values: make([][]float64, len(q.roles)), edges: map[uint64]*edge{},
+		h: h, q: h.problem, shapes: shapes, places: map[*shapeData]*placement{}, tables: make([]table, n), values: make([][]float64, n),
 	}
 	var at span
 	for _, d := range shapes {
@@ -152,6 +158,7 @@ func (t *timingState) draw(pool string) {
 	for _, d := range t.shapes {
 		t.places[d].pool = from("shape " + d.shape.Name)
 	}
+	t.drawn, t.pythonTime = time.Now(), 0
 }
 
 // fill puts guards around every set and, before they are used, contents into it.
@@ -321,7 +328,9 @@ func (c *contender) partial(base *contender, left *evaluator.Observation) error 
 	if c.batch < 2 {
 		return nil
 	}
-	c.t.refresh(c.d, c.batch)
+	if err := c.t.refresh(c.d, c.batch); err != nil {
+		return err
+	}
 	defer c.place.use(c.batch)
 	sets := c.place.turn(c.batch)
 	c.t.prime(c.a, c.d, sets)
@@ -377,7 +386,9 @@ func (c *contender) try() (evaluator.Reading, error) {
 	sets := c.place.turn(c.batch)
 	empty := func(set uint32) bool { return c.place.seeds[set] == 0 }
 	if c.a == c.t.ours || slices.ContainsFunc(sets, empty) {
-		c.t.refresh(c.d, c.batch)
+		if err := c.t.refresh(c.d, c.batch); err != nil {
+			return evaluator.Reading{}, err
+		}
 	}
 	r, err := c.run(sets)
 	if c.a == c.t.ours {
@@ -484,7 +495,9 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		}
 	}
 	n := max(c.batch, base.batch)
-	t.refresh(c.d, n)
+	if err := t.refresh(c.d, n); err != nil {
+		return r, b, err
+	}
 	defer c.place.use(n)
 	first := c.rng.IntN(2) == 0
 	for _, baseline := range []bool{first, !first} {

@@ -114,7 +114,9 @@ class Program:
 
     def call(self, request, sets):
         results = []
-        for arrays in sets:
+        for k, arrays in enumerate(sets):
+            if "seeds" in request:
+                request["values"]["seed"] = request["seeds"][k]
             once = self.run(self.module, request, arrays)
             if request["twice"]:
                 # As in another process: nothing is left of the first run but the interpreter.

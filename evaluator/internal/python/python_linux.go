@@ -141,6 +141,8 @@ type request struct {
 	Twice    bool           `json:"twice"`
 	// Sets is how many contents of the arrays follow; the outputs of each come back.
 	Sets int `json:"sets"`
+	// Seeds are a value of that name, another for each set.
+	Seeds []uint64 `json:"seeds,omitempty"`
 
 	contents [][]byte // of the arrays, by set
 }
@@ -203,20 +205,37 @@ func (p *Program) Made(ctx context.Context, spec *kernels.Problem, s kernels.Sha
 	return p.inputs(ctx, z, buffer, seed)
 }
 
+// Fresh gives the elements of a buffer that a function in Python makes, at a shape, for each of
+// some seeds. They are not kept, and not held against a second run.
+func (p *Program) Fresh(ctx context.Context, z labs.Size, buffer int, seeds []uint64) ([][]float64, error) {
+	q, err := p.requestInputs(z, buffer, seeds)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := p.call(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(seeds))
+	for k, n := 0, 8*int(z.Elements[buffer]); k < len(out); k++ {
+		if out[k], err = p.elements(q, buffer, raw[k*n:(k+1)*n]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // inputs makes the elements of a buffer at a shape by the function that its data name, as
 // its type holds them, for a seed. Those of one seed are the same again. The error is an
 // *Error where it is the file's fault.
 func (p *Program) inputs(ctx context.Context, z labs.Size, buffer int, seed uint64) ([]float64, error) {
 	b := p.spec.Buffers[buffer]
-	q, s := p.request(b.Data.Function, z)
-	axes, err := p.spec.Axes(b, s)
+	q, err := p.requestInputs(z, buffer, []uint64{seed})
 	if err != nil {
 		return nil, err
 	}
-	q.Values["seed"] = seed
-	q.Outputs = []array{{Name: b.Name, Shape: axes, Finite: true}}
-	q.Twice, q.Sets = true, 1
-	key := cache.Key("python inputs 1", p.Key, b.Name, string(b.DType), b.Data.String(), fmt.Sprint(q.Values), fmt.Sprint(axes))
+	q.Twice = true
+	key := cache.Key("python inputs 2", p.Key, b.Name, string(b.DType), b.Data.String(), fmt.Sprint(q.Values), fmt.Sprint(seed), fmt.Sprint(q.Outputs[0].Shape))
 	raw, known := p.base.Cache.Get("references", key, nil)
 	if !known || int64(len(raw)) != 8*z.Elements[buffer] {
 		if raw, err = p.call(ctx, q); err != nil {
@@ -226,7 +245,23 @@ func (p *Program) inputs(ctx context.Context, z labs.Size, buffer int, seed uint
 			p.base.Keep("references", key, raw, nil)
 		}
 	}
-	list := make([]float64, z.Elements[buffer])
+	return p.elements(q, buffer, raw)
+}
+
+// requestInputs asks for what a buffer's function makes for each of some seeds.
+func (p *Program) requestInputs(z labs.Size, buffer int, seeds []uint64) (request, error) {
+	b := p.spec.Buffers[buffer]
+	q, s := p.request(b.Data.Function, z)
+	axes, err := p.spec.Axes(b, s)
+	q.Outputs = []array{{Name: b.Name, Shape: axes, Finite: true}}
+	q.Seeds, q.Sets = seeds, len(seeds)
+	return q, err
+}
+
+// elements are what a function has made of a buffer, as the buffer's type holds them.
+func (p *Program) elements(q request, buffer int, raw []byte) ([]float64, error) {
+	b := p.spec.Buffers[buffer]
+	list := make([]float64, len(raw)/8)
 	for i := range list {
 		x := math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
 		list[i] = b.DType.Round(x)
