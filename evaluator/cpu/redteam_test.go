@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,17 +39,22 @@ func redFolders(tb testing.TB, names ...string) []redFolder {
 	}
 	var all []redFolder
 	for _, name := range names {
-		def, err := kernels.Load(os.DirFS("../testdata/redteam"), name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		cases, err := backendtest.LoadCases("../testdata/redteam/" + name + "/verdicts.toml")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		all = append(all, redFolder{name, def, zooSpace(tb, def), cases})
+		all = append(all, redFolderAt(tb, "../testdata/redteam", name))
 	}
 	return all
+}
+
+func redFolderAt(tb testing.TB, dir, name string) redFolder {
+	tb.Helper()
+	def, err := kernels.Load(os.DirFS(dir), name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cases, err := backendtest.LoadCases(filepath.Join(dir, name, "verdicts.toml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return redFolder{name, def, zooSpace(tb, def), cases}
 }
 
 // genome is that of a kernel; with report it aborts when what it tries succeeds.
@@ -142,6 +148,33 @@ func TestRedTeamBites(t *testing.T) {
 				t.Errorf("%s/%s (%s) gets %s, not %s", f.name, c.Kernel, c.Does, r.Verdict, c.Verdict)
 			}
 		}
+	}
+}
+
+// TestBaselineBites: where the baseline itself is wrong on edge-case inputs among timed
+// launches, no honest candidate is blamed for that.
+func TestBaselineBites(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "softmax", "kernel.toml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const honest = `genome = { KERNEL = "honest"`
+	if !strings.Contains(string(text), honest) {
+		t.Fatal("the baseline is another")
+	}
+	text = []byte(strings.Replace(string(text), honest, `genome = { KERNEL = "narrow-when-timed"`, 1))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := redFolderAt(t, dir, "softmax")
+	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+	if r, e := judge(t, ev, f.genome(t, "honest", 0, false)); e.Verdict != evaluator.Correct && !cpu.Disturbed(t, r) {
+		t.Errorf("%s: %s", e.Verdict, e.Reason)
 	}
 }
 
