@@ -123,6 +123,7 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 // second measurement.
 func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, error) {
 	c.entry.Timings, c.entry.HeldOut = nil, nil
+	var edges []Evidence
 	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
 		t := c.tallies[shape.Name]
 		switch {
@@ -153,7 +154,11 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 		} else {
 			c.entry.HeldOut = append(c.entry.HeldOut, timing)
 		}
+		if list := t.after.Edges; len(list) > 0 {
+			edges = append(edges, Evidence{Check: "edge cases " + shape.Name, Outcome: Passed, Detail: "in finals, among timed launches: " + strings.Join(list, ", ")})
+		}
 	}
+	c.entry.Evidence = append(c.entry.Evidence, edges...)
 	return Outcome{}, nil
 }
 

@@ -202,7 +202,9 @@ type Observation struct {
 	// reference has no finite answer to edge-case contents.
 	NotCompared string
 	Outputs     []Output
-	// Wrong says what is wrong with a launch on edge-case contents among timed ones.
+	// Edges are the edge-case contents that came among timed launches and were compared; Wrong
+	// says what is wrong with one of these launches.
+	Edges []string
 	Wrong string
 	// AgainstBaseline says that the outputs were compared with the baseline's answer,
 	// which has an error of its own, and not with the reference.

@@ -89,6 +89,7 @@ func (o *Observation) merge(p Observation) {
 			*field.to = *field.from
 		}
 	}
+	o.Edges = slices.Compact(slices.Sorted(slices.Values(append(o.Edges, p.Edges...))))
 	o.Threads = max(o.Threads, p.Threads)
 	o.AgainstBaseline = o.AgainstBaseline || p.AgainstBaseline
 }
@@ -711,10 +712,11 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 	c := t.count()
 	limits := j.limitsOf(t)
 	w := limits.worst(t.after.Outputs)
-	note(Evidence{
-		Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: limits[w.Name],
-		Detail: fmt.Sprintf("%d sets of inputs", t.sets),
-	})
+	detail := fmt.Sprintf("%d sets of inputs", t.sets)
+	if list := t.after.Edges; len(list) > 0 {
+		detail += ", and the edge cases " + strings.Join(list, ", ") + " among timed launches"
+	}
+	note(Evidence{Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: limits[w.Name], Detail: detail})
 	var open []float64
 	for _, p := range t.pairs {
 		r := p.candidate

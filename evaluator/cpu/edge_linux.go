@@ -129,6 +129,7 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 		return nil
 	}
 	if c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
+		left.Edges = append(left.Edges, e.c.Name)
 		return nil
 	}
 	truth, err := e.answer(c.h, c.d)
@@ -139,6 +140,7 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 		e.silent = true // the baseline is wrong there
 		return nil
 	}
+	left.Edges = append(left.Edges, e.c.Name)
 	if why := c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
 		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.c.Name, why)
 	}

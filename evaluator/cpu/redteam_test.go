@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,8 +174,17 @@ func TestBaselineBites(t *testing.T) {
 	}
 	f := redFolderAt(t, dir, "softmax")
 	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
-	if r, e := judge(t, ev, f.genome(t, "honest", 0, false)); e.Verdict != evaluator.Correct && !cpu.Disturbed(t, r) {
-		t.Errorf("%s: %s", e.Verdict, e.Reason)
+	r, e := judge(t, ev, f.genome(t, "honest", 0, false))
+	if e.Verdict != evaluator.Correct {
+		if !cpu.Disturbed(t, r) {
+			t.Errorf("%s: %s", e.Verdict, e.Reason)
+		}
+		return
+	}
+	// The evidence lists those that were compared, and no others.
+	i := slices.IndexFunc(e.Evidence, func(e evaluator.Evidence) bool { return e.Check == "edge cases 64x1024" })
+	if i < 0 || !strings.Contains(e.Evidence[i].Detail, "tiny") || strings.Contains(e.Evidence[i].Detail, "offset") {
+		t.Errorf("%+v", e.Evidence)
 	}
 }
 
