@@ -230,6 +230,9 @@ type Timing struct {
 	// the claim, what passed.
 	SamplesNS  []float64 `json:"samples_ns"`
 	BaselineNS []float64 `json:"baseline_ns"`
+	// PerSet is how many of the samples are of each set of processes, in their order; nil
+	// where there was one set.
+	PerSet []int `json:"per_set,omitempty"`
 	// Batch and BaselineBatch are the launches per sample.
 	Batch         int `json:"batch"`
 	BaselineBatch int `json:"baseline_batch"`

@@ -168,7 +168,7 @@ var errAgain = errors.New("a process of the finals was lost")
 // duel runs all sets of processes. A contender that crashes is out; the others continue.
 func (j *judge) duel(ctx context.Context, all []*contender) error {
 	lost := 0
-	for n := 0; n < finalsProcesses; {
+	for n := 0; n < j.rules.processes; {
 		var alive []*contender
 		for _, c := range all {
 			if !c.out() {
@@ -263,7 +263,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 			err = closing
 		}
 	}()
-	rounds := (j.plan.FinalsSamples + finalsProcesses - 1) / finalsProcesses
+	rounds := (j.plan.FinalsSamples + j.rules.processes - 1) / j.rules.processes
 	played := make([]map[string]*tally, len(alive))
 	for i := range played {
 		played[i] = map[string]*tally{}
@@ -277,6 +277,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 		for i, c := range alive {
 			if c.Unsupported[shape.Name] == "" && !c.out() {
 				tallies[i] = j.newTally(c.Artifact, shape)
+				tallies[i].set = set
 				anybody = true
 			}
 		}

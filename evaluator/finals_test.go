@@ -42,6 +42,9 @@ func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration)
 	return f, took
 }
 
+// sets is how many sets of processes there are on a CPU.
+var sets = rulesByKind["cpu"].processes
+
 // contest is a lab with honest candidates of these times.
 func contest(ns ...float64) *scriptedLab {
 	l := newLab()
@@ -66,20 +69,23 @@ func TestFinalsCalm(t *testing.T) {
 	}
 	for i, e := range f.Entries {
 		for _, tm := range slices.Concat(e.Timings, e.HeldOut) {
-			if want := []string{"pool 1", "pool 2", "pool 3"}; !slices.Equal(tm.Pools, want) {
+			if want := []string{"pool 1", "pool 2", "pool 3", "pool 4", "pool 5", "pool 6"}; !slices.Equal(tm.Pools, want) {
 				t.Errorf("entry %d, %s: contents of %q, want %q", i, tm.Shape, tm.Pools, want)
+			}
+			if want := []int{4, 4, 4, 4, 4, 4}; !slices.Equal(tm.PerSet, want) {
+				t.Errorf("entry %d, %s: samples of sets %v, want %v", i, tm.Shape, tm.PerSet, want)
 			}
 		}
 		if len(e.Timings) != 2 || len(e.HeldOut) != 1 || e.HeldOut[0].Shape != "odd" {
 			t.Errorf("entry %d has %d timings and %d at held-out shapes", i, len(e.Timings), len(e.HeldOut))
 		}
 		for _, tm := range slices.Concat(e.Timings, e.HeldOut) {
-			if n := len(tm.SamplesNS); n != 21 { // of three sets of processes
+			if n := len(tm.SamplesNS); n != 24 { // of six sets of processes
 				t.Errorf("entry %d, %s: %d samples", i, tm.Shape, n)
 			}
 		}
 	}
-	if n := l.calls("open 2 3"); n != finalsProcesses || l.asked != 21*3 {
+	if n := l.calls("open 2 3"); n != sets || l.asked != 24*3 {
 		t.Errorf("%d sets of processes, %d rounds", n, l.asked)
 	}
 
@@ -89,12 +95,12 @@ func TestFinalsCalm(t *testing.T) {
 	}
 	l = contest(80e3)
 	l.baseline["odd"] = &actor{ns: 100, threads: 1} // 2000 launches last 0.2 ms
-	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || l.calls("sample odd") != finalsProcesses {
+	if f, _ = finals(t, l, labPlan()); len(f.Entries[0].HeldOut) != 0 || l.calls("sample odd") != sets {
 		t.Errorf("a held-out shape that is too short: %d timings after %d calls", len(f.Entries[0].HeldOut), l.calls("sample odd"))
 	}
 	l = contest(10e9)
 	l.baseline[""].ns = 10e9
-	if f, took := finals(t, l, labPlan()); len(f.Entries[0].Timings[0].SamplesNS) != finalsLeast*finalsProcesses {
+	if f, took := finals(t, l, labPlan()); len(f.Entries[0].Timings[0].SamplesNS) != finalsLeast*sets {
 		t.Errorf("launches of 10 s: %d samples in %v", len(f.Entries[0].Timings[0].SamplesNS), took)
 	}
 	l = contest(80e3, 70e3)
@@ -111,7 +117,7 @@ func TestFinalsPools(t *testing.T) {
 	p.Pools = []string{"x", "y"}
 	f, _ := finals(t, contest(80e3, 60e3), p)
 	for i, e := range f.Entries {
-		if want := []string{"x", "y", "x"}; !slices.Equal(e.Timings[0].Pools, want) {
+		if want := []string{"x", "y", "x", "y", "x", "y"}; !slices.Equal(e.Timings[0].Pools, want) {
 			t.Errorf("entry %d: contents of %q, want %q", i, e.Timings[0].Pools, want)
 		}
 	}
@@ -218,7 +224,7 @@ func TestFinalsCrashEndsSession(t *testing.T) {
 	if f.Winner != 0 || f.Entries[1].Verdict != Launch || f.Entries[2].Verdict != Correct || l.calls("open 2 1") != 0 {
 		t.Errorf("winner %d of %v, %d sessions alone", f.Winner, verdicts(f), l.calls("open 2 1"))
 	}
-	if n := len(f.Entries[0].Timings[0].SamplesNS); n != 21 {
+	if n := len(f.Entries[0].Timings[0].SamplesNS); n != 24 {
 		t.Errorf("%d samples", n)
 	}
 }
@@ -318,14 +324,14 @@ func TestFinalsSecondLook(t *testing.T) {
 			if f.Entries[1].Verdict != Correct || c.want != Correct && f.Winner != 1 {
 				t.Errorf("winner %d of %v", f.Winner, verdicts(f))
 			}
-			if n := l.calls("open 2 1"); n != finalsProcesses || l.calls("peaks") != 1 {
+			if n := l.calls("open 2 1"); n != sets || l.calls("peaks") != 1 {
 				t.Errorf("%d sessions alone, peaks measured %d times", n, l.calls("peaks"))
 			}
 			i := slices.IndexFunc(e.Evidence, func(e Evidence) bool { return e.Check == "first measurement" })
 			if i < 0 || e.Evidence[i].Outcome != c.first {
 				t.Errorf("%v", rows(e.Evidence))
 			}
-			if took > 2*finalsProcesses*2*(settleTime+10*time.Second) {
+			if took > time.Duration(2*sets*2)*(settleTime+10*time.Second) {
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -461,7 +467,7 @@ func TestFinalsNotes(t *testing.T) {
 			said = append(said, e.Detail)
 		}
 	}
-	if want := []string{"alike", "set 1", "set 2", "set 3"}; !slices.Equal(said, want) {
+	if want := []string{"alike", "set 1", "set 2", "set 3", "set 4", "set 5", "set 6"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
 }
@@ -603,7 +609,7 @@ func TestFinalsSanitizeMachineFails(t *testing.T) {
 		}
 		return Findings{}, nil
 	}}
-	if f, _ := finals(t, l, alsoSanitized()); f.Winner != 0 || times != 3 || l.calls("open") != finalsProcesses {
+	if f, _ := finals(t, l, alsoSanitized()); f.Winner != 0 || times != 3 || l.calls("open") != sets {
 		t.Errorf("winner %d after %d tries and %d sessions: %+v", f.Winner, times, l.calls("open"), f.Entries)
 	}
 }

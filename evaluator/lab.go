@@ -113,9 +113,10 @@ type SampleRequest struct {
 	// Latency asks for single launches by evotune's clock besides, of labs that take them:
 	// for the evidence of those that may be the best.
 	Latency bool
-	// Pool asks for the contents of an earlier session, as in Sampled. It is the same
-	// in all requests of a session.
+	// Pool asks for the contents of an earlier session, as in Sampled, and Set is which of the sets of
+	// processes of the finals this is. They are the same in all requests of a session.
 	Pool string
+	Set  int
 }
 
 // An Artifact is a compiled candidate or baseline.

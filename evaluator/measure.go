@@ -23,7 +23,8 @@ type tally struct {
 	// patience is how many times as long as usual the candidate has to answer.
 	patience time.Duration
 	pairs    []pair
-	sets     int
+	set      int // of processes, in the finals
+	sets     int // of inputs
 	after    Observation
 	latency  []float64
 	seen     Conditions
@@ -34,6 +35,7 @@ type tally struct {
 type pair struct {
 	candidate, baseline Reading
 	batch, baseBatch    int
+	set                 int // of processes
 }
 
 // merge adds what was sampled of the same contender in other processes.
@@ -54,7 +56,7 @@ func (t *tally) add(s Series, of Sampled) {
 		t.pools = append(t.pools, of.Pool)
 	}
 	for i := range min(len(s.Readings), len(s.Baseline)) {
-		t.pairs = append(t.pairs, pair{s.Readings[i], s.Baseline[i], max(s.Batch, 1), max(s.BaselineBatch, 1)})
+		t.pairs = append(t.pairs, pair{s.Readings[i], s.Baseline[i], max(s.Batch, 1), max(s.BaselineBatch, 1), t.set})
 	}
 	t.sets = max(t.sets, s.Sets)
 	t.after.merge(s.After)
@@ -234,6 +236,7 @@ func (r Reading) tells(batch int, how claim, exact bool) bool {
 // A count is what the pairs of a tally show.
 type count struct {
 	samples, baseline []float64 // of the pairs that count
+	perSet            []int     // how many of these are of each set of processes
 	// confirmed of told readings are confirmed, of those that can tell whether
 	// their clock is right; base and baseTold say the same of the baseline, under
 	// the rule for the candidate.
@@ -262,13 +265,14 @@ func (t *tally) count() count {
 	open, baseWaited := t.usual()
 	type sample struct {
 		candidate, baseline float64
+		set                 int
 		short, bent         bool
 	}
 	var list []sample
 	var shorts []float64 // ratios
 	baseShort := 0
 	for _, p := range t.pairs {
-		s := sample{candidate: p.candidate.NS, baseline: p.baseline.NS}
+		s := sample{candidate: p.candidate.NS, baseline: p.baseline.NS, set: p.set}
 		exact, baseExact := p.candidate.exact(t.threads), p.baseline.exact(t.base)
 		how, seen := t.hold(p.candidate, p.batch, p.batch-p.baseBatch, t.threads, exact, open)
 		base, _ := t.hold(p.baseline, p.baseBatch, 0, t.base, exact && baseExact, open)
@@ -318,6 +322,10 @@ func (t *tally) count() count {
 		if !s.short || s.candidate/s.baseline <= most {
 			c.samples, c.baseline = append(c.samples, s.candidate), append(c.baseline, s.baseline)
 			c.bent += btoi(s.bent)
+			for len(c.perSet) <= s.set {
+				c.perSet = append(c.perSet, 0)
+			}
+			c.perSet[s.set]++
 		}
 	}
 	c.dropped = c.taken - len(c.samples)
@@ -465,6 +473,9 @@ func (t *tally) timing(stopped string, floor float64) Timing {
 	out.Stopped, out.FloorNS, out.Discarded = stopped, floor, c.dropped
 	seen := t.seen
 	out.Conditions, out.Pools = &seen, t.pools
+	if len(c.perSet) > 1 {
+		out.PerSet = c.perSet
+	}
 	return out
 }
 
@@ -606,7 +617,7 @@ func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 
 // request asks for rounds at a shape of a set of processes: 0, 1, ...
 func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
-	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last}
+	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last, Set: set}
 	if n := len(j.plan.Pools); n > 0 {
 		r.Pool = j.plan.Pools[set%n]
 	}

@@ -228,7 +228,7 @@ func plain(j *judge, n int, ratios []float64, pairNS float64) *tally {
 	t.base = 1
 	for i := range n {
 		read := func(ns float64) Reading { return Reading{NS: ns, WallNS: ns + 80e3, CPUNS: ns + 80e3} }
-		t.pairs = append(t.pairs, pair{read(pairNS / 2 * ratios[i%len(ratios)]), read(pairNS / 2), 1, 1})
+		t.pairs = append(t.pairs, pair{read(pairNS / 2 * ratios[i%len(ratios)]), read(pairNS / 2), 1, 1, 0})
 	}
 	return t
 }
@@ -319,7 +319,7 @@ func TestHopeless(t *testing.T) {
 				mine.WallNS += 2e6 // somebody else had the device
 				theirs.WallNS += 2e6
 			}
-			tl.pairs = append(tl.pairs, pair{mine, theirs, 25, 50})
+			tl.pairs = append(tl.pairs, pair{mine, theirs, 25, 50, 0})
 		}
 		tl.seen.Disturbed = "another process uses the GPU"
 		if c.others {
@@ -418,7 +418,7 @@ func TestClocksOnAGPU(t *testing.T) {
 		tl := j.newTally(Artifact{}, j.plan.Tune[0])
 		for range 40 {
 			mine := Reading{NS: c.event, WallNS: c.wall * float64(c.batch)}
-			tl.pairs = append(tl.pairs, pair{mine, Reading{NS: 10e3, WallNS: 520e3}, c.batch, 50})
+			tl.pairs = append(tl.pairs, pair{mine, Reading{NS: 10e3, WallNS: 520e3}, c.batch, 50, 0})
 		}
 		if got := tl.count().chance() < guilt; got != c.wrong {
 			t.Errorf("%s: wrong is %t: %s", c.what, got, tl.lie())
@@ -434,7 +434,7 @@ func TestClocksOnAGPU(t *testing.T) {
 		if i%7 == 5 {
 			theirs.WallNS += 1e6
 		}
-		tl.pairs = append(tl.pairs, pair{mine, theirs, 50, 50})
+		tl.pairs = append(tl.pairs, pair{mine, theirs, 50, 50, 0})
 	}
 	if c := tl.count(); c.chance() < doubt || len(c.samples) < 30 || Median(c.samples) != 10e3 {
 		t.Errorf("%d samples, chance %g", len(c.samples), c.chance())
@@ -577,7 +577,7 @@ func TestCount(t *testing.T) {
 	} {
 		tl := &tally{rules: j.rules, threads: c.threads, base: c.base}
 		for _, p := range c.pairs {
-			tl.pairs = append(tl.pairs, pair{p[0], p[1], 1, 1})
+			tl.pairs = append(tl.pairs, pair{p[0], p[1], 1, 1, 0})
 		}
 		got := tl.count()
 		var words []string

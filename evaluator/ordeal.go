@@ -530,10 +530,12 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Final
 	samples, baseline := rounds(winner.Timings)
 	vs := Compare(samples, baseline)
 	vs.Ratio = winner.Fitness
+	vs.agree(winner.Timings, nil)
 	f.VsBaseline = &vs
 	if len(ranked) > 1 {
 		second := f.Entries[ranked[1]]
 		vs := Compare(RoundRatios(winner.Timings), RoundRatios(second.Timings))
+		vs.agree(winner.Timings, second.Timings)
 		f.VsRunnerUp = &vs
 	}
 	return f, nil

@@ -26,6 +26,9 @@ type rules struct {
 	samples    int
 	sampleTime time.Duration
 	finals     int
+	// processes is how many sets of fresh processes take part in the finals, one after the
+	// other: how a process came to lie in memory must not decide.
+	processes int
 	// heldOut is how long a batch of the baseline must last at a held-out shape
 	// to be timed in the finals. A batch cannot have more launches than the shape
 	// has sets, and shorter batches measure nothing.
@@ -61,7 +64,7 @@ var rulesByKind = map[string]*rules{
 	"cpu": {
 		batch: 2 * time.Millisecond, ask: 1,
 		least: 5, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: time.Second, finals: 20, heldOut: 500 * time.Microsecond,
+		samples: 20, sampleTime: time.Second, finals: 20, processes: 6, heldOut: 500 * time.Microsecond,
 		// What an honest batch leaves unclaimed does not depend on how long it takes:
 		// 45 to 230 us of the kernel's work around it.
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
@@ -72,7 +75,7 @@ var rulesByKind = map[string]*rules{
 	"cuda": {
 		batch: 500 * time.Microsecond, ask: 3,
 		least: 6, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30,
+		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30, processes: 3,
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
 		hangs: 10 * time.Second, controlsAtTuned: true,
@@ -99,9 +102,6 @@ const (
 	// candidate meets edge-case contents: at each, the dozen of them take as long as
 	// the rest of parity.
 	bitten = 1
-	// finalsProcesses is how many sets of fresh processes take part in the finals,
-	// one after the other: how a process came to lie in memory must not decide.
-	finalsProcesses = 3
 	// finalsLimit bounds the finals at one shape in one set of processes once
 	// finalsLeast rounds were played.
 	finalsLimit = 40 * time.Second

@@ -126,3 +126,45 @@ func TestIntervalHoldsMedian(t *testing.T) {
 		}
 	})
 }
+
+// A difference is significant only if every set of processes says the same.
+func TestSetsAgree(t *testing.T) {
+	timing := func(sets ...float64) Timing {
+		var samples, baseline []float64
+		var per []int
+		for i, r := range sets {
+			n := 3 + i%2
+			for k := range n {
+				samples, baseline = append(samples, r*(100+float64(k))), append(baseline, 100+float64(k))
+			}
+			per = append(per, n)
+		}
+		out := NewTiming("main", samples, baseline, 1, 1)
+		out.PerSet = per
+		return out
+	}
+	fast, other := timing(0.5, 0.5, 0.6, 0.5, 0.5, 0.5), timing(0.7, 0.7, 0.55, 0.7, 0.7, 0.7)
+	one := timing(0.5, 0.5, 0.5, 0.5, 0.5, 1.2)
+	for i, c := range []struct {
+		a, b []Timing
+		want bool
+	}{
+		{[]Timing{fast}, nil, true},
+		{[]Timing{one}, nil, false},
+		{[]Timing{one, fast}, nil, true}, // all shapes together
+		{[]Timing{fast}, []Timing{other}, false},
+		{[]Timing{fast}, []Timing{timing(0.7, 0.7, 0.7, 0.7, 0.7, 0.7)}, true},
+		{[]Timing{fast}, []Timing{timing(0.7, 0.7)}, true}, // where both were measured
+		{[]Timing{NewTiming("main", []float64{1}, []float64{2}, 1, 1)}, nil, true},
+	} {
+		got := Comparison{Ratio: 0.6, Significant: true}
+		got.agree(c.a, c.b)
+		if got.Significant != c.want || (len(got.Warnings) == 0) != c.want {
+			t.Errorf("%d: %+v, want significant: %t", i, got, c.want)
+		}
+	}
+	slow := Comparison{Ratio: 1.3, Significant: true}
+	if slow.agree([]Timing{timing(1.2, 1.3, 1.4)}, nil); !slow.Significant {
+		t.Error("sets that agree that it is slower")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,8 +138,10 @@ func (s *session) usage() *usage {
 			pids = append(pids, e.p.pid)
 		}
 	}
-	if b := s.state.baseline; b != nil {
-		pids = append(pids, b.pid)
+	for _, b := range []*process{s.state.timed, s.state.answers} {
+		if b != nil && !slices.Contains(pids, b.pid) {
+			pids = append(pids, b.pid)
+		}
 	}
 	return readUsage(pids)
 }

@@ -110,18 +110,17 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 	own := c.place.given[set]
 	c.place.seeds[set], c.place.given[set] = rand.Uint64(), e.inputs
 	defer func() { // the set is nothing that a later look takes
-		c.place.seeds[set], c.place.answered[set], c.place.given[set] = 0, 0, own
+		c.place.seeds[set], c.place.given[set], c.last = 0, own, nil
 	}()
-	c.t.load(c.d, []uint32{set})
+	c.t.load(c.a, c.d, []uint32{set})
 	if _, err := c.run(sets); err != nil {
 		return err
 	}
 	if left.Guard == "" {
 		left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
 	}
-	if _, err := base.run([]uint32{set}); err != nil {
-		c.t.dropBaseline()
-		return notOurs(err)
+	if err := base.answer([]uint32{set}); err != nil {
+		return err
 	}
 	answer, err := c.t.answer(c.d, set)
 	if err != nil {

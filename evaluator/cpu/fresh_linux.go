@@ -134,9 +134,9 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 	}
 }
 
-// refresh gives the next n sets contents that no candidate has seen, the same ones in
-// both arenas, and takes them out of the caches again. It does so right before they are
-// used: contents whose turn is yet to come are nowhere that a candidate can read.
+// refresh gives the next n sets contents that no candidate has seen, and takes them out of the
+// caches again. It does so right before they are used: contents whose turn is yet to come are
+// nowhere that a candidate can read.
 func (t *timingState) refresh(d *shapeData, n int) error {
 	p := t.places[d]
 	sets := p.turn(n)
@@ -146,7 +146,7 @@ func (t *timingState) refresh(d *shapeData, n int) error {
 	if err := t.give(d, sets); err != nil {
 		return err
 	}
-	t.load(d, sets)
+	t.load(t.ours, d, sets)
 	return nil
 }
 
@@ -182,17 +182,15 @@ func (t *timingState) give(d *shapeData, sets []uint32) error {
 	return nil
 }
 
-// load makes the inputs of sets, in both arenas.
-func (t *timingState) load(d *shapeData, sets []uint32) {
+// load makes the inputs of sets.
+func (t *timingState) load(a *arena, d *shapeData, sets []uint32) {
 	p := t.places[d]
 	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
-				theirs, ours := t.theirs.buffer(&d.layout, p.base, int(set), b), t.ours.buffer(&d.layout, p.base, int(set), b)
-				t.contents(theirs, d, set, b)
-				copy(ours, theirs)
-				evict(theirs)
-				evict(ours)
+				to := a.buffer(&d.layout, p.base, int(set), b)
+				t.contents(to, d, set, b)
+				evict(to)
 			}
 		}
 	})

@@ -159,18 +159,21 @@ func TestBaselineBites(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam")); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "softmax", "kernel.toml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const honest = `genome = { KERNEL = "honest"`
-	if !strings.Contains(string(text), honest) {
-		t.Fatal("the baseline is another")
-	}
-	text = []byte(strings.Replace(string(text), honest, `genome = { KERNEL = "narrow-when-timed"`, 1))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
+	for file, change := range map[string][2]string{
+		"kernel.toml":         {`genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
+		"narrow-when-timed.c": {"if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
+	} {
+		file = filepath.Join(dir, "softmax", file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), change[0]) {
+			t.Fatalf("%s is another", file)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := redFolderAt(t, dir, "softmax")
 	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})

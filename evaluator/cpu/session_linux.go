@@ -352,7 +352,9 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 			}
 			if several {
 				if err := s.lookTogether(e.now, &series.After, r.Last && n == rounds-1); err != nil {
-					return out, err
+					if err := s.blame(e, err); err != nil {
+						return out, err
+					}
 				}
 			}
 		}
@@ -384,7 +386,7 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 	several := len(s.entries) > 1
 	if !several {
 		if err := e.now.look(s.base, left, true); err != nil {
-			return err
+			return s.blame(e, err)
 		}
 	}
 	delete(e.intact, s.at)

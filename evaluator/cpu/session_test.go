@@ -251,7 +251,7 @@ func TestKilled(t *testing.T) {
 	if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Kill(s.(*session).state.baseline.pid, unix.SIGKILL)
+	_ = unix.Kill(s.(*session).state.timed.pid, unix.SIGKILL)
 	if _, err := s.Sample(t.Context(), b.request(1, false)); err == nil || errors.As(err, &lost) {
 		t.Errorf("the baseline: %v", err)
 	}
@@ -321,37 +321,6 @@ func TestPartial(t *testing.T) {
 			t.Errorf("%s is not found out", wrong)
 		}
 		_, _ = s.Close()
-	}
-}
-
-// What the baseline computed of other contents is not the answer: it is launched again on sets that
-// got new ones since.
-func TestStaleAnswer(t *testing.T) {
-	b := openBare(t)
-	s := b.open(evaluator.ForTiming, b.build("nothing", 1)).(*session)
-	if err := s.prepare(b.request(0, true)); err != nil {
-		t.Fatal(err)
-	}
-	c, sets := s.entries[0].now, s.base.place.turn(4)
-	refresh := func() {
-		if err := s.state.refresh(c.d, len(sets)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	refresh()
-	if _, err := s.base.run(sets); err != nil {
-		t.Fatal(err)
-	}
-	refresh()
-	if _, err := c.run(sets); err != nil {
-		t.Fatal(err)
-	}
-	var left evaluator.Observation
-	if err := c.look(s.base, &left, true); err != nil || len(left.Outputs) != 1 || left.Outputs[0].Error > 1e-6 {
-		t.Errorf("%+v, %v", left, err)
-	}
-	if _, err := s.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -436,6 +405,7 @@ func TestPools(t *testing.T) {
 		for len(all) < 2*p.sets*8 { // each set has its turn twice
 			refresh(d, batch)
 			for _, set := range p.turn(batch) {
+				state.load(state.theirs, d, []uint32{set}) // the same ones where the answers are computed
 				for _, a := range []*arena{state.ours, state.theirs} {
 					all = append(all, a.buffer(&d.layout, p.base, int(set), 0)[:4]...)
 				}

@@ -39,13 +39,13 @@ type timingState struct {
 	places map[*shapeData]*placement
 	tables []table     // by buffer, where contents come from
 	values [][]float64 // by buffer, of the last answer
-	// ours is where candidates run, theirs where the baseline does: nothing
-	// that a candidate writes can slow the baseline down, and nothing that the
-	// baseline writes can be read by a candidate. The inputs of a set are the same
-	// in both.
+	// ours is where candidates and the baseline are timed, each on sets of their own: one arena may be
+	// a quarter faster than another by how its pages came to lie. In theirs the baseline computes the
+	// right answers, which no candidate can read.
 	ours, theirs *arena
-	baseline     *process
-	baseShape    *shapeData
+	// timed is the baseline's process in ours, answers the one in theirs.
+	timed, answers           *process
+	timedShape, answersShape *shapeData
 	// dirty says that a candidate may have left anything in ours.
 	dirty bool
 	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
@@ -62,13 +62,10 @@ type placement struct {
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
 	seeds []uint64      // of each set's contents
 	given [][][]byte    // by set and buffer: contents that are not drawn from the seed; nil for others
-	// answered are the seeds of the contents that the baseline has launched on, by set: what it
-	// computed there is the answer as long as the set has no others.
-	answered []uint64
 }
 
 func newPlacement(base span, sets int) *placement {
-	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), given: make([][][]byte, sets), answered: make([]uint64, sets)}
+	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), given: make([][][]byte, sets)}
 	for i := range p.order {
 		p.order[i] = uint32(i)
 	}
@@ -196,10 +193,12 @@ func (t *timingState) close() {
 }
 
 func (t *timingState) dropBaseline() {
-	if t.baseline != nil {
-		t.baseline.kill()
-		t.baseline = nil
+	for _, p := range []*process{t.timed, t.answers} {
+		if p != nil {
+			p.kill()
+		}
 	}
+	t.timed, t.answers, t.timedShape, t.answersShape = nil, nil, nil, nil
 }
 
 // flush reads through the baseline's memory, so that nothing that was touched
@@ -221,6 +220,7 @@ type contender struct {
 	t       *timingState
 	p       *process
 	a       *arena
+	answers *contender // of the baseline: who computes the right answers
 	d       *shapeData
 	place   *placement
 	threads int
@@ -266,11 +266,6 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 	if int(ans.Launches) != n {
 		return none, c.p.fail(false, otherLaunches)
 	}
-	if c.a == c.t.theirs {
-		for _, set := range sets {
-			c.place.answered[set] = c.place.seeds[set]
-		}
-	}
 	return evaluator.Reading{
 		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
 	}, nil
@@ -280,9 +275,13 @@ const otherLaunches = "the harness's answer is about other launches"
 
 // look compares outputs of the last batch with the baseline's answers to the same
 // contents: those of one launch always, others as far as there is time, all of them
-// when asked. Which these are is drawn now. The baseline is launched for those that it
-// has not answered, since its own batch was shorter or was on other contents.
+// when asked. Which these are is drawn now, and the baseline is launched for them.
 func (c *contender) look(base *contender, left *evaluator.Observation, all bool) error {
+	if len(c.last) == 0 { // edge-case contents have gone
+		if _, err := c.try(); err != nil {
+			return err
+		}
+	}
 	elements := 0
 	for _, b := range c.d.layout.buffers {
 		if b.role != roleIn {
@@ -296,17 +295,8 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		}
 		chosen = append(chosen, c.last[at])
 	}
-	var missing []uint32
-	for _, set := range chosen {
-		if base.place.answered[set] != base.place.seeds[set] {
-			missing = append(missing, set)
-		}
-	}
-	if len(missing) > 0 {
-		if _, err := base.run(missing); err != nil {
-			c.t.dropBaseline()
-			return notOurs(err)
-		}
+	if err := base.answer(chosen); err != nil {
+		return err
 	}
 	left.AgainstBaseline = true
 	for _, set := range chosen {
@@ -318,6 +308,16 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		if left.Guard == "" {
 			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
 		}
+	}
+	return nil
+}
+
+// answer has the baseline compute the right answers for sets.
+func (c *contender) answer(sets []uint32) error {
+	c.t.load(c.t.theirs, c.d, sets)
+	if _, err := c.answers.run(sets); err != nil {
+		c.t.dropBaseline()
+		return notOurs(err)
 	}
 	return nil
 }
@@ -385,13 +385,14 @@ func (c *contender) calibrate() error {
 func (c *contender) try() (evaluator.Reading, error) {
 	sets := c.place.turn(c.batch)
 	empty := func(set uint32) bool { return c.place.seeds[set] == 0 }
-	if c.a == c.t.ours || slices.ContainsFunc(sets, empty) {
+	candidate := c.p != c.t.timed
+	if candidate || slices.ContainsFunc(sets, empty) {
 		if err := c.t.refresh(c.d, c.batch); err != nil {
 			return evaluator.Reading{}, err
 		}
 	}
 	r, err := c.run(sets)
-	if c.a == c.t.ours {
+	if candidate {
 		c.place.use(c.batch)
 	}
 	return r, err
@@ -408,7 +409,7 @@ func (c *contender) adjust() {
 
 // want is how many launches last as long as a batch should.
 func (c *contender) want(ns float64) int {
-	return int(min(max(math.Ceil(float64(c.target)/max(ns, 1)), 1), float64(c.place.sets)))
+	return int(min(max(math.Ceil(float64(c.target)/max(ns, 1)), 1), float64(c.place.sets/2)))
 }
 
 // spoilt says whether the calibration has changed what is not its own.
@@ -424,20 +425,25 @@ const calibrations = 8
 // contend prepares a process that knows the shape for being timed at it.
 func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r evaluator.SampleRequest) (*contender, error) {
 	place := t.places[d]
-	if p != t.baseline || t.baseShape != d {
+	known := map[*process]**shapeData{t.timed: &t.timedShape, t.answers: &t.answersShape}[p]
+	if known == nil || *known != d {
 		if err := p.setShape(d, place.base); err != nil {
 			return nil, err
 		}
+	}
+	if known != nil {
+		*known = d
 	}
 	if err := p.freeze(); err != nil {
 		return nil, err
 	}
 	c := &contender{
 		h: h, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
-		rng: newRand(),
+		rng: newRand(), batch: 1,
 	}
-	if p == t.baseline {
-		c.a, t.baseShape = t.theirs, d
+	if p == t.answers {
+		c.a = t.theirs
+		return c, nil
 	}
 	return c, c.calibrate()
 }
@@ -448,19 +454,35 @@ func (h *lab) contendBaseline(t *timingState, d *shapeData, r evaluator.SampleRe
 	if err != nil {
 		return nil, err
 	}
-	if t.baseline == nil {
+	start := func(a *arena) (*process, error) {
 		f := cleanFlavour()
-		if t.baseline, err = h.start(h.Life, &f, b.clean.Object, t.theirs, nil, b.src.Threads); err != nil {
-			t.baseline = nil
-			return nil, notOurs(err)
-		}
-		t.baseShape = nil
+		return h.start(h.Life, &f, b.clean.Object, a, nil, b.src.Threads)
 	}
-	c, err := h.contend(t, t.baseline, d, b.src.Threads, r)
+	var c, answers *contender
+	err = func() (err error) {
+		if t.answers == nil {
+			if t.answers, err = start(t.theirs); err != nil {
+				t.answers = nil
+				return err
+			}
+		}
+		if t.timed == nil {
+			if t.timed, err = start(t.ours); err != nil {
+				t.timed = nil
+				return err
+			}
+		}
+		if answers, err = h.contend(t, t.answers, d, b.src.Threads, r); err != nil {
+			return err
+		}
+		c, err = h.contend(t, t.timed, d, b.src.Threads, r)
+		return err
+	}()
 	if err != nil {
 		t.dropBaseline()
 		return nil, notOurs(err)
 	}
+	c.answers = answers
 	return c, nil
 }
 
@@ -481,8 +503,8 @@ func notOurs(err error) error {
 // measurement nor what is checked may be guessed.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// pair takes one reading of both in random order, on the same contents, which
-// neither has seen, and looks at what the candidate's launches left.
+// pair takes one reading of both in random order, on contents that nobody
+// has seen, and looks at what the candidate's launches left.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
 	if c.rng.IntN(partials) == 0 {
 		if err := c.partial(base, left); err != nil {
@@ -494,16 +516,21 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 			return r, b, err
 		}
 	}
-	n := max(c.batch, base.batch)
+	n := c.batch + base.batch
 	if err := t.refresh(c.d, n); err != nil {
 		return r, b, err
 	}
 	defer c.place.use(n)
+	sets := c.place.turn(n)
+	mine, others := sets[:c.batch], sets[c.batch:]
+	if c.rng.IntN(2) == 0 {
+		mine, others = sets[base.batch:], sets[:base.batch]
+	}
 	first := c.rng.IntN(2) == 0
 	for _, baseline := range []bool{first, !first} {
 		if !baseline {
-			r, err = c.run(c.place.turn(c.batch))
-		} else if b, err = base.run(c.place.turn(base.batch)); err != nil {
+			r, err = c.run(mine)
+		} else if b, err = base.run(others); err != nil {
 			t.dropBaseline()
 			err = notOurs(err)
 		}
