@@ -324,54 +324,80 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// Elements of a table are drawn anew in their last bits, within their distribution.
-func TestTableNoise(t *testing.T) {
+// Timed contents have the distribution that is declared, to its ends, and no few values.
+func TestQuick(t *testing.T) {
 	for _, c := range []struct {
-		d     distribution
-		dtype dtype
-		more  bool
+		d      distribution
+		dtype  dtype
+		values int // at least
 	}{
-		{distribution{"uniform", 1, 2}, f32, true},
-		{distribution{"uniform", -1, 1}, f64, true},
-		{distribution{"uniform", 0, 0.1}, f32, true},
-		{distribution{"uniform", -2, 3}, f64, true},
-		{distribution{"uniform", 0.99999, 1}, f32, false},
-		{distribution{"uniform", 1e9, 1e9 + 1}, f64, true},
-		{distribution{"normal", 0, 1}, f32, true},
-		{distribution{"uniform", -1, 1}, f16, false},
-		{distribution{"integers", 0, 1e6}, f32, true},
-		{distribution{"integers", 1, 2e9}, i32, true},
-		{distribution{"integers", -5e4, 5e4}, i64, true},
-		{distribution{"integers", 0, 1000}, i32, false},
-		{distribution{"constant", 3, 0}, f32, false},
+		{distribution{"uniform", 1, 2}, f32, 1 << 17},
+		{distribution{"uniform", -1, 1}, f64, 1 << 17},
+		{distribution{"uniform", 0, 0.1}, f32, 1 << 17},
+		{distribution{"uniform", -2, 3}, f64, 1 << 17},
+		{distribution{"uniform", 0.99999, 1}, f32, 100},
+		{distribution{"uniform", 1e9, 1e9 + 1}, f64, 1 << 17},
+		{distribution{"normal", 0, 1}, f32, 1 << 17},
+		{distribution{"normal", -5, 1e-3}, f64, 1 << 17},
+		{distribution{"normal", 3, 2}, f16, 1 << 12},
+		{distribution{"normal", 0, 1}, bf16, 1 << 10},
+		{distribution{"uniform", -1, 1}, f16, 1 << 13},
+		{distribution{"integers", 0, 1e6}, f32, 1 << 17},
+		{distribution{"integers", 1, 2e9}, i32, 1 << 17},
+		{distribution{"integers", -5e4, 5e4}, i64, 60000},
+		{distribution{"integers", 0, 1000}, i32, 1001},
+		{distribution{"integers", -128, 127}, i8, 256},
+		{distribution{"integers", 0, 255}, u8, 256},
+		{distribution{"integers", -9, 9}, i16, 19},
+		{distribution{"constant", 3, 0}, f32, 1},
 	} {
 		const n = 1 << 18
-		tb := newTable(c.d, c.dtype, 1)
 		raw := make([]byte, n*c.dtype.size())
-		tb.fill(raw, 2)
+		s := stream(2)
+		c.d.quick(raw, c.dtype, &s)
 		seen, sum, squares := map[float64]bool{}, 0.0, 0.0
-		for i := range n {
-			v := c.dtype.get(raw, i)
-			seen[v], sum, squares = true, sum+v, squares+v*v
-			if (c.d.kind == "uniform" || c.d.kind == "integers") && (v < c.d.a || v > c.d.b) {
-				t.Fatalf("%v of %v: %g", c.dtype, c.d, v)
-			}
-		}
-		if more := len(seen) > 1<<tableBits; more != c.more {
-			t.Errorf("%v of %v: %d values", c.dtype, c.d, len(seen))
-		}
-		mean, width := sum/n, math.Sqrt(squares/n-sum/n*sum/n)
 		middle, spread := (c.d.a+c.d.b)/2, (c.d.b-c.d.a)/math.Sqrt(12)
 		switch c.d.kind {
 		case "normal":
 			middle, spread = c.d.a, c.d.b
+		case "integers":
+			spread = math.Sqrt(((c.d.b-c.d.a+1)*(c.d.b-c.d.a+1) - 1) / 12)
 		case "constant":
 			middle, spread = c.d.a, 0
 		}
-		if scale := math.Max(spread, 1e-3); math.Abs(mean-middle) > 0.02*scale || math.Abs(width-spread) > 0.02*scale {
-			t.Errorf("%v of %v: mean %g, deviation %g", c.dtype, c.d, mean, width)
+		far, low := 0, 0
+		for i := range n {
+			v := c.dtype.get(raw, i)
+			if c.dtype == f16 && halfBits(v) != view[uint16](raw)[i] {
+				t.Fatalf("%#x is no number of half precision", view[uint16](raw)[i])
+			}
+			seen[v] = true
+			sum, squares = sum+(v-middle), squares+(v-middle)*(v-middle)
+			if c.d.kind != "normal" && c.d.kind != "constant" && (v < c.d.a || v > c.d.b) {
+				t.Fatalf("%v of %v: %g", c.dtype, c.d, v)
+			}
+			far += btoi(math.Abs(v-middle) > 4*spread)
+			low += btoi(v < middle-spread)
+		}
+		if len(seen) < c.values {
+			t.Errorf("%v of %v: %d values", c.dtype, c.d, len(seen))
+		}
+		mean, width := sum/n, math.Sqrt(squares/n-sum/n*sum/n)
+		if scale := math.Max(spread, 1e-3*math.Abs(middle)/64); math.Abs(mean) > 0.02*scale || math.Abs(width-spread) > 0.02*scale {
+			t.Errorf("%v of %v: mean %g from the middle, deviation %g", c.dtype, c.d, mean, width)
+		}
+		// 6.3 in 10^5 are beyond four deviations, 15.9% below one.
+		if c.d.kind == "normal" && (far < 4 || far > 40 || math.Abs(float64(low)/n-0.1587) > 0.02) {
+			t.Errorf("%v of %v: %d of %d far out, %d low", c.dtype, c.d, far, n, low)
 		}
 	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Contents come in one order, which the pool alone decides, however many launches a

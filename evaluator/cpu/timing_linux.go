@@ -37,7 +37,6 @@ type timingState struct {
 	q      *problem
 	shapes []*shapeData
 	places map[*shapeData]*placement
-	tables []table     // by buffer, where contents come from
 	values [][]float64 // by buffer, of the last answer
 	// ours is where candidates and the baseline are timed, each on sets of their own: one arena may be
 	// a quarter faster than another by how its pages came to lie. In theirs the baseline computes the
@@ -115,7 +114,7 @@ func rotation(d *shapeData, shapes int) int {
 func newTimingState(h *lab, shapes []*shapeData) (*timingState, error) {
 	n := len(h.problem.roles)
 	t := &timingState{
-		h: h, q: h.problem, shapes: shapes, places: map[*shapeData]*placement{}, tables: make([]table, n), values: make([][]float64, n),
+		h: h, q: h.problem, shapes: shapes, places: map[*shapeData]*placement{}, values: make([][]float64, n),
 	}
 	var at span
 	for _, d := range shapes {
@@ -146,12 +145,6 @@ func newPool() string { return crypto.Text() }
 // one.
 func (t *timingState) draw(pool string) {
 	from := func(of string) *rand.ChaCha8 { return rand.NewChaCha8(sha256.Sum256([]byte(pool + " " + of))) }
-	tables := from("tables")
-	for b, role := range t.q.roles {
-		if role != roleOut && !t.q.made(b) {
-			t.tables[b] = newTable(t.q.data[b], t.q.dtypes[b], tables.Uint64())
-		}
-	}
 	for _, d := range t.shapes {
 		t.places[d].pool = from("shape " + d.shape.Name)
 	}
