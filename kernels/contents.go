@@ -192,8 +192,9 @@ func (t DType) small() float64 {
 // data happen to be. All of it lies in the domains of the buffers.
 type Further struct {
 	Name string
-	// turn says which value scalars take: they take turns.
+	// turn says which value scalars take: they take turns, but where plain.
 	turn  int
+	plain bool
 	fills []*filling // by buffer; nil for outputs
 }
 
@@ -203,6 +204,8 @@ type filling struct {
 	b    Buffer
 	zero bool      // whether the domain has a zero
 	made []float64 // by a function in Python, of which the declared data are drawn then
+	rows int       // how many there are
+	one  int       // the row that is unlike all others
 }
 
 // A rowMaker makes row r of a buffer. The numbers that it makes are rounded to the type
@@ -324,6 +327,34 @@ var further = []struct {
 			row[i] = signed(0, rng)
 		}
 	}},
+	// The declared data, and in one row an element, some in a row, or all from elsewhere in the
+	// domain: nothing in other rows tells of it.
+	{"somewhere", spread, func(f *filling, row []float64, r int, rng *rand.Rand) {
+		f.declared(row, rng)
+		if r == 0 {
+			f.one = rng.IntN(f.rows)
+		}
+		if r != f.one {
+			return
+		}
+		part := row
+		if way := rng.IntN(3); way > 0 {
+			from := rng.IntN(len(row))
+			part = row[from : from+1+(way-1)*rng.IntN(len(row)-from)]
+		}
+		x := f.b.Domain.Hi
+		if -f.b.Domain.Lo > x || -f.b.Domain.Lo == x && rng.IntN(2) == 1 {
+			x = f.b.Domain.Lo
+		}
+		near := math.Min(f.reach()/math.Abs(x), 1)
+		ends := rng.IntN(2) == 1
+		for i := range part {
+			at := rng.Float64()
+			if part[i] = f.b.Domain.Lo*(1-at) + f.b.Domain.Hi*at; ends {
+				part[i] = x * math.Pow(near, rng.Float64())
+			}
+		}
+	}},
 	// Only where the definition says that denormals count.
 	{"denormal", func(f *filling) bool { return f.b.Denormals }, func(f *filling, row []float64, _ int, rng *rand.Rand) {
 		for i := range row {
@@ -408,12 +439,18 @@ func (p *Problem) FurtherNamed(name string) (Further, error) {
 	return list[i], nil
 }
 
+// Declared gives the same contents of the inputs with the declared scalars.
+func (c Further) Declared() Further {
+	c.plain = true
+	return c
+}
+
 // Scalars gives the values of the scalars at a shape: those that a definition gives
 // besides the declared one take turns with it.
 func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
 	values, err := p.ScalarValues(s)
-	if err != nil {
-		return nil, err
+	if err != nil || c.plain {
+		return values, err
 	}
 	for i, sc := range p.Scalars {
 		if k := c.turn % (1 + len(sc.Also)); k > 0 {
@@ -435,6 +472,7 @@ func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []f
 	out := make([]float64, n)
 	rng := rand.New(rand.NewPCG(seed, uint64(c.turn)<<32|uint64(buffer)))
 	row = min(max(row, 1), n)
+	f.rows = int((n + row - 1) / row)
 	for from := int64(0); from < n; from += row {
 		part := out[from:min(from+row, n)]
 		if f.row != nil {

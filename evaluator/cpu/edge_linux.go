@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
@@ -15,8 +14,12 @@ import (
 // come among the timed ones, too.
 
 const (
-	// edgeBudget bounds the memory of the edge-case inputs of a lab, in bytes.
+	// edgeBudget bounds what is kept of edge-case inputs of a shape, in bytes, and what is made
+	// of them in one set of processes of the finals.
 	edgeBudget = 256 << 20
+	// edgeShare is the part of the edge-case inputs that one set of processes meets, one of so many:
+	// each is met by two of six.
+	edgeShare = 3
 	// gross is by how many tolerances an output must be off to be wrong here: the rounding of an
 	// honest sum grows with the shape, and what this looks for is as large as the answer.
 	gross = 8
@@ -34,30 +37,29 @@ type edge struct {
 	silent bool
 }
 
-// edgesAt lists the edge-case inputs of a shape. Those with other scalars are left out: a candidate
-// would know them by these.
-func (h *lab) edgesAt(d *shapeData) ([]*edge, error) {
+// edgesAt lists the edge-case inputs of a shape, with the declared scalars: a candidate would know
+// them by others.
+func (h *lab) edgesAt(d *shapeData) []*edge {
 	if list, ok := h.edges[d]; ok {
-		return list, nil
+		return list
 	}
-	room := edgeBudget / max(d.inBytes+d.outBytes, 1) / max(len(h.problem.Tune), 1)
-	list := []*edge{}
+	var list []*edge
 	all := h.problem.spec.Further()
 	for _, i := range rand.Perm(len(all)) {
-		scalars, err := all[i].Scalars(h.problem.spec, d.shape)
-		if err != nil {
-			return nil, err
-		}
-		declared, err := h.problem.spec.ScalarValues(d.shape)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Equal(scalars, declared) && len(list) < max(room, 1) {
-			list = append(list, &edge{c: all[i], seed: rand.Uint64()})
-		}
+		list = append(list, &edge{c: all[i].Declared(), seed: rand.Uint64()})
 	}
 	h.edges[d] = list
-	return list, nil
+	return list
+}
+
+// turn gives those that a set of processes of the finals meets.
+func turn(list []*edge, d *shapeData, set int) []*edge {
+	n := min((len(list)+edgeShare-1)/edgeShare, max(edgeBudget/max(d.inBytes+d.outBytes, 1), 1))
+	var out []*edge
+	for i := range n {
+		out = append(out, list[(set*n+i)%len(list)])
+	}
+	return out
 }
 
 // fill makes the inputs.
@@ -74,27 +76,30 @@ func (e *edge) fill(h *lab, d *shapeData) error {
 }
 
 // onEdges launches batches as they are timed, in each of which one launch, drawn which, has edge-case
-// inputs, until so many of these were met. What the candidate computed of them is compared with the
-// baseline's answer, and where the two are far apart with the reference's. Nothing of this is timed.
-func (c *contender) onEdges(base *contender, left *evaluator.Observation, most int) error {
-	list, err := c.h.edgesAt(c.d)
-	if err != nil {
-		return err
+// inputs: one of them, drawn which, or in finals those of a set of processes. What the candidate computed
+// of them is compared with the baseline's answer, and where the two are far apart with the reference's.
+// Nothing of this is timed.
+func (c *contender) onEdges(base *contender, left *evaluator.Observation, finals bool, set int) error {
+	list := c.h.edgesAt(c.d)
+	if len(list) == 0 {
+		return nil
 	}
-	for _, i := range c.rng.Perm(len(list)) {
-		if most == 0 || left.Wrong != "" {
-			break
-		}
-		e := list[i]
-		if e.silent {
+	chosen := list[c.rng.IntN(len(list)):][:1]
+	if finals {
+		chosen = turn(list, c.d, set)
+	}
+	for _, e := range chosen {
+		if e.silent || left.Wrong != "" {
 			continue
 		}
-		most--
 		if err := e.fill(c.h, c.d); err != nil {
 			return err
 		}
 		if err := c.onEdge(base, e, left); err != nil {
 			return err
+		}
+		if len(list)*(c.d.inBytes+c.d.outBytes) > edgeBudget { // made again from the seed
+			e.inputs, e.truth = nil, nil
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -362,7 +361,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	for i, e := range s.entries {
 		series := &out.Series[i]
 		if e.fault == nil && r.Last {
-			if err := s.lookLast(e, &series.After); err != nil {
+			if err := s.lookLast(e, &series.After, r.Set); err != nil {
 				return out, err
 			}
 		}
@@ -382,7 +381,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 }
 
 // lookLast ends what an entry does at a shape.
-func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
+func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error {
 	several := len(s.entries) > 1
 	if !several {
 		if err := e.now.look(s.base, left, true); err != nil {
@@ -393,11 +392,7 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 	if err := e.now.partial(s.base, left); err != nil {
 		return s.blame(e, err)
 	}
-	n := 1
-	if s.purpose == evaluator.ForFinals {
-		n = math.MaxInt // all there are
-	}
-	if err := e.now.onEdges(s.base, left, n); err != nil {
+	if err := e.now.onEdges(s.base, left, s.purpose == evaluator.ForFinals, set); err != nil {
 		return s.blame(e, err)
 	}
 	if several {

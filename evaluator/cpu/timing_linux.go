@@ -505,7 +505,7 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		}
 	}
 	if c.rng.IntN(partials) == 0 {
-		if err := c.onEdges(base, left, 1); err != nil {
+		if err := c.onEdges(base, left, false, 0); err != nil {
 			return r, b, err
 		}
 	}
