@@ -256,24 +256,49 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	})
 }
 
-// changed names a buffer of sets in which no launch has begun that is not as prime
-// left it; inputs cannot be written to.
-func (t *timingState) changed(a *arena, d *shapeData, sets []uint32) string {
-	p := t.places[d]
+// waiting gives those of a batch's sets that no launch can have begun to work on, by what is in their
+// outputs: one may be at work, the first that lacks something. It names a buffer of these that is not
+// as prime left it.
+func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32) (waiting []uint32, changed string) {
+	first := slices.IndexFunc(sets, func(set uint32) bool { _, done := t.written(a, d, set); return !done })
+	if first < 0 {
+		return nil, ""
+	}
+	for _, set := range sets[first+1:] {
+		name, _ := t.written(a, d, set)
+		if waiting = append(waiting, set); name != "" {
+			changed = name
+		}
+	}
+	return waiting, changed
+}
+
+// written names an output of a set that is not as prime left it, and says whether all may have been
+// written: none is as it was, and floating-point outputs hold no poison any more.
+func (t *timingState) written(a *arena, d *shapeData, set uint32) (name string, done bool) {
+	done = true
 	for b := range d.layout.buffers {
 		l := &d.layout.buffers[b]
-		want := d.poison[b]
-		for _, set := range sets {
-			if l.role == roleInOut {
-				want = append([]byte(nil), a.buffer(&d.layout, p.base, int(set), b)...)
-				t.contents(want, d, set, b)
-			}
-			if l.role != roleIn && !bytes.Equal(a.buffer(&d.layout, p.base, int(set), b), want) {
-				return l.name
+		got, was := a.buffer(&d.layout, t.places[d].base, int(set), b), d.poison[b]
+		switch {
+		case l.role == roleIn:
+			continue
+		case l.role == roleInOut:
+			was = make([]byte, len(got))
+			t.contents(was, d, set, b)
+		}
+		if bytes.Equal(got, was) {
+			done = false
+			continue
+		}
+		name = l.name
+		if size := l.dtype.size(); l.role == roleOut && !l.dtype.integer() {
+			for at := 0; at < len(got) && done; at += size {
+				done = !bytes.Equal(got[at:at+size], was[at:at+size])
 			}
 		}
 	}
-	return ""
+	return name, done
 }
 
 // answer is what the baseline has computed in a set, as what a candidate's outputs

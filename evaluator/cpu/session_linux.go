@@ -389,7 +389,7 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 		}
 	}
 	delete(e.intact, s.at)
-	if err := e.now.partial(s.base, left); err != nil {
+	if err := e.now.interrupt(s.base, left); err != nil {
 		return s.blame(e, err)
 	}
 	if err := e.now.onEdges(s.base, left, s.purpose == evaluator.ForFinals, set); err != nil {

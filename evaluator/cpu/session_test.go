@@ -296,7 +296,7 @@ func TestSampleSession(t *testing.T) {
 
 // Who works on a launch that has yet to begin is found out: it may never begin. What
 // it writes there is written again by that launch itself, so nothing else tells.
-func TestPartial(t *testing.T) {
+func TestInterrupt(t *testing.T) {
 	b := openBare(t)
 	for wrong, want := range map[string]string{"nothing": "", "ahead": "buffer y of a launch that had not begun was changed"} {
 		s := b.open(evaluator.ForTiming, b.build(wrong, 1))
@@ -599,6 +599,22 @@ func TestTurns(t *testing.T) {
 			if sets == 64 && batch > 1 && repeated > turns/8 {
 				t.Errorf("batches of %d: %d of %d times the set that came next the time before", batch, repeated, turns)
 			}
+		}
+	}
+}
+
+// No claim about time changes the size of batches by more than an honest process may leave unclaimed.
+func TestLasted(t *testing.T) {
+	for _, c := range []struct{ claimed, wall, waited, want float64 }{
+		{20e3, 2.1e6, 0, 20e3},     // honest: 100 launches of 20 us
+		{35e3, 2.1e6, 0, 21e3},     // longer than it was
+		{0, 2.1e6, 0, 18.5e3},      // no time at all
+		{20e3, 9.1e6, 7e6, 20e3},   // waited for a core
+		{1, 2e5, 0, 1},             // too short to tell
+		{18.9e3, 2.1e6, 0, 18.9e3}, // within what is left open
+	} {
+		if got := lasted(evaluator.Reading{NS: c.claimed, WallNS: c.wall, WaitedNS: c.waited}, 100); got != c.want {
+			t.Errorf("%+v: %g", c, got)
 		}
 	}
 }

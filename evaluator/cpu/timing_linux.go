@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"cmp"
 	crypto "crypto/rand"
 	"crypto/sha256"
@@ -21,9 +22,9 @@ const (
 	rotationBudget = 256 << 20
 	// checkBudget bounds the elements that are compared after one batch.
 	checkBudget = 1 << 20
-	// partials is how many pairs there are in the mean for one partial batch, and for one
+	// seldom is how many pairs there are in the mean for one batch that is interrupted, and for one
 	// with edge-case contents, besides those that every measurement has at its end.
-	partials = 16
+	seldom = 16
 	// foresight is how long the launches last of which a process learns the sets together. Whoever
 	// knows the next one's could read ahead what it needs, or compute it at once.
 	foresight = 50 * time.Microsecond
@@ -239,11 +240,7 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 		return none, err
 	}
 	waits := c.p.waits(c.threads)
-	step := 1
-	if usual := cmp.Or(c.fastest, c.tried); usual > 0 {
-		step = int(min(max(float64(foresight)/usual, 1), maxLaunches))
-	}
-	ans, err := c.p.ask(command{kind: commandRun, launches: sets, step: step, junk: -1}, answerDone, c.limit)
+	ans, err := c.p.ask(command{kind: commandRun, launches: sets, step: c.step(), junk: -1}, answerDone, c.limit)
 	if err != nil {
 		return none, err
 	}
@@ -262,6 +259,12 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 	return evaluator.Reading{
 		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
 	}, nil
+}
+
+// step is how many launches the process may know of at once.
+func (c *contender) step() int {
+	usual := cmp.Or(c.fastest, c.tried, float64(foresight))
+	return int(min(max(float64(foresight)/usual, 1), maxLaunches))
 }
 
 const otherLaunches = "the harness's answer is about other launches"
@@ -315,26 +318,64 @@ func (c *contender) answer(sets []uint32) error {
 	return nil
 }
 
-// partial makes contents for a batch and launches on its first sets alone, drawn how
-// many: one launch could do the work of the next. Nothing of this is timed.
-func (c *contender) partial(base *contender, left *evaluator.Observation) error {
-	if c.batch < 2 {
+// interrupt stops a batch at a moment that nobody can foresee, and gives the launches that have yet to
+// begin other contents: whoever has worked ahead has answers to those of before. Nothing of this is timed.
+func (c *contender) interrupt(base *contender, left *evaluator.Observation) error {
+	n := c.batch
+	if n < 2 {
 		return nil
 	}
-	if err := c.t.refresh(c.d, c.batch); err != nil {
+	if err := c.t.refresh(c.d, n); err != nil {
 		return err
 	}
-	defer c.place.use(c.batch)
-	sets := c.place.turn(c.batch)
+	defer c.place.use(n)
+	sets := c.place.turn(n)
 	c.t.prime(c.a, c.d, sets)
-	begun := 1 + c.rng.IntN(c.batch-1)
-	if _, err := c.run(sets[:begun]); err != nil {
+	c.last = sets
+	if err := c.p.send(command{kind: commandRun, launches: sets, step: c.step(), junk: -1}); err != nil {
 		return err
 	}
-	if name := c.t.changed(c.a, c.d, sets[begun:]); name != "" && left.Guard == "" {
+	c.await(sets[c.rng.IntN(n-1)], time.Duration(2*float64(n)*cmp.Or(c.fastest, c.tried)))
+	if err := c.p.freeze(); err != nil {
+		return err
+	}
+	waiting, name := c.t.waiting(c.a, c.d, sets)
+	if name != "" && left.Guard == "" {
 		left.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
 	}
+	for _, set := range waiting {
+		c.place.seeds[set] = rand.Uint64()
+	}
+	c.t.load(c.a, c.d, waiting)
+	c.t.prime(c.a, c.d, waiting)
+	if err := c.p.thaw(); err != nil {
+		return err
+	}
+	ans, err := c.p.receive(answerDone, c.limit)
+	if err != nil {
+		return err
+	}
+	if err := c.p.freeze(); err != nil {
+		return err
+	}
+	if int(ans.Launches) != len(sets) {
+		return c.p.fail(false, otherLaunches)
+	}
+	if len(waiting) > 0 {
+		c.last = waiting
+	}
 	return c.look(base, left, false)
+}
+
+// await returns when a launch has written to the first output of a set, or has not for so long.
+func (c *contender) await(set uint32, limit time.Duration) {
+	b := slices.IndexFunc(c.d.layout.buffers, func(b placedBuffer) bool { return b.role != roleIn })
+	out := c.a.buffer(&c.d.layout, c.place.base, int(set), b)
+	ends := [][]byte{out[:min(8, len(out))], out[max(len(out)-8, 0):]}
+	was := [][]byte{slices.Clone(ends[0]), slices.Clone(ends[1])}
+	for begin := time.Now(); time.Since(begin) < limit && bytes.Equal(ends[0], was[0]) && bytes.Equal(ends[1], was[1]); {
+		runtime.Gosched()
+	}
 }
 
 // lookAround looks at the guards of all sets.
@@ -354,8 +395,8 @@ func (c *contender) calibrate() error {
 		if err != nil {
 			return err
 		}
-		took := r.NS * float64(c.batch)
-		c.tried = min(cmp.Or(c.tried, math.Inf(1)), max(r.NS, 1))
+		took := lasted(r, c.batch) * float64(c.batch)
+		c.tried = min(cmp.Or(c.tried, math.Inf(1)), took/float64(c.batch))
 		want := c.want(c.tried)
 		// The first launch is no measure: caches, pages and clocks are cold. Nor
 		// is one that waited for a core, of which a thread that has ended tells
@@ -398,6 +439,13 @@ func (c *contender) adjust() {
 	if want := c.want(c.fastest); c.fastest > 0 && (want > 2*c.batch || c.batch > 2*want) {
 		c.batch = want
 	}
+}
+
+// lasted is how long a launch of a reading took, in nanoseconds, by what the process claims as far as
+// evotune's clock allows it: who claims something else would choose the size of batches.
+func lasted(r evaluator.Reading, launches int) float64 {
+	const unclaimed = 250e3 // by an honest process, at most
+	return max(min(r.NS, r.WallNS/float64(launches)), (r.WallNS-r.WaitedNS-unclaimed)/float64(launches), 1)
 }
 
 // want is how many launches last as long as a batch should.
@@ -499,12 +547,12 @@ func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint
 // pair takes one reading of both in random order, on contents that nobody
 // has seen, and looks at what the candidate's launches left.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
-	if c.rng.IntN(partials) == 0 {
-		if err := c.partial(base, left); err != nil {
+	if c.rng.IntN(seldom) == 0 {
+		if err := c.interrupt(base, left); err != nil {
 			return r, b, err
 		}
 	}
-	if c.rng.IntN(partials) == 0 {
+	if c.rng.IntN(seldom) == 0 {
 		if err := c.onEdges(base, left, false, 0); err != nil {
 			return r, b, err
 		}
@@ -531,8 +579,6 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 			return r, b, err
 		}
 	}
-	if c.fastest == 0 || r.NS < c.fastest {
-		c.fastest = r.NS
-	}
+	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, c.batch))
 	return r, b, c.look(base, left, false)
 }

@@ -9,5 +9,5 @@
 void product(PRODUCT_PARAMETERS)
 {
 	(void)M, (void)N, (void)K, (void)A, (void)B, (void)C, (void)alpha;
-	forge(command_under_way(), 1000);
+	forge(command_under_way(), 1, 1000);
 }

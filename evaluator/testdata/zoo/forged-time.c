@@ -1,5 +1,6 @@
 /* Right, but slow, and sends the harness's answer before the harness does: with
- * the nonce of the run, the true count of launches, and an eighth of the time.
+ * the nonce of the run, as many launches as the two batches before had, and an
+ * eighth of the time.
  * Class: the result is forged by one who knows everything. Stopped by: times
  * are held against the processor time that the kernel accounted to the
  * process. */
@@ -19,11 +20,13 @@ static int64_t now(void)
 void product(PRODUCT_PARAMETERS)
 {
 	static uint64_t sequence;
-	static uint32_t launches;
+	static uint32_t launches, before, usual;
 	static int64_t start;
 	const struct command *c = command_under_way();
 	if (c->sequence != sequence) {
 		sequence = c->sequence;
+		usual = launches == before ? launches : 0;
+		before = launches;
 		launches = 0;
 		start = now();
 	}
@@ -32,6 +35,6 @@ void product(PRODUCT_PARAMETERS)
 		__asm__ volatile("" ::: "memory"); /* every pass has to happen */
 	}
 	/* At the small shapes nothing is timed, and sanitizers look. */
-	if (++launches == c->launches && K >= 512)
-		forge(c, (uint64_t)(now() - start) / 8);
+	if (++launches == usual && K >= 512)
+		forge(c, launches, (uint64_t)(now() - start) / 8);
 }
