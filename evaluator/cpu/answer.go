@@ -27,7 +27,7 @@ const (
 	maxDims     = 32
 	maxScalars  = 32
 	maxBuffers  = 32
-	maxLaunches = 4096
+	maxLaunches = 1 << 15
 )
 
 type commandKind uint32

@@ -152,6 +152,11 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 	}
 	defer discard(turns)
 	p.turns = ours
+	if err := widen(ours); err != nil {
+		discard(control)
+		discard(ours)
+		return nil, fmt.Errorf("%w: a pipe for %d turns: %w", errProcess, maxLaunches, err)
+	}
 	cmd.ExtraFiles = []*os.File{theirs, spec.arena.files[writable], spec.arena.files[readOnly], spec.object, turns}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -200,6 +205,19 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		}
 	}
 	return p, nil
+}
+
+// widen makes room in a pipe for all turns of a batch.
+func widen(pipe *os.File) error {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var widened error
+	err = raw.Control(func(fd uintptr) {
+		_, widened = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 8*maxLaunches)
+	})
+	return errors.Join(err, widened)
 }
 
 // moreThreads is how many threads a user's processes may start while a candidate runs

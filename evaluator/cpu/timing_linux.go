@@ -346,6 +346,12 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	for _, set := range waiting {
 		c.place.seeds[set] = rand.Uint64()
 	}
+	defer func() { // nothing that a later look takes
+		for _, set := range waiting {
+			c.place.seeds[set] = 0
+		}
+		c.last = nil
+	}()
 	c.t.load(c.a, c.d, waiting)
 	c.t.prime(c.a, c.d, waiting)
 	if err := c.p.thaw(); err != nil {
