@@ -19,7 +19,7 @@ const noGain = 0.8
 // not refused, in the finals at last, must not gain.
 func TestNothingRemembered(t *testing.T) {
 	longtest.Skip(t, "judges many candidates")
-	for _, f := range redFolders(t, "product", "softmax", "rowmax", "ordered") {
+	for _, f := range redFolders(t, "product", "softmax", "rowmax", "ordered", "mask") {
 		o := zooOptions(t)
 		o.Sanitizers = []string{"none"} // they say nothing of memory across calls
 		ev := f.open(t, o)

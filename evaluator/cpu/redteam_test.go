@@ -36,7 +36,7 @@ type redFolder struct {
 func redFolders(tb testing.TB, names ...string) []redFolder {
 	tb.Helper()
 	if len(names) == 0 {
-		names = []string{"product", "softmax", "layernorm", "rowmax", "ordered"}
+		names = []string{"product", "softmax", "layernorm", "rowmax", "ordered", "mask"}
 	}
 	var all []redFolder
 	for _, name := range names {
