@@ -242,3 +242,21 @@ func TestCompareScales(t *testing.T) {
 		}
 	})
 }
+
+// The scale of an output is that of all declared contents: one element may be small by chance.
+func TestUsual(t *testing.T) {
+	var d shapeData
+	for v, x := range []float64{3, 1e-9, -4} {
+		e, err := newExpected([]float64{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.expected[v] = []expected{{}, e}
+	}
+	if got := d.usual(1); math.Abs(got-math.Sqrt(25./3)) > 1e-12 {
+		t.Errorf("%g", got)
+	}
+	if got := d.usual(2); got != 0 {
+		t.Errorf("%g of an output that was not computed", got)
+	}
+}

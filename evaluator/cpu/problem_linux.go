@@ -160,6 +160,17 @@ func (d *shapeData) load(a *arena, variant int) {
 	}
 }
 
+// usual is the root mean square of an output, over all declared contents of parity.
+func (d *shapeData) usual(buffer int) float64 {
+	sum := 0.0
+	for _, e := range d.expected {
+		if buffer < len(e) {
+			sum += e[buffer].rms * e[buffer].rms / variants
+		}
+	}
+	return math.Sqrt(sum)
+}
+
 // outputs compares the outputs of a set with what is expected of each buffer.
 func (q *problem) outputs(d *shapeData, a *arena, base span, set int, want []expected) []evaluator.Output {
 	var list []evaluator.Output

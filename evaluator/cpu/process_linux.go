@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -365,10 +366,11 @@ func between(sent, stamp, received time.Time) time.Duration {
 }
 
 func failedReason(a answer) string {
+	text := cmp.Or(a.Text, "the harness failed and does not say why") // as it never does itself
 	if a.Error == 0 {
-		return a.Text
+		return text
 	}
-	return fmt.Sprintf("%s: %s", a.Text, syscall.Errno(a.Error))
+	return fmt.Sprintf("%s: %s", text, syscall.Errno(a.Error))
 }
 
 // died says why the socket was closed: the process ended, or closed it.

@@ -300,6 +300,9 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		if err != nil {
 			return err
 		}
+		for b := range answer { // of few elements, all may be small by chance
+			answer[b].rms = max(answer[b].rms, c.d.usual(b))
+		}
 		left.Outputs = worse(left.Outputs, c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer))
 		if left.Guard == "" {
 			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, int(set))
