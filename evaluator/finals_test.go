@@ -111,6 +111,27 @@ func TestFinalsCalm(t *testing.T) {
 }
 
 // Who fails is out, with its verdict, and the others go on.
+// A candidate that is faster in most sets of processes, and slower in others, is not faster: it came to lie
+// otherwise.
+func TestFinalsSetsDiffer(t *testing.T) {
+	for slow, want := range map[float64]bool{101e3: false, 97e3: true} {
+		l := contest(0)
+		sets := 0
+		l.actors["1"].open = func(p Purpose) error {
+			if sets++; sets%3 != 0 {
+				l.actors["1"].ns = 85e3
+			} else {
+				l.actors["1"].ns = slow
+			}
+			return nil
+		}
+		f, _ := finals(t, l, labPlan())
+		if f.VsBaseline.Significant != want || f.VsBaseline.P > 0.05 {
+			t.Errorf("%g us in every third set: P=%g, %v, want significant: %t", slow/1e3, f.VsBaseline.P, f.VsBaseline, want)
+		}
+	}
+}
+
 // Contents that are asked for are those of the sets of processes, in turn.
 func TestFinalsPools(t *testing.T) {
 	p := labPlan()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
@@ -86,36 +85,5 @@ func TestHonestThroughTools(t *testing.T) {
 		if r.Stage != evaluator.StageBenchmark || r.Verdict != evaluator.Correct && r.Verdict != evaluator.Infrastructure {
 			t.Errorf("%s: %s at %s: %s", kernel, r.Verdict, r.Stage, r.Reason)
 		}
-	}
-}
-
-// TestIdentical: the same code in two binaries has no significant difference in finals.
-func TestIdentical(t *testing.T) {
-	longtest.Skip(t, "holds several finals")
-	const tries = 6
-	f := redFolders(t, "mask")[0]
-	o := zooOptions(t)
-	o.Sanitizers = []string{"none"}
-	ev := f.open(t, o)
-	differ := 0
-	for n := range tries {
-		got, err := ev.Finals(t.Context(), []genome.Genome{f.genome(t, "honest", 1+n, false)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := got.Entries[0]
-		if e.Verdict == evaluator.Infrastructure {
-			t.Skipf("the machine is too busy: %s", e.Reason)
-		}
-		if e.Verdict != evaluator.Correct {
-			t.Fatalf("%s: %s", e.Verdict, e.Reason)
-		}
-		t.Logf("%.3f, %+v", e.Fitness, *got.VsBaseline)
-		if got.VsBaseline.Significant {
-			differ++
-		}
-	}
-	if differ > 1 { // once in 32 times sets agree by chance, and not all of these pass the test
-		t.Errorf("%d of %d times a significant difference", differ, tries)
 	}
 }
