@@ -294,13 +294,13 @@ func TestSampleSession(t *testing.T) {
 	}
 }
 
-// Who works on a launch that has yet to begin is found out: it may never begin. What
+// Who works on a launch that has yet to begin is found out where a batch is stopped. What
 // it writes there is written again by that launch itself, so nothing else tells.
 func TestInterrupt(t *testing.T) {
 	b := openBare(t)
 	for wrong, want := range map[string]string{"nothing": "", "ahead": "buffer y of a launch that had not begun was changed"} {
 		s := b.open(evaluator.ForTiming, b.build(wrong, 1))
-		for range 8 { // the first knows no sets yet
+		for n := 0; n < 8 || n < 200 && want != ""; n++ { // on a busy machine a batch may be over before it is stopped
 			r := b.request(0, true)
 			got, err := s.Sample(t.Context(), r)
 			if err != nil {
