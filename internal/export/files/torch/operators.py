@@ -34,6 +34,7 @@ class Operator:
         self.flat = True  # whether functions get tensors as the definition has them
         self.differentiable = True
         own = spec.get("own")
+        self.wide = bool(own and own["reference"])  # whether functions get integers as int64, as references do
         if own:
             module = importlib.import_module("." + own["module"], __package__)
             if own["forward"]:
@@ -82,7 +83,8 @@ class Operator:
         shapes = self.spec["axes"](dims)[0]
         values = {}
         for spec, t, shape in zip(self.inputs, inputs, shapes):
-            values[spec["name"]] = t.reshape(shape) if self.flat and spec["leads"] else t
+            t = t.reshape(shape) if self.flat and spec["leads"] else t
+            values[spec["name"]] = t.to(torch.int64) if self.wide and not spec["dtype"].is_floating_point else t
         values.update(zip(self.spec["dims"], dims))
         values.update(zip(self.spec["scalars"], scalars))
         return values
