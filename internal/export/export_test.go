@@ -562,8 +562,9 @@ func TestReferenceInPython(t *testing.T) {
 }
 
 // sparse is a product of a sparse matrix and a vector. Row pointers come from a function in
-// Python; others would lead the kernel out of its arrays, and end its process.
-func sparse(t *testing.T, name, python string) *kernels.Definition {
+// Python; others would lead the kernel out of its arrays, and end its process. With own it has
+// a formula for PyTorch beside the reference.
+func sparse(t *testing.T, name, python, own string) *kernels.Definition {
 	t.Helper()
 	const arguments = "(int64_t M, int64_t NNZ, const int32_t *row, const int32_t *col, const float *val, const float *x, float *y)"
 	toml := "format = 1\nname = \"" + name + "\"\ndescription = \"a test\"\n[problem]\ndims = [\"M\", \"NNZ\"]\noperations = \"2*NNZ\"\nbytes = \"8*NNZ\"\npipe = \"f32\"\n" +
@@ -574,9 +575,13 @@ func sparse(t *testing.T, name, python string) *kernels.Definition {
 	}
 	toml += "[[problem.buffer]]\nname = \"y\"\ndtype = \"f32\"\nshape = [\"M\"]\nrole = \"out\"\n[problem.tolerance]\nf32 = 1e-5\n[[problem.control]]\nkind = \"zeros\"\n" +
 		"[[implementation]]\nname = \"plain\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"k.c.tmpl\"\nentry = \"f\"\n[[implementation.parameter]]\nname = \"U\"\nvalues = [1, 2]\n[implementation.baseline]\ngenome = { U = 1 }\n"
+	if own != "" {
+		toml += "[torch]\nsource = \"torch.py\"\nforward = \"reference\"\n"
+	}
 	d, err := kernels.Load(fstest.MapFS{
 		"k/kernel.toml":  {Data: []byte(toml)},
 		"k/reference.py": {Data: []byte(python)},
+		"k/torch.py":     {Data: []byte(own)},
 		"k/k.c.tmpl": {Data: []byte("/* {{.U}} */\n#include <stdint.h>\nvoid f" + arguments + "\n{\n\tif (row[0] != 0 || row[M] != NNZ)\n\t\t__builtin_trap();\n" +
 			"\tfor (int64_t m = 0; m < M; m++) {\n\t\tfloat sum = 0;\n\t\tfor (int32_t i = row[m]; i < row[m + 1]; i++)\n\t\t\tsum += val[i] * x[col[i]];\n\t\ty[m] = sum;\n\t}\n}\n")},
 	}, "k")
@@ -594,7 +599,7 @@ const numpyRows = "import numpy as np\n\n\ndef rows(M, NNZ, seed):\n    return n
 // does not count as passed.
 func TestNotRun(t *testing.T) {
 	const line = "spmv: not run: a function in Python makes row, and the library does not contain it\n"
-	alone := []*Winner{winnerFrom(t, sparse(t, "spmv", numpyRows), "c0ffee", 1)}
+	alone := []*Winner{winnerFrom(t, sparse(t, "spmv", numpyRows, ""), "c0ffee", 1)}
 	for _, c := range []struct {
 		name    string
 		winners []*Winner

@@ -46,8 +46,9 @@ type torchOp struct {
 	// Own is the Python file of functions that the definition brings, "" for none.
 	Own               string
 	Forward, Backward string
-	// Reference says that Own is the reference's file.
-	Reference bool
+	// Reference says that Own is the formula because it is the reference. Makes says that it is
+	// the reference's file, which has the functions that make inputs.
+	Reference, Makes bool
 }
 
 // A torchTensor is a buffer of an operator.
@@ -468,6 +469,7 @@ func (x *export) torch() error {
 		op.Builtin = sameProblem(p)
 		if own, reference := torchOwn(p.Variants[0].Rendered.Implementation.Definition()); own != nil {
 			op.Own, op.Forward, op.Backward, op.Reference = "own_"+op.Op, own.Forward, own.Backward, reference
+			op.Makes = own.Text == p.Reference.Text
 			x.files["torch/_evotune_torch/"+op.Own+".py"] = []byte(own.Text)
 		}
 		t.Ops = append(t.Ops, op)

@@ -417,13 +417,16 @@ func TestTorchOwn(t *testing.T) {
 const torchRows = "import torch\n\n\ndef rows(M, NNZ, seed):\n    inner = torch.randint(0, NNZ + 1, (M - 1,), generator=torch.Generator().manual_seed(seed))\n    return torch.cat([torch.tensor([0]), inner.sort().values, torch.tensor([NNZ])])\n\n\n" +
 	"def reference(row, col, val, x):\n    at = torch.repeat_interleave(torch.arange(len(row) - 1), row[1:] - row[:-1])\n    return torch.zeros(len(row) - 1, dtype=val.dtype).index_add(0, at, val * x[col])\n"
 
-// Integers come to a reference as in campaigns, also where it is the formula of an operator.
+// Integers come to a reference as in campaigns, also where it is the formula of an operator. An
+// input that a function in Python makes is made by it where it is in the library; else nothing
+// calls the kernel on other contents.
 func TestTorchReference(t *testing.T) {
 	longtest.Short(t, "waits for compilers")
 	longtest.Skip(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	dir := t.TempDir()
-	writeFiles(t, dir, mustExport(t, []*Winner{winnerFrom(t, sparse(t, "spmv", torchRows), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows), "beef", 1)}, toC))
+	writeFiles(t, dir, mustExport(t, []*Winner{winnerFrom(t, sparse(t, "spmv", torchRows, ""), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows, ""), "beef", 1),
+		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x):", "(row, col, val, x):\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1)}, toC))
 	t.Setenv("EVOTUNE_TORCH_CACHE", filepath.Join(dir, "cache"))
 	got := run(t, filepath.Join(dir, "torch"), python, "-W", "ignore", "-c", `
 import torch, evotune_torch
@@ -436,6 +439,48 @@ for name in ("spmv", "spmv_numpy"):
 print(evotune_torch.explain("spmv", *args))
 print(evotune_torch.explain("spmv_numpy", *args))`)
 	if strings.Count(got, "[201.0, 0.0, 75.0]\n") != 4 || !strings.Contains(got, "spmv: PyTorch computes this: ") || !strings.Contains(got, "spmv_numpy: evotune computes this: ") || !strings.Contains(got, "there is no PyTorch formula") {
+		t.Error(got)
+	}
+	const why = ": not run: a function in Python makes row, and the library does not contain it\n"
+	t.Setenv("EVOTUNE_TORCH_MEASURED", filepath.Join(dir, "measured.txt"))
+	for _, c := range []struct {
+		args            []string
+		contains, lacks string
+	}{
+		{[]string{"test_ops.py", "-v"}, "\nOK (skipped=", "FAIL"},
+		{[]string{"-m", "evotune_torch", "measure", "--rounds", "7"}, "\nspmv ", "\nspmv_"},
+		{[]string{"bench.py", "--grid", "2", "--rounds", "7"}, "\nspmv ", "\nspmv-"},
+		{[]string{"-m", "evotune_torch", "measure", "spmv_numpy"}, "nothing was measured: ", "\nspmv"},
+		{[]string{"-m", "evotune_torch", "explain"}, "evotune::spmv_own: ", "not run"},
+	} {
+		out := run(t, filepath.Join(dir, "torch"), python, c.args...)
+		names := []string{"spmv-numpy", "spmv-own"}
+		if c.args[len(c.args)-1] == "spmv_numpy" {
+			names = names[:1]
+		}
+		for _, name := range names {
+			if c.lacks != "not run" && strings.Count(strings.Split(out, "test_")[0], name+why) != 1 {
+				t.Errorf("%q does not say once that %s is not run", c.args, name)
+			}
+		}
+		lacks := strings.ReplaceAll(strings.ReplaceAll(out, names[0]+why, ""), "spmv-own"+why, "")
+		if !strings.Contains("\n"+out, c.contains) || strings.Contains("\n"+lacks, c.lacks) {
+			t.Errorf("%q\n%s", c.args, out)
+		}
+	}
+	// What a caller gives is measured.
+	got = run(t, filepath.Join(dir, "torch"), python, "-c", `
+import evotune_torch
+find = evotune_torch._operators.find
+args = find("spmv").arguments({"M": 7, "NNZ": 33}, "cpu", seed=5)
+row = args[0].tolist()
+print(args[0].dtype, row == sorted(row), row[0], row[-1], args[1].min() >= 0 and args[1].max() < 7, len({tuple(find("spmv").arguments({"M": 7, "NNZ": 33}, "cpu", seed=n)[0].tolist()) for n in range(4)}))
+print([r["kernel"] for r in evotune_torch.measure("spmv_own", [args], rounds=7)])
+try:
+    find("spmv_own").arguments({"M": 7, "NNZ": 33}, "cpu")
+except RuntimeError as e:
+    print(e)`)
+	if !strings.HasSuffix(got, "torch.int32 True 0 33 tensor(True) 4\n['spmv-own']\nspmv-own"+why) {
 		t.Error(got)
 	}
 }
