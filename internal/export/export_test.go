@@ -101,6 +101,31 @@ func mustExport(t *testing.T, winners []*Winner, o Options) map[string][]byte {
 
 var toC = Options{Lang: C, By: "evotune test"}
 
+// What is said of winners that finals did not find to be faster than the baseline.
+func TestNotFaster(t *testing.T) {
+	for _, c := range []struct {
+		speedup                     float64
+		winner, tested, significant bool
+		want                        string
+	}{
+		{1.2, true, true, true, ""},
+		{0.949, true, true, false, "softmax at a, b: the winner of its campaign was not faster than the baseline (0.949x)"},
+		{0.949, true, false, false, "softmax at a, b: the winner of its campaign was not faster than the baseline (0.949x)"},
+		{1.004, true, true, false, "softmax at a, b: the winner of its campaign was not significantly faster than the baseline (1.004x)"},
+		{1.2, true, false, false, ""},
+		{0.949, false, false, false, ""},
+	} {
+		w := &Winner{Evidence: &report.Evidence{Kernel: "softmax", Shapes: []string{"a", "b"}}}
+		w.Evidence.Summary = report.Summary{Winner: c.winner, Tested: c.tested, Significant: c.significant, Speedup: c.speedup}
+		if got := w.NotFaster(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if text := string(mustExport(t, []*Winner{winnerOf(t, "softmax", "c0ffee", 1)}, toC)["README.md"]); !strings.Contains(text, "and won the finals of its campaign. What") {
+		t.Error(text)
+	}
+}
+
 // The same winners give the same bytes, whatever order they come in.
 func TestExportIsDeterministic(t *testing.T) {
 	var winners []*Winner
