@@ -425,8 +425,11 @@ func TestTorchReference(t *testing.T) {
 	longtest.Skip(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	dir := t.TempDir()
-	writeFiles(t, dir, mustExport(t, []*Winner{winnerFrom(t, sparse(t, "spmv", torchRows, ""), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows, ""), "beef", 1),
-		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x):", "(row, col, val, x):\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1)}, toC))
+	winners := []*Winner{
+		winnerFrom(t, sparse(t, "spmv", torchRows, ""), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows, ""), "beef", 1),
+		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x):", "(row, col, val, x):\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1),
+	}
+	writeFiles(t, dir, mustExport(t, winners, toC))
 	t.Setenv("EVOTUNE_TORCH_CACHE", filepath.Join(dir, "cache"))
 	got := run(t, filepath.Join(dir, "torch"), python, "-W", "ignore", "-c", `
 import torch, evotune_torch

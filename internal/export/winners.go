@@ -38,7 +38,8 @@ func (w *Winner) final() *report.FinalistView {
 // NotFaster says in one line for people that it won the finals of its campaign against other
 // candidates, and not against the baseline; it is "" of others.
 func (w *Winner) NotFaster() string {
-	s, than := w.Evidence.Summary, ""
+	s := w.Evidence.Summary
+	var than string
 	switch {
 	case !s.Winner || s.Significant || s.Speedup <= 0:
 		return ""
