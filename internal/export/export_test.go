@@ -591,14 +591,14 @@ func TestReferenceInPython(t *testing.T) {
 // a formula for PyTorch beside the reference.
 func sparse(t *testing.T, name, python, own string) *kernels.Definition {
 	t.Helper()
-	const arguments = "(int64_t M, int64_t NNZ, const int32_t *row, const int32_t *col, const float *val, const float *x, float *y)"
+	const arguments = "(int64_t M, int64_t NNZ, const int32_t *row, const int32_t *col, const float *val, const float *x, float *y, int32_t step)"
 	toml := "format = 1\nname = \"" + name + "\"\ndescription = \"a test\"\n[problem]\ndims = [\"M\", \"NNZ\"]\noperations = \"2*NNZ\"\nbytes = \"8*NNZ\"\npipe = \"f32\"\n" +
 		"[problem.reference]\npython = \"reference.py\"\nentry = \"reference\"\n" +
 		"[[problem.shape]]\nname = \"a\"\nuse = \"tune\"\ndims = { M = 64, NNZ = 640 }\n[[problem.shape]]\nname = \"b\"\nuse = \"verify\"\ndims = { M = 7, NNZ = 33 }\n[[problem.shape]]\nname = \"c\"\nuse = \"sanitize\"\ndims = { M = 3, NNZ = 5 }\n"
 	for _, b := range [][4]string{{"row", "i32", "M + 1", "python(rows)"}, {"col", "i32", "NNZ", "between(0, M - 1)"}, {"val", "f32", "NNZ", "normal(0,1)"}, {"x", "f32", "M", "normal(0,1)"}} {
 		toml += fmt.Sprintf("[[problem.buffer]]\nname = %q\ndtype = %q\nshape = [%q]\nrole = \"in\"\ndata = %q\n", b[0], b[1], b[2], b[3])
 	}
-	toml += "[[problem.buffer]]\nname = \"y\"\ndtype = \"f32\"\nshape = [\"M\"]\nrole = \"out\"\n[problem.tolerance]\nf32 = 1e-5\n[[problem.control]]\nkind = \"zeros\"\n" +
+	toml += "[[problem.scalar]]\nname = \"step\"\ndtype = \"i32\"\nvalue = \"1\"\n[[problem.buffer]]\nname = \"y\"\ndtype = \"f32\"\nshape = [\"M\"]\nrole = \"out\"\n[problem.tolerance]\nf32 = 1e-5\n[[problem.control]]\nkind = \"zeros\"\n" +
 		"[[implementation]]\nname = \"plain\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"k.c.tmpl\"\nentry = \"f\"\n[[implementation.parameter]]\nname = \"U\"\nvalues = [1, 2]\n[implementation.baseline]\ngenome = { U = 1 }\n"
 	if own != "" {
 		toml += "[torch]\nsource = \"torch.py\"\nforward = \"reference\"\n"
@@ -608,7 +608,7 @@ func sparse(t *testing.T, name, python, own string) *kernels.Definition {
 		"k/reference.py": {Data: []byte(python)},
 		"k/torch.py":     {Data: []byte(own)},
 		"k/k.c.tmpl": {Data: []byte("/* {{.U}} */\n#include <stdint.h>\nvoid f" + arguments + "\n{\n\tif (row[0] != 0 || row[M] != NNZ)\n\t\t__builtin_trap();\n" +
-			"\tfor (int64_t m = 0; m < M; m++) {\n\t\tfloat sum = 0;\n\t\tfor (int32_t i = row[m]; i < row[m + 1]; i++)\n\t\t\tsum += val[i] * x[col[i]];\n\t\ty[m] = sum;\n\t}\n}\n")},
+			"\tfor (int64_t m = 0; m < M; m++) {\n\t\tfloat sum = 0;\n\t\tfor (int32_t i = row[m]; i < row[m + 1]; i += step)\n\t\t\tsum += val[i] * x[col[i]];\n\t\ty[m] = sum;\n\t}\n}\n")},
 	}, "k")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, toml)

@@ -414,10 +414,10 @@ func TestTorchOwn(t *testing.T) {
 }
 
 // torchRows is a reference in PyTorch, with the function that makes its row pointers.
-const torchRows = "import torch\n\n\ndef rows(M, NNZ, seed):\n    inner = torch.randint(0, NNZ + 1, (M - 1,), generator=torch.Generator().manual_seed(seed))\n    return torch.cat([torch.tensor([0]), inner.sort().values, torch.tensor([NNZ])])\n\n\n" +
-	"def reference(row, col, val, x):\n    at = torch.repeat_interleave(torch.arange(len(row) - 1), row[1:] - row[:-1])\n    return torch.zeros(len(row) - 1, dtype=val.dtype).index_add(0, at, val * x[col])\n"
+const torchRows = "import torch\n\n\ndef rows(M, NNZ, step, seed):\n    inner = torch.randint(0, NNZ + 1, (M - step,), generator=torch.Generator().manual_seed(seed))\n    return torch.cat([torch.tensor([0]), inner.sort().values, torch.tensor([NNZ])])\n\n\n" +
+	"def reference(row, col, val, x, step):\n    at = torch.repeat_interleave(torch.arange(range(len(row) - 1, 0, -step)[0]), row[1:] - row[:-1])\n    return torch.zeros(len(row) - 1, dtype=val.dtype).index_add(0, at, val * x[col])\n"
 
-// Integers come to a reference as in campaigns, also where it is the formula of an operator. An
+// Integers, arrays and scalars, come to a reference as in campaigns, also where it is the formula of an operator. An
 // input that a function in Python makes is made by it where it is in the library; else nothing
 // calls the kernel on other contents.
 func TestTorchReference(t *testing.T) {
@@ -427,7 +427,7 @@ func TestTorchReference(t *testing.T) {
 	dir := t.TempDir()
 	winners := []*Winner{
 		winnerFrom(t, sparse(t, "spmv", torchRows, ""), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows, ""), "beef", 1),
-		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x):", "(row, col, val, x):\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1),
+		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x, step):", "(row, col, val, x):\n    step = 1\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1),
 	}
 	writeFiles(t, dir, mustExport(t, winners, toC))
 	t.Setenv("EVOTUNE_TORCH_CACHE", filepath.Join(dir, "cache"))
