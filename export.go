@@ -46,6 +46,9 @@ type ExportOptions struct {
 	NVCC  string
 	// By names the program in what is written. Empty means "evotune".
 	By string
+	// Tell, if it is not nil, gets a line for people for every exported winner of finals that was
+	// not faster there than the baseline.
+	Tell func(line string)
 }
 
 // Export makes the winners of kernels a library that other programs build and call:
@@ -76,6 +79,11 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	}
 	if err != nil {
 		return nil, badInput(err)
+	}
+	for _, w := range winners {
+		if line := w.NotFaster(); line != "" && o.Tell != nil {
+			o.Tell(line)
+		}
 	}
 	folder := Files(files)
 	folder.Seal()

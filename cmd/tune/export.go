@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/server"
+	"github.com/evotune/evotune/internal/words"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -47,6 +48,7 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			x.Kernels, x.By = args, build.This().String()
+			x.Tell = func(line string) { fmt.Fprintf(a.err, "tune: %s\n", words.OneLine(line)) }
 			switch {
 			case out == "":
 				return badInputf("where should it go? give --out DIR")

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,6 +102,30 @@ func TestExportTakesTheBest(t *testing.T) {
 	}
 	if len(kernelsOf) != 2 || !kernelsOf["softmax_0000000000000002.c"] || !kernelsOf["softmax_baseline.c"] {
 		t.Errorf("%v", kernelsOf)
+	}
+}
+
+// A winner that was not faster than the baseline leaves, and both who exports and who reads the
+// library are told.
+func TestExportNotFaster(t *testing.T) {
+	path := manyCandidates(t, 3, 5)
+	addProven(t, path, "softmax", 1, 0.5)
+	addProven(t, path, "sgemm", 2, 1/0.949)
+	out := filepath.Join(t.TempDir(), "lib")
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"export", "softmax", "sgemm", "--store", path, "--out", out}, nil, &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit status %d: %s", code, stderr.String())
+	}
+	if !regexp.MustCompile(`^tune: sgemm at [^ ]+: the winner of its campaign was not faster than the baseline \(0\.949x\)\n$`).MatchString(stderr.String()) {
+		t.Errorf("%q", stderr.String())
+	}
+	readme, err := os.ReadFile(filepath.Join(out, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(readme); strings.Contains(text, "won the finals") || !strings.Contains(text, "where not every one was faster than the baseline. ") ||
+		!strings.Contains(text, "\n\n- "+strings.TrimPrefix(stderr.String(), "tune: ")+"\n|") {
+		t.Error(text)
 	}
 }
 

@@ -47,6 +47,29 @@ func cudaKernels(t *testing.T) []*kernels.Definition {
 	return list
 }
 
+// A kernel for GPUs with an input that a function in Python makes is not called on other contents.
+func TestNotRunOnGPU(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := cat.Get("softmax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = d.On("cuda")
+	w := cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
+	p := w.Rendered.Implementation.Problem()
+	before := p.Buffers
+	t.Cleanup(func() { p.Buffers = before })
+	p.Buffers = slices.Clone(p.Buffers)
+	p.Buffers[0].Data = kernels.Data{Distribution: kernels.Python, Function: "rows"}
+	text := string(mustExport(t, []*Winner{w}, Options{Lang: CUDA, By: "test"})["test/check.c"])
+	if strings.Count(text, `evo_skip("softmax: not run: a function in Python makes X, `) != 1 || strings.Contains(text, "evotune_softmax(") || strings.Contains(text, "check_softmax(") {
+		t.Error(text)
+	}
+}
+
 // cudaWinner makes a winner of a kernel for GPUs.
 func cudaWinner(t *testing.T, d *kernels.Definition, im *kernels.Implementation, s kernels.Shape, rng *rand.Rand) *Winner {
 	t.Helper()

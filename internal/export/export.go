@@ -99,6 +99,12 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 		}
 	}
 	x := &export{Options: o, files: map[string][]byte{}, codes: map[string]TritonCode{}}
+	for _, w := range winners {
+		if line := w.NotFaster(); line != "" {
+			x.NotFaster = append(x.NotFaster, line)
+		}
+	}
+	slices.Sort(x.NotFaster)
 	winners, err := x.inTriton(winners)
 	if err != nil {
 		return nil, err
@@ -140,10 +146,12 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 // An export is what the templates of a library are filled with.
 type export struct {
 	Options
-	Kernels  []*problem
-	files    map[string][]byte
-	compiler string                // of machine code in the library
-	codes    map[string]TritonCode // by the hash of what was rendered
+	Kernels []*problem
+	// NotFaster has a line for every winner that was not faster than the baseline.
+	NotFaster []string
+	files     map[string][]byte
+	compiler  string                // of machine code in the library
+	codes     map[string]TritonCode // by the hash of what was rendered
 }
 
 // CUDA says that the library is for GPUs.

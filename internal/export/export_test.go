@@ -101,6 +101,31 @@ func mustExport(t *testing.T, winners []*Winner, o Options) map[string][]byte {
 
 var toC = Options{Lang: C, By: "evotune test"}
 
+// What is said of winners that finals did not find to be faster than the baseline.
+func TestNotFaster(t *testing.T) {
+	for _, c := range []struct {
+		speedup                     float64
+		winner, tested, significant bool
+		want                        string
+	}{
+		{1.2, true, true, true, ""},
+		{0.949, true, true, false, "softmax at a, b: the winner of its campaign was not faster than the baseline (0.949x)"},
+		{0.949, true, false, false, "softmax at a, b: the winner of its campaign was not faster than the baseline (0.949x)"},
+		{1.004, true, true, false, "softmax at a, b: the winner of its campaign was not significantly faster than the baseline (1.004x)"},
+		{1.2, true, false, false, ""},
+		{0.949, false, false, false, ""},
+	} {
+		w := &Winner{Evidence: &report.Evidence{Kernel: "softmax", Shapes: []string{"a", "b"}}}
+		w.Evidence.Summary = report.Summary{Winner: c.winner, Tested: c.tested, Significant: c.significant, Speedup: c.speedup}
+		if got := w.NotFaster(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if text := string(mustExport(t, []*Winner{winnerOf(t, "softmax", "c0ffee", 1)}, toC)["README.md"]); !strings.Contains(text, "and won the finals of its campaign. What") {
+		t.Error(text)
+	}
+}
+
 // The same winners give the same bytes, whatever order they come in.
 func TestExportIsDeterministic(t *testing.T) {
 	var winners []*Winner
@@ -558,6 +583,90 @@ func TestReferenceInPython(t *testing.T) {
 	run(t, dir, "gcc", compile...)
 	if out, code := status(); code != 1 || !strings.Contains(out, "FAIL scale-half ") {
 		t.Errorf("status %d\n%s", code, out)
+	}
+}
+
+// sparse is a product of a sparse matrix and a vector. Row pointers come from a function in
+// Python; others would lead the kernel out of its arrays, and end its process. With own it has
+// a formula for PyTorch beside the reference.
+func sparse(t *testing.T, name, python, own string) *kernels.Definition {
+	t.Helper()
+	const arguments = "(int64_t M, int64_t NNZ, const int32_t *row, const int32_t *col, const float *val, const float *x, float *y, int32_t step)"
+	toml := "format = 1\nname = \"" + name + "\"\ndescription = \"a test\"\n[problem]\ndims = [\"M\", \"NNZ\"]\noperations = \"2*NNZ\"\nbytes = \"8*NNZ\"\npipe = \"f32\"\n" +
+		"[problem.reference]\npython = \"reference.py\"\nentry = \"reference\"\n" +
+		"[[problem.shape]]\nname = \"a\"\nuse = \"tune\"\ndims = { M = 64, NNZ = 640 }\n[[problem.shape]]\nname = \"b\"\nuse = \"verify\"\ndims = { M = 7, NNZ = 33 }\n[[problem.shape]]\nname = \"c\"\nuse = \"sanitize\"\ndims = { M = 3, NNZ = 5 }\n"
+	for _, b := range [][4]string{{"row", "i32", "M + 1", "python(rows)"}, {"col", "i32", "NNZ", "between(0, M - 1)"}, {"val", "f32", "NNZ", "normal(0,1)"}, {"x", "f32", "M", "normal(0,1)"}} {
+		toml += fmt.Sprintf("[[problem.buffer]]\nname = %q\ndtype = %q\nshape = [%q]\nrole = \"in\"\ndata = %q\n", b[0], b[1], b[2], b[3])
+	}
+	toml += "[[problem.scalar]]\nname = \"step\"\ndtype = \"i32\"\nvalue = \"1\"\n[[problem.buffer]]\nname = \"y\"\ndtype = \"f32\"\nshape = [\"M\"]\nrole = \"out\"\n[problem.tolerance]\nf32 = 1e-5\n[[problem.control]]\nkind = \"zeros\"\n" +
+		"[[implementation]]\nname = \"plain\"\nbackend = \"cpu\"\ntarget = \"native\"\ntemplate = \"k.c.tmpl\"\nentry = \"f\"\n[[implementation.parameter]]\nname = \"U\"\nvalues = [1, 2]\n[implementation.baseline]\ngenome = { U = 1 }\n"
+	if own != "" {
+		toml += "[torch]\nsource = \"torch.py\"\nforward = \"reference\"\n"
+	}
+	d, err := kernels.Load(fstest.MapFS{
+		"k/kernel.toml":  {Data: []byte(toml)},
+		"k/reference.py": {Data: []byte(python)},
+		"k/torch.py":     {Data: []byte(own)},
+		"k/k.c.tmpl": {Data: []byte("/* {{.U}} */\n#include <stdint.h>\nvoid f" + arguments + "\n{\n\tif (row[0] != 0 || row[M] != NNZ)\n\t\t__builtin_trap();\n" +
+			"\tfor (int64_t m = 0; m < M; m++) {\n\t\tfloat sum = 0;\n\t\tfor (int32_t i = row[m]; i < row[m + 1]; i += step)\n\t\t\tsum += val[i] * x[col[i]];\n\t\ty[m] = sum;\n\t}\n}\n")},
+	}, "k")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, toml)
+	}
+	return d
+}
+
+// numpyRows is a reference of such a kernel, which no library contains.
+const numpyRows = "import numpy as np\n\n\ndef rows(M, NNZ, seed):\n    return np.sort(np.r_[0, np.random.default_rng(seed).integers(0, NNZ + 1, M - 1), NNZ])\n\n\n" +
+	"def reference(row, col, val, x):\n    return np.array([(val[a:b] * x[col[a:b]]).sum() for a, b in zip(row, row[1:])])\n"
+
+// A kernel with an input that a function in Python makes is not called on other contents, and
+// does not count as passed.
+func TestNotRun(t *testing.T) {
+	const line = "spmv: not run: a function in Python makes row, and the library does not contain it\n"
+	alone := []*Winner{winnerFrom(t, sparse(t, "spmv", numpyRows, ""), "c0ffee", 1)}
+	for _, c := range []struct {
+		name    string
+		winners []*Winner
+		code    int
+		ends    string
+	}{
+		{"alone", alone, 77, "1 not run\nnot checked\n"},
+		{"beside another", append([]*Winner{winnerOf(t, "softmax", "beef", 1)}, alone...), 0, "1 not run\nall right\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := mustExport(t, c.winners, toC)
+			dir := build(t, files)
+			status := func(program string, sources ...string) (string, int) {
+				run(t, dir, "gcc", slices.Concat([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-o", program}, sources, []string{"-L.", "-levotune", "-Wl,-rpath,.", "-lm"})...)
+				cmd := exec.CommandContext(t.Context(), "./"+program)
+				cmd.Dir = dir
+				out, _ := cmd.CombinedOutput() // the status says it
+				return string(out), cmd.ProcessState.ExitCode()
+			}
+			checked := []string{"test/check.c"}
+			if files["src/reference_softmax.c"] != nil {
+				checked = append(checked, "src/reference_softmax.c")
+			}
+			if out, code := status("check", checked...); code != c.code || strings.Count(out, "--   "+line) != 1 || !strings.HasSuffix(out, c.ends) || strings.Contains(out, "ok   spmv") {
+				t.Errorf("status %d\n%s", code, out)
+			}
+			if len(c.winners) > 1 {
+				return // benchmarks take a while
+			}
+			if out, code := status("bench", "test/bench.c"); code != 0 || !strings.HasPrefix(out, line+"spmv choice ") {
+				t.Errorf("status %d\n%s", code, out)
+			}
+			if _, err := exec.LookPath("python3"); err == nil {
+				t.Setenv("EVOTUNE_LIBRARY", filepath.Join(dir, "libevotune.so"))
+				if out := run(t, dir, "python3", "python/example.py"); !strings.Contains(out, line) {
+					t.Error(out)
+				}
+			}
+			if text := string(files["go/example/main.go"]); !strings.Contains(text, strings.TrimSuffix(line, "\n")) || strings.Contains(text, "evotune.Spmv(") {
+				t.Error(text)
+			}
+		})
 	}
 }
 

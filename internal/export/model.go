@@ -307,6 +307,22 @@ func (p *problem) scalars(text func(s kernels.Scalar, value string) string) ([]s
 // InPython says that the reference is in Python, which no library contains.
 func (p *problem) InPython() bool { return p.Reference.Python }
 
+// Unmade says that nothing here makes some of its inputs, in one line for people: a function
+// in Python did, and other contents may lead a kernel out of its arrays. It is "" where all
+// inputs can be made.
+func (p *problem) Unmade() string {
+	var names []string
+	for _, b := range p.Buffers() {
+		if b.Read() && b.Data.Distribution == kernels.Python {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: not run: a function in Python makes %s, and the library does not contain it", p.Kernel, strings.Join(names, ", "))
+}
+
 // ReferenceSymbol is the reference's function.
 func (p *problem) ReferenceSymbol() string { return "evotune_reference_" + p.Name }
 
@@ -416,11 +432,12 @@ func (b buffer) Narrow(x string) string {
 	return "(" + b.CType() + ")" + x
 }
 
-// Draw is a random element, as a double; evo_i is its index.
+// Draw is a random element, as a double; evo_i is its index. There is none where a function
+// in Python makes them, see Unmade.
 func (b buffer) Draw() (string, error) {
 	switch b.Data.Distribution {
-	case kernels.Python: // which is not in the library
-		return "0", nil
+	case kernels.Python:
+		return "", fmt.Errorf("the data of %s: a function in Python makes them", b.Name)
 	case kernels.Permutation: // one of them
 		return "(double)evo_i", nil
 	case kernels.Between:

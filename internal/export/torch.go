@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ type torchOp struct {
 	// Own is the Python file of functions that the definition brings, "" for none.
 	Own               string
 	Forward, Backward string
+	// Reference says that Own is the formula because it is the reference. Makes says that it is
+	// the reference's file, which has the functions that make inputs.
+	Reference, Makes bool
 }
 
 // A torchTensor is a buffer of an operator.
@@ -426,12 +430,18 @@ func sameProblem(p *problem) bool {
 // torchOwn gives the Python file that a definition brings for its operator, and the
 // functions of it; nil for none.
 //
-// A reference in PyTorch is such a function itself.
-func torchOwn(d *kernels.Definition) *kernels.Torch {
-	if r := d.Problem.Reference; d.Torch == nil && r.Python && r.Library != "numpy" {
-		return &kernels.Torch{File: r.File, Text: r.Text, Forward: r.Entry}
+// A reference in PyTorch is such a function itself, and reference says that it is. One that
+// names no library is for PyTorch unless it imports NumPy alone.
+func torchOwn(d *kernels.Definition) (own *kernels.Torch, reference bool) {
+	if r := d.Problem.Reference; d.Torch == nil && r.Python && (r.Library == "torch" || r.Library == "" && (imports(r.Text, "torch") || !imports(r.Text, "numpy"))) {
+		return &kernels.Torch{File: r.File, Text: r.Text, Forward: r.Entry}, true
 	}
-	return d.Torch
+	return d.Torch, false
+}
+
+// imports tells whether a line of a Python file imports a module, or something of it.
+func imports(text, module string) bool {
+	return regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w. \t]+,[ \t]*)*)` + module + `\b`).MatchString(text)
 }
 
 // torchPackage is what its templates are filled with.
@@ -457,8 +467,9 @@ func (x *export) torch() error {
 		}
 		taken[op.Op] = p.Kernel
 		op.Builtin = sameProblem(p)
-		if own := torchOwn(p.Variants[0].Rendered.Implementation.Definition()); own != nil {
-			op.Own, op.Forward, op.Backward = "own_"+op.Op, own.Forward, own.Backward
+		if own, reference := torchOwn(p.Variants[0].Rendered.Implementation.Definition()); own != nil {
+			op.Own, op.Forward, op.Backward, op.Reference = "own_"+op.Op, own.Forward, own.Backward, reference
+			op.Makes = own.Text == p.Reference.Text
 			x.files["torch/_evotune_torch/"+op.Own+".py"] = []byte(own.Text)
 		}
 		t.Ops = append(t.Ops, op)

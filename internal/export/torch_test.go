@@ -381,6 +381,113 @@ func TestTorchGolden(t *testing.T) {
 	}
 }
 
+// A reference in Python is the formula if it is for PyTorch.
+func TestTorchOwn(t *testing.T) {
+	for _, c := range []struct {
+		library, text string
+		want          bool
+	}{
+		{"", "def reference(x):\n    return x.sum(1)\n", true},
+		{"", "import torch\n", true},
+		{"", "import numpy as np\n", false},
+		{"", "import numpy\nimport torch.nn.functional as F\n", true},
+		{"", "import math, numpy as np\n", false},
+		{"", "import os, torch as t, numpy as np\n", true},
+		{"", "from numpy import exp\n", false},
+		{"", "from numpy.random import default_rng\n\ndef f(x):\n    from torch import exp\n", true},
+		{"", "# import torch\nimport numpy\n", false},
+		{"", "import numpy_like\n", true},
+		{"numpy", "import torch\n", false},
+		{"torch", "import numpy as np\n", true},
+	} {
+		d := &kernels.Definition{}
+		d.Problem.Reference = kernels.Reference{Source: kernels.Source{File: "reference.py", Text: c.text, Entry: "reference"}, Python: true, Library: c.library}
+		own, reference := torchOwn(d)
+		if got := own != nil; got != c.want || reference != c.want {
+			t.Errorf("library %q, %q: %t, %t, want %t", c.library, c.text, got, reference, c.want)
+		}
+		d.Torch = &kernels.Torch{Forward: "f"}
+		if own, reference = torchOwn(d); own != d.Torch || reference {
+			t.Errorf("%v, %t in the place of the table [torch]", own, reference)
+		}
+	}
+}
+
+// torchRows is a reference in PyTorch, with the function that makes its row pointers.
+const torchRows = "import torch\n\n\ndef rows(M, NNZ, step, seed):\n    inner = torch.randint(0, NNZ + 1, (M - step,), generator=torch.Generator().manual_seed(seed))\n    return torch.cat([torch.tensor([0]), inner.sort().values, torch.tensor([NNZ])])\n\n\n" +
+	"def reference(row, col, val, x, step):\n    at = torch.repeat_interleave(torch.arange(range(len(row) - 1, 0, -step)[0]), row[1:] - row[:-1])\n    return torch.zeros(len(row) - 1, dtype=val.dtype).index_add(0, at, val * x[col])\n"
+
+// Integers, arrays and scalars, come to a reference as in campaigns, also where it is the formula of an operator. An
+// input that a function in Python makes is made by it where it is in the library; else nothing
+// calls the kernel on other contents.
+func TestTorchReference(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
+	longtest.Skip(t, "it compiles PyTorch's headers")
+	python := torchPython(t)
+	dir := t.TempDir()
+	winners := []*Winner{
+		winnerFrom(t, sparse(t, "spmv", torchRows, ""), "c0ffee", 1), winnerFrom(t, sparse(t, "spmv-numpy", numpyRows, ""), "beef", 1),
+		winnerFrom(t, sparse(t, "spmv-own", numpyRows, strings.Replace(torchRows, "(row, col, val, x, step):", "(row, col, val, x):\n    step = 1\n    assert row.dtype == torch.int32\n    col = col.long()", 1)), "510e", 1),
+	}
+	writeFiles(t, dir, mustExport(t, winners, toC))
+	t.Setenv("EVOTUNE_TORCH_CACHE", filepath.Join(dir, "cache"))
+	got := run(t, filepath.Join(dir, "torch"), python, "-W", "ignore", "-c", `
+import torch, evotune_torch
+row, col = torch.tensor([0, 2, 2, 5], dtype=torch.int32), torch.tensor([0, 2, 1, 1, 0], dtype=torch.int32)
+args = row, col, torch.tensor([1.0, 2, 3, 4, 5]), torch.tensor([1.0, 10, 100])
+for name in ("spmv", "spmv_numpy"):
+    for way in ("kernels", "pytorch"):
+        with evotune_torch.use(way):
+            print(getattr(evotune_torch, name)(*args).tolist())
+print(evotune_torch.explain("spmv", *args))
+print(evotune_torch.explain("spmv_numpy", *args))`)
+	if strings.Count(got, "[201.0, 0.0, 75.0]\n") != 4 || !strings.Contains(got, "spmv: PyTorch computes this: ") || !strings.Contains(got, "spmv_numpy: evotune computes this: ") || !strings.Contains(got, "there is no PyTorch formula") {
+		t.Error(got)
+	}
+	const why = ": not run: a function in Python makes row, and the library does not contain it\n"
+	t.Setenv("EVOTUNE_TORCH_MEASURED", filepath.Join(dir, "measured.txt"))
+	for _, c := range []struct {
+		args            []string
+		contains, lacks string
+	}{
+		{[]string{"test_ops.py", "-v"}, "\nOK (skipped=", "FAIL"},
+		{[]string{"-m", "evotune_torch", "measure", "--rounds", "7"}, "\nspmv ", "\nspmv_"},
+		{[]string{"bench.py", "--grid", "2", "--rounds", "7"}, "\nspmv ", "\nspmv-"},
+		{[]string{"-m", "evotune_torch", "measure", "spmv_numpy"}, "nothing was measured: ", "\nspmv"},
+		{[]string{"-m", "evotune_torch", "explain"}, "evotune::spmv_own: ", "not run"},
+	} {
+		out := run(t, filepath.Join(dir, "torch"), python, c.args...)
+		names := []string{"spmv-numpy", "spmv-own"}
+		if c.args[len(c.args)-1] == "spmv_numpy" {
+			names = names[:1]
+		}
+		for _, name := range names {
+			if c.lacks != "not run" && strings.Count(strings.Split(out, "test_")[0], name+why) != 1 {
+				t.Errorf("%q does not say once that %s is not run", c.args, name)
+			}
+		}
+		lacks := strings.ReplaceAll(strings.ReplaceAll(out, names[0]+why, ""), "spmv-own"+why, "")
+		if !strings.Contains("\n"+out, c.contains) || strings.Contains("\n"+lacks, c.lacks) {
+			t.Errorf("%q\n%s", c.args, out)
+		}
+	}
+	// What a caller gives is measured.
+	got = run(t, filepath.Join(dir, "torch"), python, "-c", `
+import evotune_torch
+find = evotune_torch._operators.find
+args = find("spmv").arguments({"M": 7, "NNZ": 33}, "cpu", seed=5)
+row = args[0].tolist()
+print(args[0].dtype, row == sorted(row), row[0], row[-1], args[1].min() >= 0 and args[1].max() < 7, len({tuple(find("spmv").arguments({"M": 7, "NNZ": 33}, "cpu", seed=n)[0].tolist()) for n in range(4)}))
+print([r["kernel"] for r in evotune_torch.measure("spmv_own", [args], rounds=7)])
+try:
+    find("spmv_own").arguments({"M": 7, "NNZ": 33}, "cpu")
+except RuntimeError as e:
+    print(e)`)
+	if !strings.HasSuffix(got, "torch.int32 True 0 33 tensor(True) 4\n['spmv-own']\nspmv-own"+why) {
+		t.Error(got)
+	}
+}
+
 // torchPython is a Python that has PyTorch.
 func torchPython(t *testing.T) string {
 	t.Helper()

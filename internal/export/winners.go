@@ -35,6 +35,24 @@ func (w *Winner) final() *report.FinalistView {
 	return &entries[i]
 }
 
+// NotFaster says in one line for people that it won the finals of its campaign against other
+// candidates, and not against the baseline; it is "" of others.
+func (w *Winner) NotFaster() string {
+	s := w.Evidence.Summary
+	var than string
+	switch {
+	case !s.Winner || s.Significant || s.Speedup <= 0:
+		return ""
+	case s.Speedup < 1:
+		than = "faster"
+	case s.Tested:
+		than = "significantly faster"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s at %s: the winner of its campaign was not %s than the baseline (%.3fx)", w.Evidence.Kernel, strings.Join(w.Evidence.Shapes, ", "), than, s.Speedup)
+}
+
 // A Level says how much must be proven of a candidate before it leaves. Each
 // includes those before it.
 type Level string

@@ -105,7 +105,7 @@ def campaigns(manifest):
     """Kernels at the shapes that they were tuned for."""
     rows, columns = [], ["kernel", "shape", "ours eager", "torch eager", "ours graph", "torch graph", "campaign", "graph/campaign"]
     for op in operators.operators().values():
-        if not op.forward:
+        if not op.forward or op.unmade:
             continue
         ways = {"ours": op.call, "torch": op.pytorch, **others(op)}
         for shape, (dims, campaign) in tuned(manifest, op.kernel).items():
@@ -155,7 +155,7 @@ def around(op):
 
 def grid(count, shapes):
     """Shapes that kernels compute, the operators by turns. Shapes gives those of an operator."""
-    ops = [op for op in operators.operators().values() if op.forward]
+    ops = [op for op in operators.operators().values() if op.forward and not op.unmade]
     streams, seen, found = {op: shapes(op) for op in ops}, set(), []
     while streams and len(found) < count:
         for op in list(streams):
@@ -265,6 +265,9 @@ def main():
     evotune_torch.prepare()
     device = operators.ops._device()
     print(f"{device}, PyTorch {torch.__version__}; microseconds a call")
+    for op in operators.operators().values():
+        if op.unmade:
+            print(op.unmade)
     count = options.held_out or options.grid
     rows = on_grid(count, options.rounds, bool(options.held_out)) if count else campaigns(json.loads((HERE.parent / "manifest.json").read_text()))
     if options.json:

@@ -312,15 +312,15 @@ def lattice(op):
 
 
 def _shapes(ops, what, seconds):
-    """Operators and shapes to measure. Those between the tuned ones come last, the operators by turns, while there is time."""
+    """Operators and shapes to measure, with the arguments that a caller gave. Those between the tuned ones come last, the operators by turns, while there is time."""
     for op in ops:
         for one in op.spec["tuned"] if what is None else what:
-            yield op, dict(zip(op.spec["dims"], one)) if what is None else _sizes(op, one)
+            yield op, dict(zip(op.spec["dims"], one)) if what is None else _sizes(op, one), None if what is None or isinstance(one, dict) else one
     begun = time.monotonic()
     for turn in itertools.zip_longest(*(lattice(op) for op in ops)) if what is None else []:
         for op, sizes in zip(ops, turn):
             if sizes and time.monotonic() - begun < seconds:
-                yield op, dict(zip(op.spec["dims"], sizes))
+                yield op, dict(zip(op.spec["dims"], sizes)), None
 
 
 def measure(op=None, what=None, rounds=ROUNDS, seconds=SECONDS):
@@ -330,15 +330,20 @@ def measure(op=None, what=None, rounds=ROUNDS, seconds=SECONDS):
     the operator's arguments; None for the shapes that kernels were tuned for, and as many between them
     as these seconds allow. All kernels of the library that compute a shape are tried: a few rounds each, and the best one
     or two in all rounds. Returns a dictionary for each shape that a kernel computes and PyTorch too: ours and theirs are
-    medians in nanoseconds, of the best kernel."""
+    medians in nanoseconds, of the best kernel. An operator with inputs that nothing here makes is measured on arguments that
+    are given, and is left out with a line on stderr where there are none."""
     table = _operators()
     ops = list(table.operators().values()) if op is None else [table.find(op)]
     device = "cuda" if table.CUDA else "cpu"
     rows = []
-    for op, dims in _shapes([op for op in ops if op.forward], what, seconds):
+    given = what is not None and not any(isinstance(one, dict) for one in what)
+    for op in ops:
+        if op.unmade and not given:
+            print(op.unmade, file=sys.stderr)
+    for op, dims, args in _shapes([op for op in ops if op.forward and (given or not op.unmade)], what, seconds):
         if _operators().ops._candidates(op.name, list(dims.values())):
             with _busy:
-                rows.append(_measured(op, dims, op.arguments(dims, device), rounds))
+                rows.append(_measured(op, dims, args if op.unmade else op.arguments(dims, device), rounds))
             if device == "cuda":
                 torch.cuda.empty_cache()
     if rows:
@@ -371,11 +376,11 @@ def main():
         shapes = [dict((k, int(v)) for k, _, v in (d.partition("=") for d in s.split(","))) for s in options.shape] or None
         if options.command == "measure":
             rows = measure(op and op.name, shapes, options.rounds)
-            print("\n".join(table(rows)) if rows else "nothing was measured: no operator has both a kernel for this device and a formula of PyTorch")
+            print("\n".join(table(rows)) if rows else "nothing was measured: no operator has a kernel for this device, a formula of PyTorch, and inputs that can be made here")
             return
         device = "cuda" if operators.CUDA else "cpu"
         for o in [op] if op else operators.operators().values():
             for dims in shapes or [dict(zip(o.spec["dims"], d)) for d in o.spec["tuned"]]:
-                print(operators.explain(o.name, *o.arguments(_sizes(o, dims), device)))
+                print(operators.explain(o.name, *o.empty(_sizes(o, dims), device)))
     except (ValueError, OSError) as e:
         sys.exit(f"evotune_torch: {e}")

@@ -34,6 +34,7 @@ class Operator:
         self.flat = True  # whether functions get tensors as the definition has them
         self.differentiable = True
         own = spec.get("own")
+        self.wide = bool(own and own["reference"])  # whether functions get integers as int64 and int, as references do
         if own:
             module = importlib.import_module("." + own["module"], __package__)
             if own["forward"]:
@@ -48,6 +49,11 @@ class Operator:
             if self.kernel in formulas.BACKWARD:
                 self.backward = self._bind(formulas.BACKWARD[self.kernel], "formulas", backward=True)
             self.differentiable = self.kernel not in formulas.NO_DERIVATIVE
+        # Functions that make inputs, and what is said where one of them is not here.
+        made = [t for t in self.inputs if "function" in t]
+        self.makers = {t["name"]: getattr(module, t["function"]) for t in made if t["function"]}
+        missing = ", ".join(t["name"] for t in made if t["name"] not in self.makers)
+        self.unmade = f"{self.kernel}: not run: a function in Python makes {missing}, and the library does not contain it" if missing else ""
         self.differentiable = self.differentiable and bool(self.forward or self.backward)
         self.call = getattr(getattr(torch.ops, space), name)
 
@@ -82,9 +88,11 @@ class Operator:
         shapes = self.spec["axes"](dims)[0]
         values = {}
         for spec, t, shape in zip(self.inputs, inputs, shapes):
-            values[spec["name"]] = t.reshape(shape) if self.flat and spec["leads"] else t
+            t = t.reshape(shape) if self.flat and spec["leads"] else t
+            values[spec["name"]] = t.to(torch.int64) if self.wide and not spec["dtype"].is_floating_point else t
         values.update(zip(self.spec["dims"], dims))
         values.update(zip(self.spec["scalars"], scalars))
+        values.update((name, int(values[name])) for name in self.spec["whole"] if self.wide)
         return values
 
     def compute(self, inputs, dims, scalars):
@@ -192,7 +200,10 @@ class Operator:
         return got[0] if len(got) == 1 else tuple(got)
 
     def arguments(self, dims, device, seed=1, dtype=None):
-        """Inputs at a shape, as a campaign fills them, and the other arguments."""
+        """Inputs at a shape, as a campaign fills them, and the other arguments. A RuntimeError where nothing here makes some of
+        them: a kernel may not be called on other contents."""
+        if self.unmade:
+            raise RuntimeError(self.unmade)
         g = torch.Generator(device=device).manual_seed(seed)
         sizes = self.spec["axes"]([dims[d] for d in self.spec["dims"]])[0]
         list_ = []
@@ -210,10 +221,32 @@ class Operator:
                 t = torch.randint(int(low), int(high) + 1, size, generator=g, device=device)
             elif distribution == "constant":
                 t = torch.full(size, float(a), device=device)
-            else:  # normal, or made by a function that is not here
+            elif distribution == "python":
+                t = self._made(spec["name"], size, dims, seed).to(device)
+            else:  # normal
                 t = a + (b or 1) * torch.randn(size, **how)
             list_.append(t.to(dtype if dtype and spec["dtype"].is_floating_point else spec["dtype"]))
         return [*list_, *((bool if a["flag"] else int)(dims[a["dim"]]) for a in self.spec["args"])]
+
+    def empty(self, dims, device):
+        """Arguments at a shape whose elements say nothing: for what computes nothing."""
+        sizes = self.spec["axes"]([dims[d] for d in self.spec["dims"]])[0]
+        list_ = [torch.empty(size, dtype=spec["dtype"], device=device) for spec, size in zip(self.inputs, sizes)]
+        return [*list_, *((bool if a["flag"] else int)(dims[a["dim"]]) for a in self.spec["args"])]
+
+    def _made(self, name, size, dims, seed):
+        """What the definition's function makes of an input."""
+        function, sizes = self.makers[name], [dims[d] for d in self.spec["dims"]]
+        given = dict(zip(self.spec["scalars"], ops._scalars(self.name, sizes, [float(o["value"]) for o in self.spec["options"]])))
+        given.update((name, int(given[name])) for name in self.spec["whole"])
+        given.update(dims, seed=seed)
+        made = function(**{p: given[p] for p in inspect.signature(function).parameters if p in given})
+        if hasattr(made, "__array_interface__"):  # of NumPy, with any strides; PyTorch lacks most unsigned types
+            made = made.astype("int64" if made.dtype.kind == "u" else made.dtype, order="C")
+        made = torch.as_tensor(made)
+        if tuple(made.shape) != tuple(size):
+            raise RuntimeError(f"evotune::{self.name}: {function.__name__} returned {name} of the shape {tuple(made.shape)}, expected {tuple(size)}")
+        return made
 
 
 def _fresh(list_, inputs):
