@@ -219,7 +219,7 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 	log := logger.With("worker", d.host.Name)
 	secret := "" // Dial is called by one goroutine at a time
 	return fleet.WorkerOptions{
-		Host: d.host, Drain: drain, Logger: log,
+		Host: d.host, At: client.Address(), Drain: drain, Logger: log,
 		Dial: func(ctx context.Context) (fleet.Link, error) {
 			access, err := client.AdmitWorker(ctx, d.host.Name, secret)
 			if err != nil {

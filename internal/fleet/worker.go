@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -35,6 +36,8 @@ type Runner interface {
 // WorkerOptions say what a worker is and how it works.
 type WorkerOptions struct {
 	Host Host
+	// At is where the coordinator is, for the log.
+	At string
 	// Dial connects to the coordinator. It is called again when nothing was answered for a lease:
 	// the coordinator may be another now, which knows no old credential.
 	Dial func(ctx context.Context) (Link, error)
@@ -49,8 +52,10 @@ type WorkerOptions struct {
 }
 
 const (
-	// retryEvery is the time between two tries to reach the coordinator.
+	// retryEvery is the time between two tries to reach the coordinator, and sayEvery that between two
+	// words about them.
 	retryEvery = 250 * time.Millisecond
+	sayEvery   = time.Minute
 	// mostRefusals is how often in a row the coordinator may refuse a worker before that ends.
 	mostRefusals = 3
 	// leaveAfter is how many leases a worker that drains waits for its results to be durable.
@@ -77,6 +82,7 @@ type worker struct {
 	place    string
 	class    string
 	runner   Runner
+	enrolled bool
 	describe bool // the coordinator wants the description
 	running  map[string]*running
 	kept     map[string]*done // until they are durable
@@ -114,7 +120,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 			w.link.Close() //nolint:errcheck // nothing is sent any more
 		}
 	}()
-	if err := w.enrol(ctx); err != nil {
+	if known, err := w.begin(ctx); err != nil || !known {
 		return err
 	}
 	w.group.Go(func() { w.beat(ctx) })
@@ -124,39 +130,68 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	return errors.Join(err, w.leave())
 }
 
-// enrol makes the worker known, as often as it takes to reach the coordinator.
+// begin enrols a worker that has nothing in flight: it is not known if Drain was closed before, and
+// then nothing that is on its way is waited for.
+func (w *worker) begin(ctx context.Context) (known bool, err error) {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	w.group.Go(func() {
+		select {
+		case <-w.o.Drain:
+			stop()
+		case <-asking.Done():
+		}
+	})
+	err = w.enrol(asking)
+	w.mu.Lock()
+	known = w.enrolled
+	w.mu.Unlock()
+	if asking.Err() != nil && ctx.Err() == nil && !known {
+		w.log.Info("the worker ends: it was not enrolled and has no candidates")
+		return false, nil
+	}
+	return known, err
+}
+
+// enrol makes the worker known, as often as it takes to reach the coordinator; while it drains, once.
 func (w *worker) enrol(ctx context.Context) error {
 	var out enrolled
-	for said := false; ; said = true {
+	var said time.Time
+	for {
 		err := w.request(ctx, Enrol, enrolment{Protocol: protocol, Session: w.session, Time: time.Now(), Host: w.o.Host}, &out)
 		var refused Refusal
 		switch {
 		case err == nil:
 			w.mu.Lock()
 			w.lease = max(out.Lease, 10*time.Millisecond)
+			w.enrolled = true
 			w.mu.Unlock()
+			w.log.Info(fmt.Sprintf("enrolled at %s as %s", cmp.Or(w.o.At, "the coordinator"), w.o.Host.Name))
 			return nil
 		case errors.As(err, &refused):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !said:
+		case time.Since(said) >= sayEvery:
+			said = time.Now()
 			w.log.Warn("the coordinator is tried again and again", "error", err)
 		}
-		if !w.pause(ctx) {
+		if !w.pause(ctx, w.o.Drain) {
 			return ctx.Err()
 		}
 	}
 }
 
-// pause lets a moment pass before something is tried again, unless ctx ends.
-func (w *worker) pause(ctx context.Context) bool {
+// pause lets a moment pass before something is tried again, unless ctx ends or until is closed.
+func (w *worker) pause(ctx context.Context, until <-chan struct{}) bool {
 	w.mu.Lock()
 	wait := min(retryEvery, w.lease/8)
 	w.mu.Unlock()
 	select {
 	case <-time.After(wait):
 		return true
+	case <-until:
+		return false
 	case <-ctx.Done():
 		return false
 	}
@@ -328,7 +363,7 @@ func (w *worker) send(ctx context.Context, id string) {
 // take asks for places and tasks.
 func (w *worker) take(ctx context.Context) error {
 	drain, refusals := w.o.Drain, 0
-	var left, away time.Time
+	var left, away, said time.Time
 	for number := uint64(1); ; {
 		w.mu.Lock()
 		free, lease := w.o.Host.Slots-len(w.running), w.lease
@@ -374,6 +409,9 @@ func (w *worker) take(ctx context.Context) error {
 		if err != nil { // the same again: it may have been answered
 			if away.IsZero() {
 				away = time.Now()
+			}
+			if time.Since(said) >= sayEvery {
+				said = time.Now()
 				w.log.Warn("the coordinator is tried again and again; candidates go on, and their results are kept", "error", err)
 			}
 			var refused Refusal
@@ -384,14 +422,14 @@ func (w *worker) take(ctx context.Context) error {
 				w.log.Warn("the coordinator refuses a request", "reason", refused)
 				w.heard.Store(0) // with a new credential, if there is one
 			}
-			w.pause(ctx)
+			w.pause(ctx, w.o.Drain)
 			continue
 		}
 		if !away.IsZero() {
 			w.log.Info("the coordinator answers again", "after", time.Since(away).Round(time.Millisecond))
 		}
 		number++
-		refusals, away = 0, time.Time{}
+		refusals, away, said = 0, time.Time{}, time.Time{}
 		if err := w.obey(ctx, g); err != nil {
 			return err
 		}
@@ -481,7 +519,7 @@ func (w *worker) open(ctx context.Context, p Place) error {
 				w.log.Warn("a campaign cannot be evaluated here", "campaign", p.Campaign, "reason", refused)
 			}
 			return w.leave()
-		case !w.pause(ctx):
+		case !w.pause(ctx, w.o.Drain):
 			return ctx.Err()
 		}
 	}
@@ -494,7 +532,7 @@ func (w *worker) fetch(ctx context.Context, f File, to io.Writer) error {
 	for at := int64(0); at < f.Size; {
 		b, err := w.ask(ctx, Fetch, fetch{SHA256: f.SHA256, Offset: at})
 		var refused Refusal
-		if err != nil && !errors.As(err, &refused) && w.pause(ctx) {
+		if err != nil && !errors.As(err, &refused) && w.pause(ctx, w.o.Drain) {
 			continue // the coordinator may be back soon, and knows then whether the campaign is open
 		}
 		if err != nil {
@@ -590,6 +628,6 @@ func (w *worker) enter(ctx context.Context, r *running, s evaluator.Stage) {
 	r.stage = string(s)
 	give := time.Now().Add(w.lease)
 	w.mu.Unlock()
-	for first && time.Now().Before(give) && w.say(ctx, false) != nil && w.pause(ctx) { //nolint:revive // all is in the condition
+	for first && time.Now().Before(give) && w.say(ctx, false) != nil && w.pause(ctx, nil) { //nolint:revive // all is in the condition
 	}
 }

@@ -1,0 +1,74 @@
+package fleet_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/fleet/fleettest"
+)
+
+// TestUnreached: a worker that does not reach its coordinator says so once a minute, and ends at once
+// when it is to drain, whether its connection is refused or not answered.
+func TestUnreached(t *testing.T) {
+	for name, dial := range map[string]func(context.Context) error{
+		"refused":    func(context.Context) error { return errors.New("connection refused") },
+		"unanswered": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				drain, ended := make(chan struct{}), make(chan error, 1)
+				go func() {
+					ended <- fleet.Work(t.Context(), fleet.WorkerOptions{
+						Host: fleet.Host{Name: "w", Slots: 1}, Drain: drain, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+						Dial: func(ctx context.Context) (fleet.Link, error) { return nil, dial(ctx) },
+					})
+				}()
+				time.Sleep(3*time.Minute + 30*time.Second)
+				synctest.Wait()
+				if n := strings.Count(log.String(), "the coordinator is tried again"); name == "refused" && n != 4 {
+					t.Errorf("in three and a half minutes it says %d times that it tries again, want 4:\n%s", n, &log)
+				}
+				close(drain)
+				begun := time.Now()
+				if err := <-ended; err != nil || time.Since(begun) > 0 {
+					t.Errorf("it ended with %v after %s", err, time.Since(begun))
+				}
+			})
+		})
+	}
+}
+
+// TestEnrolled: the log says where a worker has enrolled.
+func TestEnrolled(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), time.Second, nil)
+	a, err := f.Admit("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	drain := make(chan struct{})
+	err = fleet.Work(t.Context(), fleet.WorkerOptions{
+		Host: fleet.Host{Name: "w", Backend: "replay", Slots: 1, Version: "test"}, At: "http://there:8787", Drain: drain,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Dial:   func(context.Context) (fleet.Link, error) { return f.Dial(a), nil },
+		Trouble: func() string { // asked once it is enrolled
+			select {
+			case <-drain:
+			default:
+				close(drain)
+			}
+			return ""
+		},
+	})
+	if want := "enrolled at http://there:8787 as w"; err != nil || !strings.Contains(log.String(), want) {
+		t.Errorf("%v, and the log lacks %q:\n%s", err, want, &log)
+	}
+}
