@@ -342,7 +342,7 @@ type KernelGene struct {
 
 // An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
 type Upload struct {
-	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: small letters, digits and -, at most 64."`
+	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: a-z, 0-9, - and _, at most 63."`
 	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
 }
 

@@ -94,8 +94,8 @@ func (l *library) folders(kernel string) []string {
 // part is what the name of a file or a folder may be.
 var part = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$`)
 
-// kernelName is what the name of an uploaded kernel may be.
-var kernelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+// kernelName is what the name of an uploaded kernel may be: what the loader accepts.
+var kernelName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // odd says what is wrong with the path of a file in an upload; empty when nothing is.
 func odd(name string, files map[string]string) string {
@@ -124,7 +124,7 @@ func (l *library) check(in api.Upload) error {
 	}
 	// Here and not in the schema: huma names the wrong place for what follows a map.
 	if !kernelName.MatchString(in.Name) {
-		return refuse(http.StatusUnprocessableEntity, api.BadRequest, "body.name", "the name of a kernel is made of small letters, digits and -, begins with no -, and has at most 64 characters")
+		return refuse(http.StatusUnprocessableEntity, api.BadRequest, "body.name", "the name of a kernel is made of a-z, 0-9, - and _, begins with a letter or a digit, and has at most 63 characters")
 	}
 	c, err := l.catalogue()
 	if err != nil {

@@ -43,6 +43,20 @@ func with(u api.Upload, name, text string) api.Upload {
 	return u
 }
 
+// TestUploadNames: a kernel that loads has a name that can be uploaded.
+func TestUploadNames(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	toml := small(t).Files["kernel.toml"]
+	for _, name := range []string{"my_kernel", "0-a_", strings.Repeat("a", 63)} {
+		u := with(small(t), "kernel.toml", strings.Replace(toml, `name = "mine"`, fmt.Sprintf("name = %q", name), 1))
+		u.Name = name
+		f.do("POST", "/v1/kernels", u, nil, 201)
+		if k := fetch[api.Kernel](f, "/v1/kernels/"+name); k.Name != name {
+			t.Errorf("%q, want %q", k.Name, name)
+		}
+	}
+}
+
 func TestUpload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	u := small(t)
@@ -146,7 +160,7 @@ func TestUploadRefused(t *testing.T) {
 		many = with(many, fmt.Sprintf("f%d", i), "x")
 	}
 	refused("too many files", many, 422, "body.files")
-	for _, name := range []string{"", "../x", "A", "a/b", ".", strings.Repeat("a", 65), "-a"} {
+	for _, name := range []string{"", "../x", "A", "a/b", ".", strings.Repeat("a", 64), "-a", "_a"} {
 		in := u
 		in.Name = name
 		refused(fmt.Sprintf("the kernel %q", name), in, 422, "body.name")
