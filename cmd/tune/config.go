@@ -266,9 +266,25 @@ func (a *app) checkTypes(known map[string]setting) error {
 			} else if err != nil {
 				return fmt.Errorf("setting %q: %w", k, err)
 			}
+			if why := tooSmall(k, known[k].value, text); why != "" {
+				return fmt.Errorf("--%s %s: %s", k, text, why)
+			}
 		}
 	}
 	return nil
+}
+
+// tooSmall says what a number must be that is refused for being negative.
+func tooSmall(key string, kind any, text string) string {
+	switch _, isBool := kind.(bool); {
+	case isBool, !strings.HasPrefix(text, "-"), key == "seed", key == "priority":
+		return ""
+	case key == "finalists" && text == "-1":
+		return ""
+	case key == "finalists":
+		return "give a number, or -1 for no finals"
+	}
+	return "it must not be negative"
 }
 
 // list reads a setting that holds several strings. In the environment they are

@@ -282,12 +282,16 @@ func TestRunThere(t *testing.T) {
 		}
 	}
 	for flag, want := range map[string]string{
-		"--priority=1000": "tune: --priority: expected number <= 100\n", "--evaluations=-2": "tune: --evaluations: expected number >= 0\n",
-		"--time=-2s": "tune: --time, in seconds: expected number >= 0\n",
+		"--priority=1000": "tune: --priority: expected number <= 100\n", "--evaluations=-2": "tune: --evaluations -2: it must not be negative\n",
+		"--time=-2s": "tune: --time -2s: it must not be negative\n",
 	} {
 		if out := say(t, at("run", "softmax", flag)...); out.Status != exitBadInput || out.Err != want {
 			t.Errorf("%s: %+v, want %q", flag, out, want)
 		}
+	}
+	p := &api.Problem{Detail: "validation failed", Errors: []api.Detail{{Location: "body.budget.seconds", Message: "expected number >= 0"}}}
+	if got, want := details(p), "--time, in seconds: expected number >= 0"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	// One that has not begun is in no log, and yet not lost.
 	out = say(t, at("run", "softmax", "--backend", "cpu", "--evaluations", "2", "--json", "--detach")...)
