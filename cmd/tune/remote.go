@@ -520,7 +520,14 @@ func (f *following) detach() error {
 func (f *following) ended(ctx context.Context) error {
 	f.close()
 	again := fmt.Sprintf("`tune resume %s%s` goes on", f.id, f.where(f.client))
+	kernel := ""
+	if f.state == api.Failed {
+		kernel = f.uploaded(ctx)
+	}
 	switch {
+	case kernel != "":
+		return fmt.Errorf("campaign %s has failed: %s: if the kernel is to blame, correct it and submit it again with `tune run %s%s%s`, since a campaign keeps what was uploaded; else, %s",
+			f.id, f.reason, shellWord(kernel), f.given("kernels"), f.where(f.client), again)
 	case f.state == api.Failed:
 		return fmt.Errorf("campaign %s has failed: %s: once that is put right, %s", f.id, f.reason, again)
 	case f.state == api.Paused:
@@ -546,6 +553,17 @@ func (f *following) ended(ctx context.Context) error {
 		definition = t.Definition()
 	}
 	return f.nextSteps(*c.Log, f.begun.Config, definition, *f.end, f.where(f.client))
+}
+
+// uploaded names the campaign's kernel if it was uploaded; it is empty if not, or if the service does not say.
+func (f *following) uploaded(ctx context.Context) string {
+	if f.client == nil {
+		return ""
+	}
+	if c, err := f.client.Campaign(ctx, f.id); err == nil && c.Uploaded {
+		return c.Kernel
+	}
+	return ""
 }
 
 // orPaused is why a campaign does not run, where nobody said why.

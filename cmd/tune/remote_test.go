@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -439,6 +441,20 @@ func TestLiveThere(t *testing.T) {
 func TestFailedThere(t *testing.T) {
 	f := following{app: &app{v: viper.New()}, id: "x-1", state: api.Failed, reason: "the kernel is gone"}
 	if err := f.ended(t.Context()); err == nil || err.Error() != "campaign x-1 has failed: the kernel is gone: once that is put right, `tune resume x-1` goes on" {
+		t.Errorf("%v", err)
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"id": "x-1", "state": "failed", "kernel": "mine", "uploaded": true}`)) //nolint:errcheck // the client says so
+	}))
+	defer service.Close()
+	c, err := api.NewClient(service.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.v.Set("server", service.URL)
+	f.client = c
+	if err := f.ended(t.Context()); err == nil || !strings.Contains(err.Error(), "submit it again with `tune run mine --server "+service.URL+"`, since a campaign keeps what was uploaded") {
 		t.Errorf("%v", err)
 	}
 }

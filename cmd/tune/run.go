@@ -142,6 +142,12 @@ service, and is followed as by "tune attach".
 			}
 			if c != nil {
 				defer c.Close()
+				if cmd.Flags().Changed("kernels") {
+					return badInputf("--kernels: a campaign in a service keeps the kernel that it was submitted with: submit another campaign with `tune run`")
+				}
+				if err := elsewhereOnly(cmd); err != nil {
+					return err
+				}
 				return a.resumeThere(cmd.Context(), c, id, a.budget())
 			}
 			return a.resume(cmd.Context(), id)

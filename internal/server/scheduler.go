@@ -839,6 +839,7 @@ func (q *scheduler) views() []jobView {
 func (q *scheduler) fill(c *api.Campaign, j *job, at map[*job]int) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
+	c.Uploaded = slices.ContainsFunc(j.Job.Definitions, q.s.kernels.has)
 	if !j.Job.Budget.IsZero() {
 		c.Budget = api.BudgetOf(j.Job.Budget)
 	}

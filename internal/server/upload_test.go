@@ -43,7 +43,7 @@ func with(u api.Upload, name, text string) api.Upload {
 	return u
 }
 
-// TestUploadNames: a kernel that loads has a name that can be uploaded.
+// TestUploadNames: a kernel that loads has a name that can be uploaded, and its campaigns say that it was.
 func TestUploadNames(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	toml := small(t).Files["kernel.toml"]
@@ -53,6 +53,14 @@ func TestUploadNames(t *testing.T) {
 		f.do("POST", "/v1/kernels", u, nil, 201)
 		if k := fetch[api.Kernel](f, "/v1/kernels/"+name); k.Name != name {
 			t.Errorf("%q, want %q", k.Name, name)
+		}
+	}
+	for kernel, want := range map[string]bool{"my_kernel": true, "softmax": false} {
+		var c api.Campaign
+		f.do("POST", "/v1/campaigns", api.Submission{Kernel: kernel, Backend: "cpu"}, &c, 201)
+		f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
+		if c = fetch[api.Campaign](f, "/v1/campaigns/"+c.ID); c.Uploaded != want {
+			t.Errorf("%s: uploaded %v, want %v", kernel, c.Uploaded, want)
 		}
 	}
 }
