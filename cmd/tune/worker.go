@@ -162,7 +162,7 @@ func (a *app) machineOf(uuid string) *evotune.Machine {
 
 // workerDevice says what a device is, for the coordinator.
 func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suffix string) (workerDevice, error) {
-	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.This().Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
+	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
 	var err error
 	switch backend {
 	case evotune.Replay:

@@ -12,9 +12,15 @@
 package build
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // version is stamped by scripts/release.sh; empty in any other build.
@@ -49,10 +55,43 @@ func This() Info {
 	return b
 }
 
-// Program names the program alone, and not what it was built with or for.
-func (b Info) Program() string {
+// Program names this program for those that must be the same, and not what it was built with or for. What
+// the version does not tell apart, builds of no commit and of changed files, the executable does.
+func Program() string { return program(This(), executable) }
+
+func program(b Info, sum func() string) string {
+	told := b.Revision != "" || b.Version != "(devel)" && b.Version != "unknown" && b.Version != ""
 	b.Go, b.Platform = "", ""
-	return strings.TrimSpace(b.String())
+	s := strings.TrimSpace(b.String())
+	if !told || b.Modified {
+		s += ", executable " + sum()
+	}
+	return s
+}
+
+// executable is the beginning of the SHA-256 of the running program; one that cannot be read is like no other.
+var executable = sync.OnceValue(func() string {
+	sum := sha256.New()
+	if err := readExecutable(sum); err != nil {
+		return rand.Text()
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+})
+
+func readExecutable(to io.Writer) error {
+	f, err := os.Open("/proc/self/exe") // the one that runs, when another has its path now
+	if err != nil {
+		path, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		if f, err = os.Open(path); err != nil {
+			return err
+		}
+	}
+	defer f.Close()
+	_, err = io.Copy(to, f)
+	return err
 }
 
 // String is one line, for what is written to files.

@@ -45,7 +45,7 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		return nil, err
 	}
 	w := &workers{}
-	w.hub = fleet.New(fleet.Options{Version: build.This().Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
+	w.hub = fleet.New(fleet.Options{Version: build.Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
 		if _, over := w.over.Load(campaign); over {
 			return false
 		}

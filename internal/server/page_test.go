@@ -103,7 +103,7 @@ func (s *site) workWith(o fleet.WorkerOptions) (kill func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	o.Host.Version, o.Logger = build.This().Program(), slog.New(slog.DiscardHandler)
+	o.Host.Version, o.Logger = build.Program(), slog.New(slog.DiscardHandler)
 	o.Dial = func(context.Context) (fleet.Link, error) {
 		a, err := s.service.fleet.transport.Admit(o.Host.Name)
 		s.access.Store(&a)
