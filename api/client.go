@@ -52,6 +52,9 @@ const (
 	mostProblem = 1 << 20
 )
 
+// NothingHere begins the answer to a request for an address that no route is for.
+const NothingHere = "there is nothing at this address"
+
 // ErrUnreachable is the error of a service that does not answer.
 var ErrUnreachable = errors.New("the service does not answer")
 
@@ -253,6 +256,10 @@ func (c *Client) problem(resp *http.Response) *Problem {
 	if err != nil || p.Detail == "" {
 		p.Type, p.Title, p.Status = Internal, resp.Status, resp.StatusCode
 		p.Detail = fmt.Sprintf("%s answers %s: is this the address of `tune serve`?", c.address, resp.Status)
+	}
+	if at, err := url.Parse(c.base); err == nil && at.Path != "" && resp.StatusCode == http.StatusNotFound && (p.Type == Internal || strings.HasPrefix(p.Detail, NothingHere)) {
+		p.Type = BadRequest
+		p.Detail = fmt.Sprintf("the address %s of the service has a path, and no service answers there: give %s://%s", c.address, at.Scheme, at.Host)
 	}
 	if p.Type == Unauthorized {
 		p.Detail += "; `tune` takes it from EVOTUNE_TOKEN or --token-file FILE"

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -391,5 +392,37 @@ func TestNotTheService(t *testing.T) {
 		if _, err := c.Campaign(t.Context(), id); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "tune serve") {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+}
+
+// TestPath: an address with a path at which there is no service is told to be that, and may be right.
+func TestPath(t *testing.T) {
+	socket := serve(t, 0)
+	service := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "socket"
+			r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/evotune")
+		},
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}},
+	})
+	defer service.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for _, at := range []string{service.URL + "/v1", other.URL + "/evotune"} {
+		c := client(t, at)
+		_, err := c.Campaigns(t.Context(), "", "", "")
+		host := at[:strings.LastIndex(at, "/")]
+		if want := "the address " + at + " of the service has a path, and no service answers there: give " + host; err == nil || err.Error() != want || !errors.Is(err, evotune.ErrInput) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	c := client(t, service.URL+"/evotune")
+	if _, err := c.Campaigns(t.Context(), "", "", ""); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Campaign(t.Context(), "nothing"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%v", err)
 	}
 }

@@ -170,7 +170,7 @@ func (s *Service) routed(mux *http.ServeMux, w http.ResponseWriter, r *http.Requ
 		s.problem(w, r, fail(http.StatusMethodNotAllowed, api.NotFound, "this address takes "+strings.Join(allowed, ", ")+": see /openapi.json"))
 		return false
 	}
-	s.problem(w, r, fail(http.StatusNotFound, api.NotFound, "there is nothing at this address: see /openapi.json"))
+	s.problem(w, r, fail(http.StatusNotFound, api.NotFound, api.NothingHere+": see /openapi.json"))
 	return false
 }
 
