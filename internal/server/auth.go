@@ -39,8 +39,11 @@ func (s *Service) identify(r *http.Request) (c caller, ctx context.Context, done
 }
 
 // noToken is the answer to a request that needs a token and brings no valid one. What was
-// wrong with it is nobody's business who has none.
-func noToken() error {
+// wrong with it is nobody's business who has none; that one came is no secret.
+func noToken(r *http.Request) error {
+	if scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(secret) != "" {
+		return fail(http.StatusUnauthorized, api.Unauthorized, "the token that was sent is not known or has expired: `tune token create` makes another")
+	}
 	return fail(http.StatusUnauthorized, api.Unauthorized, "a valid token is needed: send it as `Authorization: Bearer TOKEN`; `tune token create` makes one")
 }
 
@@ -53,7 +56,8 @@ func (s *Service) authorize(ctx huma.Context, next func(huma.Context)) {
 	case said && need == "", said && c.scope.Includes(need):
 		s.admit(ctx, next)
 	case c.scope == "":
-		s.refuse(ctx, noToken())
+		r, _ := humago.Unwrap(ctx)
+		s.refuse(ctx, noToken(r))
 	default:
 		s.refuse(ctx, fail(http.StatusForbidden, api.Forbidden, "your token "+c.name+" has the scope "+string(c.scope)+": this needs "+string(need)))
 	}

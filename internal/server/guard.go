@@ -99,7 +99,7 @@ func (s *Service) guard(mux *http.ServeMux) http.Handler {
 		switch {
 		case s.limited(out, r, c):
 		case !known && protected(r.URL.Path):
-			s.problem(out, r, noToken())
+			s.problem(out, r, noToken(r))
 		case s.routed(mux, out, r):
 			mux.ServeHTTP(out, r)
 		}

@@ -525,7 +525,7 @@ func TestInvalidTokens(t *testing.T) {
 			t.Errorf("%s: valid tokens are forgotten: %+v", name, list)
 		}
 	}
-	if status, _, _ := g.send("GET", "/v1/whoami", old.Secret, ""); status != 401 {
+	if status, _, text := g.send("GET", "/v1/whoami", old.Secret, ""); status != 401 || !strings.Contains(text, "the token that was sent is not known or has expired") {
 		t.Errorf("a token that is forgotten answers %d", status)
 	}
 	if _, _, text := g.send("GET", "/v1/audit?limit=1000", g.admin, ""); !strings.Contains(text, `"token":"old","from":"the service"`) || !strings.Contains(text, "forget /v1/tokens/"+old.ID) {
