@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/export"
 )
 
@@ -145,14 +147,15 @@ func (a *app) configure(cmd *cobra.Command) error {
 			return fmt.Errorf("environment: %s is no setting of evotune: see config.toml for the keys", name)
 		}
 	}
-	path, err := a.configFile(cmd)
+	a.flags = cmd.Flags()
+	path, from, err := a.configFile(cmd)
 	if err != nil {
 		return err
 	}
 	if path != "" {
 		f, err := os.Open(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", from, err)
 		}
 		defer f.Close()
 		if err := a.readConfig(f, path, known); err != nil {
@@ -183,16 +186,17 @@ func (a *app) readConfig(r io.Reader, path string, known map[string]setting) err
 	if err := a.v.ReadConfig(r); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	a.config = path
 	return checkConfig(path, a.v.AllKeys(), known)
 }
 
-// configFile finds the configuration file, or returns "" when there is none.
-func (a *app) configFile(cmd *cobra.Command) (string, error) {
+// configFile finds the configuration file and says who named it. The path is "" when there is none.
+func (a *app) configFile(cmd *cobra.Command) (path, from string, err error) {
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Value.String() != "" {
-		return f.Value.String(), nil
+		return f.Value.String(), "--config", nil
 	}
 	if p := os.Getenv(envPrefix + "CONFIG"); p != "" {
-		return p, nil
+		return p, envPrefix + "CONFIG", nil
 	}
 	candidates := []string{"config.toml"}
 	if dir, err := os.UserConfigDir(); err == nil {
@@ -201,12 +205,12 @@ func (a *app) configFile(cmd *cobra.Command) (string, error) {
 	for _, p := range candidates {
 		switch _, err := os.Stat(p); {
 		case err == nil:
-			return p, nil
+			return p, "configuration", nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", err
+			return "", "", err
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // checkConfig refuses keys that no setting has. A key of a table shows as
@@ -227,48 +231,64 @@ func suggest(key string, known map[string]setting) string {
 	if _, ok := known[alt]; ok {
 		return fmt.Sprintf(": it is spelled %q", alt)
 	}
-	names := make([]string, 0, len(known))
-	for k := range known {
-		names = append(names, k)
+	names := slices.Sorted(maps.Keys(known))
+	near, least := "", len(key)/3+1
+	for _, k := range names {
+		if d := genome.EditDistance(alt, k); d <= least && d < len(k) && (near == "" || d < least) {
+			near, least = k, d
+		}
 	}
-	slices.Sort(names)
+	if near != "" {
+		return fmt.Sprintf(": did you mean %s?", near)
+	}
 	return ": the keys are " + strings.Join(names, ", ")
 }
 
-// checkTypes refuses a value that the file or the environment gave and that
-// does not fit its setting; viper would read it as zero.
-func (a *app) checkTypes(known map[string]setting) error {
-	keys := make([]string, 0, len(known))
-	for k := range known {
-		keys = append(keys, k)
+// place says where a setting's value came from, with the value.
+func (a *app) place(key, text string) string {
+	switch f := a.flags; {
+	case f != nil && f.Changed(key):
+		return fmt.Sprintf("--%s %s", key, text)
+	case os.Getenv(envName(key)) != "":
+		return fmt.Sprintf("%s: %q", envName(key), text)
+	case a.v.InConfig(key):
+		return fmt.Sprintf("%s: %s: %q", a.config, key, text)
 	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	return fmt.Sprintf("setting %q: %q", key, text)
+}
+
+// checkTypes refuses a value that the file or the environment gave and that
+// does not fit its setting; viper would read it as zero. What is negative may be a flag's, too.
+func (a *app) checkTypes(known map[string]setting) error {
+	for _, k := range slices.Sorted(maps.Keys(known)) {
 		raw := a.v.Get(k)
 		text := fmt.Sprint(raw)
 		probe := pflag.NewFlagSet("", pflag.ContinueOnError)
 		addSettings(probe, []setting{known[k]})
+		why := ""
 		switch known[k].value.(type) {
 		case []string:
 			switch raw.(type) {
 			case string, []string, []any:
 				continue
 			}
-			return fmt.Errorf("setting %q: %v is no list of strings", k, raw)
+			why = "give a list of strings"
 		case string:
 			if _, ok := raw.(string); !ok {
-				return fmt.Errorf("setting %q: %v is no string", k, raw)
+				why = "give a string"
 			}
 		default:
 			var refused *pflag.InvalidValueError
 			if err := probe.Set(k, text); errors.As(err, &refused) {
-				return fmt.Errorf("setting %q: %q: %s", k, text, wanted(refused))
+				why = wanted(refused)
 			} else if err != nil {
-				return fmt.Errorf("setting %q: %w", k, err)
+				why = err.Error()
+			} else {
+				why = tooSmall(k, known[k].value, text)
 			}
-			if why := tooSmall(k, known[k].value, text); why != "" {
-				return fmt.Errorf("--%s %s: %s", k, text, why)
-			}
+		}
+		if why != "" {
+			return fmt.Errorf("%s: %s", a.place(k, text), why)
 		}
 	}
 	return nil

@@ -24,6 +24,9 @@ type app struct {
 	err io.Writer
 	v   *viper.Viper
 	m   *evotune.Machine // once it was asked for
+	// flags are those of the command, and config is the configuration file that was read.
+	flags  *pflag.FlagSet
+	config string
 	// token is that of EVOTUNE_TOKEN, which no process that is started here gets.
 	token string
 }
