@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -98,30 +99,46 @@ func (a *app) serve(ctx context.Context) error {
 	if err := a.checkSettings(); err != nil {
 		return err
 	}
-	keep := a.v.GetDuration("archive-after")
-	if keep < 0 {
-		return badInputf("--archive-after %s is negative", keep)
-	}
-	// The store first: what it belongs to, the socket and the service's state, is then ours.
-	s, err := store.Open(a.v.GetString("store"), store.Options{})
-	if err != nil {
-		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
-	}
-	defer s.Close() //nolint:errcheck // every append was checked
 	connect, err := a.serveFleet(ctx, conf, logger)
 	if err != nil {
 		return err
 	}
-	gpus, err := a.serveGPUs(ctx, logger)
+	var gpus []string
+	var tcp net.Listener
+	prepare := func() (err error) {
+		if gpus, err = a.serveGPUs(ctx, logger); err == nil {
+			err = a.fleetAddress()
+		}
+		if err == nil {
+			tcp, err = a.listen(ctx, conf)
+		}
+		return err
+	}
+	// A store that is there comes first: what it belongs to, the socket and the service's state, is then
+	// ours. One that is not there comes last, so that a service that is refused leaves none behind.
+	path := a.v.GetString("store")
+	_, missing := os.Stat(path)
+	fresh := errors.Is(missing, fs.ErrNotExist)
+	if fresh {
+		err = prepare()
+	}
+	defer func() {
+		if tcp != nil {
+			tcp.Close() //nolint:errcheck // the service has closed it, if it began
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	tcp, err := a.listen(ctx, conf)
+	s, err := store.Open(path, store.Options{})
 	if err != nil {
-		return err
+		return a.heldError(ctx, path, err, "stop it first, or name another store with --store")
 	}
-	if tcp != nil {
-		defer tcp.Close()
+	defer s.Close() //nolint:errcheck // every append was checked
+	if !fresh {
+		if err := prepare(); err != nil {
+			return err
+		}
 	}
 	socket, err := server.ListenSocket(s.Path())
 	if err != nil {
@@ -130,7 +147,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	o := server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: keep, Logger: logger, Fleet: connect}
+	o := server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: a.v.GetDuration("archive-after"), Logger: logger, Fleet: connect}
 	if cache := a.cacheDir(); connect != nil && cache != "" {
 		limit := int64(cmp.Or(a.v.GetInt("cache-size"), 2048)) << 20
 		if folder, err := share.NewFolder(filepath.Join(cache, "shared"), limit); err == nil {
@@ -208,6 +225,19 @@ func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Log
 	return func(roster *fleet.Roster) (fleet.Transport, error) {
 		return nats.Connect(ctx, nats.ConnectOptions{URLs: brokers, Credentials: lines[0], WorkerCredentials: lines[1], Roster: roster, Log: logger})
 	}, nil
+}
+
+// fleetAddress refuses an address of --fleet that nobody can listen on.
+func (a *app) fleetAddress() error {
+	address := a.v.GetString("fleet")
+	if address == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return listenError("--fleet", address, err)
+	}
+	return l.Close()
 }
 
 // serving prints the one line that says where the service is.
@@ -323,16 +353,22 @@ func (a *app) listen(ctx context.Context, conf *tls.Config) (net.Listener, error
 	}
 	// What was looked at is what is listened on: a name may resolve otherwise the next time.
 	l, err := net.ListenTCP("tcp", resolved)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("--listen %s: %w: another program listens there: end it, or give another port", address, syscall.EADDRINUSE)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, badInputf("--listen %s: %w: this machine has no such address: give one of its own, or 127.0.0.1", address, syscall.EADDRNOTAVAIL)
-	case err != nil:
-		return nil, fmt.Errorf("--listen %s: %w", address, err)
+	if err != nil {
+		return nil, listenError("--listen", address, err)
 	}
 	if conf != nil {
 		return tls.NewListener(l, conf), nil
 	}
 	return l, nil
+}
+
+// listenError says why nothing listens on the address of a flag.
+func listenError(flag, address string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s %s: %w: another program listens there: end it, or give another port", flag, address, syscall.EADDRINUSE)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return badInputf("%s %s: %w: this machine has no such address: give one of its own, or 127.0.0.1", flag, address, syscall.EADDRNOTAVAIL)
+	}
+	return fmt.Errorf("%s %s: %w", flag, address, err)
 }

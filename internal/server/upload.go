@@ -49,7 +49,9 @@ type uploaded struct {
 func (l *library) folder(u uploaded) string { return filepath.Join(l.root, u.SHA, u.Name) }
 
 // has says that a folder is one of an upload.
-func (l *library) has(dir string) bool { return strings.HasPrefix(dir, l.root+string(filepath.Separator)) }
+func (l *library) has(dir string) bool {
+	return strings.HasPrefix(dir, l.root+string(filepath.Separator))
+}
 
 // open reads which kernels were uploaded.
 func (l *library) open(s *state, storePath string) error {
