@@ -482,6 +482,7 @@ const (
 	Unauthorized  = "urn:evotune:unauthorized"   // 401: no token, or one that is not valid (any more)
 	Forbidden     = "urn:evotune:forbidden"      // 403: the token's scope is too little
 	NotFound      = "urn:evotune:not-found"      // 404
+	WrongMethod   = "urn:evotune:wrong-method"   // 405: the header Allow has those that the address takes
 	Ambiguous     = "urn:evotune:ambiguous"      // 409: several begin so
 	NoCandidate   = "urn:evotune:no-candidate"   // 404: nothing stored answers the question
 	Unproven      = "urn:evotune:unproven"       // 409: an export lacks evidence

@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -274,4 +275,24 @@ func exchange(t *testing.T, address, request string) (status int, text string, e
 		text = string(b[:min(len(b), 2000)])
 	}
 	return resp.StatusCode, text, nil //nolint:bodyclose // closing the connection closes a stream
+}
+
+// TestWrongRequests: a property that is none is told with those that there are, and a method with a type of its own.
+func TestWrongRequests(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	for body, want := range map[string]api.Detail{
+		`{"kernel": "sgemm", "budget": {"minutes": 3}}`: {Location: "body.budget.minutes", Message: "unexpected property: there are cost_per_hour, evaluations, max_cost, patience, seconds, target"},
+		`{"kernel": "sgemm", "bugdet": {}}`:             {Location: "body.bugdet", Message: "unexpected property: there are backend, budget, device, finalists, "},
+	} {
+		var p api.Problem
+		f.do("POST", "/v1/campaigns", json.RawMessage(body), &p, 422)
+		if len(p.Errors) != 1 || p.Errors[0].Location != want.Location || !strings.HasPrefix(p.Errors[0].Message, want.Message) {
+			t.Errorf("%s: %+v, want %+v", body, p, want)
+		}
+	}
+	var p api.Problem
+	f.do("DELETE", "/v1/campaigns", nil, &p, 405)
+	if p.Type != api.WrongMethod || !strings.Contains(p.Detail, "GET, HEAD, POST") {
+		t.Errorf("%+v", p)
+	}
 }

@@ -167,7 +167,7 @@ func (s *Service) routed(mux *http.ServeMux, w http.ResponseWriter, r *http.Requ
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		s.problem(w, r, fail(http.StatusMethodNotAllowed, api.NotFound, "this address takes "+strings.Join(allowed, ", ")+": see /openapi.json"))
+		s.problem(w, r, fail(http.StatusMethodNotAllowed, api.WrongMethod, "this address takes "+strings.Join(allowed, ", ")+": see /openapi.json"))
 		return false
 	}
 	s.problem(w, r, fail(http.StatusNotFound, api.NotFound, api.NothingHere+": see /openapi.json"))

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
@@ -30,6 +33,12 @@ func (s *Service) routes() http.Handler {
 		if p, ok := answer.(*problem); ok {
 			told := *p
 			told.Request = requestOf(ctx.Context())
+			told.Errors = slices.Clone(p.Errors)
+			for i, d := range told.Errors {
+				if names := properties(ctx.Operation(), config.Components.Schemas, d.Location); d.Message == validation.MsgUnexpectedProperty && len(names) > 0 {
+					told.Errors[i].Message += ": there are " + strings.Join(names, ", ")
+				}
+			}
 			if private, _ := ctx.Context().Value(privateKey{}).(bool); !private && (p.Type == api.NotFound || p.Type == api.Ambiguous) {
 				told.Detail = strings.TrimPrefix(told.Detail, "store "+s.store.Path()+": ") // a file of this machine
 			}
@@ -63,6 +72,29 @@ func (s *Service) routes() http.Handler {
 	s.healthRoutes()
 	s.metricsRoutes()
 	return older(s.guard(mux))
+}
+
+// properties lists those that a body may have where it has the one at a location, such as body.budget.minutes.
+func properties(op *huma.Operation, schemas huma.Registry, location string) []string {
+	parts := strings.Split(location, ".")
+	if op == nil || op.RequestBody == nil || op.RequestBody.Content["application/json"] == nil || parts[0] != "body" {
+		return nil
+	}
+	at := op.RequestBody.Content["application/json"].Schema
+	for _, name := range parts[1:] {
+		if at != nil && at.Ref != "" {
+			at = schemas.SchemaFromRef(at.Ref)
+		}
+		if at == nil {
+			return nil
+		}
+		next, known := at.Properties[name]
+		if !known {
+			return slices.Sorted(maps.Keys(at.Properties))
+		}
+		at = next
+	}
+	return nil
 }
 
 // schemaName names types in the OpenAPI document: those of other packages than api with their
@@ -159,8 +191,10 @@ func init() {
 			p.Type = api.Unauthorized
 		case http.StatusForbidden:
 			p.Type = api.Forbidden
-		case http.StatusNotFound, http.StatusMethodNotAllowed:
+		case http.StatusNotFound:
 			p.Type = api.NotFound
+		case http.StatusMethodNotAllowed:
+			p.Type = api.WrongMethod
 		case http.StatusRequestEntityTooLarge:
 			p.Type = api.TooLarge
 		case http.StatusTooManyRequests:
