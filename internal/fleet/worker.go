@@ -371,7 +371,13 @@ func (w *worker) take(ctx context.Context) error {
 		drained := w.drained
 		w.mu.Unlock()
 		if drained && (rest == 0 || time.Since(left) > leaveAfter*lease && free == w.o.Host.Slots) {
-			return w.say(ctx, true)
+			err := w.say(ctx, true)
+			var refused Refusal
+			if err != nil && rest == 0 && ctx.Err() == nil && !errors.As(err, &refused) { // it has nothing that could be lost
+				w.log.Warn("the coordinator was not told that the worker ends", "error", err)
+				return nil
+			}
+			return err
 		}
 		if drained || free <= 0 {
 			select {

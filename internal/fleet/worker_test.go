@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,24 @@ func TestUnreached(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLeftAlone: a worker with nothing in flight ends well when its coordinator is gone.
+func TestLeftAlone(t *testing.T) {
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 400*time.Millisecond, nil)
+	a, err := f.Admit("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain := make(chan struct{})
+	gone := sync.OnceFunc(func() { go func() { f.Halt(); close(drain) }() })
+	if err := fleet.Work(t.Context(), fleet.WorkerOptions{
+		Host: fleet.Host{Name: "w", Backend: "replay", Slots: 1, Version: "test"}, Drain: drain, Logger: fleettest.Quiet(),
+		Dial:    func(context.Context) (fleet.Link, error) { return f.Dial(a), nil },
+		Trouble: func() string { gone(); return "" }, // asked once it is enrolled
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
