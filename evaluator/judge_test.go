@@ -54,7 +54,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	bites := func(shape string) (list []string) {
-		for _, name := range strings.Fields("offset ramp outliers constant ties negative positive ends tiny sparse zeros") {
+		for _, name := range strings.Fields("offset ramp outliers constant ties negative positive ends tiny sparse zeros somewhere") {
 			list = append(list, "  parity "+shape+" "+name+" passed")
 		}
 		return list
@@ -423,7 +423,7 @@ func TestLostOnce(t *testing.T) {
 	if r.Verdict != Correct {
 		t.Errorf("%s: %s", r.Verdict, r.Reason)
 	}
-	if s, _ := r.Step(StageParity); len(s.Evidence) != 7+2*11 {
+	if s, _ := r.Step(StageParity); len(s.Evidence) != 7+2*12 {
 		t.Errorf("evidence of the lost process is kept: %v", rows(s.Evidence))
 	}
 }
