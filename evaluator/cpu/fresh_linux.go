@@ -280,10 +280,10 @@ func (t *timingState) written(a *arena, d *shapeData, set uint32) (name string, 
 	for b := range d.layout.buffers {
 		l := &d.layout.buffers[b]
 		got, was := a.buffer(&d.layout, t.places[d].base, int(set), b), d.poison[b]
-		switch {
-		case l.role == roleIn:
+		switch l.role {
+		case roleIn:
 			continue
-		case l.role == roleInOut:
+		case roleInOut:
 			was = make([]byte, len(got))
 			t.contents(was, d, set, b)
 		}
