@@ -130,8 +130,8 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 		case t == nil && j.tuned[shape.Name]:
 			reason := "time " + shape.Name + ": the processes of the finals ended before anything was measured"
 			return Outcome{Verdict: Infrastructure, Reason: reason, Disturbed: reason}, nil
-		case t == nil:
-			continue
+		case t == nil || !j.tuned[shape.Name] && !t.everySet(j.rules.processes):
+			continue // too short to be measured, in some set of processes at least
 		}
 		n := t.count()
 		stopped := stopLimit

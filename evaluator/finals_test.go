@@ -132,6 +132,25 @@ func TestFinalsSetsDiffer(t *testing.T) {
 	}
 }
 
+// A held-out shape that is too short in some sets of processes is not measured, and costs nobody the win.
+func TestFinalsHeldOutTooShort(t *testing.T) {
+	l := contest(80e3)
+	sets := 0
+	l.actors["1"].open = func(p Purpose) error {
+		if p != ForFinals {
+			return nil
+		}
+		l.baseline["odd"] = &actor{ns: 100, threads: 1} // 2000 launches last 0.2 ms
+		if sets++; sets%4 == 0 {
+			delete(l.baseline, "odd")
+		}
+		return nil
+	}
+	if f, _ := finals(t, l, labPlan()); f.Winner != 0 || len(f.Entries[0].HeldOut) != 0 {
+		t.Errorf("winner %d, %+v", f.Winner, f.Entries[0])
+	}
+}
+
 // Contents that are asked for are those of the sets of processes, in turn.
 func TestFinalsPools(t *testing.T) {
 	p := labPlan()

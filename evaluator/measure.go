@@ -50,6 +50,16 @@ func (t *tally) merge(u *tally) {
 	t.pools = append(t.pools, u.pools...)
 }
 
+// everySet says whether each of so many sets of processes has taken pairs.
+func (t *tally) everySet(sets int) bool {
+	for set := range sets {
+		if !slices.ContainsFunc(t.pairs, func(p pair) bool { return p.set == set }) {
+			return false
+		}
+	}
+	return true
+}
+
 // add takes what a session has sampled of a contender.
 func (t *tally) add(s Series, of Sampled) {
 	if of.Pool != "" && !slices.Contains(t.pools, of.Pool) {
