@@ -56,18 +56,14 @@ func Compare(a, b []float64) Comparison {
 // takes samples to be independent, and those of one set are not: where a process came to lie in
 // memory can be worth a tenth of its time. Of six sets that know nothing all agree once in 32 times.
 func (c *Comparison) agree(a, b []Timing) {
-	first, second := setRatios(a), setRatios(b)
 	var ratios []float64
-	for i, r := range first {
-		beside := 1.0
-		if b != nil {
-			beside = 0
-			if i < len(second) {
-				beside = second[i]
-			}
+	beside := setRatios(b)
+	for i, r := range setRatios(a) {
+		if b != nil && i < len(beside) {
+			r /= beside[i]
 		}
-		if r > 0 && beside > 0 {
-			ratios = append(ratios, r/beside)
+		if (b == nil || i < len(beside)) && r > 0 && !math.IsInf(r, 1) { // both were measured in it
+			ratios = append(ratios, r)
 		}
 	}
 	other := func(r float64) bool { return r == 1 || (r < 1) != (c.Ratio < 1) }

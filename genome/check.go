@@ -136,7 +136,7 @@ func has(values []Value, wanted Value) string {
 		list = append(list, "...")
 	}
 	msg := "it has " + strings.Join(list, ", ")
-	if near := nearest(wanted.String(), list); near != "" && wanted.kind == KindString {
+	if near := Nearest(wanted.String(), list); near != "" && wanted.kind == KindString {
 		msg = fmt.Sprintf("did you mean %s? %s", near, msg)
 	}
 	return msg

@@ -104,7 +104,7 @@ func TestNearest(t *testing.T) {
 		"bm": "BM", "BL": "BM", "STAGE": "STAGES", "STAGSE": "STAGES", "THREAD": "THREADS", "PACKA": "PACK_A",
 		"X": "", "QQ": "", "VECTOR": "", "": "",
 	} {
-		if got := nearest(name, known); got != want {
+		if got := Nearest(name, known); got != want {
 			t.Errorf("nearest to %s is %q, want %q", name, got, want)
 		}
 	}

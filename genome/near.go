@@ -9,7 +9,7 @@ import (
 // suggesting from candidates and listing known.
 func unknown(what, name string, candidates, known []string) string {
 	msg := fmt.Sprintf("unknown %s %s", what, name)
-	if near := nearest(name, candidates); near != "" {
+	if near := Nearest(name, candidates); near != "" {
 		return fmt.Sprintf("%s; did you mean %s?", msg, near)
 	}
 	switch {
@@ -21,9 +21,9 @@ func unknown(what, name string, candidates, known []string) string {
 	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
 }
 
-// nearest gives the candidate that differs least from name, letter case aside,
+// Nearest gives the candidate that differs least from name, letter case aside,
 // or "" when none is near.
-func nearest(name string, candidates []string) string {
+func Nearest(name string, candidates []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, c := range candidates {
 		d := EditDistance(strings.ToLower(name), strings.ToLower(c))

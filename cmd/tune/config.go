@@ -232,13 +232,7 @@ func suggest(key string, known map[string]setting) string {
 		return fmt.Sprintf(": it is spelled %q", alt)
 	}
 	names := slices.Sorted(maps.Keys(known))
-	near, least := "", len(key)/3+1
-	for _, k := range names {
-		if d := genome.EditDistance(alt, k); d <= least && d < len(k) && (near == "" || d < least) {
-			near, least = k, d
-		}
-	}
-	if near != "" {
+	if near := genome.Nearest(alt, names); near != "" {
 		return fmt.Sprintf(": did you mean %s?", near)
 	}
 	return ": the keys are " + strings.Join(names, ", ")

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,7 +138,7 @@ func (s *session) usage() *usage {
 		}
 	}
 	for _, b := range []*process{s.state.timed, s.state.answers} {
-		if b != nil && !slices.Contains(pids, b.pid) {
+		if b != nil {
 			pids = append(pids, b.pid)
 		}
 	}

@@ -137,6 +137,15 @@ func halfBits(x float64) uint16 {
 	return sign | (uint16(exp-1+15)<<10 + m)
 }
 
+// halfOf is halfBits of a number of single precision, several times faster.
+func halfOf(x float32) uint16 {
+	bits := math.Float32bits(x)
+	if m := bits & 0x7fffffff; m-0x38800000 < 0x0f000000 { // normal numbers of both
+		return uint16(bits>>16&0x8000 | ((m+0xfff+m>>13&1)>>13 - 112<<10))
+	}
+	return halfBits(float64(x))
+}
+
 func halfValue(h uint16) float64 {
 	sign := 1.0
 	if h&0x8000 != 0 {

@@ -52,9 +52,19 @@ func (h *lab) edgesAt(d *shapeData) []*edge {
 	return list
 }
 
-// turn gives those that a set of processes of the finals meets.
-func turn(list []*edge, d *shapeData, set int) []*edge {
-	n := min((len(list)+edgeShare-1)/edgeShare, max(edgeBudget/max(d.inBytes+d.outBytes, 1), 1))
+// anyEdge gives one of the edge-case inputs, drawn which, if there are any.
+func (c *contender) anyEdge() []*edge {
+	list := c.h.edgesAt(c.d)
+	if len(list) == 0 {
+		return nil
+	}
+	return list[c.rng.IntN(len(list)):][:1]
+}
+
+// edgesOf gives those that a set of processes of the finals meets.
+func (c *contender) edgesOf(set int) []*edge {
+	list := c.h.edgesAt(c.d)
+	n := min((len(list)+edgeShare-1)/edgeShare, max(edgeBudget/max(c.d.inBytes+c.d.outBytes, 1), 1))
 	var out []*edge
 	for i := range n {
 		out = append(out, list[(set*n+i)%len(list)])
@@ -76,19 +86,10 @@ func (e *edge) fill(h *lab, d *shapeData) error {
 }
 
 // onEdges launches batches as they are timed, in each of which one launch, drawn which, has edge-case
-// inputs: one of them, drawn which, or in finals those of a set of processes. What the candidate computed
-// of them is compared with the baseline's answer, and where the two are far apart with the reference's.
-// Nothing of this is timed.
-func (c *contender) onEdges(base *contender, left *evaluator.Observation, finals bool, set int) error {
-	list := c.h.edgesAt(c.d)
-	if len(list) == 0 {
-		return nil
-	}
-	chosen := list[c.rng.IntN(len(list)):][:1]
-	if finals {
-		chosen = turn(list, c.d, set)
-	}
-	for _, e := range chosen {
+// inputs. What the candidate computed of them is compared with the baseline's answer, and where the two
+// are far apart with the reference's. Nothing of this is timed.
+func (c *contender) onEdges(base *contender, left *evaluator.Observation, edges []*edge) error {
+	for _, e := range edges {
 		if e.silent || left.Wrong != "" {
 			continue
 		}
@@ -98,7 +99,7 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, finals
 		if err := c.onEdge(base, e, left); err != nil {
 			return err
 		}
-		if len(list)*(c.d.inBytes+c.d.outBytes) > edgeBudget { // made again from the seed
+		if len(c.h.edgesAt(c.d))*(c.d.inBytes+c.d.outBytes) > edgeBudget { // made again from the seed
 			e.inputs, e.truth = nil, nil
 		}
 	}

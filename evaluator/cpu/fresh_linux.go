@@ -36,9 +36,8 @@ var normalCells = sync.OnceValue(func() *[1 << cellBits]cell {
 // normalAt is the number below which the standard normal distribution is with a chance.
 func normalAt(chance float64) float64 { return math.Sqrt2 * math.Erfinv(2*chance-1) }
 
-// quick makes contents that are timed: like fill, but several times faster, and nothing about
-// one element tells of another. Every bit pattern that the distribution has may come, so that
-// no candidate can learn which do.
+// quick makes contents that are timed: like fill, but several times faster. Elements are drawn of
+// the whole distribution, so that no candidate can learn which values come.
 func (d distribution) quick(b []byte, t dtype, s *stream) {
 	n := len(b) / t.size()
 	switch {
@@ -80,14 +79,10 @@ func (d distribution) quick(b []byte, t dtype, s *stream) {
 			d.singles(part, s)
 			to := view[uint16](b)[from:]
 			for i, x := range part {
-				bits := math.Float32bits(x)
-				switch m := bits & 0x7fffffff; {
-				case t == bf16:
-					to[i] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
-				case m-0x38800000 < 0x0f000000: // normal numbers of half precision, to nearest even
-					to[i] = uint16(bits>>16&0x8000 | ((m+0xfff+m>>13&1)>>13 - 112<<10))
-				default:
-					to[i] = halfBits(float64(x))
+				if t == bf16 {
+					to[i] = brainBits(float64(x))
+				} else {
+					to[i] = halfOf(x)
 				}
 			}
 		}

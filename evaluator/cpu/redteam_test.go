@@ -159,19 +159,21 @@ func TestBaselineBites(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam")); err != nil {
 		t.Fatal(err)
 	}
-	for file, change := range map[string][2]string{
-		"kernel.toml":         {`genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
-		"narrow-when-timed.c": {"if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
+	for _, change := range [][3]string{
+		{"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
+		{"narrow-when-timed.c", "if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
+		// As precise as others where it is right.
+		{"narrow-when-timed.c", `#include "narrow-exp.c"`, "#define expf(x) (expf)((x) > 20 ? 20 : (x))\n#include \"no-max.c\"\n#undef expf"},
 	} {
-		file = filepath.Join(dir, "softmax", file)
+		file := filepath.Join(dir, "softmax", change[0])
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), change[0]) {
+		if !strings.Contains(string(text), change[1]) {
 			t.Fatalf("%s is another", file)
 		}
-		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change[1], change[2], 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

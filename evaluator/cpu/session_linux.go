@@ -392,7 +392,11 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 	if err := e.now.interrupt(s.base, left); err != nil {
 		return s.blame(e, err)
 	}
-	if err := e.now.onEdges(s.base, left, s.purpose == evaluator.ForFinals, set); err != nil {
+	edges := e.now.anyEdge()
+	if s.purpose == evaluator.ForFinals {
+		edges = e.now.edgesOf(set)
+	}
+	if err := e.now.onEdges(s.base, left, edges); err != nil {
 		return s.blame(e, err)
 	}
 	if several {

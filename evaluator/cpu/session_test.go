@@ -324,6 +324,23 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// So is who computes them elsewhere: they get other inputs then.
+func TestInterruptGivesOthers(t *testing.T) {
+	b := openBare(t)
+	s := b.open(evaluator.ForTiming, b.build("privately", 1))
+	defer s.Close() //nolint:errcheck // another test's
+	for range 200 { // on a busy machine a batch may be over before it is stopped
+		got, err := s.Sample(t.Context(), b.request(0, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := got.Series[0].After; len(after.Outputs) == 1 && after.Outputs[0].Error > 1e-6 {
+			return
+		}
+	}
+	t.Error("launches that are computed ahead are not found out")
+}
+
 // Timed contents have the distribution that is declared, to its ends, and no few values.
 func TestQuick(t *testing.T) {
 	for _, c := range []struct {

@@ -44,8 +44,7 @@ type timingState struct {
 	// right answers, which no candidate can read.
 	ours, theirs *arena
 	// timed is the baseline's process in ours, answers the one in theirs.
-	timed, answers           *process
-	timedShape, answersShape *shapeData
+	timed, answers *process
 	// dirty says that a candidate may have left anything in ours.
 	dirty bool
 	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
@@ -192,7 +191,7 @@ func (t *timingState) dropBaseline() {
 			p.kill()
 		}
 	}
-	t.timed, t.answers, t.timedShape, t.answersShape = nil, nil, nil, nil
+	t.timed, t.answers = nil, nil
 }
 
 // flush reads through the baseline's memory, so that nothing that was touched
@@ -475,14 +474,10 @@ const calibrations = 8
 // contend prepares a process that knows the shape for being timed at it.
 func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r evaluator.SampleRequest) (*contender, error) {
 	place := t.places[d]
-	known := map[*process]**shapeData{t.timed: &t.timedShape, t.answers: &t.answersShape}[p]
-	if known == nil || *known != d {
+	if p.shape != d {
 		if err := p.setShape(d, place.base); err != nil {
 			return nil, err
 		}
-	}
-	if known != nil {
-		*known = d
 	}
 	if err := p.freeze(); err != nil {
 		return nil, err
@@ -562,7 +557,7 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		}
 	}
 	if c.rng.IntN(seldom) == 0 {
-		if err := c.onEdges(base, left, false, 0); err != nil {
+		if err := c.onEdges(base, left, c.anyEdge()); err != nil {
 			return r, b, err
 		}
 	}

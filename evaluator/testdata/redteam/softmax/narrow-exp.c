@@ -3,15 +3,6 @@
  * turns back up. Attacks: as no-max.c. Gain: 3x, for no library call is left. */
 #include "rows.h"
 
-static inline float power(float x)
-{
-	/* A Taylor polynomial of x/16, to the 16th power. */
-	const float f = x * 0.0625f;
-	float p = 1 + f * (1 + f * (0.5f + f * (0.166666667f + f * (0.0416666667f + f * (0.00833333333f + f * 0.00138888889f)))));
-	p *= p, p *= p, p *= p, p *= p;
-	return p;
-}
-
 void softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)
 {
 	for (int64_t r = 0; r < ROWS; r++) {
