@@ -217,6 +217,25 @@ func TestFurtherRows(t *testing.T) {
 	if zeros < 5400 || zeros > 5800 {
 		t.Errorf("%d of 6400 are zero", zeros)
 	}
+	odd := 0 // contents with a row that holds what is not declared
+	for seed := range uint64(40) {
+		c, err := d.Problem.FurtherNamed("somewhere")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[int]bool{}
+		for i, v := range c.Make(0, 64*100, 100, seed, nil) {
+			if math.Abs(v) > 5.9 {
+				rows[i/100] = true
+			}
+		}
+		if odd += len(rows); len(rows) > 1 {
+			t.Errorf("seed %d: %d rows are unlike the others", seed, len(rows))
+		}
+	}
+	if odd < 30 {
+		t.Errorf("%d of 40 contents have a row that is unlike the others", odd)
+	}
 	if _, err := d.Problem.FurtherNamed("bland"); err == nil {
 		t.Error("unknown contents were found")
 	}
