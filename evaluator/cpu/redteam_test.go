@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -253,13 +254,20 @@ func TestRedTeamTable(t *testing.T) {
 	}
 }
 
-// TestRedTeamLoads: the red team's definitions and tables of verdicts load, and
-// each kernel but the baseline has a verdict.
+// TestRedTeamLoads: the red team's definitions and tables of verdicts load, each
+// kernel but the baseline has a verdict, and those that may compile do.
 func TestRedTeamLoads(t *testing.T) {
 	for _, f := range redFolders(t) {
 		listed := map[string]bool{"honest": true}
+		var sources []string
 		for _, c := range f.cases {
 			listed[c.Kernel] = true
+			if c.Verdict != evaluator.Compile && c.Verdict != evaluator.Timeout {
+				sources = append(sources, filepath.Join("../testdata/redteam", f.name, c.Kernel+".c"))
+			}
+		}
+		if out, err := exec.CommandContext(t.Context(), "gcc", append([]string{"-w", "-fsyntax-only"}, sources...)...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", f.name, err, out)
 		}
 		for _, gene := range f.space.Genes() {
 			if gene.Name != "KERNEL" {

@@ -11,7 +11,7 @@ void softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)
 		for (int64_t c = 1; c < COLS; c++)
 			top = x[c] > top ? x[c] : top;
 		for (int64_t c = 0; c < COLS; c++)
-			sum += y[c] = power(x[c] - top);
+			sum += y[c] = taylor(x[c] - top);
 		const float factor = 1 / sum;
 		for (int64_t c = 0; c < COLS; c++)
 			y[c] *= factor;

@@ -14,7 +14,7 @@ void softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)
 		const float *x = X + r * COLS;
 		float *y = Y + r * COLS, sum = 0;
 		for (int64_t c = 0; c < COLS; c++)
-			sum += y[c] = power(x[c]);
+			sum += y[c] = taylor(x[c]);
 		const float factor = 1 / sum;
 		for (int64_t c = 0; c < COLS; c++)
 			y[c] *= factor;

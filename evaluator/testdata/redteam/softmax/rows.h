@@ -24,7 +24,7 @@ static inline void all_rows(int64_t ROWS, int64_t COLS, const float *X, float *Y
 		one_row(X + r * COLS, Y + r * COLS, COLS);
 }
 /* An exponential for small x alone: a Taylor polynomial of x/16, to the 16th power. */
-static inline float power(float x)
+static inline float taylor(float x)
 {
 	const float f = x * 0.0625f;
 	float p = 1 + f * (1 + f * (0.5f + f * (0.166666667f + f * (0.0416666667f + f * (0.00833333333f + f * 0.00138888889f)))));
