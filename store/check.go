@@ -66,11 +66,18 @@ func (r Report) Err() error {
 	if r.Wrong > 1 {
 		more = fmt.Sprintf(" (and %d more)", r.Wrong-1)
 	}
-	advice := "`tune check --repair` writes the indexes anew"
-	if r.Lost > 0 {
-		advice = "the log itself is damaged: everything else stays readable, restore the file from a copy if there is one"
+	return located{fmt.Errorf("store %s: %w: %s%s: %s", r.Path, ErrCorrupt, r.Findings[0].What, more, r.Advice())}
+}
+
+// Advice says in a few words what to do about what was found; it is empty when nothing is wrong.
+func (r Report) Advice() string {
+	switch {
+	case r.OK():
+		return ""
+	case r.Lost > 0:
+		return "the log itself is damaged: everything else stays readable, restore the file from a copy if there is one"
 	}
-	return located{fmt.Errorf("store %s: %w: %s%s: %s", r.Path, ErrCorrupt, r.Findings[0].What, more, advice)}
+	return "`tune check --repair` writes the indexes anew"
 }
 
 func (r *Report) found(repairable bool, format string, args ...any) {

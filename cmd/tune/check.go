@@ -46,7 +46,7 @@ by the rebuilt ones; the log itself is never changed.
 				if r.OK() {
 					fmt.Fprintln(a.out, "no fault found")
 				} else {
-					fmt.Fprintln(a.out, words.Plural(r.Wrong, "finding"))
+					fmt.Fprintf(a.out, "%s: %s\n", words.Plural(r.Wrong, "finding"), r.Advice())
 				}
 			}
 			if !r.OK() {

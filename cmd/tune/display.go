@@ -348,6 +348,7 @@ type livePrinter struct {
 	budget  evotune.Budget
 	began   time.Time
 	paused  time.Time // since when; zero while it is not
+	finals  bool      // the search has ended
 	workers []string
 }
 
@@ -377,7 +378,7 @@ func (p *livePrinter) show(s *campaign.Started) {
 	p.mu.Lock()
 	p.budget = s.Config.Budget
 	p.state = campaign.Progress{Elapsed: s.Spent, Remaining: -1, Evaluated: s.Resumed}
-	p.began = time.Now().Add(-s.Spent)
+	p.began, p.finals = time.Now().Add(-s.Spent), false
 	p.mu.Unlock()
 	if p.total != nil { // somebody else goes on with the campaign
 		return
@@ -453,6 +454,8 @@ func (p *livePrinter) headline() string {
 	s := fmt.Sprintf(" %s, %s", words.Plural(p.state.Evaluated, "evaluation"), duration(elapsed))
 	if !p.paused.IsZero() {
 		s += ", paused"
+	} else if p.finals {
+		s += ", finals"
 	} else if left := p.remaining(elapsed); left >= 0 {
 		s += fmt.Sprintf(", about %s left", duration(left))
 	}
@@ -493,7 +496,7 @@ func (p *livePrinter) event(e campaign.Event) {
 		p.advance()
 	case e.Budget != nil:
 		p.mu.Lock()
-		p.budget = *e.Budget
+		p.budget, p.finals = *e.Budget, false
 		p.mu.Unlock()
 		p.text.event(e)
 	case e.Paused != nil || e.Continued != nil:
@@ -503,6 +506,11 @@ func (p *livePrinter) event(e campaign.Event) {
 		} else {
 			p.began, p.paused = p.began.Add(e.Continued.After), time.Time{}
 		}
+		p.mu.Unlock()
+		p.text.event(e)
+	case e.Searched != nil:
+		p.mu.Lock()
+		p.finals = true
 		p.mu.Unlock()
 		p.text.event(e)
 	case e.Finished != nil:

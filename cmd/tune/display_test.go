@@ -32,6 +32,9 @@ func TestPauseIsSaid(t *testing.T) {
 	}
 	var text, js, live bytes.Buffer
 	terminal := newLivePrinter(&live, 1, func() (evaluator.Usage, bool) { return evaluator.Usage{}, false })
+	if got := terminal.headline(); strings.Contains(got, "finals") {
+		t.Errorf("before the search has ended: %q", got)
+	}
 	for _, p := range []printer{&textPrinter{w: &text}, jsonPrinter{&js, &js}, terminal} {
 		for _, e := range events {
 			p.event(e)
@@ -54,6 +57,9 @@ func TestPauseIsSaid(t *testing.T) {
 	}
 	if terminal.budget.Evaluations != 40 {
 		t.Error("the terminal's bar is that of another budget")
+	}
+	if got := terminal.headline(); !strings.HasSuffix(got, ", finals") {
+		t.Errorf("after the search has ended: %q", got)
 	}
 	if terminal.paused != (time.Time{}) {
 		t.Error("the terminal's clock stands still")
