@@ -32,6 +32,8 @@ type Export struct {
 type Exported struct {
 	Kernels []string `json:"kernels"`
 	Files   []string `json:"files"`
+	// NotFaster has a line for every winner that was not faster than its baseline in the finals.
+	NotFaster []string `json:"not_faster,omitempty"`
 }
 
 // A Judgment is [evotune.Judgment], with what its JSON leaves out.

@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -127,6 +132,30 @@ func TestExportNotFaster(t *testing.T) {
 		!strings.Contains(text, "\n\n- "+strings.TrimPrefix(stderr.String(), "tune: ")+"\n|") {
 		t.Error(text)
 	}
+
+	// A service says so in the result of its export.
+	exports := served(t, path) + "/v1/exports"
+	answer, err := http.Post(exports, "application/json", strings.NewReader(`{"kernels":["softmax","sgemm"]}`))
+	for err == nil {
+		b, failed := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		var o api.Operation
+		if err = errors.Join(failed, json.Unmarshal(b, &o)); err != nil {
+			break
+		}
+		if o.State == api.Finished {
+			if line := strings.TrimSpace(strings.TrimPrefix(stderr.String(), "tune: ")); !strings.Contains(string(o.Result), `"not_faster":["`+line+`"]`) {
+				t.Errorf("%s, without %q", o.Result, line)
+			}
+			return
+		}
+		if o.State == api.Failed {
+			t.Fatalf("%s", b)
+		}
+		time.Sleep(10 * time.Millisecond)
+		answer, err = http.Get(strings.TrimSuffix(exports, "exports") + "operations/" + o.ID)
+	}
+	t.Fatal(err)
 }
 
 // BenchmarkExport writes a library of two kernels from a store of 100,000 candidates,

@@ -397,9 +397,10 @@ func (o *operations) export(ctx context.Context, a action) (any, error) {
 	if err := o.entered(a.ID); err != nil {
 		return nil, err
 	}
-	x := a.Export
+	x, done := a.Export, api.Exported{Kernels: a.Export.Kernels}
 	files, err := o.s.tools.Export(o.s.reader, evotune.ExportOptions{
 		Kernels: x.Kernels, Devices: x.Devices, Shapes: x.Shapes, Lang: x.Lang, MinEvidence: x.MinEvidence, By: build.This().String(),
+		Tell: func(line string) { done.NotFaster = append(done.NotFaster, line) },
 	})
 	if err != nil {
 		return nil, err
@@ -411,7 +412,8 @@ func (o *operations) export(ctx context.Context, a action) (any, error) {
 	if err := errors.Join(privateFolder(o.dir), privateFolder(o.folder(a.ID))); err != nil {
 		return nil, err
 	}
-	return api.Exported{Kernels: x.Kernels, Files: slices.Sorted(maps.Keys(files))}, os.WriteFile(filepath.Join(o.folder(a.ID), archiveName), b, 0o600)
+	done.Files = slices.Sorted(maps.Keys(files))
+	return done, os.WriteFile(filepath.Join(o.folder(a.ID), archiveName), b, 0o600)
 }
 
 // archiveName is the file of an operation that is downloaded.
