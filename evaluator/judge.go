@@ -121,16 +121,19 @@ const sameAnswer = 1e-12
 // every shape where the control is wrong, and be wrong at one shape or more.
 func (j *judge) proveControls(ctx context.Context) error {
 	shapes := slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify)
-	if j.rules.controlsAtTuned {
+	left := func(s kernels.Shape) bool { return !kernels.Computable(j.plan.Implementations, s) }
+	if j.rules.controlsAtTuned || !slices.ContainsFunc(shapes, func(s kernels.Shape) bool { return !left(s) }) {
 		shapes = j.shapes()
+	}
+	shapes = slices.DeleteFunc(shapes, left)
+	var names []string
+	for _, s := range shapes {
+		names = append(names, s.Name)
 	}
 	name := j.plan.Definition.Name
 	for _, c := range j.spec.Controls {
 		looked := false
 		for _, s := range shapes {
-			if !kernels.Computable(j.plan.Implementations, s) {
-				continue
-			}
 			outputs, err := j.lab.Control(ctx, c, s)
 			if err != nil {
 				return err
@@ -150,8 +153,8 @@ func (j *judge) proveControls(ctx context.Context) error {
 			looked = looked || refused
 		}
 		if !looked {
-			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any shape: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape",
-				ErrControl, name, controlName(c))
+			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any of the shapes %s: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape, or a `where` that leaves some out",
+				ErrControl, name, controlName(c), strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -573,8 +573,8 @@ func TestControls(t *testing.T) {
 		{"passes", "cpu", map[string]float64{"odd": 1e-4}, `kernel scripted: the control "constant" passes at shape odd with an error of 0.0001`},
 		{"the right answer at one shape", "cpu", map[string]float64{"small": 1e-15}, ""},
 		{"not made at one shape", "cpu", map[string]float64{"small": -1}, ""},
-		{"the right answer everywhere", "cpu", map[string]float64{"small": 0, "odd": 0}, `the control "constant" says nothing at any shape`},
-		{"not made anywhere", "cpu", map[string]float64{"small": -1, "odd": -1}, `the control "constant" says nothing at any shape`},
+		{"the right answer everywhere", "cpu", map[string]float64{"small": 0, "odd": 0}, `the control "constant" says nothing at any of the shapes small, odd:`},
+		{"not made anywhere", "cpu", map[string]float64{"small": -1, "odd": -1}, `the control "constant" says nothing at any of the shapes small, odd:`},
 		{"NaN is refused", "cpu", map[string]float64{"odd": math.NaN()}, ""},
 		{"at the tuned shape of a CPU", "cpu", map[string]float64{"main": 1e-4}, ""},
 		{"at the tuned shape of a GPU", "cuda", map[string]float64{"main": 1e-4}, "passes at shape main"},
@@ -587,6 +587,15 @@ func TestControls(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		case c.want != "" && (!errors.Is(err, ErrControl) || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	// A file of one kernel may leave out shapes: the others must say something.
+	for where, want := range map[string]string{"N >= 1000": "passes at shape main", "N >= 70": "any of the shapes odd:"} {
+		l := newLab()
+		p := planOf(strings.Replace(labDefinition, "[implementation.baseline]", "[[implementation.constraint]]\nexpr = \""+where+"\"\nwhy = \"it is written so\"\n[implementation.baseline]", 1))
+		l.control = answer(map[string]float64{"odd": 0, "main": 1e-4})
+		if _, err := newJudge(t.Context(), l, p); !errors.Is(err, ErrControl) || !strings.Contains(err.Error(), want) {
+			t.Errorf("where %s: %v", where, err)
 		}
 	}
 	l := newLab()
