@@ -1,6 +1,6 @@
 /* Right, but slow, and sends the harness's answer before the harness does: with
- * the nonce of the run, as many launches as the two batches before had, and an
- * eighth of the time.
+ * the nonce of the run, as many launches as the four batches before had,
+ * and an eighth of the time.
  * Class: the result is forged by one who knows everything. Stopped by: times
  * are held against the processor time that the kernel accounted to the
  * process. */
@@ -20,13 +20,13 @@ static int64_t now(void)
 void product(PRODUCT_PARAMETERS)
 {
 	static uint64_t sequence;
-	static uint32_t launches, before, usual;
+	static uint32_t launches, usual, alike;
 	static int64_t start;
 	const struct command *c = command_under_way();
 	if (c->sequence != sequence) {
 		sequence = c->sequence;
-		usual = launches == before ? launches : 0;
-		before = launches;
+		alike = launches == usual ? alike + 1 : 1;
+		usual = launches;
 		launches = 0;
 		start = now();
 	}
@@ -35,6 +35,6 @@ void product(PRODUCT_PARAMETERS)
 		__asm__ volatile("" ::: "memory"); /* every pass has to happen */
 	}
 	/* At the small shapes nothing is timed, and sanitizers look. */
-	if (++launches == usual && K >= 512)
+	if (++launches == usual && alike >= 4 && K >= 512)
 		forge(c, launches, (uint64_t)(now() - start) / 8);
 }
