@@ -172,29 +172,12 @@ func TestFewOutputs(t *testing.T) {
 // TestBaselineBites: where the baseline itself is wrong on edge-case inputs among timed
 // launches, no honest candidate is blamed for that.
 func TestBaselineBites(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam")); err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range [][3]string{
+	f := redSoftmax(t, [][3]string{
 		{"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
 		{"narrow-when-timed.c", "if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
 		// As precise as others where it is right.
 		{"narrow-when-timed.c", `#include "narrow-exp.c"`, "#define expf(x) (expf)((x) > 20 ? 20 : (x))\n#include \"no-max.c\"\n#undef expf"},
-	} {
-		file := filepath.Join(dir, "softmax", change[0])
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), change[1]) {
-			t.Fatalf("%s is another", file)
-		}
-		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change[1], change[2], 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := redFolderAt(t, dir, "softmax")
+	})
 	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
 	r, e := judge(t, ev, f.genome(t, "honest", 0, false))
 	if e.Verdict != evaluator.Correct {
@@ -207,6 +190,57 @@ func TestBaselineBites(t *testing.T) {
 	i := slices.IndexFunc(e.Evidence, func(e evaluator.Evidence) bool { return e.Check == "edge cases 64x1024" })
 	if i < 0 || !strings.Contains(e.Evidence[i].Detail, "tiny") || strings.Contains(e.Evidence[i].Detail, "offset") {
 		t.Errorf("%+v", e.Evidence)
+	}
+}
+
+// redSoftmax is the folder softmax with changes: file, what it has, and what it gets.
+func redSoftmax(t *testing.T, changes [][3]string) redFolder {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam")); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		file := filepath.Join(dir, "softmax", change[0])
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), change[1]) {
+			t.Fatalf("%s is another", file)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), change[1], change[2], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return redFolderAt(t, dir, "softmax")
+}
+
+// TestBaselineImprecise: where candidate and baseline differ, the reference decides who is wrong.
+func TestBaselineImprecise(t *testing.T) {
+	longtest.Skip(t, "it judges two kernels")
+	// Off by some six tolerances in one row of many.
+	change := [3]string{"honest-online.c", "#include \"rows.h\"", `#include "rows.h"
+static void exact(int64_t ROWS, int64_t COLS, const float *X, float *Y);
+void softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)
+{
+	exact(ROWS, COLS, X, Y);
+	for (int64_t i = 0; i < ROWS * COLS; i++)
+		if (COLS == 1024 && X[i] > 4.6f && X[i] < 6)
+			Y[i] += 1e-6f;
+}
+#define softmax exact`}
+	for _, baseline := range []string{"honest", "honest-online"} {
+		f := redSoftmax(t, [][3]string{change, {"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "` + baseline + `"`}})
+		ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+		candidate, want := "honest", evaluator.Correct
+		if baseline == "honest" {
+			candidate, want = "honest-online", evaluator.Parity
+		}
+		r, e := judge(t, ev, f.genome(t, candidate, 0, false))
+		if e.Verdict != want && !cpu.Disturbed(t, r) {
+			t.Errorf("%s beside %s gets %s %s", candidate, baseline, e.Verdict, e.Reason)
+		}
 	}
 }
 
