@@ -600,16 +600,21 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 // limits is the largest error of each output that passes.
 type limits map[string]float64
 
-// limitsOf returns the limits for the outputs of timed launches. Where they are
-// compared with the baseline's, the baseline's own error is added, since on
-// other contents than parity's it may be somewhat larger than it was there.
+// limitsOf returns the limits for the outputs of timed launches.
 func (j *judge) limitsOf(t *tally) limits {
 	if !t.after.AgainstBaseline {
 		return j.tolerance
 	}
+	return j.againstBaseline(t.shape)
+}
+
+// againstBaseline returns the limits for outputs that are compared with the baseline's.
+// Its own error is added, since on other contents than parity's it may be somewhat
+// larger than it was there.
+func (j *judge) againstBaseline(s kernels.Shape) limits {
 	l := limits{}
 	for name, tolerance := range j.tolerance {
-		l[name] = tolerance + 2*j.besides[t.shape.Name][name]
+		l[name] = tolerance + 2*j.besides[s.Name][name]
 	}
 	return l
 }

@@ -107,6 +107,9 @@ type SampleRequest struct {
 	Batch time.Duration
 	// Limit bounds one batch, as in CompareRequest.
 	Limit time.Duration
+	// Within is, by output, the error against the baseline's answer up to which an output is right.
+	// A lab that compares with the baseline asks the reference beyond.
+	Within map[string]float64
 	// Last asks for a comparison of all that the launches left behind. A lab
 	// that needs launches for it takes one round more than Rounds.
 	Last bool

@@ -627,7 +627,7 @@ func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 
 // request asks for rounds at a shape of a set of processes: 0, 1, ...
 func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
-	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Last: last, Set: set}
+	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Set: set}
 	if n := len(j.plan.Pools); n > 0 {
 		r.Pool = j.plan.Pools[set%n]
 	}

@@ -133,7 +133,7 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 		e.silent = true // the baseline's answer is no number
 		return nil
 	}
-	if c.off(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer), gross) == "" {
+	if c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
 		left.Edges = append(left.Edges, e.c.Name)
 		return nil
 	}
@@ -141,12 +141,12 @@ func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation
 	if err != nil || e.silent {
 		return err
 	}
-	if c.off(c.h.problem.outputs(c.d, c.t.theirs, c.place.base, int(set), truth), gross) != "" {
+	if c.far(c.h.problem.outputs(c.d, c.t.theirs, c.place.base, int(set), truth)) != "" {
 		e.silent = true // the baseline is wrong there
 		return nil
 	}
 	left.Edges = append(left.Edges, e.c.Name)
-	if why := c.off(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), truth), gross); why != "" {
+	if why := c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
 		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.c.Name, why)
 	}
 	return nil
@@ -171,11 +171,11 @@ func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
 	return e.truth.expected[0], nil
 }
 
-// off says which output is further off than so many tolerances; empty for none.
-func (c *contender) off(outputs []evaluator.Output, tolerances float64) string {
+// far says which output is further off than gross tolerances; empty for none.
+func (c *contender) far(outputs []evaluator.Output) string {
 	for _, o := range outputs {
 		limit, _ := c.h.problem.spec.ToleranceOf(c.h.problem.buffers[c.h.problem.index(o.Name)])
-		if why := evaluator.WrongOutput(o, tolerances*limit); why != "" {
+		if why := evaluator.WrongOutput(o, gross*limit); why != "" {
 			return why
 		}
 	}

@@ -217,8 +217,9 @@ type contender struct {
 	d       *shapeData
 	place   *placement
 	threads int
-	limit   time.Duration // of one batch
-	target  time.Duration // how long a batch should last
+	limit   time.Duration      // of one batch
+	within  map[string]float64 // the errors up to which an output is right, see SampleRequest
+	target  time.Duration      // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
 	tried   float64  // the shortest launch of the calibration, in nanoseconds
@@ -300,7 +301,8 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		if err == nil {
 			outputs = c.compare(set, answer)
 		}
-		if err != nil || c.off(outputs, 1) != "" {
+		wrong := func(o evaluator.Output) bool { return evaluator.WrongOutput(o, c.within[o.Name]) != "" }
+		if err != nil || slices.ContainsFunc(outputs, wrong) {
 			truth, err := c.truth(set)
 			if err != nil {
 				return err
@@ -513,7 +515,7 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		return nil, err
 	}
 	c := &contender{
-		h: h, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), target: r.Batch,
+		h: h, t: t, p: p, a: t.ours, d: d, place: place, threads: threads, limit: h.limit(r.Limit), within: r.Within, target: r.Batch,
 		rng: newRand(), batch: 1,
 	}
 	if p == t.answers {
