@@ -76,7 +76,9 @@ func (b bare) open(p evaluator.Purpose, artifacts ...evaluator.Artifact) evaluat
 }
 
 func (b bare) request(rounds int, last bool) evaluator.SampleRequest {
-	return evaluator.SampleRequest{Shape: b.Plan.Tune[0], Rounds: rounds, Batch: 200 * time.Microsecond, Last: last}
+	return evaluator.SampleRequest{
+		Shape: b.Plan.Tune[0], Rounds: rounds, Batch: 200 * time.Microsecond, Within: map[string]float64{"y": 1e-5}, Last: last,
+	}
 }
 
 // A parity session says what it saw, right or wrong, and ends with what the
