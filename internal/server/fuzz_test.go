@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -129,14 +130,13 @@ func (m *mangler) escape(s string) string {
 	return b.String()
 }
 
+var braces = regexp.MustCompile(`\{[^}]*\}`)
+
 // request is one, as it goes over the wire.
 func (m *mangler) request() string {
 	op := pick(m, m.ops...)
-	path := op.path
-	for strings.Contains(path, "{") {
-		i, j := strings.Index(path, "{"), strings.Index(path, "}")
-		path = path[:i] + m.escape(pick(m, m.campaign, m.campaign[:3], m.text())) + path[j+1:]
-	}
+	// In one pass: what a text has of braces must not be filled in turn.
+	path := braces.ReplaceAllStringFunc(op.path, func(string) string { return m.escape(pick(m, m.campaign, m.campaign[:3], m.text())) })
 	var query []string
 	headers := []string{"Host: x", "Connection: close"}
 	for _, p := range op.params {
