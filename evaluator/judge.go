@@ -120,15 +120,16 @@ const sameAnswer = 1e-12
 // proveControls tests the tolerance: every negative control must exceed it at
 // every shape where the control is wrong, and be wrong at one shape or more.
 func (j *judge) proveControls(ctx context.Context) error {
-	shapes := slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify)
-	left := func(s kernels.Shape) bool { return !kernels.Computable(j.plan.Implementations, s) }
-	if j.rules.controlsAtTuned || !slices.ContainsFunc(shapes, func(s kernels.Shape) bool { return !left(s) }) {
-		shapes = j.shapes()
-	}
-	shapes = slices.DeleteFunc(shapes, left)
+	// Tuned shapes come last. Without the rule they are asked where no other can be computed.
+	var shapes []kernels.Shape
 	var names []string
-	for _, s := range shapes {
-		names = append(names, s.Name)
+	for i, s := range j.shapes() {
+		if tuned := i > len(j.plan.Verify); tuned && len(shapes) > 0 && !j.rules.controlsAtTuned {
+			break
+		}
+		if kernels.Computable(j.plan.Implementations, s) {
+			shapes, names = append(shapes, s), append(names, s.Name)
+		}
 	}
 	name := j.plan.Definition.Name
 	for _, c := range j.spec.Controls {
