@@ -40,7 +40,12 @@ func (d Data) Domain() Domain {
 func (t DType) Round(x float64) float64 {
 	digits, least := 53, -1074 // of the significand, and the exponent of the smallest step
 	switch t {
+	case F64:
+		return x
 	case F32:
+		if r := float32(x); !math.IsInf(float64(r), 0) {
+			return float64(r)
+		}
 		digits, least = 24, -149
 	case F16:
 		digits, least = 11, -24

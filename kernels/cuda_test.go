@@ -114,10 +114,10 @@ func TestCUDATemplatesCompile(t *testing.T) {
 // genomes for the device limits of a large GPU.
 func cudaCandidates(t *testing.T, d *kernels.Definition, im *kernels.Implementation, samples int) []kernels.Rendered {
 	t.Helper()
-	shape := d.Problem.ShapesFor(kernels.Tune)[0]
+	shapes := d.Problem.ShapesFor(kernels.Tune)
 	var out []kernels.Rendered
 	if b := im.Baseline(); b.Kind == kernels.BaselineGenome && b.Implementation().Name == im.Name {
-		r, err := im.RenderBaseline(shape)
+		r, err := im.RenderBaseline(shapes[0])
 		if err != nil {
 			t.Error(err)
 		}
@@ -126,12 +126,13 @@ func cudaCandidates(t *testing.T, d *kernels.Definition, im *kernels.Implementat
 		samples = 1
 	}
 	limits := map[string]any{"device_max_shared_bytes": 227 << 10, "device_capability": 90, "device_cores": 132}
-	space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{shape}, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rng := rand.New(rand.NewSource(1))
-	for range samples {
+	for i := range samples { // from the last shape on, which is most often the largest
+		shape := shapes[len(shapes)-1-i%len(shapes)]
+		space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{shape}, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
 		g := space.Random(rng)
 		r, err := im.Render(g)
 		if err != nil {

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "narrow", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "apart", "compare", "squares",
+	"fill", "widen", "narrow", "nearby", "set", "poison", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "apart", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read",
 }
 
@@ -92,6 +92,11 @@ func (h *harness) widen(to, from cu.DevicePtr, n int64, dtype int) error {
 
 func (h *harness) narrow(to, from cu.DevicePtr, n int64, dtype int) error {
 	return h.run("narrow", blocksFor(n), uint64(to), uint64(from), uint64(n), uint64(dtype))
+}
+
+// nearby moves doubles by a part of themselves: each up or down by chance, or with key 0 all up.
+func (h *harness) nearby(p cu.DevicePtr, n int64, by float64, key uint64) error {
+	return h.run("nearby", blocksFor(n), uint64(p), uint64(n), math.Float64bits(by), key)
 }
 
 func (h *harness) set(to cu.DevicePtr, n int64, dtype int, value float64) error {

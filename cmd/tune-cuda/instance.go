@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/cu"
 
@@ -78,18 +79,9 @@ func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance
 }
 
 func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference bool) error {
-	data := make([][][]float64, 3) // the elements, and those nearby
-	var err error
-	if s.Inputs != "" {
-		if data, err = readInputs(s, p.buffers); err != nil {
-			return err
-		}
-	}
-	var made [][][]float64
-	if s.Inputs == "" {
-		if made, err = readMade(s, p.buffers); err != nil {
-			return err
-		}
+	data, err := readInputs(s, p.buffers, seed)
+	if err != nil {
+		return err
 	}
 	for i, b := range p.buffers {
 		if !b.input() {
@@ -99,10 +91,8 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 			return err
 		}
 		switch {
-		case s.Inputs != "":
-			err = p.store(n.inputs[i], data[0][i], b)
-		case b.made():
-			err = p.store(n.inputs[i], made[seed%wire.MadeContents][i], b)
+		case data[i] != nil:
+			err = p.store(n.inputs[i], data[i], b)
 		default:
 			err = p.harness.fill(n.inputs[i], s.Elements[i], b, seed, i)
 		}
@@ -115,7 +105,7 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		if s.Outputs != "" {
 			count := 1
 			if s.Inputs != "" {
-				count = len(data)
+				count += nearbyWays
 			}
 			if given, err = readOutputs(s.Outputs, s, p.buffers, count); err != nil {
 				return err
@@ -130,15 +120,18 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 		if err := p.measure(n, s); err != nil {
 			return err
 		}
-		for k, nearby := range data[1:] {
-			if nearby == nil || n.silent != "" {
-				continue
-			}
+		for way := 0; way < nearbyWays && s.Inputs != "" && n.silent == ""; way++ {
 			var moved []cu.DevicePtr
 			if given != nil {
-				moved, err = p.place(s, given[k+1])
+				moved, err = p.place(s, given[1+way])
 			} else {
-				moved, err = p.reckon(s, func(i int, to cu.DevicePtr) error { return upload(to, nearby[i]) })
+				moved, err = p.reckon(s, func(i int, to cu.DevicePtr) error {
+					err := p.harness.widen(to, n.inputs[i], s.Elements[i], p.buffers[i].dtype)
+					if err == nil {
+						err = p.harness.nearby(to, s.Elements[i], nearbyBy(p.buffers[i]), []uint64{bufferKey(seed, i) | 1, 0}[way])
+					}
+					return err
+				})
 			}
 			if err == nil {
 				err = p.slacken(n, s, moved)
@@ -160,20 +153,51 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 	return err
 }
 
-// store puts elements into a buffer as its type has them.
-func (p *problem) store(to cu.DevicePtr, elements []float64, b buffer) error {
-	wide, err := alloc(8 * int64(len(elements)))
+// store puts elements, as [wire.AppendElements] writes them, into a buffer as its type has them.
+func (p *problem) store(to cu.DevicePtr, elements []byte, b buffer) error {
+	from := slices.Index(dtypes, "f64")
+	if wire.ElementBytes(b.DType) == 4 {
+		from = slices.Index(dtypes, "f32")
+	}
+	if b.dtype == from {
+		return upload(to, elements)
+	}
+	n := int64(len(elements)) / wire.ElementBytes(b.DType)
+	given, err := alloc(int64(len(elements)))
+	if err != nil {
+		return err
+	}
+	defer release(given)
+	wide, err := alloc(8 * n)
 	if err != nil {
 		return err
 	}
 	defer release(wide)
-	if err = upload(wide, elements); err == nil {
-		err = p.harness.narrow(to, wide, int64(len(elements)), b.dtype)
+	if err = upload(given, elements); err == nil {
+		err = p.harness.widen(wide, given, n, from)
+	}
+	if err == nil {
+		err = p.harness.narrow(to, wide, n, b.dtype)
 	}
 	if err == nil {
 		err = p.sync()
 	}
 	return err
+}
+
+// nearbyWays is in how many ways inputs are elsewhere by some roundings: each element up or down by chance, and all up.
+const nearbyWays = 2
+
+// nearbyBy is by which part of themselves the elements of a buffer move to be elsewhere by some thirty
+// roundings of single precision, or of double where that is its type.
+func nearbyBy(b buffer) float64 {
+	switch {
+	case dtypeSteps[b.dtype] == 0: // integers
+		return 0
+	case b.DType == "f64":
+		return 0x1p-48
+	}
+	return 0x1p-19
 }
 
 // place puts what a reference gave elsewhere into memory.

@@ -459,45 +459,60 @@ func checkGEMM(buffers []buffer, scalars []string) error {
 // blasVersion reads cuBLAS's number: 120803 is 12.8.3.
 func blasVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
-// readInputs reads the file of a shape's inputs: the elements by buffer, and two times
-// those nearby.
-func readInputs(s wire.Shape, buffers []buffer) ([][][]float64, error) {
-	return readElements("inputs", s.Inputs, s, buffers, buffer.input, 3)
-}
-
-// readMade reads the contents of the inputs that come from a file: none where there are none.
-func readMade(s wire.Shape, buffers []buffer) ([][][]float64, error) {
-	if !slices.ContainsFunc(buffers, buffer.made) {
-		return nil, nil
+// readInputs reads the elements that come from a file, by buffer, as it has them: those of all inputs, or of those
+// that are made as a whole the contents of a seed. Other buffers have none.
+func readInputs(s wire.Shape, buffers []buffer, seed uint64) ([][]byte, error) {
+	file, which, times := s.Inputs, buffer.input, uint64(1)
+	if file == "" {
+		file, which, times = s.Made, buffer.made, wire.MadeContents
 	}
-	return readElements("inputs", s.Made, s, buffers, buffer.made, wire.MadeContents)
+	data := make([][]byte, len(buffers))
+	if !slices.ContainsFunc(buffers, which) {
+		return data, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
+	}
+	size := int64(0)
+	for i, b := range buffers {
+		if which(b) {
+			size += wire.ElementBytes(b.DType) * s.Elements[i]
+		}
+	}
+	if want := int64(times) * size; int64(len(raw)) != want {
+		return nil, fmt.Errorf("the inputs of shape %s: %s has %d bytes, want %d", s.Name, file, len(raw), want)
+	}
+	raw = raw[int64(seed%times)*size:]
+	for i, b := range buffers {
+		if which(b) {
+			n := wire.ElementBytes(b.DType) * s.Elements[i]
+			data[i], raw = raw[:n:n], raw[n:]
+		}
+	}
+	return data, nil
 }
 
 // readOutputs reads what the reference gives from a file: by contents and buffer.
 func readOutputs(file string, s wire.Shape, buffers []buffer, contents int) ([][][]float64, error) {
-	return readElements("outputs", file, s, buffers, buffer.output, contents)
-}
-
-// readElements reads from a file, so many times, the elements of those buffers.
-func readElements(what, file string, s wire.Shape, buffers []buffer, which func(buffer) bool, times int) ([][][]float64, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("the %s of shape %s: %w", what, s.Name, err)
+		return nil, fmt.Errorf("the outputs of shape %s: %w", s.Name, err)
 	}
 	want := int64(0)
 	for i, b := range buffers {
-		if which(b) {
-			want += 8 * int64(times) * s.Elements[i]
+		if b.output() {
+			want += 8 * int64(contents) * s.Elements[i]
 		}
 	}
 	if int64(len(raw)) != want {
-		return nil, fmt.Errorf("the %s of shape %s: %s has %d bytes, want %d", what, s.Name, file, len(raw), want)
+		return nil, fmt.Errorf("the outputs of shape %s: %s has %d bytes, want %d", s.Name, file, len(raw), want)
 	}
-	data := make([][][]float64, times)
+	data := make([][][]float64, contents)
 	for k := range data {
 		data[k] = make([][]float64, len(buffers))
 		for i, b := range buffers {
-			if which(b) {
+			if b.output() {
 				n := 8 * s.Elements[i]
 				data[k][i], raw = wire.Doubles(raw[:n]), raw[n:]
 			}

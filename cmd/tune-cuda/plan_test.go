@@ -381,23 +381,27 @@ func TestReadInputs(t *testing.T) {
 	}
 	s := wire.Shape{Elements: []int64{2, 1, 4}, Inputs: filepath.Join(t.TempDir(), "inputs")}
 	var raw []byte
-	for i := range 9 {
-		raw = encoding.LittleEndian.AppendUint64(raw, math.Float64bits(float64(i)))
+	want := make([][]byte, 3)
+	for i, list := range [][]float64{{1, 2}, {3}} {
+		want[i] = wire.AppendElements(nil, buffers[i].DType, list)
+		raw = append(raw, want[i]...)
+		if got := wire.Elements(want[i], buffers[i].DType); !slices.Equal(got, list) {
+			t.Errorf("%s: %v came back as %v", buffers[i].DType, list, got)
+		}
 	}
 	if err := os.WriteFile(s.Inputs, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	data, err := readInputs(s, buffers)
-	want := [][][]float64{{{0, 1}, {2}, nil}, {{3, 4}, {5}, nil}, {{6, 7}, {8}, nil}}
+	data, err := readInputs(s, buffers, 7)
 	if diff := cmp.Diff(want, data); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	s.Elements[0] = 3
-	if _, err := readInputs(s, buffers); err == nil {
+	if _, err := readInputs(s, buffers, 7); err == nil {
 		t.Error("a file that is too short was taken")
 	}
 	s.Inputs += "-none"
-	if _, err := readInputs(s, buffers); err == nil {
+	if _, err := readInputs(s, buffers, 7); err == nil {
 		t.Error("a file that is not there was taken")
 	}
 }
@@ -573,27 +577,31 @@ func TestReadMade(t *testing.T) {
 		t.Error(err)
 	}
 	s.Made = filepath.Join(t.TempDir(), "made")
-	if err := os.WriteFile(s.Made, wire.AppendDoubles(nil, []float64{0, 1, 2, 3, 4, 5}), 0o600); err != nil {
+	if err := os.WriteFile(s.Made, wire.AppendElements(nil, buffers[1].DType, []float64{0, 1, 2, 3, 4, 5}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	made, err := readMade(s, buffers)
-	if err != nil || checkShape(s, buffers, r.Scalars) != nil || len(made) != wire.MadeContents {
-		t.Fatalf("%v, %v", made, err)
+	if err := checkShape(s, buffers, r.Scalars); err != nil {
+		t.Error(err)
 	}
-	for k := range made {
-		if made[k][0] != nil || made[k][2] != nil || !slices.Equal(made[k][1], []float64{float64(2 * k), float64(2*k + 1)}) {
-			t.Errorf("content %d: %v", k, made[k])
+	for seed := range uint64(2 * wire.MadeContents) {
+		made, err := readInputs(s, buffers, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := float64(seed % wire.MadeContents)
+		if got := wire.Elements(made[1], buffers[1].DType); made[0] != nil || made[2] != nil || !slices.Equal(got, []float64{2 * k, 2*k + 1}) {
+			t.Errorf("seed %d: %v", seed, made)
 		}
 	}
 	s.Elements[1] = 3
-	if _, err := readMade(s, buffers); err == nil {
+	if _, err := readInputs(s, buffers, 0); err == nil {
 		t.Error("a file of another size is read")
 	}
 	plain, err := checkOpen(open())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made, err := readMade(s, plain); made != nil || err != nil {
+	if made, err := readInputs(s, plain, 0); len(slices.Concat(made...)) > 0 || err != nil {
 		t.Errorf("without such inputs it reads %v, %v", made, err)
 	}
 }

@@ -23,10 +23,10 @@ type race struct {
 	began    uint64           // the number of that request
 	runners  []*runner
 	fresh    *refresher
-	poolSeed uint64        // of the reading
-	made     [][][]float64 // contents from a file, by content and buffer
-	contents [2]uint64     // the secret of the last pass
-	exact    bool          // this request asks for the reference
+	poolSeed uint64     // of the reading
+	made     [][][]byte // contents from a file, by content and buffer
+	contents [2]uint64  // the secret of the last pass
+	exact    bool       // this request asks for the reference
 	round    int
 	after    wire.State // at the end of the request before
 	// sweep is memory of twice the cache's size, to be read before each pass where
@@ -239,8 +239,11 @@ func (q *race) makeSets() error {
 			return err
 		}
 	}
-	if q.made, err = readMade(s, q.buffers); err != nil {
-		return err
+	q.made = make([][][]byte, wire.MadeContents)
+	for k := range q.made {
+		if q.made[k], err = readInputs(s, q.buffers, uint64(k)); err != nil {
+			return err
+		}
 	}
 	// Who was here before, and was not looked at to the end, may have damaged them.
 	if err := q.harness.setGuards(q.guards); err != nil {

@@ -33,13 +33,13 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 	if err != nil {
 		return s, err
 	}
-	var values [3][][]float64 // the elements, and those nearby
-	if s.Scalars, values, err = d.Further(h.problem.spec, c, d.shape, h.problem.seed, made); err != nil {
+	var values [][]float64
+	if s.Scalars, values, err = d.Edge(h.problem.spec, c, d.shape, h.problem.seed, made); err != nil {
 		return s, err
 	}
 	var contents []byte
-	for _, list := range slices.Concat(values[:]...) {
-		contents = wire.AppendDoubles(contents, list)
+	for i, list := range values {
+		contents = wire.AppendElements(contents, h.problem.open.Buffers[i].DType, list)
 	}
 	s.Inputs = filepath.Join(h.Scratch, fmt.Sprintf("inputs-%d", len(h.further)))
 	if err := os.WriteFile(s.Inputs, contents, 0o600); err != nil {
@@ -81,9 +81,9 @@ func (h *lab) placeMade(ctx context.Context, d *shapeData) error {
 		if err != nil {
 			return err
 		}
-		for _, list := range all {
+		for i, list := range all {
 			at := h.problem.seedOf(k) % wire.MadeContents
-			contents[at] = wire.AppendDoubles(contents[at], list)
+			contents[at] = wire.AppendElements(contents[at], h.problem.open.Buffers[i].DType, list)
 		}
 	}
 	d.wire.Made = filepath.Join(h.Scratch, fmt.Sprintf("made-%d", h.serial.Add(1)))

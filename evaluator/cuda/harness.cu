@@ -191,6 +191,15 @@ EXPORT evotune_narrow(void *out, const double *in, i64 n, int t)
 		put(out, t, i, in[i]);
 }
 
+// nearby moves doubles by a part of themselves: each up or down by chance, or where the key is 0 all up.
+EXPORT evotune_nearby(double *p, i64 n, double by, u64 key)
+{
+	for (i64 i = first_index(); i < n; i += stride()) {
+		double x = by * p[i];
+		p[i] += !key ? fabs(x) : draw(key, i) & 1 ? x : -x;
+	}
+}
+
 // set puts one value everywhere.
 EXPORT evotune_set(void *out, i64 n, int t, double value)
 {

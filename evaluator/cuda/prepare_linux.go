@@ -164,7 +164,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
-	buffers, _, err := h.problem.split(d.wire, device, true)
+	buffers, _, err := h.problem.split(d.wire, device)
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}

@@ -320,7 +320,7 @@ func TestInputsInPython(t *testing.T) {
 		}
 	}
 	for _, s := range h.problem.placed {
-		made, err := readDoubles(s.wire.Made)
+		made, err := readElements(s.wire.Made, h.problem.open.Buffers[1].DType)
 		n := int(s.wire.Elements[1])
 		if err != nil || len(made) != wire.MadeContents*n {
 			t.Fatalf("%d numbers for %d elements (%v)", len(made), n, err)
@@ -336,7 +336,7 @@ func TestInputsInPython(t *testing.T) {
 	if err == nil {
 		err = errors.Join(h.placeMade(t.Context(), own), h.placeMade(t.Context(), own))
 	}
-	if info, statErr := os.Stat(own.wire.Made); err != nil || statErr != nil || info.Size() != 3*8*5 {
+	if info, statErr := os.Stat(own.wire.Made); err != nil || statErr != nil || info.Size() != 3*5*wire.ElementBytes(h.problem.open.Buffers[1].DType) {
 		t.Errorf("a shape of a candidate's own: %v, %v", err, statErr)
 	}
 }

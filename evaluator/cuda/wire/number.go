@@ -55,6 +55,40 @@ func AppendDoubles(b []byte, list []float64) []byte {
 	return b
 }
 
+// ElementBytes is what an element of a type takes in the file of a shape's inputs: a float
+// holds all numbers of most types.
+func ElementBytes(dtype string) int64 {
+	if dtype == "f64" || dtype == "i64" || dtype == "i32" {
+		return 8
+	}
+	return 4
+}
+
+// AppendElements appends elements of a type as the file of a shape's inputs has them: as
+// little-endian doubles or floats.
+func AppendElements(b []byte, dtype string, list []float64) []byte {
+	if ElementBytes(dtype) == 8 {
+		return AppendDoubles(b, list)
+	}
+	b = slices.Grow(b, 4*len(list))
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+	}
+	return b
+}
+
+// Elements reads what AppendElements wrote.
+func Elements(b []byte, dtype string) []float64 {
+	if ElementBytes(dtype) == 8 {
+		return Doubles(b)
+	}
+	list := make([]float64, len(b)/4)
+	for i := range list {
+		list[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return list
+}
+
 // Doubles reads what AppendDoubles wrote.
 func Doubles(b []byte) []float64 {
 	list := make([]float64, len(b)/8)

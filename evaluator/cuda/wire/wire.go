@@ -248,9 +248,8 @@ type Shape struct {
 	Reference Geometry `json:"reference"`
 	// Inputs is a file with the contents of the inputs; "" makes them from their
 	// distributions and the seed. It has the elements of all inputs, in order, as
-	// little-endian doubles that the buffers' types hold; then, two times, all of
-	// these again as they are elsewhere by some roundings. What the reference makes
-	// of the latter gives the slack of [Output].
+	// [AppendElements] writes them. What the reference makes of them as they are elsewhere
+	// by some roundings, in two ways, gives the slack of [Output].
 	Inputs string `json:"inputs,omitempty"`
 	// Outputs is a file with what the reference gives for the inputs, where it is not
 	// on the device: the elements of all outputs, in order, as little-endian doubles;
