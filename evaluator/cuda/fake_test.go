@@ -240,6 +240,8 @@ func (f *fake) end(do string) {
 	switch do {
 	case "hang":
 		time.Sleep(time.Hour)
+	case "dawdle":
+		time.Sleep(4 * time.Second)
 	case "die":
 		killOne(os.Getpid())
 		time.Sleep(time.Hour)

@@ -141,7 +141,7 @@ var does = []string{
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 	"schedules=right", "schedules=wrong", "schedules=different", "schedules=large", "schedules=fatal", "schedules=hang", "schedules=waits", "schedules=broken",
 	"schedules=unassembled", "schedules=unbearable", "schedules=numbered", "schedules=tight", "schedules=crowded", "schedules=cooperative", "schedules=serialized", "racecheck=alone",
-	"racecheck=at-small", "memcheck=at-small-odd", "memcheck=at-72", "synccheck=at-136",
+	"racecheck=at-small", "memcheck=at-small-odd", "memcheck=at-72", "synccheck=at-136", "racecheck=dawdle",
 }
 
 func fakeDefinition(tb testing.TB) *kernels.Definition {

@@ -398,6 +398,10 @@ func firstBlocks(grid [3]int64, most int64) [3]int64 {
 // blocks writes the size of a grid.
 func blocks(grid [3]int64) string { return fmt.Sprintf("%dx%dx%d", grid[0], grid[1], grid[2]) }
 
+// toolPatience is how many times as long as elsewhere a launch under a tool may take: what runs under the
+// other tools has the GPU by turns with it.
+const toolPatience = 4
+
 // loadAndLaunch says how long it took to load, to make data, and to launch.
 func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *shapeData, geo wire.Geometry) (_ *wire.Fault, spent [3]time.Duration, err error) {
 	begin := time.Now()
@@ -410,7 +414,7 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *sha
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
 	r := wire.LaunchRequest{Binary: c.name, Geometry: geo, Shape: d.wire, Seed: seed}
-	if err := w.call(ctx, h.options.Timeout, wire.Launch, r, &a); err != nil {
+	if err := w.call(ctx, toolPatience*h.options.Timeout, wire.Launch, r, &a); err != nil {
 		return nil, spent, err
 	}
 	if a.Fault != nil && a.Fault.Fatal {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -183,6 +185,17 @@ func TestSanitizeBlocks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What runs under the other tools has the GPU by turns: a launch under a tool may take longer than one elsewhere.
+func TestToolPatience(t *testing.T) {
+	longtest.Short(t, "waits for four seconds")
+	o := fakeOptions(t)
+	o.Timeout = 3 * time.Second
+	_, ev := openFakePlan(t, o, sanitizedPlan(t, `{ N = "BLOCK + 8" }`))
+	if r := evaluate(t, ev, fakeGenome(t, "racecheck=dawdle", 1)); r.Verdict != evaluator.Correct {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
 	}
 }
 
