@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tunes Kernel Tuner's own examples with evotune, unmodified, and sweeps their spaces beside.
 
-    scripts/kernel-tuner.py DIR [vector_add stencil convolution matmul] [--time 20s] [--sample 300]
+    scripts/kernel-tuner.py DIR [vector_add stencil convolution matmul] [--time 150s] [--sample 300]
 
 DIR is examples/cuda of Kernel Tuner's repository, which is not a part of this one. Each example is
 run as it is, but its call of tune_kernel goes to evotune.from_kernel_tuner. convolution gets a filter
@@ -83,7 +83,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dir", type=pathlib.Path)
     p.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
-    p.add_argument("--time", default="20s", help="of each search")
+    p.add_argument("--time", default="150s", help="of each search, which ends before where it has seen all")
     p.add_argument("--sample", type=int, default=0, help="sweep a sample of this size (0: all)")
     p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the stores there")
     p.add_argument("--lint", action="store_true", help="only bring them over, and check the kernels")
