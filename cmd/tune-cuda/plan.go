@@ -470,7 +470,12 @@ func readInputs(s wire.Shape, buffers []buffer, seed uint64) ([][]byte, error) {
 	if !slices.ContainsFunc(buffers, which) {
 		return data, nil
 	}
-	raw, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
 	}
@@ -480,10 +485,13 @@ func readInputs(s wire.Shape, buffers []buffer, seed uint64) ([][]byte, error) {
 			size += wire.ElementBytes(b.DType) * s.Elements[i]
 		}
 	}
-	if want := int64(times) * size; int64(len(raw)) != want {
-		return nil, fmt.Errorf("the inputs of shape %s: %s has %d bytes, want %d", s.Name, file, len(raw), want)
+	if want := int64(times) * size; info.Size() != want {
+		return nil, fmt.Errorf("the inputs of shape %s: %s has %d bytes, want %d", s.Name, file, info.Size(), want)
 	}
-	raw = raw[int64(seed%times)*size:]
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, int64(seed%times)*size); err != nil {
+		return nil, fmt.Errorf("the inputs of shape %s: %w", s.Name, err)
+	}
 	for i, b := range buffers {
 		if which(b) {
 			n := wire.ElementBytes(b.DType) * s.Elements[i]

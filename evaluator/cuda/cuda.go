@@ -70,8 +70,8 @@ type Options struct {
 	// CompileWorkers is how many candidates are compiled or disassembled at
 	// once. Zero means one per core.
 	CompileWorkers int
-	// Timeout is how long a candidate may take for one request. Zero means 30
-	// seconds.
+	// Timeout is how long a candidate may take for one request; for one under a tool, or with
+	// delays, it is four times that. Zero means 30 seconds.
 	Timeout time.Duration
 	// CacheDir is where binaries and measured peaks are kept. Empty means
 	// evotune in the user's cache folder.

@@ -551,10 +551,10 @@ func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shap
 			return evaluator.Findings{NotRun: silent}, nil, err
 		}
 		r := wire.ParityRequest{
-			Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(),
+			Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: delayedLaunches, TimeoutNS: (toolPatience * h.options.Timeout).Nanoseconds(),
 		}
 		var a wire.ParityAnswer
-		if err := w.call(ctx, h.options.Timeout, wire.Parity, r, &a); err != nil {
+		if err := w.call(ctx, toolPatience*h.options.Timeout, wire.Parity, r, &a); err != nil {
 			return f, nil, err
 		}
 		if a.Fault != nil && !a.Fault.Fatal && slices.Contains(noRoom, a.Fault.Name) {

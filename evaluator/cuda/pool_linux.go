@@ -376,7 +376,7 @@ func (h *lab) load(ctx context.Context, w *worker, c *candidate) (wire.LoadAnswe
 	var a wire.LoadAnswer
 	w.loaded++
 	w.Stderr.Forget()
-	err := w.call(ctx, h.options.Timeout, wire.Load, c.load(), &a)
+	err := w.call(ctx, h.within(w), wire.Load, c.load(), &a)
 	if a.Fault != nil && a.Fault.Fatal {
 		w.dead = true
 	}

@@ -398,9 +398,17 @@ func firstBlocks(grid [3]int64, most int64) [3]int64 {
 // blocks writes the size of a grid.
 func blocks(grid [3]int64) string { return fmt.Sprintf("%dx%dx%d", grid[0], grid[1], grid[2]) }
 
-// toolPatience is how many times as long as elsewhere a launch under a tool may take: what runs under the
-// other tools has the GPU by turns with it.
+// toolPatience is how many times as long as elsewhere a request under a tool may take, or one with delays: what
+// runs under the other tools has the GPU by turns with it.
 const toolPatience = 4
+
+// within is how long a candidate may take for a request to a worker.
+func (h *lab) within(w *worker) time.Duration {
+	if w.faults != nil { // under a tool
+		return toolPatience * h.options.Timeout
+	}
+	return h.options.Timeout
+}
 
 // loadAndLaunch says how long it took to load, to make data, and to launch.
 func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *shapeData, geo wire.Geometry) (_ *wire.Fault, spent [3]time.Duration, err error) {
@@ -414,7 +422,7 @@ func (h *lab) loadAndLaunch(ctx context.Context, w *worker, c *candidate, d *sha
 	var a wire.LaunchAnswer
 	seed := h.problem.seedOf(0)
 	r := wire.LaunchRequest{Binary: c.name, Geometry: geo, Shape: d.wire, Seed: seed}
-	if err := w.call(ctx, toolPatience*h.options.Timeout, wire.Launch, r, &a); err != nil {
+	if err := w.call(ctx, h.within(w), wire.Launch, r, &a); err != nil {
 		return nil, spent, err
 	}
 	if a.Fault != nil && a.Fault.Fatal {

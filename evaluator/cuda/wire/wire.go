@@ -2,7 +2,7 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/6 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/7 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
@@ -19,8 +19,9 @@ import (
 // evotune names, and takes what is expected from files where no reference is on the device.
 // Version 6 has clusters, cooperative and dependent launches, tensor maps, several kernels in
 // a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
-// and tells what a vendor's routine runs and how long it looked for that.
-const Version = 6
+// and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
+// of a file of inputs once, in less space.
+const Version = 7
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
