@@ -450,6 +450,7 @@ func (f *fake) expected(s wire.Shape, seed uint64, file string, x, w int) error 
 		return fmt.Errorf("%d inputs, %d outputs of %d elements", len(inputs), len(got), n)
 	}
 	for k := range sets {
+		moved := k == 0 || !slices.ContainsFunc(inputs, func(v float64) bool { return v != 0 })
 		for i := range n {
 			want, off := 2*inputs[x*n+i]+inputs[w*n+i], 0.0
 			if k > 0 {
@@ -458,6 +459,10 @@ func (f *fake) expected(s wire.Shape, seed uint64, file string, x, w int) error 
 			if !(math.Abs(got[n*k+i]-want) <= off) && !(math.IsNaN(want) && math.IsNaN(got[n*k+i])) {
 				return fmt.Errorf("set %d, element %d: %g, want %g", k, i, got[n*k+i], want)
 			}
+			moved = moved || got[n*k+i] != want
+		}
+		if !moved {
+			return fmt.Errorf("set %d is that of the inputs as they are", k)
 		}
 	}
 	first1(fmt.Sprint("expected-", s.Name, "-", s.Inputs != "", "-", x))
