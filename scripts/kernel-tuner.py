@@ -83,7 +83,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("dir", type=pathlib.Path)
     p.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
-    p.add_argument("--time", default="150s", help="of each search, which ends before where it has seen all")
+    p.add_argument("--time", default="150s", help="of each search; it ends sooner when every configuration is evaluated")
     p.add_argument("--sample", type=int, default=0, help="sweep a sample of this size (0: all)")
     p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the stores there")
     p.add_argument("--lint", action="store_true", help="only bring them over, and check the kernels")
