@@ -466,7 +466,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
 	}
 	d := Data{Distribution: Distribution(m[1])}
-	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between}
+	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between, Offsets}
 	if !slices.Contains(known, d.Distribution) {
 		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
 	}
@@ -483,14 +483,14 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 		return d
 	}
 	want := 2
-	if d.Distribution == Constant || d.Distribution == Permutation {
+	if d.Distribution == Constant || d.Distribution == Permutation || d.Distribution == Offsets {
 		want = 1
 	}
 	args := strings.Split(m[2], ",")
 	if len(args) != want {
 		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
 	}
-	if d.Made() {
+	if d.wholly() {
 		if dtype.Float() {
 			l.d.fail(n.at, "%s gives integers that count or point: choose an integer type in place of %s", d.Distribution, dtype)
 		}
@@ -549,7 +549,7 @@ func (l *loader) interval(b *Buffer, n *node) {
 	if m[4] == ")" {
 		hi = b.DType.next(hi, -1)
 	}
-	if b.Data.Made() && b.Data.Distribution != Python {
+	if b.Data.wholly() {
 		l.d.fail(n.at, "edge-case inputs leave the data %s of %s as they are: remove domain", b.Data, b.Name)
 	}
 	d := Domain{lo, hi}.within(b.DType)

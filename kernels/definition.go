@@ -559,13 +559,17 @@ const ImplementationGene = "implementation"
 // Space is the space of one implementation, or of several, whose first gene
 // "implementation" then chooses among them. A constraint must hold for every
 // one of the shapes. Limits describe the device (see [Limits]); those not given
-// have their defaults. The error wraps genome.ErrEmpty when no genome is valid.
+// have their defaults, and nil stands for the least device that the target of a single
+// implementation can run on. The error wraps genome.ErrEmpty when no genome is valid.
 func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[string]any) (*genome.Space, error) {
 	if len(impls) == 0 {
 		return nil, fmt.Errorf("kernel %s: no implementation was chosen", d.Name)
 	}
 	if len(shapes) == 0 {
 		return nil, fmt.Errorf("kernel %s: no shape was chosen", d.Name)
+	}
+	if limits == nil && len(impls) == 1 {
+		limits = leastLimits(impls[0].Target)
 	}
 	known, err := withDefaults(limits)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestMadeData(t *testing.T) {
 		b, _ := d.Problem.Buffer("mask")
 		return &d.Problem, b, nil
 	}
-	for _, data := range []string{"permutation(M)", "permutation(M + 20)", "between(M, M + 3)", "between(0, M > 4 ? 1 : 0)"} {
+	for _, data := range []string{"permutation(M)", "permutation(M + 20)", "between(M, M + 3)", "between(0, M > 4 ? 1 : 0)", "offsets(M + 30)"} {
 		p, b, err := made(data)
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
@@ -41,9 +41,9 @@ func TestMadeData(t *testing.T) {
 				t.Fatalf("%s at %v: %v, %v", data, s.Dims, got, err)
 			}
 			lo, hi := map[string][2]int64{
-				"permutation(M)": {0, m - 1}, "permutation(M + 20)": {0, m + 19}, "between(M, M + 3)": {m, m + 3},
+				"permutation(M)": {0, m - 1}, "permutation(M + 20)": {0, m + 19}, "between(M, M + 3)": {m, m + 3}, "offsets(M + 30)": {0, 0},
 			}[data][0], map[string][2]int64{
-				"permutation(M)": {0, m - 1}, "permutation(M + 20)": {0, m + 19}, "between(M, M + 3)": {m, m + 3}, "between(0, M > 4 ? 1 : 0)": {0, 1},
+				"permutation(M)": {0, m - 1}, "permutation(M + 20)": {0, m + 19}, "between(M, M + 3)": {m, m + 3}, "between(0, M > 4 ? 1 : 0)": {0, 1}, "offsets(M + 30)": {0, m + 30},
 			}[data][1]
 			if slices.Min(got) < float64(lo) || slices.Max(got) > float64(hi) {
 				t.Errorf("%s at %v: %v", data, s.Dims, got)
@@ -54,6 +54,9 @@ func TestMadeData(t *testing.T) {
 					t.Errorf("%s at %v has one twice: %v", data, s.Dims, again)
 				}
 			}
+			if strings.HasPrefix(data, "offsets") && (!slices.IsSorted(got) || got[0] != 0 || got[n-1] != float64(m+30)) {
+				t.Errorf("%s at %v: %v", data, s.Dims, got)
+			}
 			// All of a permutation are there, and both ends of an interval.
 			if data == "permutation(M)" && n == m && got[n-1] != float64(m-1) || data == "between(M, M + 3)" && n > 100 && (slices.Min(got) != float64(m) || slices.Max(got) != float64(m+3)) {
 				t.Errorf("%s at %v: %v", data, s.Dims, got)
@@ -63,6 +66,8 @@ func TestMadeData(t *testing.T) {
 	for data, want := range map[string]string{
 		"permutation(M - 1)":                  "cannot all differ below",
 		"permutation()":                       "permutation takes 1 expressions",
+		"offsets(1, 2)":                       "offsets takes 1 numbers",
+		"offsets(1000)":                       "expected 0 to 127",
 		"between(1)":                          "between takes 2 numbers",
 		"between(M, 0)":                       "is empty: the first number",
 		"between(0, nobody)":                  "nobody",

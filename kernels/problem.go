@@ -169,6 +169,9 @@ const (
 	Permutation Distribution = "permutation"
 	// Integers from Ends[0] to Ends[1]: how long sequences are, which class is right.
 	Between Distribution = "between"
+	// Integers that do not fall, the first 0 and the last Ends[0]: where sequences begin that
+	// lie one behind another, rows of a sparse matrix.
+	Offsets Distribution = "offsets"
 )
 
 // Data says how an input is filled.
@@ -178,14 +181,19 @@ type Data struct {
 	B            float64      `json:"b"`
 	// Function makes the elements (Python).
 	Function string `json:"function,omitempty"`
-	// Ends are expressions over the dimensions (Between, and the first for Permutation).
+	// Ends are expressions over the dimensions (both for Between, the first for Permutation and Offsets).
 	Ends [2]string `json:"ends,omitzero"`
 }
 
 // Made says that the elements have a structure, which no distribution of single elements
 // gives. They are made for a whole buffer at a time.
 func (d Data) Made() bool {
-	return d.Distribution == Python || d.Distribution == Permutation || d.Distribution == Between
+	return d.Distribution == Python || d.wholly()
+}
+
+// wholly says that the elements depend on each other, and on the shape.
+func (d Data) wholly() bool {
+	return d.Distribution == Permutation || d.Distribution == Between || d.Distribution == Offsets
 }
 
 // String gives the form that kernel.toml has.
@@ -197,7 +205,7 @@ func (d Data) String() string {
 		return fmt.Sprintf("%s(%g)", d.Distribution, d.A)
 	case Python:
 		return fmt.Sprintf("%s(%s)", d.Distribution, d.Function)
-	case Permutation:
+	case Permutation, Offsets:
 		return fmt.Sprintf("%s(%s)", d.Distribution, d.Ends[0])
 	case Between:
 		return fmt.Sprintf("%s(%s,%s)", d.Distribution, d.Ends[0], d.Ends[1])
@@ -512,7 +520,7 @@ func (p *Problem) allElements(s Shape) (sum int64, err error) {
 	return sum, nil
 }
 
-// Made makes the contents of a buffer whose data are a permutation, or lie between ends, at a shape.
+// Made makes the contents of a buffer whose data are a permutation, lie between ends, or are offsets, at a shape.
 func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	n, err := p.Elements(b, s)
 	if err != nil {
@@ -524,10 +532,18 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	}
 	out := make([]float64, n)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	if b.Data.Distribution == Between {
+	switch b.Data.Distribution {
+	case Between:
 		for i := range out {
 			out[i] = float64(ends[0] + rng.Int64N(ends[1]-ends[0]+1))
 		}
+		return out, nil
+	case Offsets:
+		out[n-1] = float64(ends[0])
+		for i := range out[1 : n-1] {
+			out[1+i] = float64(rng.Int64N(ends[0] + 1))
+		}
+		slices.Sort(out)
 		return out, nil
 	}
 	// Fisher and Yates, as far as elements are needed. Of few of many, only those are kept that
@@ -591,6 +607,8 @@ func (b Buffer) endsAt(s Shape, n int64) (ends []int64, err error) {
 	switch {
 	case b.Data.Distribution == Permutation && ends[0] < n:
 		return nil, fmt.Errorf("the data of %s at shape %s: %d elements cannot all differ below %d: give %s a larger number", b.Name, s.Name, n, ends[0], Permutation)
+	case b.Data.Distribution == Offsets && n < 2:
+		return nil, fmt.Errorf("the data of %s at shape %s: %s are where each of so many parts begins and the last one ends: give %s two elements at least", b.Name, s.Name, Offsets, b.Name)
 	case b.Data.Distribution == Between && ends[0] > ends[1]:
 		return nil, fmt.Errorf("the data of %s at shape %s: %s is empty: the first number, %d, must not be larger than the second, %d", b.Name, s.Name, b.Data, ends[0], ends[1])
 	}

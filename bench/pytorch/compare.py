@@ -326,6 +326,40 @@ def attention(dims, scalars, t):
     return out, sdpa_backends(sdpa)
 
 
+def longest(dims, t):
+    """How many tokens the longest sequence has, as flash wants to know."""
+    t["longest"] = int(t["starts"].diff().max())
+
+
+def attention_varlen(dims, scalars, t):
+    s, hq, hkv, d = (dims[n] for n in ("S", "HQ", "HKV", "D"))
+    causal, scale = bool(dims["CAUSAL"]), scalars["scale"]
+    ends = t["starts"].tolist()
+    sequences = [slice(a, b) for a, b in zip(ends, ends[1:]) if a < b]
+
+    def views(t):
+        return t["Q"].view(s, hq, d), *(t[n].view(s, hkv, d) for n in "KV")
+
+    def flash(t):
+        starts = t["starts"]
+        return torch.ops.aten._flash_attention_forward(*views(t), starts, starts, t["longest"], t["longest"], 0.0, causal, False, scale=scale)[0]
+
+    def sdpa(t):  # a call for each sequence
+        q, k, v = (x.transpose(0, 1)[None] for x in views(t))
+        more = {"enable_gqa": True} if hq != hkv else {}
+        return torch.cat([torch.nn.functional.scaled_dot_product_attention(q[..., i, :], k[..., i, :], v[..., i, :], is_causal=causal, scale=scale, **more)[0].transpose(0, 1) for i in sequences])
+
+    q, k, v = views(t)
+    out = torch.empty(s, hq, d, dtype=torch.float64, device=q.device)
+    for i in sequences:
+        for head in range(hq):
+            scores = q[i, head].double() @ k[i, head // (hq // hkv)].double().T * scale
+            if causal:
+                scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+            out[i, head] = torch.softmax(scores, dim=-1) @ v[i, head // (hq // hkv)].double()
+    return out, {"flash, sequences in one call": flash, **sdpa_backends(sdpa, " for each sequence")}
+
+
 def gather_cache(dims, t):
     """The cache in the order of the tokens, as SDPA takes it: B x HKV x tokens x D. A mask where sequences do not fill their pages."""
     b, pages, page = dims["B"], dims["PAGES"], dims["PAGE"]
@@ -574,6 +608,7 @@ def transpose(dims, scalars, t):
 OPERATORS = {
     "attention": attention,
     "attention-bf16": attention,
+    "attention-varlen": attention_varlen,
     "cross-entropy": cross_entropy,
     "decode": decode,
     "decode-bf16": decode,
@@ -600,6 +635,7 @@ OPERATORS = {
 # What adds to a set of tensors what operators take in another form than the
 # kernel does. It is not timed, which is generous to PyTorch.
 PREPARE = {
+    "attention-varlen": longest,
     "cross-entropy": long_targets,
     "decode": gather_cache,
     "decode-bf16": gather_cache,
@@ -694,6 +730,10 @@ def draw(buffer, generator, device):
     of = {"device": device, "generator": generator}
     if name == "permutation":
         return torch.randperm(int(a), **of)[:n].to(kind)
+    if name == "offsets":
+        t = torch.randint(int(a) + 1, (n,), **of).sort().values
+        t[0], t[-1] = 0, int(a)
+        return t.to(kind)
     if name in ("between", "integers"):
         return torch.randint(int(a), int(b) + 1, (n,), **of).to(kind)
     if name == "constant":

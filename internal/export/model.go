@@ -440,6 +440,12 @@ func (b buffer) Draw() (string, error) {
 		return "", fmt.Errorf("the data of %s: a function in Python makes them", b.Name)
 	case kernels.Permutation: // one of them
 		return "(double)evo_i", nil
+	case kernels.Offsets: // of parts that are alike
+		end, err := (&translator{dims: b.of.Dims}).float(b.Data.Ends[0])
+		if err != nil {
+			return "", fmt.Errorf("the data of %s: %w", b.Name, err)
+		}
+		return fmt.Sprintf("floor(%s*evo_i/(count_%s - 1))", end, b.Name), nil
 	case kernels.Between:
 		var ends [2]string
 		for i, e := range b.Data.Ends {

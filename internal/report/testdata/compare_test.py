@@ -53,6 +53,8 @@ for kernel in spec:
             if name == "between":
                 assert ends[0] <= t.min() and t.max() <= ends[1], (where, b["name"])
                 assert t.numel() < 9 or ends[0] == ends[1] or t.unique().numel() > 1, (where, b["name"])
+            if name == "offsets":
+                assert t[0] == 0 and t[-1] == ends[0] and (t.diff() >= 0).all(), (where, b["name"])
             if name == "uniform":
                 assert ends[0] <= t.min() and t.max() <= ends[1], (where, b["name"])
 

@@ -26,6 +26,25 @@ def attention(Q, K, V, CAUSAL):
     return torch.softmax(scores, -1) @ V
 
 
+def attention_varlen(Q, K, V, starts, CAUSAL):
+    """Tokens of a sequence see one another. Where flash is not there, all are seen, and those of other sequences hidden."""
+    q, k, v = (t.flatten(0, -3) for t in (Q, K, V))
+    tokens, heads, own = q.shape[0], q.shape[1], k.shape[1]
+    if q.is_cuda and q.dtype in (torch.half, torch.bfloat16) and hasattr(torch.ops.aten, "_flash_attention_forward"):
+        o = torch.ops.aten._flash_attention_forward(q, k, v, starts, starts, tokens, tokens, 0.0, bool(CAUSAL), False)[0]
+        return o.reshape(Q.shape)
+    if heads != own:
+        k, v = (t.repeat_interleave(heads // own, 1) for t in (k, v))
+    at = torch.arange(tokens, device=q.device)
+    sequence = torch.searchsorted(starts[1:].contiguous(), at, right=True)
+    seen = sequence[:, None] == sequence
+    if CAUSAL:
+        seen = seen & (at[:, None] >= at)
+    scores = q.transpose(0, 1) @ k.permute(1, 2, 0) / math.sqrt(q.shape[-1])
+    o = torch.softmax(scores.masked_fill(~seen, -math.inf), -1) @ v.transpose(0, 1)
+    return o.transpose(0, 1).reshape(Q.shape)
+
+
 _ones = {}
 
 
@@ -134,6 +153,7 @@ def _sum(R, A, B):
 FORWARD = {
     "attention": attention,
     "attention-bf16": attention,
+    "attention-varlen": attention_varlen,
     "conv2d": lambda X, K: F.conv2d(X[None], K, padding=1)[0],
     "cross-entropy": cross_entropy,
     "decode": decode,

@@ -216,6 +216,10 @@ class Operator:
             elif distribution == "permutation":
                 (end,) = spec["ends"]([dims[d] for d in self.spec["dims"]])
                 t = torch.randperm(int(end), generator=g, device=device)[: math.prod(size)].reshape(size)
+            elif distribution == "offsets":
+                (end,) = spec["ends"]([dims[d] for d in self.spec["dims"]])
+                t = torch.randint(int(end) + 1, size, generator=g, device=device).sort().values
+                t[0], t[-1] = 0, end
             elif distribution == "between":
                 low, high = spec["ends"]([dims[d] for d in self.spec["dims"]])
                 t = torch.randint(int(low), int(high) + 1, size, generator=g, device=device)
