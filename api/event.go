@@ -77,6 +77,9 @@ type Best struct {
 	evaluator.AllTimes
 	Speedup     float64 `json:"speedup"`
 	Significant bool    `json:"significant"`
+	// Slower says by how much more of its usual time the baseline took in the finals, where
+	// that is unusual (0.2 is 20%): the speedup may be off then.
+	Slower float64 `json:"slower,omitempty"`
 }
 
 // A Comparison is the data of the event finals.

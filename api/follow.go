@@ -242,7 +242,7 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Best = &evotune.Best{Candidate: b.Candidate, Genome: g, AllTimes: b.AllTimes, Speedup: b.Speedup, Significant: b.Significant}
+		out.Best = &evotune.Best{Candidate: b.Candidate, Genome: g, AllTimes: b.AllTimes, Speedup: b.Speedup, Significant: b.Significant, Slower: b.Slower}
 	}
 	return out, nil
 }

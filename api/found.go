@@ -32,8 +32,9 @@ type Found struct {
 	Key      string `json:"key,omitempty"`
 	Finalist bool   `json:"finalist"`
 	Proven   bool   `json:"proven"`
-	// Significant is that of the finals that the candidate won.
-	Significant bool `json:"significant"`
+	// Significant and Slower are those of the finals that the candidate won.
+	Significant bool    `json:"significant"`
+	Slower      float64 `json:"slower"`
 	// Result is all that was seen of it, and Finals its part in the finals that it was in:
 	// only of a candidate that was asked for by its name.
 	Result *evaluator.Result    `json:"result,omitempty"`
@@ -52,7 +53,7 @@ func FoundOf(c store.Candidate) Found {
 		v.Verdict, v.Key = t.Verdict, t.Key
 	}
 	f := record.FiguresOf(c)
-	v.Fitness, v.Times, v.Significant = f.Fitness, f.Times, f.Significant
+	v.Fitness, v.Times, v.Significant, v.Slower = f.Fitness, f.Times, f.Significant, f.Slower
 	v.Speedup, v.Measured = f.Speedup(), f.From
 	return v
 }

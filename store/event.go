@@ -106,6 +106,9 @@ type Finals struct {
 	MedianNS    float64 `json:"median_ns,omitempty"`
 	BaselineNS  float64 `json:"baseline_ns,omitempty"`
 	Significant bool    `json:"significant"`
+	// Slower says by how much more of its usual time the baseline took than in the search:
+	// 0.2 is 20%. It is 0 where that is nothing unusual.
+	Slower float64 `json:"slower,omitempty"`
 	// Finalists lists every candidate of the finals, and Detail the
 	// evaluator's account of them.
 	Finalists []string        `json:"finalists,omitempty"`

@@ -190,6 +190,7 @@ func candidateColumns(v candidateView) []column {
 		{"finalist", v.Finalist},
 		{"proven", v.Proven},
 		{"significant", v.Significant},
+		{"slower", v.Slower},
 		{"measured", v.Measured},
 		{"encoding", v.Encoding},
 	}

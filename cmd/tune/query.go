@@ -258,6 +258,9 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 		if !f.Significant {
 			sure = "not significant"
 		}
+		if f.Slower > 0 {
+			sure += fmt.Sprintf("; the baseline took %.0f%% longer than usual", 100*f.Slower)
+		}
 		fmt.Fprintf(w, "winner of the finals\t%s %.3fx the baseline (%s)\n", f.Winner, 1/f.Fitness, sure)
 	}
 	return w.Flush()

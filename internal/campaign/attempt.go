@@ -110,8 +110,9 @@ func (r *runner) attempt(a store.Attempt) error {
 }
 
 // compare holds the finals of those that may run. Where evotune ended in the finals
-// before, each is first measured alone.
-func (r *runner) compare(ctx context.Context, finalists []int) (evaluator.Finals, error) {
+// before, each is first measured alone. Whom earlier finals of the same finalists found
+// wrong stays out.
+func (r *runner) compare(ctx context.Context, finalists []int, earlier []evaluator.Finalist) (evaluator.Finals, error) {
 	all := make([]evaluator.Finalist, len(finalists))
 	var genomes []genome.Genome
 	var of []int
@@ -122,12 +123,16 @@ func (r *runner) compare(ctx context.Context, finalists []int) (evaluator.Finals
 			all[k].Verdict, all[k].Reason = evaluator.Launch, culpable(*a)
 			continue
 		}
+		if earlier != nil && record.Refuses(earlier[k].Verdict) {
+			all[k] = earlier[k]
+			continue
+		}
 		genomes, of = append(genomes, c.genome), append(of, k)
 	}
 	if len(of) == 0 {
 		return evaluator.Finals{Entries: all, Winner: -1}, nil
 	}
-	if r.past.inFinals {
+	if r.past.inFinals && earlier == nil {
 		for _, k := range of {
 			if err := r.compareAlone(ctx, finalists[k]); err != nil {
 				return evaluator.Finals{}, err

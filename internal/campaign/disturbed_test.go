@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -489,5 +490,77 @@ func TestDisturbedFinals(t *testing.T) {
 	f, err = campaign.Run(t.Context(), p, config(12), campaign.Options{Log: log, Past: slices.Clone(log.events)})
 	if err != nil || !f.Complete || f.Best == nil || len(log.path()[store.KindFinals]) != 1 {
 		t.Errorf("resumed: %v, %+v", err, f)
+	}
+}
+
+// slowed is an evaluator in whose finals the baseline takes longer than usual, call by call.
+type slowed struct {
+	evaluator.Evaluator
+	factors []float64
+	wrong   int // finalist whom the first finals find wrong; -1 for nobody
+	asked   []int
+}
+
+func (s *slowed) Finals(ctx context.Context, list []genome.Genome) (evaluator.Finals, error) {
+	f, err := s.Evaluator.Finals(ctx, list)
+	if err != nil {
+		return f, err
+	}
+	n := len(s.asked)
+	s.asked = append(s.asked, len(list))
+	for i := range f.Entries {
+		f.Entries[i].Timings = slices.Clone(f.Entries[i].Timings)
+		for k := range f.Entries[i].Timings {
+			f.Entries[i].Timings[k].BaselineMedianNS *= s.factors[n]
+		}
+		if n == 0 && i == s.wrong {
+			f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Sanitizer, "a race"
+		}
+	}
+	return f, nil
+}
+
+// TestSlowFinals: finals in which the baseline takes longer than in the search are held once
+// more, and what stays unusual is told. Nobody who was found wrong comes back.
+func TestSlowFinals(t *testing.T) {
+	for _, c := range []struct {
+		factors []float64
+		wrong   int
+		asked   []int
+		slower  float64
+	}{
+		{[]float64{1}, -1, []int{4}, 0},
+		{[]float64{0.7}, -1, []int{4}, 0},
+		{[]float64{1.04}, -1, []int{4}, 0},
+		{[]float64{1.2, 1}, -1, []int{4, 4}, 0},
+		{[]float64{1.2, 1.3}, -1, []int{4, 4}, 0.3},
+		{[]float64{1.2, 1}, 3, []int{4, 3}, 0},
+	} {
+		p, err := quick()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := &slowed{Evaluator: p.Evaluator, factors: c.factors, wrong: c.wrong}
+		p.Evaluator = ev
+		log, cfg := &memory{}, config(40)
+		cfg.Finalists = 4
+		f, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Log: log})
+		if err != nil || f.Best == nil {
+			t.Fatalf("%v: %v", c.factors, err)
+		}
+		logged := log.path()[store.KindFinals][0].Finals
+		if !slices.Equal(ev.asked, c.asked) || math.Abs(f.Best.Slower-c.slower) > 0.05 || (f.Best.Slower == 0) != (c.slower == 0) || logged.Slower != f.Best.Slower {
+			t.Errorf("%v: finals of %v, %.3f slower, logged %.3f", c.factors, ev.asked, f.Best.Slower, logged.Slower)
+		}
+		if told := strings.Contains(string(logged.Detail), "baseline as usual"); told != (c.slower > 0) {
+			t.Errorf("%v: the evidence tells of it: %t", c.factors, told)
+		}
+		detail, err := record.ReadFinals("k", logged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.wrong >= 0 && detail.Entries[c.wrong].Verdict != evaluator.Sanitizer {
+			t.Errorf("%v: %+v", c.factors, detail.Entries[c.wrong].Verdict)
+		}
 	}
 }

@@ -110,6 +110,9 @@ type Best struct {
 	// Significant says that the finals found the speedup over the baseline to
 	// be more than noise. It is false when there were no finals.
 	Significant bool `json:"significant"`
+	// Slower says by how much more of its usual time the baseline took in the finals than in
+	// the search, where that is unusual: the speedup may be off then.
+	Slower float64 `json:"slower,omitempty"`
 }
 
 // String is one line for people, also where there is no candidate.

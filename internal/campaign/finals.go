@@ -35,7 +35,10 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if err := r.flush(); err != nil {
 		return nil, err
 	}
-	res, err := r.compare(ctx, finalists)
+	res, err := r.compare(ctx, finalists, nil)
+	if err == nil && r.slower(res) > 0 { // once more, and those count: no speedup decides which
+		res, err = r.compare(ctx, finalists, res.Entries)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +48,19 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 			return nil, fmt.Errorf("the machine disturbed the finals: %s", e.Reason)
 		}
 	}
+	slower := r.slower(res)
+	if slower > 0 {
+		w := &res.Entries[res.Winner]
+		w.Evidence = append(w.Evidence, evaluator.Evidence{
+			Check: "baseline as usual", Outcome: evaluator.Failed, Value: 1 + slower, Limit: usualBaseline,
+			Detail: "in the finals it took that many times as long as beside most candidates of the search: something slowed the machine, and perhaps not both alike",
+		})
+	}
 	logged, err := record.NewFinals(ids, res, r.refused(finalists, res)...)
 	if err != nil {
 		return nil, err
 	}
+	logged.Slower = slower
 	r.log(store.Event{Kind: store.KindFinals, Finals: logged})
 	if r.opts.Listen != nil {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
@@ -73,7 +85,7 @@ func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
 			won := record.WinnerFigures(f)
-			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant}
+			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant, Slower: won.Slower}
 		}
 	}
 	return nil // no finalist survived
@@ -146,4 +158,37 @@ func (r *runner) steadied(correct []int) map[int]float64 {
 		}
 	}
 	return out
+}
+
+const (
+	// usualBaseline is how many times as long as usual the baseline may take in finals.
+	usualBaseline = 1.05
+	// usualLeast is how many results tell what is usual.
+	usualLeast = 10
+)
+
+// slower says by how much more of its time the baseline took in finals than it usually did
+// in the search, where that is more than usualBaseline allows and more than it took beside nine of ten
+// candidates; 0 otherwise, and where nothing can be said: there are few results, or several
+// machines made them. What slows memory slows the baseline and the winner by different
+// shares, and pairing does not help against it.
+func (r *runner) slower(res evaluator.Finals) float64 {
+	if res.Winner < 0 || res.Host != "" {
+		return 0
+	}
+	var usual []float64
+	for _, c := range r.candidates {
+		if c.told && c.verdict == evaluator.Correct && c.figures.BaselineNS > 0 {
+			usual = append(usual, c.figures.BaselineNS)
+		}
+	}
+	if len(usual) < usualLeast {
+		return 0
+	}
+	slices.Sort(usual)
+	took := evaluator.MedianTimes(res.Entries[res.Winner].Timings).BaselineNS
+	if ratio := took / evaluator.Median(usual); ratio > usualBaseline && took > usual[len(usual)*9/10] {
+		return ratio - 1
+	}
+	return 0
 }

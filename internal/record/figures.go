@@ -26,6 +26,8 @@ type Figures struct {
 	Significant bool
 	// From says which measurement they are of; "" without figures.
 	From string
+	// Slower is that of the finals that the candidate won.
+	Slower float64
 }
 
 // Speedup is the inverse of the fitness; 0 without one.
@@ -75,7 +77,7 @@ func finalFigures(campaign string, f *store.Finals, candidate string) Figures {
 
 // WinnerFigures are those of the winner of finals.
 func WinnerFigures(f *store.Finals) Figures {
-	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals}
+	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals, f.Slower}
 }
 
 // CampaignFigures gives the figures of a campaign's best candidate, and its id: the
