@@ -61,6 +61,8 @@ def row(kernel, shape, dtype, against, args):
     out["evotune_us"] = round(b["median_ns"] / 1e3, 3)
     out["others"][against] = round(b["baseline_ns"] / 1e3, 3)
     out["speedup"] = round(b["speedup"], 4)
+    if b.get("slower"):
+        out["slower"] = round(b["slower"], 4)
     shown = run("show", b["candidate"], "--store", args.store, "--json")
     finals = json.loads(shown.stdout).get("finals", {}) if shown.returncode == 0 else {}
     evidence = finals.get("evidence", [])

@@ -328,7 +328,7 @@ def attention(dims, scalars, t):
 
 def longest(dims, t):
     """How many tokens the longest sequence has, as flash wants to know."""
-    t["longest"] = int(t["starts"].diff().max())
+    t["longest"] = t["starts"].diff().max().cpu()
 
 
 def attention_varlen(dims, scalars, t):
@@ -341,8 +341,8 @@ def attention_varlen(dims, scalars, t):
         return t["Q"].view(s, hq, d), *(t[n].view(s, hkv, d) for n in "KV")
 
     def flash(t):
-        starts = t["starts"]
-        return torch.ops.aten._flash_attention_forward(*views(t), starts, starts, t["longest"], t["longest"], 0.0, causal, False, scale=scale)[0]
+        starts, most = t["starts"], int(t["longest"])
+        return torch.ops.aten._flash_attention_forward(*views(t), starts, starts, most, most, 0.0, causal, False, scale=scale)[0]
 
     def sdpa(t):  # a call for each sequence
         q, k, v = (x.transpose(0, 1)[None] for x in views(t))

@@ -127,6 +127,15 @@ func (q *race) contentsOf(r *runner) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(text))))
 }
 
+// turnOf draws which of the contents that are made as a whole all contenders of a round
+// get: how long a launch takes may depend on them.
+func (q *race) turnOf() uint64 {
+	if q.r.Pool == "" {
+		return q.dice.Uint64()
+	}
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s\nround %d", q.r.Pool, q.round)))).Uint64()
+}
+
 // newPools makes the elements anew of which contents are made.
 func (q *race) newPools(from *rand.Rand) error {
 	q.poolSeed = from.Uint64()
@@ -201,9 +210,13 @@ func (q *race) renew(k int) error {
 }
 
 // passes goes through the contender's sets so often, each time with new contents,
-// of which the last are still there afterwards.
+// of which the last are still there afterwards. Those that are made as a whole are the
+// round's.
 func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 	s := secrets(from, n)
+	for i := range n {
+		s[2*i+1] = q.turn
+	}
 	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
 	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
 	q.spent += took.event

@@ -25,6 +25,7 @@ type race struct {
 	fresh    *refresher
 	poolSeed uint64     // of the reading
 	made     [][][]byte // contents from a file, by content and buffer
+	turn     uint64     // of the round: which of the contents that are made as a whole
 	contents [2]uint64  // the secret of the last pass
 	exact    bool       // this request asks for the reference
 	round    int
@@ -171,6 +172,7 @@ func btoi(b bool) int {
 
 // start makes sets and graphs.
 func (q *race) start() error {
+	q.turn = q.turnOf()
 	if err := q.makeSets(); err != nil {
 		return err
 	}
@@ -206,6 +208,7 @@ func (q *race) start() error {
 
 // everybody does something with each contender in turn: a round.
 func (q *race) everybody(do func(*runner) error) error {
+	q.turn = q.turnOf()
 	for _, i := range order(q.r.Seed, q.round, len(q.runners)) {
 		if err := do(q.runners[i]); err != nil {
 			return &runError{i, err}

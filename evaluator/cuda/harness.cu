@@ -222,7 +222,8 @@ EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
 // A span is a buffer that timed launches go through. What it is given before
 // each launch are vectors of 16 bytes out of a pool of random elements, or,
 // without a pool, poison. KEPT says that no launch may change it, and MADE that its pool
-// has whole contents, each with some bytes to spare, of which it gets one.
+// has whole contents, each with some bytes to spare, of which it gets one: all of one
+// refresh get the same, since what was made together belongs together.
 struct span {
 	u8 *at;
 	i64 bytes;
@@ -241,10 +242,10 @@ static __device__ uint4 poison_of(const span &s)
 static __device__ u64 span_key(i64 number, u64 secret, u64 more) { return mix(draw(secret, number) ^ more); }
 
 // What a span has in the place of vector i. It has so many whole ones, and a rest.
-static __device__ const uint4 *source(const span &s, u64 key, i64 vectors, i64 i, const uint4 *poison)
+static __device__ const uint4 *source(const span &s, u64 key, u64 more, i64 vectors, i64 i, const uint4 *poison)
 {
 	if (s.kept & MADE)
-		return s.pool + key % CONTENTS * (vectors + 1) + i;
+		return s.pool + mix(more) % CONTENTS * (vectors + 1) + i;
 	return s.pool ? s.pool + draw(key, i) % VECTORS : poison;
 }
 
@@ -258,9 +259,9 @@ EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 	uint4 poison = poison_of(s);
 	for (i64 i = first_index(); i < vectors; i += stride())
-		((uint4 *)s.at)[i] = *source(s, key, vectors, i, &poison);
+		((uint4 *)s.at)[i] = *source(s, key, more, vectors, i, &poison);
 	if (first_index() < rest) {
-		const u8 *from = (const u8 *)source(s, key, vectors, vectors, &poison);
+		const u8 *from = (const u8 *)source(s, key, more, vectors, vectors, &poison);
 		s.at[16 * vectors + first_index()] = from[first_index()];
 	}
 }
@@ -278,11 +279,11 @@ EXPORT evotune_intact(const span *spans, u64 secret, u64 more, u32 buffers, u32 
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 	uint4 poison = poison_of(s);
 	for (i64 i = first_index(); i < vectors; i += stride()) {
-		uint4 a = ((const uint4 *)s.at)[i], b = *source(s, key, vectors, i, &poison);
+		uint4 a = ((const uint4 *)s.at)[i], b = *source(s, key, more, vectors, i, &poison);
 		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;
 	}
 	if (first_index() < rest) {
-		const u8 *from = (const u8 *)source(s, key, vectors, vectors, &poison);
+		const u8 *from = (const u8 *)source(s, key, more, vectors, vectors, &poison);
 		count += s.at[16 * vectors + first_index()] != from[first_index()];
 	}
 	if (count > 0)

@@ -492,6 +492,48 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
+// Contents that are made as a whole belong together, and all contenders of a round get the same:
+// how long a launch takes may depend on them.
+func TestMadeTogether(t *testing.T) {
+	c := opened(t, wire.OpenRequest{
+		Harness: cubin("harness"),
+		Buffers: []wire.Buffer{
+			{Name: "t", DType: "i32", Role: "in", Distribution: wire.Made},
+			{Name: "u", DType: "i32", Role: "in", Distribution: wire.Made},
+			{Name: "x", DType: "f32", Role: "in", Distribution: "normal", B: 1},
+			{Name: "o", DType: "f32", Role: "out", Tolerance: 1e-5},
+		},
+		Reference: cubin("reference"), ReferenceEntry: "together",
+	}, nil)
+	made := filepath.Join(t.TempDir(), "made")
+	var b []byte
+	for _, us := range []float64{1, 2, 4} {
+		b = wire.AppendElements(wire.AppendElements(b, "i32", []float64{us}), "i32", []float64{us})
+	}
+	must(t, os.WriteFile(made, b, 0o600))
+	c.load(t, "together")
+	contender := wire.Contender{Binary: "together", Geometry: line(64)}
+	var x wire.TimeAnswer
+	must(t, c.ask(wire.Time, wire.TimeRequest{
+		Contenders: []wire.Contender{contender, contender},
+		Shape:      wire.Shape{Name: "odd", Dims: []int64{odd}, Elements: []int64{1, 1, odd, odd}, Reference: line(64), Made: made},
+		Seed:       5, BatchNS: 1e5, Rounds: 16, Last: true, Latencies: 3,
+	}, &x, time.Minute))
+	base, r := x.Contenders[0].SamplesNS, x.Contenders[1].SamplesNS
+	note(t, "together: %.0f beside %.0f ns, after %v", r, base, x.Contenders[1].After)
+	if slices.Max(r) < 2*slices.Min(r) {
+		t.Errorf("all rounds have the same contents: %.0f ns", r)
+	}
+	for i := range r {
+		if ratio := r[i] / base[i]; ratio < 0.9 || ratio > 1.1 {
+			t.Errorf("round %d: %.0f ns beside %.0f", i, r[i], base[i])
+		}
+	}
+	if x.Contenders[1].After[0].Error != 0 {
+		t.Errorf("the contents of two buffers do not belong together: %+v", x.Contenders[1].After)
+	}
+}
+
 func TestRequestsThatCannotBe(t *testing.T) {
 	c := opened(t, axpy(), nil)
 	for what, err := range map[string]error{
