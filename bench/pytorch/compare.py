@@ -341,7 +341,7 @@ def attention_varlen(dims, scalars, t):
         return t["Q"].view(s, hq, d), *(t[n].view(s, hkv, d) for n in "KV")
 
     def flash(t):
-        starts, most = t["starts"], int(t["longest"])
+        starts, most = t["starts"], max(int(t["longest"]), 2)
         return torch.ops.aten._flash_attention_forward(*views(t), starts, starts, most, most, 0.0, causal, False, scale=scale)[0]
 
     def sdpa(t):  # a call for each sequence

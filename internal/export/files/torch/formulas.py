@@ -28,10 +28,11 @@ def attention(Q, K, V, CAUSAL):
 
 def attention_varlen(Q, K, V, starts, CAUSAL):
     """Tokens of a sequence see one another. Where flash is not there, all are seen, and those of other sequences hidden."""
-    q, k, v = (t.flatten(0, -3) for t in (Q, K, V))
+    q, k, v = (t.flatten(0, -3).contiguous() for t in (Q, K, V))
     tokens, heads, own = q.shape[0], q.shape[1], k.shape[1]
     if q.is_cuda and q.dtype in (torch.half, torch.bfloat16) and hasattr(torch.ops.aten, "_flash_attention_forward"):
-        o = torch.ops.aten._flash_attention_forward(q, k, v, starts, starts, tokens, tokens, 0.0, bool(CAUSAL), False)[0]
+        most = max(tokens, 2)  # of a sequence; where it is 1, every sequence is taken to have a token
+        o = torch.ops.aten._flash_attention_forward(q, k, v, starts, starts, most, most, 0.0, bool(CAUSAL), False)[0]
         return o.reshape(Q.shape)
     if heads != own:
         k, v = (t.repeat_interleave(heads // own, 1) for t in (k, v))

@@ -254,9 +254,10 @@ class Operator:
 
 
 def _fresh(list_, inputs):
-    """Results without gaps, none of them the memory of an input."""
+    """Results without gaps, with the strides of such, none of them the memory of an input."""
     taken = [t.data_ptr() for t in inputs]
-    return [t.clone() if t.data_ptr() in taken else t for t in (t.contiguous() for t in list_)]
+    # Axes of one element may have any stride in what is contiguous: a view of other axes has the usual ones.
+    return [t.clone() if t.data_ptr() in taken else t for t in (t.contiguous().flatten().view(t.shape) for t in list_)]
 
 
 def _pytorch(name, inputs, dims, scalars):

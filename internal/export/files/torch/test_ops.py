@@ -70,7 +70,9 @@ def exact(op, args):
     return [got] if isinstance(got, torch.Tensor) else list(got)
 
 
-def plain_attention(q, k, v, is_causal=False):
+def plain_attention(q, k, v, is_causal=False, enable_gqa=False):
+    if enable_gqa:
+        k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
     s = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if is_causal:
         s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -math.inf)
