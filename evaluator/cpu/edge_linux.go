@@ -107,11 +107,11 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, edges 
 }
 
 func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation) error {
-	if err := c.t.refresh(c.d, c.batch); err != nil {
+	sets := c.place.turn(c.batch)
+	if err := c.t.refresh(c.d, sets); err != nil {
 		return err
 	}
 	defer c.place.use(c.batch)
-	sets := c.place.turn(c.batch)
 	set := sets[c.rng.IntN(len(sets))]
 	own := c.place.given[set]
 	c.place.seeds[set], c.place.given[set] = rand.Uint64(), e.inputs

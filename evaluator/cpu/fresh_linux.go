@@ -145,9 +145,9 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 	case p.given[set] != nil && p.given[set][buffer] != nil:
 		copy(to, p.given[set][buffer])
 	case b.Data.Distribution == kernels.Python: // there was no time, see given
-		copy(to, d.inputs[seed%variants][buffer])
+		copy(to, d.inputs[p.made[set]%variants][buffer])
 	case t.q.made(buffer):
-		values, err := t.q.spec.Made(b, d.shape, seed+uint64(buffer))
+		values, err := t.q.spec.Made(b, d.shape, p.made[set]+uint64(buffer))
 		if err != nil {
 			panic(err) // parity has had them at this shape
 		}
@@ -158,15 +158,22 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 	}
 }
 
-// refresh gives the next n sets contents that no candidate has seen, and takes them out of the
+// refresh gives sets contents that no candidate has seen, and takes them out of the
 // caches again. It does so right before they are used: contents whose turn is yet to come are
-// nowhere that a candidate can read.
-func (t *timingState) refresh(d *shapeData, n int) error {
+// nowhere that a candidate can read. What is made as a whole is the same for one launch of each side,
+// the candidate's and the baseline's: how long a launch takes may depend on it.
+func (t *timingState) refresh(d *shapeData, sides ...[]uint32) error {
 	p := t.places[d]
-	sets := p.turn(n)
-	for _, set := range sets {
-		p.seeds[set] = p.pool.Uint64()
+	var made []uint64 // by launch
+	for _, sets := range sides {
+		for i, set := range sets {
+			if p.seeds[set] = p.pool.Uint64(); i == len(made) {
+				made = append(made, p.pool.Uint64())
+			}
+			p.made[set] = made[i]
+		}
 	}
+	sets := slices.Concat(sides...)
 	if err := t.give(d, sets); err != nil {
 		return err
 	}
@@ -184,7 +191,7 @@ func (t *timingState) give(d *shapeData, sets []uint32) error {
 		}
 		seeds := make([]uint64, len(sets))
 		for i, set := range sets {
-			seeds[i] = (p.seeds[set] + uint64(b)) >> 1 // Python gets them as an int64
+			seeds[i] = (p.made[set] + uint64(b)) >> 1 // Python gets them as an int64
 		}
 		begin := time.Now()
 		if t.pythonTime > pythonGrace+begin.Sub(t.drawn)/2 {

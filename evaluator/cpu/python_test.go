@@ -247,7 +247,7 @@ func TestMadeAnew(t *testing.T) {
 		look := func(n int, again bool) {
 			t.Helper()
 			sets := p.turn(n)
-			if err := timing.refresh(d, n); err != nil {
+			if err := timing.refresh(d, sets); err != nil {
 				t.Fatal(err)
 			}
 			for _, set := range sets {
@@ -265,6 +265,37 @@ func TestMadeAnew(t *testing.T) {
 		look(3, false)
 		timing.pythonTime = time.Hour
 		look(3, data == "python(permutation)")
+		timing.close()
+	}
+}
+
+// How long a launch takes may depend on a structure: one launch of the candidate and one of the
+// baseline have the same. What else they work on differs.
+func TestMadePairs(t *testing.T) {
+	for _, data := range []string{"python(permutation)", "permutation(N)"} {
+		h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
+		h.holding = t.Context()
+		timing, err := newTimingState(h, h.problem.Tune)
+		if err != nil {
+			t.Fatal(err)
+		}
+		timing.draw(newPool())
+		d := h.problem.Tune[0]
+		p := timing.places[d]
+		of := func(set uint32, buffer int) string {
+			return string(timing.ours.buffer(&d.layout, p.base, int(set), buffer))
+		}
+		sets := p.turn(3)
+		mine, others := sets[:2], sets[2:]
+		if err := timing.refresh(d, mine, others); err != nil {
+			t.Fatal(err)
+		}
+		if of(mine[0], 1) != of(others[0], 1) || of(mine[1], 1) == of(others[0], 1) {
+			t.Errorf("%s: the first launches of both sides have one permutation: %t; the second has it, too: %t", data, of(mine[0], 1) == of(others[0], 1), of(mine[1], 1) == of(others[0], 1))
+		}
+		if of(mine[0], 0) == of(others[0], 0) {
+			t.Errorf("%s: both sides have the same x", data)
+		}
 		timing.close()
 	}
 }

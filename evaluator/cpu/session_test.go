@@ -432,7 +432,7 @@ func TestPools(t *testing.T) {
 	p := state.places[d]
 	// What a set will hold when its turn comes is nowhere before.
 	refresh := func(d *shapeData, n int) {
-		if err := state.refresh(d, n); err != nil {
+		if err := state.refresh(d, state.places[d].turn(n)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -60,11 +60,12 @@ type placement struct {
 	next  int           // where in order the next turn is
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
 	seeds []uint64      // of each set's contents
+	made  []uint64      // the same, of buffers that are made as a whole
 	given [][][]byte    // by set and buffer: contents that are not drawn from the seed; nil for others
 }
 
 func newPlacement(base span, sets int) *placement {
-	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), given: make([][][]byte, sets)}
+	p := &placement{base: base, sets: sets, order: make([]uint32, sets), seeds: make([]uint64, sets), made: make([]uint64, sets), given: make([][][]byte, sets)}
 	for i := range p.order {
 		p.order[i] = uint32(i)
 	}
@@ -362,11 +363,11 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	if n < 2 {
 		return nil
 	}
-	if err := c.t.refresh(c.d, n); err != nil {
+	sets := c.place.turn(n)
+	if err := c.t.refresh(c.d, sets); err != nil {
 		return err
 	}
 	defer c.place.use(n)
-	sets := c.place.turn(n)
 	c.t.prime(c.a, c.d, sets)
 	c.last = sets
 	if err := c.p.send(command{kind: commandRun, launches: sets, step: c.step(), junk: -1}); err != nil {
@@ -381,7 +382,7 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 		left.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
 	}
 	for _, set := range waiting {
-		c.place.seeds[set] = rand.Uint64()
+		c.place.seeds[set], c.place.made[set] = rand.Uint64(), rand.Uint64()
 	}
 	defer func() { // nothing that a later look takes
 		for _, set := range waiting {
@@ -464,7 +465,7 @@ func (c *contender) try() (evaluator.Reading, error) {
 	empty := func(set uint32) bool { return c.place.seeds[set] == 0 }
 	candidate := c.p != c.t.timed
 	if candidate || slices.ContainsFunc(sets, empty) {
-		if err := c.t.refresh(c.d, c.batch); err != nil {
+		if err := c.t.refresh(c.d, sets); err != nil {
 			return evaluator.Reading{}, err
 		}
 	}
@@ -597,15 +598,15 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		}
 	}
 	n := c.batch + base.batch
-	if err := t.refresh(c.d, n); err != nil {
-		return r, b, err
-	}
-	defer c.place.use(n)
 	sets := c.place.turn(n)
 	mine, others := sets[:c.batch], sets[c.batch:]
 	if c.rng.IntN(2) == 0 {
 		mine, others = sets[base.batch:], sets[:base.batch]
 	}
+	if err := t.refresh(c.d, mine, others); err != nil {
+		return r, b, err
+	}
+	defer c.place.use(n)
 	first := c.rng.IntN(2) == 0
 	for _, baseline := range []bool{first, !first} {
 		if !baseline {
