@@ -28,7 +28,7 @@ def attention(Q, K, V, CAUSAL):
 
 def attention_varlen(Q, K, V, starts, CAUSAL):
     """Tokens of a sequence see one another. Where flash is not there, all are seen, and those of other sequences hidden."""
-    q, k, v = (t.flatten(0, -3).contiguous() for t in (Q, K, V))
+    q, k, v, starts = (t.contiguous() for t in (Q.flatten(0, -3), K.flatten(0, -3), V.flatten(0, -3), starts))
     tokens, heads, own = q.shape[0], q.shape[1], k.shape[1]
     if q.is_cuda and q.dtype in (torch.half, torch.bfloat16) and hasattr(torch.ops.aten, "_flash_attention_forward"):
         most = max(tokens, 2)  # of a sequence; where it is 1, every sequence is taken to have a token
@@ -37,7 +37,7 @@ def attention_varlen(Q, K, V, starts, CAUSAL):
     if heads != own:
         k, v = (t.repeat_interleave(heads // own, 1) for t in (k, v))
     at = torch.arange(tokens, device=q.device)
-    sequence = torch.searchsorted(starts[1:].contiguous(), at, right=True)
+    sequence = torch.searchsorted(starts[1:], at, right=True)
     seen = sequence[:, None] == sequence
     if CAUSAL:
         seen = seen & (at[:, None] >= at)
