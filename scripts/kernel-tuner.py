@@ -67,9 +67,9 @@ def campaigns(store):
     return json.loads(tune("list", "--store", store, "--json").stdout) if store.exists() else []
 
 
-def winners(kernel, store):
+def winners(store):
     """How much faster than the baseline the winner of the last search is, by the device's name."""
-    return {c["started"]["device_name"]: c["speedup"] for c in campaigns(store) if c["started"]["kernel"] == kernel.name and "finals" in c and "-sweep-" not in c["id"]}
+    return {c["started"]["device_name"]: c["speedup"] for c in campaigns(store) if "finals" in c and c.get("speedup") and "-sweep-" not in c["id"]}
 
 
 def sweeps(store):
@@ -81,17 +81,19 @@ def example(folder, name, args, store):
     if args.lint:
         print(f"{name}: {kernel.lint() or 'in order'}")
         return
-    if not winners(kernel, store):
-        print(kernel.tune(time=args.time, store=store))
     if not sweeps(store):
+        if not winners(store):
+            print(kernel.tune(time=args.time, store=store))
         p = tune("sweep", kernel.name, "--kernels", kernel.folder, "--backend", "cuda", "--store", store, "--out", store.with_name(f"{name}.json"), *(["--sample", args.sample] if args.sample else []))
         if p.returncode or not sweeps(store):
-            raise SystemExit(f"{name}: the sweep failed: {(p.stderr or p.stdout).strip()[-300:]}")
+            raise evotune.Error(f"the sweep failed: {(p.stderr or p.stdout).strip()[-300:]}")
     swept = sweeps(store)[-1]
     found, device = correct(store, swept["id"]), swept["started"]["device_name"]
-    speedup = winners(kernel, store).get(device)
+    if device not in winners(store):  # the store is of other machines
+        print(kernel.tune(time=args.time, store=store))
+    speedup = winners(store).get(device)
     if not speedup:
-        raise SystemExit(f"{name}: no search has ended on {device}, where the sweep ran")
+        raise evotune.Error(f"no search has found anything on {device}, where the sweep ran")
     print(f"{name}: winner {speedup:.3f}x the baseline, best of {len(found)} swept {max(found):.3f}x: the winner takes {max(found) / speedup:.3f} times as long ({device})", flush=True)
 
 
@@ -101,7 +103,7 @@ def main():
     p.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
     p.add_argument("--time", default="150s", help="of each search; it ends sooner when every configuration is evaluated")
     p.add_argument("--sample", type=int, default=0, help="sweep a sample of this size (0: all)")
-    p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the stores there; what one of them has finished is not run again")
+    p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the stores there; what one of them has finished, with whatever --sample, is not run again")
     p.add_argument("--lint", action="store_true", help="only bring them over, and check the kernels")
     args = p.parse_args()
     status = 0

@@ -326,32 +326,34 @@ def attention(dims, scalars, t):
     return out, sdpa_backends(sdpa)
 
 
-def longest(dims, t):
-    """How many tokens the longest sequence has, as flash wants to know."""
-    t["longest"] = t["starts"].diff().max().cpu()
+def ends_here(dims, t):
+    """The starts on the host, which is what flash's longest sequence and a call for each sequence need."""
+    t["ends"] = t["starts"].cpu()
 
 
 def attention_varlen(dims, scalars, t):
     s, hq, hkv, d = (dims[n] for n in ("S", "HQ", "HKV", "D"))
     causal, scale = bool(dims["CAUSAL"]), scalars["scale"]
-    ends = t["starts"].tolist()
-    sequences = [slice(a, b) for a, b in zip(ends, ends[1:]) if a < b]
+
+    def sequences(t):
+        ends = t["ends"].tolist()
+        return [slice(a, b) for a, b in zip(ends, ends[1:]) if a < b]
 
     def views(t):
         return t["Q"].view(s, hq, d), *(t[n].view(s, hkv, d) for n in "KV")
 
     def flash(t):
-        starts, most = t["starts"], max(int(t["longest"]), 2)
+        starts, most = t["starts"], max(int(t["ends"].diff().max()), 2)
         return torch.ops.aten._flash_attention_forward(*views(t), starts, starts, most, most, 0.0, causal, False, scale=scale)[0]
 
     def sdpa(t):  # a call for each sequence
         q, k, v = (x.transpose(0, 1)[None] for x in views(t))
         more = {"enable_gqa": True} if hq != hkv else {}
-        return torch.cat([torch.nn.functional.scaled_dot_product_attention(q[..., i, :], k[..., i, :], v[..., i, :], is_causal=causal, scale=scale, **more)[0].transpose(0, 1) for i in sequences])
+        return torch.cat([torch.nn.functional.scaled_dot_product_attention(q[..., i, :], k[..., i, :], v[..., i, :], is_causal=causal, scale=scale, **more)[0].transpose(0, 1) for i in sequences(t)])
 
     q, k, v = views(t)
     out = torch.empty(s, hq, d, dtype=torch.float64, device=q.device)
-    for i in sequences:
+    for i in sequences(t):
         for head in range(hq):
             scores = q[i, head].double() @ k[i, head // (hq // hkv)].double().T * scale
             if causal:
@@ -635,7 +637,7 @@ OPERATORS = {
 # What adds to a set of tensors what operators take in another form than the
 # kernel does. It is not timed, which is generous to PyTorch.
 PREPARE = {
-    "attention-varlen": longest,
+    "attention-varlen": ends_here,
     "cross-entropy": long_targets,
     "decode": gather_cache,
     "decode-bf16": gather_cache,
@@ -731,9 +733,7 @@ def draw(buffer, generator, device):
     if name == "permutation":
         return torch.randperm(int(a), **of)[:n].to(kind)
     if name == "offsets":
-        t = torch.randint(int(a) + 1, (n,), **of).sort().values
-        t[0], t[-1] = 0, int(a)
-        return t.to(kind)
+        return torch.cat([torch.zeros(1, device=device), torch.randint(int(a) + 1, (n - 2,), **of).sort().values, torch.tensor([int(a)], device=device)]).to(kind)
     if name in ("between", "integers"):
         return torch.randint(int(a), int(b) + 1, (n,), **of).to(kind)
     if name == "constant":

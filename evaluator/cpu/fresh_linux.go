@@ -158,22 +158,27 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 	}
 }
 
-// refresh gives sets contents that no candidate has seen, and takes them out of the
+// refresh gives the next sets contents that no candidate has seen, and takes them out of the
 // caches again. It does so right before they are used: contents whose turn is yet to come are
-// nowhere that a candidate can read. What is made as a whole is the same for one launch of each side,
-// the candidate's and the baseline's: how long a launch takes may depend on it.
+// nowhere that a candidate can read. The sets are those of the next turns, by sides, the candidate's and the
+// baseline's: what is made as a whole is the same for the first launch of each side, for the second, and
+// so on, since how long a launch takes may depend on it.
 func (t *timingState) refresh(d *shapeData, sides ...[]uint32) error {
 	p := t.places[d]
+	sets := p.turn(len(slices.Concat(sides...)))
+	for _, set := range sets {
+		p.seeds[set] = p.pool.Uint64()
+	}
+	from := stream(p.alike.Uint64())
 	var made []uint64 // by launch
-	for _, sets := range sides {
-		for i, set := range sets {
-			if p.seeds[set] = p.pool.Uint64(); i == len(made) {
-				made = append(made, p.pool.Uint64())
+	for _, side := range sides {
+		for i, set := range side {
+			if i == len(made) {
+				made = append(made, from.next())
 			}
 			p.made[set] = made[i]
 		}
 	}
-	sets := slices.Concat(sides...)
 	if err := t.give(d, sets); err != nil {
 		return err
 	}

@@ -135,6 +135,11 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 // made says that what a buffer holds is made for the whole of it.
 func (q *problem) made(buffer int) bool { return q.buffers[buffer].Data.Made() }
 
+// anyMade says whether any buffer is made as a whole.
+func (q *problem) anyMade() bool {
+	return slices.ContainsFunc(q.buffers, func(b kernels.Buffer) bool { return b.Data.Made() })
+}
+
 // allMade gives the first contents of the buffers that are made as a whole; nil for others.
 func (q *problem) allMade(d *shapeData) [][]float64 {
 	all := make([][]float64, len(q.buffers))

@@ -3,8 +3,11 @@
 package cpu
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	mathrand "math/rand"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -297,6 +300,60 @@ func TestMadePairs(t *testing.T) {
 			t.Errorf("%s: both sides have the same x", data)
 		}
 		timing.close()
+	}
+}
+
+// What the baseline made of a structure is gone before a candidate runs on the same: it may be the answer.
+func TestMadeAnswers(t *testing.T) {
+	h := openLab(t, gathered(t, gather, "python(permutation)", "permutation(N)"), pythonOptions(t, "numpy"))
+	im := h.Plan.Implementations[0]
+	space, err := h.Plan.Definition.Space(h.Plan.Implementations, h.Plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := im.Render(space.Random(mathrand.New(mathrand.NewSource(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := h.Build(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := h.Open(t.Context(), evaluator.ForTiming, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close() //nolint:errcheck // what it says of the candidate is not asked
+	s := opened.(*session)
+	if _, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 1, Batch: 200 * time.Microsecond, Within: map[string]float64{"y": 1e-5}}); err != nil {
+		t.Fatal(err)
+	}
+	c, y := s.entries[0].now, 2
+	n := c.batch + s.base.batch
+	seen := map[bool]int{}
+	for seed := range uint64(12) {
+		c.rng = rand.New(rand.NewPCG(seed, 1))
+		same := rand.New(rand.NewPCG(seed, 1))
+		if same.IntN(seldom) == 0 || same.IntN(seldom) == 0 {
+			continue
+		}
+		others := c.place.turn(n)[c.batch:]
+		if same.IntN(2) == 0 {
+			others = c.place.turn(n)[:s.base.batch]
+		}
+		first := same.IntN(2) == 0 // the baseline is
+		if _, _, err := s.state.pair(c, s.base, &evaluator.Observation{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range others {
+			if gone := bytes.Equal(s.state.ours.buffer(&c.d.layout, c.place.base, int(set), y), c.d.poison[y]); gone != first {
+				t.Errorf("seed %d: the baseline was first: %t; its answers are gone: %t", seed, first, gone)
+			}
+		}
+		seen[first]++
+	}
+	if seen[true] == 0 || seen[false] == 0 {
+		t.Errorf("%v", seen)
 	}
 }
 

@@ -59,8 +59,9 @@ type placement struct {
 	order []uint32      // the sets, in the order of their turns
 	next  int           // where in order the next turn is
 	pool  *rand.ChaCha8 // draws the seeds of contents, in the order of turns
+	alike *rand.ChaCha8 // the same, for what both sides of a pair share
 	seeds []uint64      // of each set's contents
-	made  []uint64      // the same, of buffers that are made as a whole
+	made  []uint64      // of what is made as a whole in it
 	given [][][]byte    // by set and buffer: contents that are not drawn from the seed; nil for others
 }
 
@@ -147,7 +148,7 @@ func newPool() string { return crypto.Text() }
 func (t *timingState) draw(pool string) {
 	from := func(of string) *rand.ChaCha8 { return rand.NewChaCha8(sha256.Sum256([]byte(pool + " " + of))) }
 	for _, d := range t.shapes {
-		t.places[d].pool = from("shape " + d.shape.Name)
+		t.places[d].pool, t.places[d].alike = from("shape "+d.shape.Name), from("alike "+d.shape.Name)
 	}
 	t.drawn, t.pythonTime = time.Now(), 0
 }
@@ -610,6 +611,9 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 	first := c.rng.IntN(2) == 0
 	for _, baseline := range []bool{first, !first} {
 		if !baseline {
+			if first && t.q.anyMade() { // what the baseline made of the same structure is in reach
+				t.prime(c.a, c.d, others)
+			}
 			r, err = c.run(mine)
 		} else if b, err = base.run(others); err != nil {
 			t.dropBaseline()

@@ -497,7 +497,8 @@ func TestDisturbedFinals(t *testing.T) {
 type slowed struct {
 	evaluator.Evaluator
 	factors []float64
-	wrong   int // finalist whom the first finals find wrong; -1 for nobody
+	wrong   int    // finalist whom the first finals find wrong; -1 for nobody
+	second  string // what becomes of second finals: "error", "disturbed", "disturbed and wrong", or nothing
 	asked   []int
 }
 
@@ -508,6 +509,19 @@ func (s *slowed) Finals(ctx context.Context, list []genome.Genome) (evaluator.Fi
 	}
 	n := len(s.asked)
 	s.asked = append(s.asked, len(list))
+	if n == 1 && s.second == "error" {
+		return f, errKilled
+	}
+	if n == 1 && s.second != "" {
+		for i := range f.Entries {
+			f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Infrastructure, "steal 43%"
+			if i == f.Winner && s.second == "disturbed and wrong" {
+				f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Sanitizer, "a race"
+			}
+		}
+		f.Winner = -1
+		return f, nil
+	}
 	for i := range f.Entries {
 		f.Entries[i].Timings = slices.Clone(f.Entries[i].Timings)
 		for k := range f.Entries[i].Timings {
@@ -526,25 +540,36 @@ func TestSlowFinals(t *testing.T) {
 	for _, c := range []struct {
 		factors []float64
 		wrong   int
+		second  string
 		asked   []int
 		slower  float64
 	}{
-		{[]float64{1}, -1, []int{4}, 0},
-		{[]float64{0.7}, -1, []int{4}, 0},
-		{[]float64{1.04}, -1, []int{4}, 0},
-		{[]float64{1.2, 1}, -1, []int{4, 4}, 0},
-		{[]float64{1.2, 1.3}, -1, []int{4, 4}, 0.3},
-		{[]float64{1.2, 1}, 3, []int{4, 3}, 0},
+		{[]float64{1}, -1, "", []int{4}, 0},
+		{[]float64{0.7}, -1, "", []int{4}, 0},
+		{[]float64{1.04}, -1, "", []int{4}, 0},
+		{[]float64{1.2, 1}, -1, "", []int{4, 4}, 0},
+		{[]float64{1.2, 1.3}, -1, "", []int{4, 4}, 0.3},
+		{[]float64{1.2, 1}, 3, "", []int{4, 3}, 0},
+		// What the first have found is not lost to the second.
+		{[]float64{1.2, 1}, -1, "error", []int{4, 4}, 0.2},
+		{[]float64{1.2, 1}, -1, "disturbed", []int{4, 4}, 0.2},
+		{[]float64{1.2, 1}, -1, "disturbed and wrong", []int{4, 4}, -1},
 	} {
 		p, err := quick()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev := &slowed{Evaluator: p.Evaluator, factors: c.factors, wrong: c.wrong}
+		ev := &slowed{Evaluator: p.Evaluator, factors: c.factors, wrong: c.wrong, second: c.second}
 		p.Evaluator = ev
 		log, cfg := &memory{}, config(40)
 		cfg.Finalists = 4
 		f, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Log: log})
+		if c.slower < 0 {
+			if err == nil || !strings.Contains(err.Error(), "the machine disturbed the finals: steal 43%") || len(log.path()[store.KindFinals]) != 0 {
+				t.Errorf("%s: %v", c.second, err)
+			}
+			continue
+		}
 		if err != nil || f.Best == nil {
 			t.Fatalf("%v: %v", c.factors, err)
 		}

@@ -37,7 +37,7 @@ def attention_varlen(Q, K, V, starts, CAUSAL):
     if heads != own:
         k, v = (t.repeat_interleave(heads // own, 1) for t in (k, v))
     at = torch.arange(tokens, device=q.device)
-    sequence = torch.searchsorted(starts[1:], at, right=True)
+    sequence = torch.searchsorted(starts[1:].long(), at, right=True)
     seen = sequence[:, None] == sequence
     if CAUSAL:
         seen = seen & (at[:, None] >= at)

@@ -218,8 +218,8 @@ class Operator:
                 t = torch.randperm(int(end), generator=g, device=device)[: math.prod(size)].reshape(size)
             elif distribution == "offsets":
                 (end,) = spec["ends"]([dims[d] for d in self.spec["dims"]])
-                t = torch.randint(int(end) + 1, size, generator=g, device=device).sort().values
-                t[0], t[-1] = 0, end
+                inner = torch.randint(int(end) + 1, (math.prod(size) - 2,), generator=g, device=device).sort().values
+                t = torch.cat([inner.new_zeros(1), inner, inner.new_full((1,), int(end))]).reshape(size)
             elif distribution == "between":
                 low, high = spec["ends"]([dims[d] for d in self.spec["dims"]])
                 t = torch.randint(int(low), int(high) + 1, size, generator=g, device=device)
