@@ -334,8 +334,8 @@ func TestMadeAnswers(t *testing.T) {
 	for seed := range uint64(12) {
 		c.rng = rand.New(rand.NewPCG(seed, 1))
 		same := rand.New(rand.NewPCG(seed, 1))
-		if same.IntN(seldom) == 0 || same.IntN(seldom) == 0 {
-			continue
+		if drawn := [2]int{same.IntN(seldom), same.IntN(seldom)}; drawn[0] == 0 || drawn[1] == 0 {
+			continue // something else comes first
 		}
 		others := c.place.turn(n)[c.batch:]
 		if same.IntN(2) == 0 {
