@@ -325,11 +325,16 @@ func TestMadeAnswers(t *testing.T) {
 	}
 	defer opened.Close() //nolint:errcheck // what it says of the candidate is not asked
 	s := opened.(*session)
-	if _, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 1, Batch: 200 * time.Microsecond, Within: map[string]float64{"y": 1e-5}}); err != nil {
+	out, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 1, Batch: 200 * time.Microsecond, Within: map[string]float64{"y": 1e-5}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	if got := out.Series[0]; got.Batch != got.BaselineBatch {
+		t.Errorf("%d launches beside %d: some have no partner", got.Batch, got.BaselineBatch)
+	}
 	c, y := s.entries[0].now, 2
-	n := c.batch + s.base.batch
+	side, _ := s.state.sides(c, s.base)
+	n := 2 * side
 	seen := map[bool]int{}
 	for seed := range uint64(12) {
 		c.rng = rand.New(rand.NewPCG(seed, 1))
@@ -337,9 +342,9 @@ func TestMadeAnswers(t *testing.T) {
 		if drawn := [2]int{same.IntN(seldom), same.IntN(seldom)}; drawn[0] == 0 || drawn[1] == 0 {
 			continue // something else comes first
 		}
-		others := c.place.turn(n)[c.batch:]
+		others := c.place.turn(n)[side:]
 		if same.IntN(2) == 0 {
-			others = c.place.turn(n)[:s.base.batch]
+			others = c.place.turn(n)[:side]
 		}
 		first := same.IntN(2) == 0 // the baseline is
 		if _, _, err := s.state.pair(c, s.base, &evaluator.Observation{}); err != nil {

@@ -373,7 +373,8 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 			}
 		}
 		if series.Fault = e.fault; e.now != nil {
-			series.Batch, series.BaselineBatch, series.Sets = e.now.batch, s.base.batch, e.now.place.sets
+			series.Batch, series.BaselineBatch = s.state.sides(e.now, s.base)
+			series.Sets = e.now.place.sets
 		}
 	}
 	out.Conditions = s.conditions(r.Last)

@@ -585,6 +585,16 @@ func notOurs(err error) error {
 // measurement nor what is checked may be guessed.
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
+// sides says how many launches the candidate and the baseline have in a pair: as many as each
+// other where there are contents that are made as a whole, which one launch of each side shares.
+func (t *timingState) sides(c, base *contender) (own, theirs int) {
+	if t.q.anyMade() {
+		most := min(max(c.batch, base.batch), c.place.sets/2)
+		return most, most
+	}
+	return c.batch, base.batch
+}
+
 // pair takes one reading of both in random order, on contents that nobody
 // has seen, and looks at what the candidate's launches left.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
@@ -598,11 +608,12 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 			return r, b, err
 		}
 	}
-	n := c.batch + base.batch
+	own, theirs := t.sides(c, base)
+	n := own + theirs
 	sets := c.place.turn(n)
-	mine, others := sets[:c.batch], sets[c.batch:]
+	mine, others := sets[:own], sets[own:]
 	if c.rng.IntN(2) == 0 {
-		mine, others = sets[base.batch:], sets[:base.batch]
+		mine, others = sets[theirs:], sets[:theirs]
 	}
 	if err := t.refresh(c.d, mine, others); err != nil {
 		return r, b, err
@@ -623,6 +634,6 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 			return r, b, err
 		}
 	}
-	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, c.batch))
+	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, own))
 	return r, b, c.look(base, left, false)
 }
