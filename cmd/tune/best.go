@@ -193,9 +193,9 @@ func candidateColumns(v candidateView) []column {
 		{"finalist", v.Finalist},
 		{"proven", v.Proven},
 		{"significant", v.Significant},
-		{"slower", v.Slower},
 		{"measured", v.Measured},
 		{"encoding", v.Encoding},
+		{"slower", v.Slower},
 	}
 }
 
