@@ -498,7 +498,7 @@ type slowed struct {
 	evaluator.Evaluator
 	factors []float64
 	wrong   int    // finalist whom the first finals find wrong; -1 for nobody
-	second  string // what becomes of second finals: "error", "disturbed", "disturbed and wrong", or nothing
+	second  string // what becomes of second finals: "error", "disturbed", "disturbed, the winner wrong", "disturbed, the last wrong", or nothing
 	asked   []int
 }
 
@@ -515,7 +515,7 @@ func (s *slowed) Finals(ctx context.Context, list []genome.Genome) (evaluator.Fi
 	if n == 1 && s.second != "" {
 		for i := range f.Entries {
 			f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Infrastructure, "steal 43%"
-			if i == f.Winner && s.second == "disturbed and wrong" {
+			if i == f.Winner && s.second == "disturbed, the winner wrong" || i == 3 && s.second == "disturbed, the last wrong" {
 				f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Sanitizer, "a race"
 			}
 		}
@@ -527,7 +527,7 @@ func (s *slowed) Finals(ctx context.Context, list []genome.Genome) (evaluator.Fi
 		for k := range f.Entries[i].Timings {
 			f.Entries[i].Timings[k].BaselineMedianNS *= s.factors[n]
 		}
-		if n == 0 && i == s.wrong {
+		if n == 0 && i == s.wrong && s.second == "" {
 			f.Entries[i].Verdict, f.Entries[i].Reason = evaluator.Sanitizer, "a race"
 		}
 	}
@@ -553,7 +553,8 @@ func TestSlowFinals(t *testing.T) {
 		// What the first have found is not lost to the second.
 		{[]float64{1.2, 1}, -1, "error", []int{4, 4}, 0.2},
 		{[]float64{1.2, 1}, -1, "disturbed", []int{4, 4}, 0.2},
-		{[]float64{1.2, 1}, -1, "disturbed and wrong", []int{4, 4}, -1},
+		{[]float64{1.2, 1}, 3, "disturbed, the last wrong", []int{4, 4}, 0.2},
+		{[]float64{1.2, 1}, -1, "disturbed, the winner wrong", []int{4, 4}, -1},
 	} {
 		p, err := quick()
 		if err != nil {

@@ -44,6 +44,12 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		disturbed := err != nil || again.Winner < 0 && slices.ContainsFunc(again.Entries, func(e evaluator.Finalist) bool { return e.Verdict == evaluator.Infrastructure })
 		if !disturbed || err == nil && record.Refuses(again.Entries[res.Winner].Verdict) {
 			res = again
+		} else if err == nil {
+			for k, e := range again.Entries {
+				if record.Refuses(e.Verdict) {
+					res.Entries[k] = e
+				}
+			}
 		}
 	}
 	for _, e := range res.Entries {
