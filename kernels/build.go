@@ -490,7 +490,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	if len(args) != want {
 		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
 	}
-	if d.wholly() {
+	if d.hasEnds() {
 		if dtype.Float() {
 			l.d.fail(n.at, "%s gives integers that count or point: choose an integer type in place of %s", d.Distribution, dtype)
 		}
@@ -549,7 +549,7 @@ func (l *loader) interval(b *Buffer, n *node) {
 	if m[4] == ")" {
 		hi = b.DType.next(hi, -1)
 	}
-	if b.Data.wholly() {
+	if b.Data.hasEnds() {
 		l.d.fail(n.at, "edge-case inputs leave the data %s of %s as they are: remove domain", b.Data, b.Name)
 	}
 	d := Domain{lo, hi}.within(b.DType)

@@ -300,3 +300,25 @@ func TestDefinitionJSON(t *testing.T) {
 		t.Error("the template's text is in it")
 	}
 }
+
+// Where no device is known, every built-in kernel has genomes at every shape that it is tuned for:
+// those of the least device that its target can run on.
+func TestSpacesWithoutADevice(t *testing.T) {
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range d.Implementations {
+			for _, s := range im.Problem().ShapesFor(kernels.Tune) {
+				if _, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, nil); err != nil {
+					t.Errorf("%s %s at %s: %v", name, im.Name, s.Name, err)
+				}
+			}
+		}
+	}
+}

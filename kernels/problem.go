@@ -188,11 +188,11 @@ type Data struct {
 // Made says that the elements have a structure, which no distribution of single elements
 // gives. They are made for a whole buffer at a time.
 func (d Data) Made() bool {
-	return d.Distribution == Python || d.wholly()
+	return d.Distribution == Python || d.hasEnds()
 }
 
-// wholly says that the elements depend on each other, and on the shape.
-func (d Data) wholly() bool {
+// hasEnds says that the elements are integers up to Ends, which follow from the shape.
+func (d Data) hasEnds() bool {
 	return d.Distribution == Permutation || d.Distribution == Between || d.Distribution == Offsets
 }
 

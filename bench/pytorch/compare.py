@@ -326,8 +326,8 @@ def attention(dims, scalars, t):
     return out, sdpa_backends(sdpa)
 
 
-def ends_here(dims, t):
-    """The starts on the host, which is what flash's longest sequence and a call for each sequence need."""
+def starts_on_host(dims, t):
+    """Where sequences begin, on the host: for their lengths, and for a call for each."""
     t["ends"] = t["starts"].cpu()
 
 
@@ -637,7 +637,7 @@ OPERATORS = {
 # What adds to a set of tensors what operators take in another form than the
 # kernel does. It is not timed, which is generous to PyTorch.
 PREPARE = {
-    "attention-varlen": ends_here,
+    "attention-varlen": starts_on_host,
     "cross-entropy": long_targets,
     "decode": gather_cache,
     "decode-bf16": gather_cache,

@@ -169,14 +169,11 @@ func (t *timingState) refresh(d *shapeData, sides ...[]uint32) error {
 	for _, set := range sets {
 		p.seeds[set] = p.pool.Uint64()
 	}
-	from := stream(p.alike.Uint64())
-	var made []uint64 // by launch
+	alike := p.alike.Uint64()
 	for _, side := range sides {
-		for i, set := range side {
-			if i == len(made) {
-				made = append(made, from.next())
-			}
-			p.made[set] = made[i]
+		from := stream(alike)
+		for _, set := range side {
+			p.made[set] = from.next()
 		}
 	}
 	if err := t.give(d, sets); err != nil {

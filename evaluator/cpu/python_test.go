@@ -233,19 +233,25 @@ func TestPythonInputs(t *testing.T) {
 	}
 }
 
+// timedOn is the memory in which "gathered" is timed, its permutations made by data.
+func timedOn(t *testing.T, data string) (*timingState, *shapeData, *placement) {
+	t.Helper()
+	h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
+	h.holding = t.Context()
+	timing, err := newTimingState(h, h.problem.Tune)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timing.draw(newPool())
+	d := h.problem.Tune[0]
+	return timing, d, timing.places[d]
+}
+
 // Every timed launch has a structure of its own, whoever makes it: else a candidate could remember
 // what it computed of one. Functions in Python may take as long as what is timed.
 func TestMadeAnew(t *testing.T) {
 	for _, data := range []string{"python(permutation)", "permutation(N)"} {
-		h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
-		h.holding = t.Context()
-		timing, err := newTimingState(h, h.problem.Tune)
-		if err != nil {
-			t.Fatal(err)
-		}
-		timing.draw(newPool())
-		d := h.problem.Tune[0]
-		p := timing.places[d]
+		timing, d, p := timedOn(t, data)
 		seen := map[string]bool{}
 		look := func(n int, again bool) {
 			t.Helper()
@@ -276,15 +282,7 @@ func TestMadeAnew(t *testing.T) {
 // baseline have the same. What else they work on differs.
 func TestMadePairs(t *testing.T) {
 	for _, data := range []string{"python(permutation)", "permutation(N)"} {
-		h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
-		h.holding = t.Context()
-		timing, err := newTimingState(h, h.problem.Tune)
-		if err != nil {
-			t.Fatal(err)
-		}
-		timing.draw(newPool())
-		d := h.problem.Tune[0]
-		p := timing.places[d]
+		timing, d, p := timedOn(t, data)
 		of := func(set uint32, buffer int) string {
 			return string(timing.ours.buffer(&d.layout, p.base, int(set), buffer))
 		}
