@@ -80,6 +80,18 @@ func TestSummaryNamesWhatWasNotRun(t *testing.T) {
 	}
 }
 
+// TestSummaryNamesASlowBaseline: a speedup beside one is not like others.
+func TestSummaryNamesASlowBaseline(t *testing.T) {
+	for slower, want := range map[float64]bool{0: false, 0.19: true} {
+		var b bytes.Buffer
+		p := &textPrinter{w: &b}
+		p.event(campaign.Event{Finished: &campaign.Finished{Evaluated: 3, Complete: true, Best: &campaign.Best{Candidate: "c1", Speedup: 2, Significant: true, Slower: slower}}})
+		if got := strings.Contains(b.String(), "warning: the baseline took 19% longer in the finals") && strings.Contains(b.String(), "tune verify c1\n"); got != want {
+			t.Errorf("%g slower: told %t:\n%s", slower, got, b.String())
+		}
+	}
+}
+
 // TestWarmText: genomes of the definition are of no campaign.
 func TestWarmText(t *testing.T) {
 	of := func(campaign string) evotune.Start {
