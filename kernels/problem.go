@@ -169,8 +169,8 @@ const (
 	Permutation Distribution = "permutation"
 	// Integers from Ends[0] to Ends[1]: how long sequences are, which class is right.
 	Between Distribution = "between"
-	// Integers that do not fall, the first 0 and the last Ends[0]: where sequences begin that
-	// lie one behind another, rows of a sparse matrix.
+	// Integers in ascending order, the first 0 and the last Ends[0]: where packed sequences
+	// begin, or the rows of a sparse matrix.
 	Offsets Distribution = "offsets"
 )
 

@@ -1,4 +1,4 @@
-/* Attention of sequences that lie one behind another, in double precision, one query at a time: the softmax of the scaled
+/* Attention of packed sequences, in double precision, one query at a time: the softmax of the scaled
  * scores, with the maximum taken off first, weighs the values. HQ/HKV heads of queries share a head of keys. */
 #include <math.h>
 #include <stdint.h>

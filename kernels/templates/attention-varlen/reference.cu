@@ -1,4 +1,4 @@
-/* Attention of sequences that lie one behind another, in double precision. A block of 128 threads has ROWS tokens, and
+/* Attention of packed sequences, in double precision. A block of 128 threads has ROWS tokens, and
  * takes those of one sequence at a time, so that long ones read their keys and values less often. Keys come 128 at a time, one to a
  * thread; then each thread has elements of the outputs. */
 #define THREADS 128
