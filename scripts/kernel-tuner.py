@@ -6,7 +6,7 @@
 DIR is examples/cuda of Kernel Tuner's repository, which is not a part of this one. Each example is
 run as it is, but its call of tune_kernel goes to evotune.from_kernel_tuner. convolution gets a filter
 of 17 x 17 only: its other sizes compute something else. matmul gets a tolerance of 1e-4: a sum of 4,096
-products in float was 1.5e-5 from the one in double precision, more than the default of 1e-5. Then `tune sweep` measures the space, or a
+products in float was 1.5e-5 from the one in double precision, more than the default of 1e-5. First `tune sweep` measures the space, or a
 sample of it, through the same stages. In the end a line for each example says how far the winner is
 behind the best of both: ratios to the same baseline, which both campaigns measure by turns with
 every candidate. It takes bin/tune, a GPU for more than --lint, and a python3 with NumPy.
@@ -82,15 +82,13 @@ def example(folder, name, args, store):
         print(f"{name}: {kernel.lint() or 'in order'}")
         return
     if not sweeps(store):
-        if not winners(store):
-            print(kernel.tune(time=args.time, store=store))
         p = tune("sweep", kernel.name, "--kernels", kernel.folder, "--backend", "cuda", "--store", store, "--out", store.with_name(f"{name}.json"), *(["--sample", args.sample] if args.sample else []))
         if p.returncode or not sweeps(store):
             raise evotune.Error(f"the sweep failed: {(p.stderr or p.stdout).strip()[-300:]}")
     swept = sweeps(store)[-1]
     found, device = correct(store, swept["id"]), swept["started"]["device_name"]
-    if device not in winners(store):  # the store is of other machines
-        print(kernel.tune(time=args.time, store=store))
+    if device not in winners(store):
+        print(kernel.tune(time=args.time, store=store, warm_start="off"))  # which knows nothing of the sweep
     speedup = winners(store).get(device)
     if not speedup:
         raise evotune.Error(f"no search has found anything on {device}, where the sweep ran")
