@@ -4,7 +4,8 @@ python3 bench.py --held-out [40]
 Without --grid, on a GPU: kernels at the shapes that they were tuned for. Each figure is the median of many samples, in
 microseconds a call, by CUDA events; all that is compared takes turns, in random order, and each sample waits for the last.
 In a graph, which has as many calls as last half a millisecond, the time of a call is that of its kernels: that is how
-campaigns measure, and inputs and outputs rotate as they do there. "campaign" is what manifest.json says.
+campaigns measure, and inputs and outputs rotate as they do there. Like there the device rests between samples: one that
+works without a pause may reach its power limit and lower its clocks. "campaign" is what manifest.json says.
 
 With --grid: as many shapes over all operators, those of the definitions and others around them. First each is measured, as
 evotune_torch.measure does, and what was found is kept. Then operators, which now decide for themselves, are timed beside
@@ -33,6 +34,8 @@ operators = evotune_torch._operators
 measuring = evotune_torch._measure
 
 EAGER_CALLS = 20
+PAUSE = 5e-3  # seconds before a sample of what is held against a campaign
+STRUCTURES = 16  # sets of inputs whose structure, such as lengths, decides how long a kernel takes
 DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
 
 
@@ -85,9 +88,22 @@ def tuned(manifest, name):
     return found
 
 
-def medians(runs, ahead):
+def drawn(op, dims):
+    """As many sets of inputs as a campaign rotates through, each drawn by itself."""
+    n = len(measuring.sets(op, op.arguments(dims, "cuda"), True))
+    if any(i["data"][0] in ("permutation", "offsets", "between", "python") for i in op.inputs):
+        n = max(n, STRUCTURES)
+    return [op.arguments(dims, "cuda", seed) for seed in range(1, n + 1)]
+
+
+def rested(run):
+    time.sleep(PAUSE)
+    return measuring.once(run, True)
+
+
+def medians(runs, sample):
     """Medians of what takes turns; why there is none stays as it is."""
-    samples = measuring.race({n: r for n, r in runs.items() if not isinstance(r, str)}, lambda run: measuring.once(run, ahead))
+    samples = measuring.race({n: r for n, r in runs.items() if not isinstance(r, str)}, sample)
     return {n: statistics.median(samples[n]) if n in samples else r for n, r in runs.items()}
 
 
@@ -110,11 +126,10 @@ def campaigns(manifest):
         ways = {"ours": op.call, "torch": op.pytorch, **others(op)}
         for shape, (dims, campaign) in tuned(manifest, op.kernel).items():
             with torch.no_grad(), evotune_torch.use("kernels"):
-                sets = measuring.sets(op, op.arguments(dims, "cuda"), True)
+                sets = drawn(op, dims)
                 usable = {way: attempt(check, f, sets) for way, f in ways.items()}
-                # Graphs first: after load without a pause the clocks are lower.
-                graph = medians({way: usable[way] or attempt(measuring.graphed, f, sets) for way, f in ways.items()}, ahead=True)
-                eager = medians({way: usable[way] or (measuring.calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()}, ahead=False)
+                graph = medians({way: usable[way] or attempt(measuring.graphed, f, sets) for way, f in ways.items()}, rested)
+                eager = medians({way: usable[way] or (measuring.calls(f, sets, EAGER_CALLS), EAGER_CALLS) for way, f in ways.items()}, measuring.once)
             row = {"kernel": op.kernel, "shape": shape, "campaign": campaign}
             for way in ("ours", "torch"):
                 row[f"{way} eager"], row[f"{way} graph"] = eager[way], graph[way]

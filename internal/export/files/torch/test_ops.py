@@ -25,6 +25,7 @@ LARGEST = 1 << 24  # elements of any tensor that is compared
 LOOSER = {"kernels": 1, "pytorch": 4}
 # How far PyTorch's own results in these types may be off.
 TYPES = {torch.float16: 5e-2, torch.float32: 1e-3, torch.float64: 1e-9, torch.bfloat16: 3e-1}
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")  # of opcheck
 OPS = operators.operators()
 
 
@@ -70,12 +71,14 @@ def exact(op, args):
     return [got] if isinstance(got, torch.Tensor) else list(got)
 
 
-def plain_attention(q, k, v, is_causal=False, enable_gqa=False):
+def plain_attention(q, k, v, attn_mask=None, is_causal=False, enable_gqa=False):
     if enable_gqa:
         k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
     s = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if is_causal:
         s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), -math.inf)
+    if attn_mask is not None:
+        s = s.masked_fill(~attn_mask, -math.inf)
     return torch.softmax(s, -1) @ v
 
 
@@ -83,9 +86,10 @@ def results(got):
     return [got] if isinstance(got, torch.Tensor) else list(got)
 
 
-def error(got, want, partly=False):
+def error(got, want, partly=False, rounding=0.0):
     """The largest difference relative to the root mean square of what is wanted. With partly, elements where
-    that is NaN are no part of the answer; others must be most of it."""
+    that is NaN are no part of the answer; others must be most of it. Rounding is a difference that counts for nothing,
+    relative to each element."""
     got, want = got.double(), want.double()
     if partly:
         written = ~want.isnan()
@@ -94,7 +98,7 @@ def error(got, want, partly=False):
         got, want = got[written], want[written]
     if want.numel() == 0:
         return 0.0
-    worst = (got - want).abs().max().item()
+    worst = ((got - want).abs() - rounding * want.abs()).clamp(min=0).max().item()
     return worst and worst / max(want.square().mean().sqrt().item(), 1e-30)
 
 
@@ -225,7 +229,8 @@ class Operators(unittest.TestCase):
                     grads = torch.autograd.grad(want, [t for t in tensors(op, fine) if t.requires_grad], [w.double() for w in weights])
                     for t, g in zip([t for t in tensors(op, args) if t.requires_grad], grads):
                         self.assertEqual((t.grad.dtype, t.grad.shape), (t.dtype, t.shape))
-                        self.assertLessEqual(error(t.grad, g), max(TYPES.get(t.dtype, 3e-1) / 5, op.outputs[0]["tolerance"]))
+                        # A derivative of a cross-entropy has few large elements: to round them to 16 bits is an error many times the root mean square.
+                        self.assertLessEqual(error(t.grad, g, rounding=torch.finfo(t.dtype).eps), max(TYPES.get(t.dtype, 3e-1) / 5, op.outputs[0]["tolerance"]))
 
     def test_no_derivative(self):
         for op in self.each():
@@ -258,7 +263,9 @@ class Operators(unittest.TestCase):
                 for way in ("kernels", "measured"):
                     with self.subTest(op=op.name, grad=grad, way=way), evotune_torch.use(way):
                         args = [a.requires_grad_(grad and a.is_floating_point()) if isinstance(a, torch.Tensor) else a for a in self.small(op)]
-                        torch.library.opcheck(op.call.default, tuple(args))
+                        # PyTorch cannot multiply 8-bit floating point, by which opcheck looks for inputs that are written.
+                        small = any(s["dtype"].itemsize == 1 and s["dtype"].is_floating_point for s in op.inputs)
+                        torch.library.opcheck(op.call.default, tuple(args), test_utils=CHECKS[1:] if small else CHECKS)
 
     def test_compile(self):
         if not hasattr(torch, "compile"):
