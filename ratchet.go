@@ -42,6 +42,8 @@ type RatchetEntry struct {
 	RatchetSubject
 	Harness  string `json:"harness"`
 	Compiler string `json:"compiler,omitempty"`
+	// Baseline is what it was measured against.
+	Baseline string `json:"baseline,omitempty"`
 	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
 	// fewer than six rounds.
 	Ratio float64 `json:"ratio"`
@@ -215,12 +217,12 @@ func provenBest(r Reader) ([]RatchetEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.Candidate, e.Harness, e.Compiler = won.Candidate, d.Harness, d.Compiler
+		e.Candidate, e.Harness, e.Compiler, e.Baseline = won.Candidate, d.Harness, d.Compiler, d.Baseline
 		job, err := RecordedJob(c)
 		if err != nil {
 			return nil, err
 		}
-		beside[e.Candidate] = strings.Join([]string{job.Hash, e.Harness, e.Compiler}, "\n")
+		beside[e.Candidate] = strings.Join([]string{job.Hash, e.Harness, e.Compiler, e.Baseline}, "\n")
 		// Ratios to different baselines are not compared: the newest campaign's counts.
 		if len(e.Rounds) == 0 || i >= 0 && beside[out[i].Candidate] == beside[e.Candidate] && out[i].Ratio <= e.Ratio {
 			continue
@@ -315,6 +317,10 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 		return row, nil
 	case now.Harness != e.Harness:
 		row.set(RatchetSkipped, "it was measured by version %q of the harness, this is %q: run a campaign and --update", e.Harness, now.Harness)
+		return row, nil
+	}
+	if err := sameBaseline(evaluator.Description{Baseline: e.Baseline}, now); err != nil {
+		row.set(RatchetSkipped, "%v: run a campaign and --update", err)
 		return row, nil
 	}
 	row.KernelChanged, row.CompilerChanged = changed, now.Compiler != e.Compiler

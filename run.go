@@ -173,7 +173,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if t.Job.Sweep {
 		p.Evaluator = thorough{p.Evaluator}
 	}
-	if err := sameDevice(past, p.Evaluator.Describe()); err != nil {
+	if err := comparable(past, p.Evaluator.Describe()); err != nil {
 		return Finished{}, badInput(err)
 	}
 	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
@@ -287,16 +287,35 @@ func workersFor(asked, window int, backend string) int {
 	return min(runtime.NumCPU(), window)
 }
 
-// sameDevice refuses to go on with a campaign on another device: its results
-// would not be comparable.
-func sameDevice(past []store.Event, now evaluator.Description) error {
+// comparable refuses to go on with a campaign on another device or against another baseline:
+// its results would not be comparable.
+func comparable(past []store.Event, now evaluator.Description) error {
 	for _, e := range past {
-		if e.Started != nil && e.Started.Device != now.Device.Fingerprint {
+		if e.Started == nil {
+			continue
+		}
+		if e.Started.Device != now.Device.Fingerprint {
 			return fmt.Errorf("campaign %s was started on another device (%s, %s; this is %s, %s): results would not be comparable; start a new campaign here",
 				e.Campaign, e.Started.Name, e.Started.Device, now.Device.Name, now.Device.Fingerprint)
 		}
+		then, err := record.ReadDescription(e.Campaign, e.Started)
+		if err != nil {
+			return err
+		}
+		if err := sameBaseline(then, now); err != nil {
+			return fmt.Errorf("campaign %s: %w; start a new campaign here", e.Campaign, err)
+		}
 	}
 	return nil
+}
+
+// sameBaseline holds what a record was measured against to what there is now, which depends
+// on the libraries that are installed.
+func sameBaseline(then, now evaluator.Description) error {
+	if then.Baseline == "" || then.Baseline == now.Baseline {
+		return nil
+	}
+	return fmt.Errorf("it was measured against %s, and here the baseline is %s: results would not be comparable", then.Baseline, now.Baseline)
 }
 
 // thorough measures every candidate as if it could be the best: a benchmark that

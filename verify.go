@@ -154,6 +154,9 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
 	now := p.Evaluator.Describe()
+	if err := sameBaseline(then, now); err != nil {
+		return v, badInput(fmt.Errorf("candidate %s: %w", rec.Candidate.ID, err))
+	}
 	v.SameDevice = now.Device.Fingerprint == rec.Campaign.Started.Device
 	v.StoredHarness, v.Harness = then.Harness, now.Harness
 	if v.Verification, err = campaign.Verify(ctx, p.Evaluator, g, rec.Record, o.Tolerance); err != nil {

@@ -116,7 +116,7 @@ func cudaCandidates(t *testing.T, d *kernels.Definition, im *kernels.Implementat
 	t.Helper()
 	shapes := d.Problem.ShapesFor(kernels.Tune)
 	var out []kernels.Rendered
-	if b := im.Baseline(); b.Kind == kernels.BaselineGenome && b.Implementation().Name == im.Name {
+	if b := im.Baseline(); b.Genome != nil && b.Implementation().Name == im.Name {
 		r, err := im.RenderBaseline(shapes[0])
 		if err != nil {
 			t.Error(err)

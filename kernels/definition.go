@@ -388,9 +388,10 @@ const (
 // against.
 type Baseline struct {
 	Kind BaselineKind `json:"kind"`
-	// Genome gives every active parameter its value (BaselineGenome). Where the
-	// parameter's values are integers and the one given is text, it is an
-	// expression over the dimensions; see [Baseline.At].
+	// Genome gives every active parameter its value (BaselineGenome, or
+	// BaselineLibrary, where it stands in for a library that is not installed or does not
+	// compute a shape). Where the parameter's values are integers and the one given is text,
+	// it is an expression over the dimensions; see [Baseline.At].
 	Genome map[string]any `json:"genome,omitempty"`
 	// Source and Flags are a C file with the entry's signature, and how to
 	// compile it (BaselineSource). The flags are no templates.
@@ -405,7 +406,7 @@ type Baseline struct {
 	exprs map[string]*expression // of Genome
 }
 
-// At gives the values of the baseline's genome at a shape (BaselineGenome).
+// At gives the values of the baseline's genome at a shape.
 func (b *Baseline) At(s Shape) (map[string]any, error) {
 	values := maps.Clone(b.Genome)
 	for name, e := range b.exprs {
@@ -425,14 +426,19 @@ func (b *Baseline) Implementation() *Implementation { return b.owner }
 func (b *Baseline) String() string {
 	switch b.Kind {
 	case BaselineGenome:
-		if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own
-			return b.owner.Template
-		}
-		return b.owner.Name + " with its baseline genome"
+		return b.Instead()
 	case BaselineSource:
 		return b.Source.File
 	}
 	return b.Symbol + " of " + b.Library
+}
+
+// Instead says in a few words what the baseline's genome is.
+func (b *Baseline) Instead() string {
+	if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own
+		return b.owner.Template
+	}
+	return b.owner.Name + " with its baseline genome"
 }
 
 // Baseline gives the baseline of the problem on the implementation's backend,

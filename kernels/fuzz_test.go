@@ -113,12 +113,12 @@ func checkDefinition(t *testing.T, d *kernels.Definition) {
 		}
 		for _, s := range p.ShapesFor(kernels.Tune) {
 			space, err := d.Space([]*kernels.Implementation{im}, []kernels.Shape{s}, limits)
-			if errors.Is(err, genome.ErrEmpty) && b.Kind != kernels.BaselineGenome {
+			if errors.Is(err, genome.ErrEmpty) && b.Genome == nil {
 				continue
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if b.Implementation() == im && b.Kind == kernels.BaselineGenome {
+			if b.Implementation() == im && b.Genome != nil {
 				if _, err := space.FromMap(b.Genome); err != nil {
 					t.Fatalf("the baseline is not in the space: %v", err)
 				}

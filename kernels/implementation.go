@@ -484,8 +484,9 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 			forms++
 		}
 	}
-	if forms != 1 {
-		l.d.fail(n.key, `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"`)
+	// A genome may stand in where a library is not installed.
+	if instead := t.Library != nil && t.Genome != nil && t.Source == nil && im.Backend != "cpu"; forms != 1 && !instead {
+		l.d.fail(n.key, `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"; for GPUs it may have a library, and a genome for where that is not installed`)
 	}
 	for _, key := range []string{"entry", "flags"} {
 		if e := n.children[key]; e != nil && t.Source == nil {
@@ -509,6 +510,8 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 		b.Kind, b.Library, b.Symbol = BaselineLibrary, m[1], m[2]
 	default:
 		b.Kind = BaselineGenome
+	}
+	if t.Genome != nil {
 		l.baselineGenome(t.Genome, im)
 	}
 }

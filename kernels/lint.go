@@ -223,7 +223,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	if b := im.baseline; b != nil && b.Kind == BaselineSource && !declares(b.Source.Text, b.Source.Entry) {
 		l.at(im.in.Baseline.Entry.at, "%s does not define %s: correct the entry", b.Source.File, b.Source.Entry)
 	}
-	if b := im.baseline; b != nil && b.Kind == BaselineGenome {
+	if b := im.baseline; b != nil && b.Genome != nil {
 		if _, err := im.RenderBaseline(im.Problem().ShapesFor(Tune)[0]); err != nil {
 			l.err(err)
 		}

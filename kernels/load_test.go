@@ -344,7 +344,7 @@ var loadErrors = []struct {
 
 	// Baselines.
 	{"no baseline", "[implementation.baseline]\ngenome = { TILE = 4, ROWS = 2, OPTIMIZE = \"-O2\", FAST = false, SCALE = 1, THREADS = 1 }", "", `no implementation for the cpu backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library`},
-	{"two baselines", "[implementation.baseline]", "[‸implementation.baseline]\nlibrary = \"libx.so:f\"", `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"`},
+	{"two baselines", "[implementation.baseline]", "[‸implementation.baseline]\nlibrary = \"libx.so:f\"", `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"; for GPUs it may have a library, and a genome for where that is not installed`},
 	{"baseline with an unknown gene", "THREADS = 1 }", "THREADS = 1, ‸TEAM = 2 }", `the baseline genome has no key "TEAM": there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT`},
 	{"baseline with an unknown value", "ROWS = 2,", "ROWS = ‸3,", `the baseline gives ROWS a value that the parameter does not have: it has 2, 4, 6, 8`},
 	{"baseline with a value of another type", `OPTIMIZE = "-O2"`, `OPTIMIZE = ‸2`, `the baseline gives OPTIMIZE a value that the parameter does not have: it has "-O2", "-O3"`},

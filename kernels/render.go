@@ -224,19 +224,20 @@ func (e *expression) holds(genes map[string]any) (bool, error) {
 }
 
 // RenderBaseline gives the baseline of the problem on the implementation's
-// backend at some shapes, at least one, like a candidate. A baseline that is a
-// routine of a library has no source: the error wraps errors.ErrUnsupported.
+// backend at some shapes, at least one, like a candidate. Of a routine of a library it gives
+// what stands in for it, if there is that; else there is no source, and the error wraps
+// errors.ErrUnsupported.
 func (im *Implementation) RenderBaseline(shapes ...Shape) (Rendered, error) {
 	b := im.Baseline()
-	switch b.Kind {
-	case BaselineSource:
+	switch {
+	case b.Kind == BaselineSource:
 		r := Rendered{
 			Implementation: b.owner, Entry: b.Source.Entry, Source: b.Source.Text, Files: maps.Clone(b.owner.files),
 			Header: header(im.Problem(), b.owner, b.Source.Entry), Flags: slices.Clone(b.Flags), Threads: 1,
 		}
 		r.Hash = r.hash()
 		return r, nil
-	case BaselineLibrary:
+	case b.Genome == nil:
 		return Rendered{}, fmt.Errorf("the baseline %s is compiled already: %w", b, errors.ErrUnsupported)
 	}
 	if len(shapes) == 0 {

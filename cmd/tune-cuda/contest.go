@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -190,4 +191,25 @@ func median(list []float64) float64 {
 	s := slices.Sorted(slices.Values(list))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// saidOf tells of a search among what a library proposes, such as algorithms, of which as many at the
+// front cannot be run, and of the one that was found.
+func saidOf(library, what string, r standing, proposed, passed int, cold bool, best string) string {
+	text := fmt.Sprintf("%s, best of %d %s", library, r.tried, what)
+	if r.tried < proposed {
+		text += fmt.Sprintf(" (of %d proposed)", proposed)
+	}
+	if r.wrong > 0 {
+		text += fmt.Sprintf(", without %d that gave other results", r.wrong)
+	}
+	cache := "warm"
+	if cold {
+		cache = "cold"
+	}
+	first := "the first that the library proposes"
+	if passed > 0 {
+		first = "the first of them that can be run"
+	}
+	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; %s takes %.4g us", text, best, r.ns/1e3, cache, first, r.first/1e3)
 }

@@ -19,7 +19,7 @@ type device struct {
 	events     []cu.Event // for the passes of a reading, once something is timed
 	nvml       *monitor
 	share      int // how many processes share it; 0 when this one has it alone
-	chosen     map[string]ltChoice
+	chosen     map[string]choice
 }
 
 // openDevice makes the context current on the calling thread, which must be

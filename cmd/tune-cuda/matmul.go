@@ -301,24 +301,3 @@ type heuristic struct {
 func besideCUBLAS(file string) string {
 	return filepath.Join(filepath.Dir(file), strings.Replace(filepath.Base(file), "libcublas.", "libcublasLt.", 1))
 }
-
-// saidOf tells of a search among so many algorithms, of which as many at the front cannot
-// be run, and of the one that was found.
-func saidOf(version string, r standing, proposed, passed int, cold bool, algorithm string) string {
-	text := fmt.Sprintf("cublasLt %s, best of %d algorithms", version, r.tried)
-	if r.tried < proposed {
-		text += fmt.Sprintf(" (of %d proposed)", proposed)
-	}
-	if r.wrong > 0 {
-		text += fmt.Sprintf(", without %d that gave other results", r.wrong)
-	}
-	cache := "warm"
-	if cold {
-		cache = "cold"
-	}
-	first := "the first that the library proposes"
-	if passed > 0 {
-		first = "the first of them that can be run"
-	}
-	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; %s takes %.4g us", text, algorithm, r.ns/1e3, cache, first, r.first/1e3)
-}

@@ -416,7 +416,7 @@ func TestSaid(t *testing.T) {
 			"cublasLt 12.9.1, best of 7 algorithms (of 9 proposed): algorithm 66, tile 20, 5 us with a warm cache; the first of them that can be run takes 6 us",
 		},
 	} {
-		if got := saidOf("12.9.1", c.r, c.proposed, c.passed, c.cold, "algorithm 66, tile 20"); got != c.want {
+		if got := saidOf("cublasLt 12.9.1", "algorithms", c.r, c.proposed, c.passed, c.cold, "algorithm 66, tile 20"); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}

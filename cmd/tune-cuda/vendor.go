@@ -85,8 +85,8 @@ type routine struct{ library }
 type library interface {
 	// check holds a shape against what the routine takes, before it is launched there.
 	check(s wire.Shape) error
-	// enqueue puts a launch at a shape of these dimensions into the problem's stream.
-	enqueue(dims []int64, arrays []cu.DevicePtr) error
+	// enqueue puts a launch at a shape that was checked into the problem's stream.
+	enqueue(s wire.Shape, arrays []cu.DevicePtr) error
 	// choose prepares the routine for a race, before anybody is timed in it, and says
 	// what is run there.
 	choose(q *race) (said string, err error)
@@ -94,19 +94,27 @@ type library interface {
 }
 
 // loadRoutine opens a vendor's library and prepares a routine of it.
-func (p *problem) loadRoutine(name string) (*binary, error) {
-	load := p.loadGEMM
+func (p *problem) loadRoutine(r wire.LoadRequest) (*binary, error) {
+	load, name := p.loadGEMM, r.Routine
 	switch {
 	case strings.HasPrefix(name, "cublasLt:"):
 		load = p.loadMatmul
+	case name == "cudnn:attention":
+		load = func(name string) (library, string, error) { return p.loadAttention(name, r.Library) }
 	case name != "cublas:gemm":
-		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm or cublasLt:matmul_nn and its like: see docs/kernel-format.md, baseline", name)
+		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm, cublasLt:matmul_nn and its like, or cudnn:attention: see docs/library-baselines.md", name)
 	}
 	l, version, err := load(name)
 	if err != nil {
 		return nil, err
 	}
-	return &binary{entry: name, routine: &routine{l}, answer: wire.LoadAnswer{Version: version}}, nil
+	b := &binary{entry: name, routine: &routine{l}, answer: wire.LoadAnswer{Version: version, Refused: map[string]string{}}}
+	for _, s := range r.Shapes {
+		if err := l.check(s); err != nil {
+			b.answer.Refused[s.Name] = err.Error()
+		}
+	}
+	return b, nil
 }
 
 // blas is cublas:gemm, with dims [M,N,K] and f16 buffers A[M,K], B[K,N], C[M,N] in
@@ -197,7 +205,8 @@ func (r *blas) check(s wire.Shape) error {
 
 func (r *blas) choose(*race) (string, error) { return "cuBLAS " + r.version, nil }
 
-func (r *blas) enqueue(dims []int64, arrays []cu.DevicePtr) error {
+func (r *blas) enqueue(s wire.Shape, arrays []cu.DevicePtr) error {
+	dims := s.Dims
 	return blasResult("cublasGemmEx", C.blas_gemm(r.c, C.int(dims[0]), C.int(dims[1]), C.int(dims[2]),
 		C.uint64_t(arrays[0]), C.uint64_t(arrays[1]), C.uint64_t(arrays[2])))
 }

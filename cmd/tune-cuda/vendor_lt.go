@@ -124,7 +124,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -146,12 +145,8 @@ type lt struct {
 // algorithms to choose from. It is fixed, so that products run within a graph.
 const ltWorkspace = 64 << 20
 
-// ltAlgorithms is how many algorithms are asked for, ltBudget how long the search for
-// the fastest may take at a shape.
-const (
-	ltAlgorithms = 64
-	ltBudget     = 2 * time.Second
-)
+// ltAlgorithms is how many algorithms are asked for.
+const ltAlgorithms = 64
 
 // An ltProduct is a product at one shape, ready to be run by an algorithm.
 type ltProduct struct {
@@ -161,12 +156,6 @@ type ltProduct struct {
 	tried int         // how many of found cannot be run, as far as that is known
 	// chosen says that now was chosen: nothing else is run then.
 	chosen bool
-}
-
-// An ltChoice is the algorithm that was found to be the fastest.
-type ltChoice struct {
-	algorithm heuristic
-	said      string
 }
 
 // loadMatmul opens cublasLt and prepares a routine of it.
@@ -357,8 +346,8 @@ func (l *lt) ask(p *ltProduct) error {
 	return nil
 }
 
-func (l *lt) enqueue(dims []int64, arrays []cu.DevicePtr) error {
-	p := l.products[dimsKey(dims)]
+func (l *lt) enqueue(s wire.Shape, arrays []cu.DevicePtr) error {
+	p := l.products[dimsKey(s.Dims)]
 	err := l.run(p, &p.now, arrays)
 	for err != nil && !p.chosen && p.tried+1 < len(p.found) && !lost() {
 		p.tried++
@@ -398,7 +387,7 @@ func (l *lt) choose(q *race) (string, error) {
 			return "", err
 		}
 		if l.of.chosen == nil {
-			l.of.chosen = map[string]ltChoice{}
+			l.of.chosen = map[string]choice{}
 		}
 		l.of.chosen[key] = chosen
 	}
@@ -406,174 +395,18 @@ func (l *lt) choose(q *race) (string, error) {
 	return chosen.said, nil
 }
 
-// An ltWay is an algorithm in the search.
-type ltWay struct {
-	heuristic
-	graph       graph // launches once on each set
-	tried, able bool
-}
-
-// ltBatch is how long a reading of the search lasts at least, in nanoseconds.
-const ltBatch = 300e3
-
-// search times what the library proposes as a race times contenders: by graphs of
-// launches on sets of buffers, whose contents are made anew before each pass.
-func (l *lt) search(q *race, p *ltProduct) (ltChoice, error) {
-	begin := time.Now()
-	var ways []*ltWay
-	defer func() {
-		for _, w := range ways {
-			w.graph.free()
-		}
-	}()
-	launch, used := 0.0, 0
+// search finds the fastest of what the library proposes.
+func (l *lt) search(q *race, p *ltProduct) (choice, error) {
+	var ways []*way
 	for _, h := range p.found {
-		w := &ltWay{heuristic: h}
-		if len(ways) == 0 { // the others are held against it, so it must be one that can be run, in graphs too
-			var err error
-			if launch, err = l.try(q, p, w); err != nil {
-				return ltChoice{}, err
-			}
-			used = planUsed(launch, len(q.sets))
-			if err := l.capture(q, p, w, used); err != nil {
-				return ltChoice{}, err
-			}
-		}
-		if w.able || len(ways) > 0 {
-			ways = append(ways, w)
-		}
+		ways = append(ways, &way{launch: func(arrays []cu.DevicePtr) error { return l.run(p, &h, arrays) }})
 	}
-	if len(ways) == 0 {
-		return ltChoice{}, fmt.Errorf("routine %s at shape %s: none of the %d algorithms that cublasLt %s proposes can be run", l.routine, q.r.Shape.Name, len(p.found), l.version())
-	}
-	passes := planPasses(launch*float64(used), ltBatch)
-	r, err := contest{
-		ways:   len(ways),
-		spent:  func() time.Duration { return time.Since(begin) },
-		budget: ltBudget,
-		reading: func(i int) (float64, bool, error) {
-			w := ways[i]
-			if !w.tried {
-				if _, err := l.try(q, p, w); err != nil {
-					return 0, false, err
-				}
-			}
-			if err := l.capture(q, p, w, used); err != nil || !w.able {
-				return 0, false, err
-			}
-			took, err := w.graph.run(q.stream, q.events, secrets(q.dice, passes), q.fresh)
-			if err != nil {
-				return 0, false, w.failed(err)
-			}
-			return took.event / float64(used*passes), true, nil
-		},
-		right: func(i int) (right, able bool, err error) {
-			right, err = l.agree(q, p, ways[0], ways[i])
-			return right, ways[i].able, err
-		},
-	}.run()
+	passed, r, err := q.fastest(ways)
 	if err != nil {
-		return ltChoice{}, fmt.Errorf("routine %s at shape %s: the fastest of cublasLt's algorithms was not found: %w", l.routine, q.r.Shape.Name, err)
+		return choice{}, fmt.Errorf("routine %s at shape %s: the fastest of the %d algorithms that cublasLt %s proposes was not found: %w", l.routine, q.r.Shape.Name, len(ways), l.version(), err)
 	}
-	best := ways[r.best]
-	return ltChoice{best.heuristic, saidOf(l.version(), r, len(p.found), len(p.found)-len(ways), q.r.Cold, l.name(best.heuristic))}, nil
-}
-
-// try launches by an algorithm for the first time, outside of graphs, and gives the
-// nanoseconds that a launch takes by the wall clock.
-func (l *lt) try(q *race, p *ltProduct, w *ltWay) (float64, error) {
-	w.tried = true
-	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
-		return 0, err
-	}
-	var took float64
-	for range 2 { // the first may load code
-		begin := time.Now()
-		err := l.run(p, &w.heuristic, q.sets[0].arrays)
-		if err == nil {
-			err = q.sync()
-		}
-		if err != nil {
-			return 0, w.failed(err)
-		}
-		if took = float64(time.Since(begin).Nanoseconds()); took > longLaunch {
-			break
-		}
-	}
-	w.able = true
-	return took, nil
-}
-
-// failed drops an algorithm for an error of its own. One that the device does not survive
-// is everybody's.
-func (w *ltWay) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	w.able = false
-	if lost() {
-		return err
-	}
-	return nil
-}
-
-// capture makes the graph of an algorithm that can be run, and takes it to the device.
-func (l *lt) capture(q *race, p *ltProduct, w *ltWay, used int) (err error) {
-	if !w.able || w.graph.exec != nil {
-		return nil
-	}
-	w.graph, err = capture(q.stream, func() error {
-		for _, s := range q.sets[:used] {
-			if err := l.run(p, &w.heuristic, s.arrays); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		_, err = w.graph.run(q.stream, q.events, secrets(q.dice, 1), q.fresh)
-	}
-	if err != nil {
-		w.graph.free()
-		w.graph = graph{}
-	}
-	return w.failed(err)
-}
-
-// agree says whether an algorithm gives what the first gives, within the tolerance
-// of the problem. One that fails at it is dropped.
-func (l *lt) agree(q *race, p *ltProduct, first, w *ltWay) (bool, error) {
-	s := secrets(q.dice, 1)
-	if _, err := q.fresh.alone(q.stream, q.events, s); err != nil {
-		return false, err
-	}
-	q.contents = [2]uint64{s[0], s[1]}
-	if err := q.harness.begin(); err != nil {
-		return false, err
-	}
-	if err := q.renew(0); err != nil {
-		return false, err
-	}
-	if err := l.run(p, &w.heuristic, q.sets[0].arrays); err != nil {
-		return false, w.failed(err)
-	}
-	if err := l.run(p, &first.heuristic, q.spare.arrays); err != nil {
-		return false, err
-	}
-	found := make([]*finding[verdict], len(q.buffers))
-	for i, b := range q.buffers {
-		if b.output() {
-			var err error
-			want := wanted{at: q.spare.arrays[i], dtype: b.dtype}
-			if found[i], err = q.harness.compare(q.sets[0].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
-				return false, err
-			}
-		}
-	}
-	if err := q.harness.fetch(); err != nil {
-		return false, w.failed(err)
-	}
-	return !wrong(q.outputs(found, nil, q.r.Shape)), nil
+	best := p.found[r.best]
+	return choice{algorithm: best, said: saidOf("cublasLt "+l.version(), "algorithms", r, len(ways), passed, q.r.Cold, l.name(best))}, nil
 }
 
 // name says which algorithm it is, by the library's own numbers.

@@ -379,7 +379,7 @@ func (p *problem) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
 	var b *binary
 	var err error
 	if r.Routine != "" {
-		b, err = p.loadRoutine(r.Routine)
+		b, err = p.loadRoutine(r)
 	} else {
 		b, err = loadCubin(r.Cubin, r.Entry, r.Also...)
 	}
@@ -414,7 +414,7 @@ type call struct {
 	*binary
 	sequence sequence
 	args     pack
-	dims     []int64
+	shape    wire.Shape
 	arrays   []cu.DevicePtr
 	// overlaps says that one kernel of the call may begin before another has ended.
 	overlaps bool
@@ -422,7 +422,7 @@ type call struct {
 
 // newCall prepares a launch. The error may be a candidate's fault.
 func (p *problem) newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []uint64, arrays []cu.DevicePtr, work cu.DevicePtr) (*call, error) {
-	c := &call{binary: b, dims: s.Dims, arrays: arrays}
+	c := &call{binary: b, shape: s, arrays: arrays}
 	if b.routine != nil {
 		return c, b.routine.check(s)
 	}
@@ -476,7 +476,7 @@ func (p *problem) newCall(b *binary, g wire.Geometry, s wire.Shape, scalars []ui
 // enqueue puts the launch into the stream.
 func (c *call) enqueue(s cu.Stream) error {
 	if c.routine != nil {
-		return c.routine.enqueue(c.dims, c.arrays)
+		return c.routine.enqueue(c.shape, c.arrays)
 	}
 	return c.sequence.enqueue(s, c.args)
 }

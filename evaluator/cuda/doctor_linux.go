@@ -104,6 +104,11 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		}
 		add(name, path, "", missing)
 	}
+	missing := ""
+	if h.cudnn = h.findCUDNN(ctx); h.cudnn == "" {
+		missing = "attention is measured against its textbook genome; cuDNN 9 comes with PyTorch: see docs/library-baselines.md"
+	}
+	add("cudnn", h.cudnn, "", missing)
 
 	path, err := findWorker(o.Worker)
 	if err != nil {

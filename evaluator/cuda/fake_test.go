@@ -504,6 +504,19 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		return wire.OpenAnswer{}, false
 	case wire.Load:
 		r := into[wire.LoadRequest](body)
+		if r.Routine != "" {
+			if r.Library == "" || os.Getenv("EVOTUNE_FAKE_ROUTINE") == "fails" {
+				return wire.Failure{Error: "no such library"}, false
+			}
+			a := wire.LoadAnswer{Version: "9.9.9", Refused: map[string]string{}}
+			for _, s := range r.Shapes {
+				if which := os.Getenv("EVOTUNE_FAKE_REFUSES"); s.Name == which || which == "all" {
+					a.Refused[s.Name] = "not this one"
+				}
+			}
+			f.binaries[r.Name], f.entries[r.Name] = r.Routine, r.Routine
+			return a, false
+		}
 		file, err := elf.Open(r.Cubin)
 		if err != nil {
 			return wire.Failure{Error: err.Error()}, false
@@ -714,7 +727,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/7 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat("evotune/8 parity 2\n{}\nAssertion of nothing\n", 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}

@@ -25,7 +25,7 @@ const (
 // workerJail is what workers may reach: the driver's devices and libraries, and
 // the toolkit. The devices must be there, as they are once a worker said hello.
 func (h *lab) workerJail(ctx context.Context) *process.Jail {
-	tools := foldersOf([]string{h.toolkit.sanitizer, h.toolkit.ncu, os.Getenv("TUNE_CUDA_CUBLAS"), os.Getenv("TUNE_CUDA_CUBLASLT")})
+	tools := foldersOf([]string{h.toolkit.sanitizer, h.toolkit.ncu, os.Getenv("TUNE_CUDA_CUBLAS"), os.Getenv("TUNE_CUDA_CUBLASLT"), h.cudnn})
 	// Libraries of the toolkit and the driver load others of theirs.
 	libraries := append(linkerLibraries(ctx, h.Launcher, `lib(?:cu|nv).*`), h.toolkit.libraries...)
 	read := slices.Concat(
@@ -62,7 +62,7 @@ func unjailed(name, who string, err error) evaluator.Tool {
 }
 
 // tryWorker begins a problem in a worker, with the library that the baseline
-// needs.
+// needs. One that a genome may stand in for is asked for later: see chooseBaseline.
 func (h *lab) tryWorker(ctx context.Context) error {
 	open, _ := h.trialProblem()
 	if len(h.problem.open.Buffers) > 0 { // libraries compute certain problems alone
@@ -78,8 +78,8 @@ func (h *lab) tryWorker(ctx context.Context) error {
 		return fmt.Errorf("it sees the GPU as %+v, a worker outside as %+v", d, h.gpus[0].device)
 	}
 	if len(h.Plan.Implementations) > 0 {
-		if b := h.Plan.Implementations[0].Baseline(); b.Library != "" {
-			return w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: "trial", Routine: routineName(b)}, &wire.LoadAnswer{})
+		if b := h.Plan.Implementations[0].Baseline(); b.Library != "" && b.Genome == nil {
+			return w.call(ctx, h.options.Timeout, wire.Load, h.newRoutine("trial", routineName(b)).load(), &wire.LoadAnswer{})
 		}
 	}
 	return nil

@@ -51,6 +51,11 @@ type lab struct {
 	baseMu    sync.Mutex
 	baselines map[*shapeData]*candidate
 	made      map[string]*candidate // baselines, by what they were made from
+	// routine is the baseline where a genome may stand in for a library: that is the baseline
+	// of the shapes that routine does not compute. cudnn is that library's file, or "".
+	// baselineText says what the baselines are where the definition alone does not.
+	routine             *candidate
+	cudnn, baselineText string
 
 	furtherMu sync.Mutex
 	further   map[furtherKey]wire.Shape
@@ -105,7 +110,7 @@ type candidate struct {
 
 func (c *candidate) load() wire.LoadRequest {
 	if c.routine != "" {
-		return wire.LoadRequest{Name: c.name, Routine: c.routine}
+		return wire.LoadRequest{Name: c.name, Routine: c.routine, Library: c.path}
 	}
 	list := c.kernels()
 	return wire.LoadRequest{Name: c.name, Cubin: c.path, Entry: list[0], Also: list[1:]}
@@ -185,7 +190,11 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 		h.gpus = append(h.gpus, h.newGPU(d))
 	}
 	h.findTools(ctx)
+	h.cudnn = h.findCUDNN(ctx)
 	h.lockIn(ctx)
+	if err := h.chooseBaseline(ctx); err != nil {
+		return nil, err
+	}
 	h.proveSanitizers(ctx)
 	h.sharing().Look(ctx)
 	if err := ctx.Err(); err != nil {
@@ -309,6 +318,9 @@ func (h *lab) compilers() string {
 // describe says what results depend on, and makes the lab's part of every key of it.
 func (h *lab) describe() {
 	h.SetDescription(evaluator.Description{Backend: "cuda", Device: describeDevice(h.devices()), Compiler: h.compilers(), Harness: harnessVersion})
+	if h.baselineText != "" {
+		h.Desc.Baseline = h.baselineText
+	}
 	d := h.Desc
 	parts := []string{
 		harnessVersion, cache.Key(HarnessSource), d.Device.Fingerprint, h.compiler.identity(), h.Plan.Definition.Hash,
@@ -319,6 +331,9 @@ func (h *lab) describe() {
 	}
 	for _, s := range h.sanitizers {
 		parts = append(parts, s.name, s.version)
+	}
+	if h.routine != nil {
+		parts = append(parts, "baseline", d.Baseline)
 	}
 	if h.delayer != nil {
 		parts = append(parts, schedules+" 2", h.delayer.identity())

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -299,51 +298,6 @@ func (h *lab) baselineOf(d *shapeData) *candidate {
 	h.baseMu.Lock()
 	defer h.baseMu.Unlock()
 	return h.baselines[d]
-}
-
-// makeBaseline makes the baseline of a shape, unless another shape has it. The
-// caller holds the lock.
-func (h *lab) makeBaseline(ctx context.Context, d *shapeData) (*candidate, evaluator.BuildReport, error) {
-	var report evaluator.BuildReport
-	im := h.Plan.Implementations[0]
-	src, err := im.RenderBaseline(d.shape)
-	name := "baseline-" + strconv.Itoa(len(h.made))
-	if errors.Is(err, errors.ErrUnsupported) {
-		routine := routineName(im.Baseline())
-		if c := h.made[routine]; c != nil {
-			return c, report, nil
-		}
-		c := &candidate{
-			name: name, routine: routine, hash: cache.Key("routine", routine),
-			geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
-		}
-		for _, d := range h.problem.shapes() {
-			c.geometry[d] = wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
-		}
-		h.made[routine] = c
-		return c, report, nil
-	}
-	if err != nil {
-		return nil, report, fmt.Errorf("the baseline of kernel %s: %w", h.problem.name, err)
-	}
-	if c := h.made[src.Hash]; c != nil {
-		report.Log, report.Bytes = c.out.Log, len(c.out.Cubin)
-		return c, report, nil
-	}
-	c, report, err := h.compile(ctx, src, false, true)
-	if c != nil {
-		c.name = name
-		h.made[src.Hash] = c
-	}
-	return c, report, err
-}
-
-// routineName is how the worker calls a routine of a vendor's library:
-// "libcublas.so" with the symbol "gemm" is "cublas:gemm".
-func routineName(b *kernels.Baseline) string {
-	library := strings.TrimPrefix(filepath.Base(b.Library), "lib")
-	library, _, _ = strings.Cut(library, ".so")
-	return library + ":" + b.Symbol
 }
 
 // loadPeaks takes the device's peaks from the cache or measures them.

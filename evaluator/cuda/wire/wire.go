@@ -2,7 +2,7 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/7 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/8 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
@@ -20,8 +20,8 @@ import (
 // Version 6 has clusters, cooperative and dependent launches, tensor maps, several kernels in
 // a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
 // and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
-// of a file of inputs once, in less space.
-const Version = 7
+// of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
+const Version = 8
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -159,6 +159,10 @@ type LoadRequest struct {
 	Entry   string   `json:"entry,omitempty"`
 	Also    []string `json:"also,omitempty"`
 	Routine string   `json:"routine,omitempty"`
+	// Library is the routine's file; "" is that of the usual names. Shapes are those at which
+	// it is asked whether it computes them.
+	Library string  `json:"library,omitempty"`
+	Shapes  []Shape `json:"shapes,omitempty"`
 }
 
 // LoadAnswer has the attributes that the driver gives for the entry; with other kernels
@@ -170,8 +174,10 @@ type LoadAnswer struct {
 	SharedBytes int64  `json:"shared_bytes,omitempty"`
 	ConstBytes  int64  `json:"const_bytes,omitempty"`
 	MaxThreads  int    `json:"max_threads,omitempty"`
-	// Version is that of the vendor's library.
-	Version string `json:"version,omitempty"`
+	// Version is that of the vendor's library, and Refused has the reason why its routine does
+	// not compute a shape that was asked for, by the shape's name.
+	Version string            `json:"version,omitempty"`
+	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // UnloadRequest forgets a binary and frees its memory.

@@ -1,0 +1,175 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/cache"
+	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/kernels"
+)
+
+// routineName is how the worker calls a routine of a vendor's library:
+// "libcublas.so" with the symbol "gemm" is "cublas:gemm".
+func routineName(b *kernels.Baseline) string {
+	library := strings.TrimPrefix(filepath.Base(b.Library), "lib")
+	library, _, _ = strings.Cut(library, ".so")
+	return library + ":" + b.Symbol
+}
+
+// newRoutine makes a candidate of a vendor's routine.
+func (h *lab) newRoutine(name, routine string) *candidate {
+	c := &candidate{
+		name: name, routine: routine, hash: cache.Key("routine", routine),
+		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
+	}
+	if strings.HasPrefix(routine, "cudnn:") {
+		c.path = h.cudnn
+	}
+	for _, d := range h.problem.shapes() {
+		c.geometry[d] = wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
+	}
+	return c
+}
+
+// withoutCUDNN is the value of TUNE_CUDA_CUDNN with which cuDNN is taken for missing.
+const withoutCUDNN = "none"
+
+// findCUDNN finds cuDNN's library: that which TUNE_CUDA_CUDNN names, or else one that the
+// linker finds, or else that of a Python package. "" is none.
+func (h *lab) findCUDNN(ctx context.Context) string {
+	if own := os.Getenv("TUNE_CUDA_CUDNN"); own != "" {
+		if own == withoutCUDNN {
+			return ""
+		}
+		return own
+	}
+	found := linkerLibraries(ctx, h.Launcher, "libcudnn")
+	for _, dir := range pythonPackages() {
+		more, _ := filepath.Glob(filepath.Join(dir, "lib", "libcudnn.so.*"))
+		found = append(found, more...)
+	}
+	if i := slices.IndexFunc(found, func(path string) bool { return filepath.Base(path) == "libcudnn.so.9" }); i >= 0 {
+		return found[i]
+	}
+	return ""
+}
+
+// chooseBaseline finds at which tuned shapes a library computes the baseline, where a genome
+// may stand in for it, and notes why not at the others. It is called before the lab is described.
+func (h *lab) chooseBaseline(ctx context.Context) error {
+	b := h.Plan.Implementations[0].Baseline()
+	if b.Kind != kernels.BaselineLibrary || b.Genome == nil {
+		return nil
+	}
+	c := h.newRoutine("baseline-routine", routineName(b))
+	library, _, _ := strings.Cut(c.routine, ":")
+	tool := evaluator.Tool{Name: library, Path: c.path}
+	var tuned []wire.Shape
+	for _, s := range h.Plan.Tune {
+		d, err := h.problem.find(s)
+		if err != nil {
+			return err
+		}
+		tuned = append(tuned, d.wire)
+	}
+	a, err := h.askRoutine(ctx, c, tuned)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	tool.Version = a.Version
+	var refused []string
+	for _, d := range h.problem.shapes() {
+		switch i := slices.IndexFunc(h.Plan.Tune, func(s kernels.Shape) bool { return s.Name == d.shape.Name }); {
+		case err != nil:
+			c.unsupported[d] = err.Error()
+		case i < 0:
+			c.unsupported[d] = "it is the baseline of tuned shapes alone"
+		case a.Refused[d.shape.Name] != "":
+			c.unsupported[d] = a.Refused[d.shape.Name]
+			refused = append(refused, d.shape.Name)
+		}
+	}
+	instead := b.Instead()
+	h.baselineText = fmt.Sprintf("%s %s", b, a.Version)
+	switch {
+	case err != nil:
+		tool.Missing = fmt.Sprintf("the baseline is %s: %s", instead, plain.Line(err.Error()))
+		h.baselineText = instead
+	case len(refused) == len(tuned):
+		tool.Missing = fmt.Sprintf("the baseline is %s: %s", instead, plain.Line(a.Refused[refused[0]]))
+		h.baselineText = instead
+	case len(refused) > 0:
+		h.baselineText += fmt.Sprintf("; at %s %s", strings.Join(refused, ", "), instead)
+	}
+	if tool.Missing != "" {
+		h.Log.Info("a library computes no baseline", "library", library, "reason", tool.Missing)
+	}
+	h.Found(tool)
+	h.routine = c
+	return nil
+}
+
+// askRoutine asks a worker of its own for a routine's library and the shapes that it computes.
+func (h *lab) askRoutine(ctx context.Context, c *candidate, shapes []wire.Shape) (a wire.LoadAnswer, err error) {
+	if c.path == "" {
+		if os.Getenv("TUNE_CUDA_CUDNN") == withoutCUDNN {
+			return a, errors.New("TUNE_CUDA_CUDNN is " + withoutCUDNN)
+		}
+		return a, errors.New("cuDNN 9 was not found; set TUNE_CUDA_CUDNN to its libcudnn.so.9 if it is installed")
+	}
+	open := h.problem.open
+	open.Reference, open.ReferenceEntry = "", ""
+	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, nil, open)
+	if err != nil {
+		return a, err
+	}
+	defer w.quit(5 * time.Second)
+	load := c.load()
+	load.Shapes = shapes
+	if err = w.call(ctx, h.options.Timeout+openTimeout, wire.Load, load, &a); err == nil && a.Fault != nil {
+		err = errors.New(faultText(a.Fault))
+	}
+	return a, err
+}
+
+// makeBaseline makes the baseline of a shape, unless another shape has it. The
+// caller holds the lock.
+func (h *lab) makeBaseline(ctx context.Context, d *shapeData) (*candidate, evaluator.BuildReport, error) {
+	var report evaluator.BuildReport
+	if c := h.routine; c != nil && c.unsupported[d] == "" {
+		return c, report, nil
+	}
+	im := h.Plan.Implementations[0]
+	src, err := im.RenderBaseline(d.shape)
+	name := "baseline-" + strconv.Itoa(len(h.made))
+	if errors.Is(err, errors.ErrUnsupported) {
+		routine := routineName(im.Baseline())
+		if h.made[routine] == nil {
+			h.made[routine] = h.newRoutine(name, routine)
+		}
+		return h.made[routine], report, nil
+	}
+	if err != nil {
+		return nil, report, fmt.Errorf("the baseline of kernel %s: %w", h.problem.name, err)
+	}
+	if c := h.made[src.Hash]; c != nil {
+		report.Log, report.Bytes = c.out.Log, len(c.out.Cubin)
+		return c, report, nil
+	}
+	c, report, err := h.compile(ctx, src, false, true)
+	if c != nil {
+		c.name = name
+		h.made[src.Hash] = c
+	}
+	return c, report, err
+}
