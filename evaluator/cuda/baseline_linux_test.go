@@ -80,6 +80,17 @@ func TestRoutineName(t *testing.T) {
 	}
 }
 
+func TestNewer(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"9.19.0", "9.14.0", true}, {"9.9.0", "9.14.0", false}, {"9.14.0", "9.14.0", false}, {"10.0.0", "9.14.0", true}, {"9.14.1", "9.14.0", true}} {
+		if got := newer(c.a, c.b); got != c.want {
+			t.Errorf("%s newer than %s: %t", c.a, c.b, got)
+		}
+	}
+}
+
 func TestVendorLibrary(t *testing.T) {
 	dir := t.TempDir()
 	lt := filepath.Join(dir, "libevotunetestLt.so.12")

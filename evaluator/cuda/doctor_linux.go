@@ -104,11 +104,12 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		}
 		add(name, path, "", missing)
 	}
-	missing := ""
-	if h.cudnn = h.findCUDNN(ctx); h.cudnn == "" {
-		missing = "attention is measured against its textbook genome; cuDNN 9 comes with PyTorch: see docs/library-baselines.md"
+	if h.cudnn = h.findCUDNN(ctx); len(h.cudnn) == 0 {
+		add("cudnn", "", "", "attention is measured against its textbook genome; cuDNN 9 comes with PyTorch: see docs/library-baselines.md")
 	}
-	add("cudnn", h.cudnn, "", missing)
+	for _, path := range h.cudnn {
+		add("cudnn", path, "", "")
+	}
 
 	path, err := findWorker(o.Worker)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // workerJail is what workers may reach: the driver's devices and libraries, and
 // the toolkit. The devices must be there, as they are once a worker said hello.
 func (h *lab) workerJail(ctx context.Context) *process.Jail {
-	tools := foldersOf([]string{h.toolkit.sanitizer, h.toolkit.ncu, os.Getenv("TUNE_CUDA_CUBLAS"), os.Getenv("TUNE_CUDA_CUBLASLT"), h.cudnn})
+	tools := foldersOf(append([]string{h.toolkit.sanitizer, h.toolkit.ncu, os.Getenv("TUNE_CUDA_CUBLAS"), os.Getenv("TUNE_CUDA_CUBLASLT")}, h.cudnn...))
 	// Libraries of the toolkit and the driver load others of theirs.
 	libraries := append(linkerLibraries(ctx, h.Launcher, `lib(?:cu|nv).*`), h.toolkit.libraries...)
 	read := slices.Concat(

@@ -52,10 +52,11 @@ type lab struct {
 	baselines map[*shapeData]*candidate
 	made      map[string]*candidate // baselines, by what they were made from
 	// routine is the baseline where a genome may stand in for a library: that is the baseline
-	// of the shapes that routine does not compute. cudnn is that library's file, or "".
+	// of the shapes that routine does not compute. cudnn lists the files of that library.
 	// baselineText says what the baselines are where the definition alone does not.
-	routine             *candidate
-	cudnn, baselineText string
+	routine      *candidate
+	cudnn        []string
+	baselineText string
 
 	furtherMu sync.Mutex
 	further   map[furtherKey]wire.Shape

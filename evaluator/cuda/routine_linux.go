@@ -32,8 +32,8 @@ func (h *lab) newRoutine(name, routine string) *candidate {
 		name: name, routine: routine, hash: cache.Key("routine", routine),
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
-	if strings.HasPrefix(routine, "cudnn:") {
-		c.path = h.cudnn
+	if strings.HasPrefix(routine, "cudnn:") && len(h.cudnn) > 0 {
+		c.path = h.cudnn[0]
 	}
 	for _, d := range h.problem.shapes() {
 		c.geometry[d] = wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{1, 1, 1}}
@@ -44,28 +44,29 @@ func (h *lab) newRoutine(name, routine string) *candidate {
 // withoutCUDNN is the value of TUNE_CUDA_CUDNN with which cuDNN is taken for missing.
 const withoutCUDNN = "none"
 
-// findCUDNN finds cuDNN's library: that which TUNE_CUDA_CUDNN names, or else one that the
-// linker finds, or else that of a Python package. "" is none.
-func (h *lab) findCUDNN(ctx context.Context) string {
-	if own := os.Getenv("TUNE_CUDA_CUDNN"); own != "" {
-		if own == withoutCUDNN {
-			return ""
-		}
-		return own
+// findCUDNN lists the files of cuDNN: that which TUNE_CUDA_CUDNN names, or else those that the
+// linker finds and those of Python's packages.
+func (h *lab) findCUDNN(ctx context.Context) []string {
+	switch own := os.Getenv("TUNE_CUDA_CUDNN"); own {
+	case "":
+	case withoutCUDNN:
+		return nil
+	default:
+		return []string{own}
 	}
 	found := linkerLibraries(ctx, h.Launcher, "libcudnn")
 	for _, dir := range pythonPackages() {
-		more, _ := filepath.Glob(filepath.Join(dir, "lib", "libcudnn.so.*"))
+		more, _ := filepath.Glob(filepath.Join(dir, "lib", "libcudnn.so.9"))
 		found = append(found, more...)
 	}
-	if i := slices.IndexFunc(found, func(path string) bool { return filepath.Base(path) == "libcudnn.so.9" }); i >= 0 {
-		return found[i]
-	}
-	return ""
+	found = slices.DeleteFunc(found, func(path string) bool { return filepath.Base(path) != "libcudnn.so.9" })
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // chooseBaseline finds at which tuned shapes a library computes the baseline, where a genome
-// may stand in for it, and notes why not at the others. It is called before the lab is described.
+// may stand in for it, and notes why not at the others. Of several files it takes that of the
+// newest version. It is called before the lab is described.
 func (h *lab) chooseBaseline(ctx context.Context) error {
 	b := h.Plan.Implementations[0].Baseline()
 	if b.Kind != kernels.BaselineLibrary || b.Genome == nil {
@@ -73,7 +74,6 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 	}
 	c := h.newRoutine("baseline-routine", routineName(b))
 	library, _, _ := strings.Cut(c.routine, ":")
-	tool := evaluator.Tool{Name: library, Path: c.path}
 	var tuned []wire.Shape
 	for _, s := range h.Plan.Tune {
 		d, err := h.problem.find(s)
@@ -82,11 +82,11 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 		}
 		tuned = append(tuned, d.wire)
 	}
-	a, err := h.askRoutine(ctx, c, tuned)
+	a, err := h.askRoutines(ctx, c, tuned)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	tool.Version = a.Version
+	tool := evaluator.Tool{Name: library, Path: c.path, Version: a.Version}
 	var refused []string
 	for _, d := range h.problem.shapes() {
 		switch i := slices.IndexFunc(h.Plan.Tune, func(s kernels.Shape) bool { return s.Name == d.shape.Name }); {
@@ -119,14 +119,42 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 	return nil
 }
 
-// askRoutine asks a worker of its own for a routine's library and the shapes that it computes.
-func (h *lab) askRoutine(ctx context.Context, c *candidate, shapes []wire.Shape) (a wire.LoadAnswer, err error) {
+// askRoutines asks all files of a routine's library, and leaves the candidate the newest.
+func (h *lab) askRoutines(ctx context.Context, c *candidate, shapes []wire.Shape) (best wire.LoadAnswer, err error) {
 	if c.path == "" {
 		if os.Getenv("TUNE_CUDA_CUDNN") == withoutCUDNN {
-			return a, errors.New("TUNE_CUDA_CUDNN is " + withoutCUDNN)
+			return best, errors.New("TUNE_CUDA_CUDNN is " + withoutCUDNN)
 		}
-		return a, errors.New("cuDNN 9 was not found; set TUNE_CUDA_CUDNN to its libcudnn.so.9 if it is installed")
+		return best, errors.New("cuDNN 9 was not found; set TUNE_CUDA_CUDNN to its libcudnn.so.9 if it is installed")
 	}
+	for _, path := range h.cudnn {
+		one := &candidate{name: c.name, routine: c.routine, path: path}
+		a, failed := h.askRoutine(ctx, one, shapes)
+		switch {
+		case failed != nil:
+			h.Log.Info("a library cannot be used", "file", path, "reason", failed)
+			err = failed
+		case best.Version == "" || newer(a.Version, best.Version):
+			best, c.path = a, path
+		}
+	}
+	if best.Version != "" {
+		err = nil
+	}
+	return best, err
+}
+
+// newer compares versions such as 9.19.0.
+func newer(a, b string) bool {
+	number := func(part string) int {
+		n, _ := strconv.Atoi(part) // 0 for what is none
+		return n
+	}
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int { return number(x) - number(y) }) > 0
+}
+
+// askRoutine asks a worker of its own for a routine's library and the shapes that it computes.
+func (h *lab) askRoutine(ctx context.Context, c *candidate, shapes []wire.Shape) (a wire.LoadAnswer, err error) {
 	open := h.problem.open
 	open.Reference, open.ReferenceEntry = "", ""
 	w, err := h.startWorker(ctx, workerSpec{uuid: h.gpus[0].device.UUID, share: 1}, nil, open)
