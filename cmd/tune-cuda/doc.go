@@ -23,7 +23,7 @@
 // for nothing else. Clusters and cooperative launches need a driver of CUDA 11.8, tensor maps
 // one of 12.0, dependent launches one of 12.3. NVML and cuBLAS are opened when they are
 // wanted: without NVML there is no telemetry, without cuBLAS (or the library that
-// TUNE_CUDA_CUBLAS names) no vendor's routine.
+// TUNE_CUDA_CUBLAS names) no vendor's routine. Which cuDNN is opened evotune says.
 //
 // Behind a tool such as compute-sanitizer or ncu, the tool's own output must go
 // to a file (--log-file), since it would be in the way of the answers. With
@@ -45,8 +45,8 @@
 // needs is kept until it ends.
 //
 // A vendor's routine is a binary as well. One of cublasLt, which is opened like cuBLAS
-// (TUNE_CUDA_CUBLASLT names a file of its own), looks for the fastest of its proposed
-// algorithms before the first race at a shape, and the worker remembers it.
+// (TUNE_CUDA_CUBLASLT names a file of its own), or of cuDNN looks for the fastest of the
+// proposed algorithms before the first race at a shape, and the worker remembers it.
 //
 // A driver error while a candidate runs is that candidate's [wire.Fault]; when
 // the context is lost with it, the worker answers and ends, and evotune starts
