@@ -105,3 +105,22 @@ func TestVendorLibrary(t *testing.T) {
 		t.Errorf("%q was taken for another library", got)
 	}
 }
+
+// TestPythonPackages: NVIDIA's packages of the python3 on the PATH are found, also in an environment of its own.
+func TestPythonPackages(t *testing.T) {
+	env := t.TempDir()
+	want := filepath.Join(env, "lib", "python3.12", "site-packages", "nvidia", "cudnn")
+	for _, dir := range []string{want, filepath.Join(env, "bin")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/bin/true", filepath.Join(env, "bin", "python3")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(env, "bin"))
+	t.Setenv("VIRTUAL_ENV", "")
+	if got := pythonPackages(); !slices.Contains(got, want) {
+		t.Errorf("%s is not among %q", want, got)
+	}
+}

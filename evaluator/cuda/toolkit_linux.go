@@ -172,6 +172,11 @@ func pythonPackages() []string {
 	if home, err := os.UserHomeDir(); err == nil {
 		prefixes = append(prefixes, filepath.Join(home, ".local"))
 	}
+	if path, err := exec.LookPath("python3"); err == nil { // that of an environment of its own is a link to another's
+		if own := filepath.Dir(filepath.Dir(path)); !slices.Contains(prefixes, own) {
+			prefixes = append(prefixes, own)
+		}
+	}
 	for _, p := range prefixes {
 		if p == "" {
 			continue
