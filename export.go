@@ -177,13 +177,28 @@ func candidateOf(c store.Campaign, min string) string {
 }
 
 // winner is the best of campaigns for one device and shapes whose source can still
-// be had: those with finals first, then by the time relative to the baseline.
+// be had: those with finals first, then by the time relative to the baseline, or by the time
+// itself where the baselines differ.
 func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*export.Winner, error) {
+	var ids []string
+	for _, c := range of {
+		ids = append(ids, c.ID)
+	}
+	one, err := record.OneBaseline(r.Campaign, ids)
+	if err != nil {
+		return nil, err
+	}
 	fitness := func(c store.Campaign) (float64, bool) {
-		if f := c.Finals; f != nil && f.Winner != "" {
-			return f.Fitness, true
+		finals := c.Finals != nil && c.Finals.Winner != ""
+		f := c.Best.Fitness
+		if finals {
+			f = c.Finals.Fitness
 		}
-		return c.Best.Fitness, false
+		if !one {
+			_, figures := record.CampaignFigures(c)
+			f = figures.MedianNS
+		}
+		return f, finals
 	}
 	slices.SortStableFunc(of, func(a, b store.Campaign) int {
 		fa, finalsA := fitness(a)

@@ -42,8 +42,6 @@ type RatchetEntry struct {
 	RatchetSubject
 	Harness  string `json:"harness"`
 	Compiler string `json:"compiler,omitempty"`
-	// Baseline is what it was measured against.
-	Baseline string `json:"baseline,omitempty"`
 	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
 	// fewer than six rounds.
 	Ratio float64 `json:"ratio"`
@@ -217,12 +215,12 @@ func provenBest(r Reader) ([]RatchetEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.Candidate, e.Harness, e.Compiler, e.Baseline = won.Candidate, d.Harness, d.Compiler, d.Baseline
+		e.Candidate, e.Harness, e.Compiler = won.Candidate, d.Harness, d.Compiler
 		job, err := RecordedJob(c)
 		if err != nil {
 			return nil, err
 		}
-		beside[e.Candidate] = strings.Join([]string{job.Hash, e.Harness, e.Compiler, e.Baseline}, "\n")
+		beside[e.Candidate] = strings.Join([]string{job.Hash, e.Harness, e.Compiler, d.Baseline}, "\n")
 		// Ratios to different baselines are not compared: the newest campaign's counts.
 		if len(e.Rounds) == 0 || i >= 0 && beside[out[i].Candidate] == beside[e.Candidate] && out[i].Ratio <= e.Ratio {
 			continue
@@ -319,9 +317,15 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 		row.set(RatchetSkipped, "it was measured by version %q of the harness, this is %q: run a campaign and --update", e.Harness, now.Harness)
 		return row, nil
 	}
-	if err := sameBaseline(evaluator.Description{Baseline: e.Baseline}, now); err != nil {
-		row.set(RatchetSkipped, "%v: run a campaign and --update", err)
-		return row, nil
+	if t.definition != nil && t.definition.BaselineVaries() {
+		then, err := record.ReadDescription(j.campaign.ID, &j.campaign.Started)
+		if err != nil {
+			return row, err
+		}
+		if err := sameBaseline(then, now); err != nil {
+			row.set(RatchetSkipped, "%v; or run a campaign and --update", err)
+			return row, nil
+		}
 	}
 	row.KernelChanged, row.CompilerChanged = changed, now.Compiler != e.Compiler
 	g, err := p.Space.Parse(j.candidate.Asked.Genome)

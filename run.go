@@ -303,7 +303,7 @@ func comparable(past []store.Event, now evaluator.Description) error {
 			return err
 		}
 		if err := sameBaseline(then, now); err != nil {
-			return fmt.Errorf("campaign %s: %w; start a new campaign here", e.Campaign, err)
+			return fmt.Errorf("campaign %s: %w; or start a new campaign here", e.Campaign, err)
 		}
 	}
 	return nil
@@ -315,7 +315,11 @@ func sameBaseline(then, now evaluator.Description) error {
 	if then.Baseline == "" || then.Baseline == now.Baseline {
 		return nil
 	}
-	return fmt.Errorf("it was measured against %s, and here the baseline is %s: results would not be comparable", then.Baseline, now.Baseline)
+	way := ""
+	if now.Backend == CUDA {
+		way = "; TUNE_CUDA_CUDNN chooses cuDNN's file, or none"
+	}
+	return fmt.Errorf("it was measured against %s, and here the baseline is %s: results would not be comparable%s", then.Baseline, now.Baseline, way)
 }
 
 // thorough measures every candidate as if it could be the best: a benchmark that

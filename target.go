@@ -1,6 +1,7 @@
 package evotune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -314,16 +315,19 @@ func (t *Target) render(encoding string) (kernels.Rendered, error) {
 	return r, nil
 }
 
-// RenderBaseline gives the source that candidates are timed against, at the first of the
-// job's shapes. The error is an ErrInput: a recorded table has no sources, and neither has
-// a routine of a library.
-func (t *Target) RenderBaseline() (kernels.Rendered, error) {
+// RenderBaseline gives the source that candidates were timed against, at the first of the
+// job's shapes; was is what their campaign's description says of it. The error is an ErrInput: a
+// recorded table has no sources, and neither has a routine of a library.
+func (t *Target) RenderBaseline(was string) (kernels.Rendered, error) {
 	if t.definition == nil {
 		return kernels.Rendered{}, badInput(errors.New("a recorded table has no sources"))
 	}
 	shapes, err := t.shapes()
 	if err != nil {
 		return kernels.Rendered{}, badInput(err)
+	}
+	if b := t.chosen[0].Baseline(); b.Kind == kernels.BaselineLibrary && was != b.Instead() {
+		return kernels.Rendered{}, badInput(fmt.Errorf("the baseline was %s, which has no source here", cmp.Or(was, b.String())))
 	}
 	r, err := t.chosen[0].RenderBaseline(shapes[0])
 	return r, badInput(err)
@@ -370,6 +374,9 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 		}
 	}
 	ordeal, err := evaluator.Open(ctx, backend, plan)
+	if errors.Is(err, evaluator.ErrBaseline) && t.Job.Backend == CUDA && t.definition.BaselineVaries() {
+		err = fmt.Errorf("%w; with TUNE_CUDA_CUDNN=none the genome is the baseline", err)
+	}
 	if err != nil {
 		return Problem{}, err
 	}

@@ -433,6 +433,15 @@ func (b *Baseline) String() string {
 	return b.Symbol + " of " + b.Library
 }
 
+// BaselineVaries says whether a genome stands in for a library where that is not installed: what the
+// baseline is then depends on the machine.
+func (d *Definition) BaselineVaries() bool {
+	return slices.ContainsFunc(d.Implementations, func(im *Implementation) bool {
+		b := im.Baseline()
+		return b.Kind == BaselineLibrary && b.Genome != nil
+	})
+}
+
 // Instead says in a few words what the baseline's genome is.
 func (b *Baseline) Instead() string {
 	if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own

@@ -240,6 +240,8 @@ static int sdpa_build(struct dnn *d, struct sdpa *s, int type, int64_t b, int64_
 		s->configs[i] = sdpa_make(d, s, DNN_ENGINE_CONFIG);
 	if (!s->status)
 		sdpa_note(d, s, d->get(heuristic, 202, DNN_T_DESCRIPTOR, SDPA_CONFIGS, &s->found, s->configs), "the configurations");
+	if (s->found > SDPA_CONFIGS) // it tells of all that there are
+		s->found = SDPA_CONFIGS;
 	if (!s->status && s->found == 0)
 		sdpa_note(d, s, 3000, "the library knows no configuration");
 	return s->status;

@@ -41,6 +41,8 @@ type dnnAttention struct {
 	c     *C.struct_sdpa
 	plans []dnnPlan
 	now   int
+	// chosen says that now was chosen: nothing else is run then.
+	chosen bool
 }
 
 // A dnnPlan is a configuration. What it needs of memory is its own, since graphs name it.
@@ -195,7 +197,7 @@ func (l *dnn) choose(q *race) (string, error) {
 		}
 		l.of.chosen[key] = chosen
 	}
-	a.now = chosen.place
+	a.now, a.chosen = chosen.place, true
 	return chosen.said, l.plan(a, a.now)
 }
 
@@ -205,7 +207,14 @@ func (l *dnn) enqueue(s wire.Shape, arrays []cu.DevicePtr) error {
 		return err
 	}
 	a := l.ready[at]
-	return l.run(a, a.now, arrays)
+	err = l.run(a, a.now, arrays)
+	for err != nil && !a.chosen && a.now+1 < len(a.plans) && !lost() {
+		a.now++
+		if err = l.plan(a, a.now); err == nil {
+			err = l.run(a, a.now, arrays)
+		}
+	}
+	return err
 }
 
 // run puts an attention by a plan into the stream.

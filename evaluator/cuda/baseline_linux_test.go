@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // TestLibraryOrGenome: where a genome may stand in for a library, the library computes the baseline
 // of the tuned shapes that it knows, the genome that of all others, and the lab says which and why.
 func TestLibraryOrGenome(t *testing.T) {
-	const genome, library = "fake with its baseline genome", "attention of libcudnn.so 9.9.9"
+	const genome = "fake with its baseline genome"
 	file := filepath.Join(t.TempDir(), "libcudnn.so.9")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -31,11 +32,10 @@ use = "tune"`, 1)
 		says, missing    string
 		by               []string // the tuned shapes that the routine computes
 	}{
-		{"there", file, "", library, "", []string{"tuned", "odd"}},
-		{"one shape", file, "EVOTUNE_FAKE_REFUSES=odd", library + "; at odd " + genome, "", []string{"tuned"}},
+		{"there", file, "", "attention of libcudnn.so 9.9.9 (at shapes that are not tuned: " + genome + ")", "", []string{"tuned", "odd"}},
+		{"one shape", file, "EVOTUNE_FAKE_REFUSES=odd", "attention of libcudnn.so 9.9.9 (at odd, shapes that are not tuned: " + genome + ")", "", []string{"tuned"}},
 		{"no shape", file, "EVOTUNE_FAKE_REFUSES=all", genome, "not this one", nil},
 		{"not wanted", withoutCUDNN, "", genome, "TUNE_CUDA_CUDNN is none", nil},
-		{"broken", file, "EVOTUNE_FAKE_ROUTINE=fails", genome, "no such library", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("TUNE_CUDA_CUDNN", c.cudnn)
@@ -80,6 +80,51 @@ func TestRoutineName(t *testing.T) {
 	}
 }
 
+// TestBestLibrary: of several files that which computes most of the tuned shapes is taken, and else the newest; one
+// that is named and cannot be used is an error.
+func TestBestLibrary(t *testing.T) {
+	with := strings.Replace(fakeKernel, "[implementation.baseline]\n", "[implementation.baseline]\nlibrary = \"libcudnn.so:attention\"\n", 1)
+	plan := planOf(fakeFrom(t, with, "y[i] = 2 * x[i]", "const double *x"))
+	for _, c := range []struct {
+		name  string
+		files []string // what they contain tells the fake worker of what version they are
+		want  string
+	}{
+		{"newest", []string{"9.9.0", "9.19.0", "9.14.0"}, "9.19.0"},
+		{"able", []string{"9.21.0 refuses", "9.14.0"}, "9.14.0"},
+		{"broken", []string{"fails", "9.14.0"}, "9.14.0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var folders []string
+			for _, text := range c.files {
+				dir := t.TempDir()
+				if err := os.WriteFile(filepath.Join(dir, "libcudnn.so.9"), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				folders = append(folders, dir)
+			}
+			t.Setenv("LD_LIBRARY_PATH", strings.Join(folders, ":"))
+			t.Setenv("TUNE_CUDA_CUDNN", "")
+			_, ordeal := openFakePlan(t, fakeOptions(t), plan)
+			if d := ordeal.Describe(); !strings.HasPrefix(d.Baseline, "attention of libcudnn.so "+c.want+" (") {
+				t.Errorf("the baseline is %s, want that of version %s", d.Baseline, c.want)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "libcudnn.so.9")
+	if err := os.WriteFile(file, []byte("fails"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TUNE_CUDA_CUDNN", file)
+	b, err := New(fakeOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = b.open(t.Context(), plan); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "no such library") || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file that cannot be used: %v", err)
+	}
+}
+
 func TestNewer(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -120,7 +165,7 @@ func TestPythonPackages(t *testing.T) {
 	}
 	t.Setenv("PATH", filepath.Join(env, "bin"))
 	t.Setenv("VIRTUAL_ENV", "")
-	if got := pythonPackages(); !slices.Contains(got, want) {
+	if got := pythonPackages(pythonPrefix()...); !slices.Contains(got, want) {
 		t.Errorf("%s is not among %q", want, got)
 	}
 }

@@ -5,6 +5,7 @@ package cuda
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/binary"
@@ -505,12 +506,14 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 	case wire.Load:
 		r := into[wire.LoadRequest](body)
 		if r.Routine != "" {
-			if r.Library == "" || os.Getenv("EVOTUNE_FAKE_ROUTINE") == "fails" {
+			text, err := os.ReadFile(r.Library) // its version, and whether it refuses or fails
+			version, rest, _ := strings.Cut(string(text), " ")
+			if err != nil || version == "fails" {
 				return wire.Failure{Error: "no such library"}, false
 			}
-			a := wire.LoadAnswer{Version: "9.9.9", Refused: map[string]string{}}
+			a := wire.LoadAnswer{Version: cmp.Or(version, "9.9.9"), Refused: map[string]string{}}
 			for _, s := range r.Shapes {
-				if which := os.Getenv("EVOTUNE_FAKE_REFUSES"); s.Name == which || which == "all" {
+				if which := os.Getenv("EVOTUNE_FAKE_REFUSES"); s.Name == which || which == "all" || rest == "refuses" {
 					a.Refused[s.Name] = "not this one"
 				}
 			}

@@ -45,7 +45,7 @@ func (h *lab) newRoutine(name, routine string) *candidate {
 const withoutCUDNN = "none"
 
 // findCUDNN lists the files of cuDNN: that which TUNE_CUDA_CUDNN names, or else those that the
-// linker finds and those of Python's packages.
+// linker finds and those of Python's packages, also of the python3 on the PATH: PyTorch's may be there.
 func (h *lab) findCUDNN(ctx context.Context) []string {
 	switch own := os.Getenv("TUNE_CUDA_CUDNN"); own {
 	case "":
@@ -55,8 +55,12 @@ func (h *lab) findCUDNN(ctx context.Context) []string {
 		return []string{own}
 	}
 	found := linkerLibraries(ctx, h.Launcher, "libcudnn")
-	for _, dir := range pythonPackages() {
-		more, _ := filepath.Glob(filepath.Join(dir, "lib", "libcudnn.so.9"))
+	folders := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
+	for _, dir := range pythonPackages(pythonPrefix()...) {
+		folders = append(folders, filepath.Join(dir, "lib"))
+	}
+	for _, dir := range folders {
+		more, _ := filepath.Glob(filepath.Join(dir, "libcudnn.so.9"))
 		found = append(found, more...)
 	}
 	found = slices.DeleteFunc(found, func(path string) bool { return filepath.Base(path) != "libcudnn.so.9" })
@@ -65,8 +69,8 @@ func (h *lab) findCUDNN(ctx context.Context) []string {
 }
 
 // chooseBaseline finds at which tuned shapes a library computes the baseline, where a genome
-// may stand in for it, and notes why not at the others. Of several files it takes that of the
-// newest version. It is called before the lab is described.
+// may stand in for it, and tells why not at the others. Of several files it takes that which
+// computes most of them, or else the newest. It is called before the lab is described.
 func (h *lab) chooseBaseline(ctx context.Context) error {
 	b := h.Plan.Implementations[0].Baseline()
 	if b.Kind != kernels.BaselineLibrary || b.Genome == nil {
@@ -86,6 +90,9 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if own := os.Getenv("TUNE_CUDA_CUDNN"); err != nil && own != "" && own != withoutCUDNN {
+		return fmt.Errorf("%w: TUNE_CUDA_CUDNN names %s: %w; name another file, or \"%s\" to measure against %s", ErrOptions, own, err, withoutCUDNN, b.Instead())
+	}
 	tool := evaluator.Tool{Name: library, Path: c.path, Version: a.Version}
 	var refused []string
 	for _, d := range h.problem.shapes() {
@@ -100,7 +107,7 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 		}
 	}
 	instead := b.Instead()
-	h.baselineText = fmt.Sprintf("%s %s", b, a.Version)
+	h.baselineText = fmt.Sprintf("%s %s (at %s: %s)", b, a.Version, strings.Join(append(refused, "shapes that are not tuned"), ", "), instead)
 	switch {
 	case err != nil:
 		tool.Missing = fmt.Sprintf("the baseline is %s: %s", instead, plain.Line(err.Error()))
@@ -108,18 +115,16 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 	case len(refused) == len(tuned):
 		tool.Missing = fmt.Sprintf("the baseline is %s: %s", instead, plain.Line(a.Refused[refused[0]]))
 		h.baselineText = instead
-	case len(refused) > 0:
-		h.baselineText += fmt.Sprintf("; at %s %s", strings.Join(refused, ", "), instead)
 	}
-	if tool.Missing != "" {
-		h.Log.Info("a library computes no baseline", "library", library, "reason", tool.Missing)
+	for _, name := range refused {
+		h.Log.Warn("a library does not compute the baseline of a shape", "library", library, "shape", name, "reason", plain.Line(a.Refused[name]))
 	}
 	h.Found(tool)
 	h.routine = c
 	return nil
 }
 
-// askRoutines asks all files of a routine's library, and leaves the candidate the newest.
+// askRoutines asks all files of a routine's library, and leaves the candidate the best.
 func (h *lab) askRoutines(ctx context.Context, c *candidate, shapes []wire.Shape) (best wire.LoadAnswer, err error) {
 	if c.path == "" {
 		if os.Getenv("TUNE_CUDA_CUDNN") == withoutCUDNN {
@@ -132,9 +137,9 @@ func (h *lab) askRoutines(ctx context.Context, c *candidate, shapes []wire.Shape
 		a, failed := h.askRoutine(ctx, one, shapes)
 		switch {
 		case failed != nil:
-			h.Log.Info("a library cannot be used", "file", path, "reason", failed)
+			h.Log.Warn("a library cannot be used", "file", path, "reason", failed)
 			err = failed
-		case best.Version == "" || newer(a.Version, best.Version):
+		case best.Version == "" || len(a.Refused) < len(best.Refused) || len(a.Refused) == len(best.Refused) && newer(a.Version, best.Version):
 			best, c.path = a, path
 		}
 	}

@@ -165,17 +165,22 @@ func toolkitRoots(o Options) []string {
 	return roots
 }
 
-// pythonPackages lists the folders of NVIDIA's Python packages.
-func pythonPackages() []string {
+// pythonPrefix is where the python3 on the PATH is installed. That of an environment of its own is a link to
+// another's.
+func pythonPrefix() []string {
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		return nil
+	}
+	return []string{filepath.Dir(filepath.Dir(path))}
+}
+
+// pythonPackages lists the folders of NVIDIA's Python packages at the usual prefixes, and at more.
+func pythonPackages(more ...string) []string {
 	var sites []string
-	prefixes := []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr", "/opt/conda"}
+	prefixes := append([]string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), "/usr/local", "/usr", "/opt/conda"}, more...)
 	if home, err := os.UserHomeDir(); err == nil {
 		prefixes = append(prefixes, filepath.Join(home, ".local"))
-	}
-	if path, err := exec.LookPath("python3"); err == nil { // that of an environment of its own is a link to another's
-		if own := filepath.Dir(filepath.Dir(path)); !slices.Contains(prefixes, own) {
-			prefixes = append(prefixes, own)
-		}
 	}
 	for _, p := range prefixes {
 		if p == "" {

@@ -89,8 +89,9 @@ func (a Answer) Rule() string {
 }
 
 // better orders the candidates of one rule: winners of finals first, of these the
-// significant ones, then by fitness. figures are theirs, by id.
-func better(figures map[string]record.Figures) func(a, b store.Candidate) int {
+// significant ones, then by fitness, or by their times where those are relative to different
+// baselines. figures are theirs, by id.
+func better(figures map[string]record.Figures, oneBaseline bool) func(a, b store.Candidate) int {
 	rank := func(c store.Candidate) int {
 		switch {
 		case !c.Proven:
@@ -101,8 +102,34 @@ func better(figures map[string]record.Figures) func(a, b store.Candidate) int {
 		return 0
 	}
 	return func(a, b store.Candidate) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(figures[a.ID].Fitness, figures[b.ID].Fitness))
+		x, y := figures[a.ID], figures[b.ID]
+		if !oneBaseline {
+			x.Fitness, y.Fitness = x.MedianNS, y.MedianNS
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(x.Fitness, y.Fitness))
 	}
+}
+
+// oneBaseline says whether candidates' fitness may be compared. Times on several devices, or at several sets of
+// shapes, would compare no better.
+func (q Question) oneBaseline(src Source, found []store.Candidate, of map[string]*source) (bool, error) {
+	if q.Definition != nil && !q.Definition.BaselineVaries() {
+		return true, nil
+	}
+	var ids []string
+	for _, c := range found {
+		first, s := of[found[0].Campaign], of[c.Campaign]
+		if s.Started.Device != first.Started.Device || !slices.Equal(slices.Sorted(slices.Values(s.Started.Shapes)), slices.Sorted(slices.Values(first.Started.Shapes))) {
+			return true, nil
+		}
+		if !slices.Contains(ids, c.Campaign) {
+			ids = append(ids, c.Campaign)
+		}
+	}
+	if len(ids) < 2 {
+		return true, nil
+	}
+	return record.OneBaseline(src.Campaign, ids)
 }
 
 // maxProven bounds how many winners of one rule are compared with each other.
@@ -530,7 +557,11 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 			break
 		}
 	}
-	slices.SortStableFunc(found, better(figures))
+	one, err := q.oneBaseline(src, found, of)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, better(figures, one))
 	out := make([]Answer, min(len(found), limit))
 	for i := range out {
 		s := of[found[i].Campaign]

@@ -502,3 +502,33 @@ func (m *memory) Best(q store.Query) ([]store.Candidate, error) {
 	slices.SortStableFunc(out, func(a, b store.Candidate) int { return int(a.Told.Fitness - b.Told.Fitness) })
 	return out[:min(len(out), max(1, q.Limit))], nil
 }
+
+// TestDifferentBaselines: what is faster relative to an easier baseline does not beat what is faster.
+func TestDifferentBaselines(t *testing.T) {
+	kernel := mustKernel(t, "attention")
+	for _, c := range []struct{ first, second, want string }{
+		{"mma with its baseline genome", "attention of libcudnn.so 9.19.0", "fast"},
+		{"attention of libcudnn.so 9.19.0", "attention of libcudnn.so 9.19.0", "ratio"},
+		{"", "attention of libcudnn.so 9.19.0", "ratio"}, // not recorded
+	} {
+		m := &memory{}
+		told := func(id string, ns, baseline float64) []store.Candidate {
+			return []store.Candidate{{ID: id, Campaign: fmt.Sprint(len(m.campaigns)), Proven: true, Told: &store.Told{
+				Candidate: id, Verdict: "correct", Fitness: ns / baseline, MedianNS: ns, BaselineNS: baseline,
+			}}}
+		}
+		m.add(kernel, h200, "2x8x512x64", told("ratio", 6000, 9200))
+		m.add(kernel, h200, "2x8x512x64", told("fast", 5000, 5400))
+		for i, baseline := range []string{c.first, c.second} {
+			about, err := json.Marshal(evaluator.Description{Device: h200, Implementations: []string{"mma", "hopper"}, Baseline: baseline})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.campaigns[i].Started.Description = about
+		}
+		got, err := Ask(m, Question{Kernel: "attention", Definition: kernel, Shape: "2x8x512x64"})
+		if err != nil || got[0].ID != c.want {
+			t.Errorf("%q and %q: %+v, %v; want %s", c.first, c.second, got, err, c.want)
+		}
+	}
+}

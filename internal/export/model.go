@@ -519,6 +519,18 @@ func (w *Winner) timings() []evaluator.Timing {
 	return w.Evidence.Result.Timings
 }
 
+// besideRoutine says whether timings at a shape were beside a vendor's routine, which tells in the
+// evidence what it ran.
+func (w *Winner) besideRoutine(shape string) bool {
+	told := func(list []evaluator.Evidence) bool {
+		return slices.ContainsFunc(list, func(e evaluator.Evidence) bool { return e.Check == "baseline "+shape })
+	}
+	if f := w.final(); f != nil && len(f.Timings) > 0 {
+		return told(f.Evidence)
+	}
+	return slices.ContainsFunc(w.Evidence.Result.Steps, func(s evaluator.Step) bool { return told(s.Evidence) })
+}
+
 // winners are the variant's; none of a baseline.
 func (v *variant) winners() []*Winner {
 	if v.Winner == nil {

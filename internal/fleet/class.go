@@ -16,6 +16,9 @@ import (
 // limit, clocks and partition.
 func parts(d evaluator.Description) (list []string) {
 	list = append(list, "backend "+d.Backend, fmt.Sprintf("device %s (%s)", d.Device.Name, d.Device.Fingerprint), strings.TrimSpace("compiler "+d.Compiler), "harness "+d.Harness)
+	if d.Baseline != "" {
+		list = append(list, "baseline "+d.Baseline)
+	}
 	for _, t := range d.Tools {
 		if t.Missing == "" {
 			list = append(list, strings.TrimSpace(t.Name+" "+t.Version))

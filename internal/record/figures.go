@@ -93,6 +93,29 @@ func CampaignFigures(c store.Campaign) (string, Figures) {
 	return "", Figures{}
 }
 
+// OneBaseline says whether campaigns were measured against one baseline, as far as that is recorded: else
+// their times relative to it do not compare. What a baseline is may depend on the libraries of a machine.
+func OneBaseline(read func(id string) (store.Campaign, error), ids []string) (bool, error) {
+	first := ""
+	for _, id := range ids {
+		c, err := read(id)
+		if err != nil {
+			return false, err
+		}
+		d, err := ReadDescription(id, &c.Started)
+		if err != nil {
+			return false, err
+		}
+		if first == "" {
+			first = d.Baseline
+		}
+		if d.Baseline != "" && d.Baseline != first {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // FailedFinals tells whether the newest finals that a candidate was in found it
 // wrong, after it had been found correct. That the machine failed says nothing.
 func FailedFinals(c store.Candidate) (bool, error) {

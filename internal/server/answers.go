@@ -77,7 +77,8 @@ func (r abandonable) Candidates(q store.Query, from uint64) ([]store.Candidate, 
 }
 
 // leaderboard lists the best of each kernel, device and set of shapes: winners of finals
-// first, of these the significant ones, then by time relative to the baseline.
+// first, of these the significant ones, then by time relative to the baseline, or by the time itself
+// where that was measured against different ones.
 func (s *Service) leaderboard() ([]api.LeaderboardRow, error) {
 	all, err := s.reader.Campaigns()
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Service) leaderboard() ([]api.LeaderboardRow, error) {
 		}
 		return 0
 	}
-	best := map[string]api.LeaderboardRow{}
+	best, of := map[string]api.LeaderboardRow{}, map[string][]api.LeaderboardRow{}
 	for _, c := range all {
 		id, f := record.CampaignFigures(c)
 		if id == "" || f.Fitness <= 0 {
@@ -104,10 +105,25 @@ func (s *Service) leaderboard() ([]api.LeaderboardRow, error) {
 			Measured: f.From, Proven: f.From == record.FromFinals, Significant: f.Significant,
 		}
 		key := strings.Join(append([]string{row.Kernel, row.Device}, row.Shapes...), "\n")
-		old, known := best[key]
-		if !known || cmp.Or(cmp.Compare(rank(row), rank(old)), -cmp.Compare(row.Speedup, old.Speedup)) < 0 {
-			best[key] = row
+		of[key] = append(of[key], row)
+	}
+	for key, rows := range of {
+		one := true
+		if d, err := s.kernels.get(rows[0].Kernel); len(rows) > 1 && (err != nil || d.BaselineVaries()) {
+			var ids []string
+			for _, row := range rows {
+				ids = append(ids, row.Campaign)
+			}
+			if one, err = record.OneBaseline(s.reader.Campaign, ids); err != nil {
+				return nil, err
+			}
 		}
+		best[key] = slices.MinFunc(rows, func(a, b api.LeaderboardRow) int {
+			if !one {
+				return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.MedianNS, b.MedianNS))
+			}
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), -cmp.Compare(a.Speedup, b.Speedup))
+		})
 	}
 	rows := make([]api.LeaderboardRow, 0, len(best))
 	for _, row := range best {

@@ -171,7 +171,15 @@ func (s *Service) baseline(c store.Candidate) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	src, err := t.RenderBaseline()
+	of, err := s.reader.Campaign(c.Campaign)
+	if err != nil {
+		return "", err
+	}
+	d, err := record.ReadDescription(of.ID, &of.Started)
+	if err != nil {
+		return "", err
+	}
+	src, err := t.RenderBaseline(d.Baseline)
 	if err != nil {
 		return "", err
 	}

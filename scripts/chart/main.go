@@ -8,16 +8,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"image/color"
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -25,31 +22,23 @@ import (
 	"github.com/evotune/evotune/internal/chart"
 )
 
+// record is the table of scripts/gpu-table.py.
+const record = "docs/evidence/h200/table.json"
+
 // figures are all charts.
 var figures = []figure{
 	{
-		"docs/evidence/h200/pytorch.txt", "docs/attention-h200.svg", parse,
-		[]bar{
-			{"evotune", "evotune", chart.A}, {"SDPA cuDNN", "cuDNN", chart.B}, {"SDPA flash", "flash", chart.Idle},
-		},
-		"fp16 attention on an NVIDIA H200: time per launch (shorter is better)\nbatch x heads x length x head size",
+		"docs/attention-h200.svg", "cudnn", "cuDNN",
+		"Attention on an NVIDIA H200: time per launch (shorter is better)\nmedians of fresh processes; cuDNN with its fastest plan",
 	},
 	{
-		"docs/evidence/h200/table.json", "docs/products-h200.svg", products,
-		[]bar{
-			{"evotune", "evotune", chart.A}, {"cublaslt", "cublasLt", chart.B},
-		},
+		"docs/products-h200.svg", "cublaslt", "cublasLt",
 		"Matrix products on an NVIDIA H200: time per launch (shorter is better)\nmedians of fresh processes; cublasLt with its fastest algorithm",
 	},
 }
 
-// A figure is a chart: what is drawn of a record, how the record is read, and into which file.
-type figure struct {
-	from, to string
-	read     func(io.Reader, []bar) ([]group, error)
-	bars     []bar // contenders, as the record names them
-	title    string
-}
+// A figure is a chart of what was measured beside a library in finals: its key in the record, and its name.
+type figure struct{ to, other, name, title string }
 
 func main() {
 	for _, f := range figures {
@@ -61,42 +50,32 @@ func main() {
 }
 
 func (f figure) write(to string) error {
-	text, err := os.ReadFile(f.from)
+	text, err := os.ReadFile(record)
 	if err != nil {
 		return err
 	}
-	groups, err := f.read(bytes.NewReader(text), f.bars)
+	groups, err := f.read(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.from, err)
+		return fmt.Errorf("%s: %w", record, err)
 	}
 	return os.WriteFile(to, f.draw(groups), 0o644)
 }
 
-type bar struct {
-	name, label string
-	color       color.Color
-}
-
-// A group is one shape. micros are the medians of bars, in microseconds, and ratios their times
-// over that of evotune.
+// A group is one shape: the medians of evotune and of the other in microseconds, and the other's time
+// over evotune's, the median over readings by turns.
 type group struct {
-	shape          string
-	micros, ratios []float64
+	shape         string
+	micros, other float64
+	ratio         float64
 }
 
-// ordered puts groups in the order of the second bar's time over evotune's, the largest first.
-func ordered(groups []group) []group {
-	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.ratios[1], a.ratios[1]) })
-	return groups
-}
-
-// products reads the table of scripts/gpu-table.py, and returns what is beside cublasLt. A ratio
-// is the median over readings by turns.
-func products(r io.Reader, _ []bar) ([]group, error) {
+// read returns what is beside the library in finals, the largest ratio first.
+func (f figure) read(r io.Reader) ([]group, error) {
 	var table []struct {
 		Operator, Shape, Dtype string
 		Evotune                float64            `json:"evotune_us"`
 		Others                 map[string]float64 `json:"others"`
+		Ran                    string             `json:"baseline_ran"`
 		Speedup                float64
 	}
 	if err := json.NewDecoder(r).Decode(&table); err != nil {
@@ -104,86 +83,50 @@ func products(r io.Reader, _ []bar) ([]group, error) {
 	}
 	var groups []group
 	for _, t := range table {
-		if other := t.Others["cublaslt"]; other > 0 && t.Evotune > 0 && t.Speedup > 0 {
-			groups = append(groups, group{t.Operator + " " + t.Dtype + " " + t.Shape, []float64{t.Evotune, other}, []float64{1, t.Speedup}})
+		// cuDNN is also what PyTorch called, in its own process.
+		inFinals := f.other == "cublaslt" || strings.HasPrefix(t.Ran, f.name)
+		if other := t.Others[f.other]; inFinals && other > 0 && t.Evotune > 0 && t.Speedup > 0 {
+			groups = append(groups, group{t.Operator + " " + t.Dtype + " " + t.Shape, t.Evotune, other, t.Speedup})
 		}
 	}
 	if len(groups) == 0 {
-		return nil, fmt.Errorf("it has nothing beside cublasLt")
+		return nil, fmt.Errorf("it has nothing beside %s", f.name)
 	}
-	return ordered(groups), nil
-}
-
-// parse reads the output of bench/pytorch/compare.py and returns its attention
-// shapes, ordered by cuDNN's time over evotune's, the largest first.
-func parse(r io.Reader, bars []bar) ([]group, error) {
-	var groups []group
-	in := false // in a block about attention
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 0:
-		case line[0] != ' ':
-			if in = fields[0] == "attention"; in {
-				groups = append(groups, group{shape: fields[1], micros: make([]float64, len(bars))})
-			}
-		case in && len(fields) > 5:
-			name := strings.Join(fields[:len(fields)-5], " ")
-			i := slices.IndexFunc(bars, func(b bar) bool { return b.name == name })
-			if i < 0 {
-				continue
-			}
-			us, err := strconv.ParseFloat(fields[len(fields)-5], 64)
-			if err != nil || us <= 0 {
-				return nil, fmt.Errorf("line %d: %q is not a time", n, fields[len(fields)-5])
-			}
-			groups[len(groups)-1].micros[i] = us
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if len(groups) == 0 {
-		return nil, fmt.Errorf("it has no attention shape")
-	}
-	for i, g := range groups {
-		if i := slices.Index(g.micros, 0); i >= 0 {
-			return nil, fmt.Errorf("attention %s lacks %s", g.shape, bars[i].name)
-		}
-		for _, us := range g.micros {
-			groups[i].ratios = append(groups[i].ratios, us/g.micros[0])
-		}
-	}
-	return ordered(groups), nil
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.ratio, a.ratio) })
+	return groups, nil
 }
 
 func (f figure) draw(groups []group) []byte {
-	c := chart.New(vg.Length(len(groups))*vg.Length(20*len(f.bars))+130, "time per launch over evotune's", "")
+	c := chart.New(vg.Length(len(groups))*40+130, "time per launch over evotune's", "")
 	c.Title = f.title
 	var labels []string
-	parts := make([]*chart.Boxes, len(f.bars))
-	for i, b := range f.bars {
-		parts[i] = &chart.Boxes{Color: b.color}
-	}
+	bars := []struct {
+		label string
+		boxes *chart.Boxes
+	}{{"evotune", &chart.Boxes{Color: chart.A}}, {f.name, &chart.Boxes{Color: chart.B}}}
 	texts := chart.NewTexts(6)
 	for row, g := range groups {
-		shape := strings.ReplaceAll(g.shape, "-causal", " causal")
-		fastest := slices.Index(g.ratios, slices.Min(g.ratios))
-		labels = append(labels, fmt.Sprintf("%s\n%s is fastest", shape, f.bars[fastest].label))
-		for i := range f.bars {
-			y := -float64(row) + 0.81/float64(len(f.bars))*(float64(len(f.bars)-1)/2-float64(i))
-			parts[i].Boxes = append(parts[i].Boxes, chart.Box{X1: g.ratios[i], Y0: y - 0.36/float64(len(f.bars)), Y1: y + 0.36/float64(len(f.bars))})
-			texts.Write(g.ratios[i], y, chart.Regular(12, chart.Ink), fmt.Sprintf("%.2f us  %.2fx", g.micros[i], g.ratios[i]))
+		fastest := "evotune"
+		if g.ratio < 1 {
+			fastest = f.name
+		}
+		labels = append(labels, fmt.Sprintf("%s\n%s is fastest", strings.ReplaceAll(g.shape, "-causal", " causal"), fastest))
+		for i, b := range bars {
+			micros, ratio := g.micros, 1.0
+			if i == 1 {
+				micros, ratio = g.other, g.ratio
+			}
+			y := -float64(row) + 0.405*(0.5-float64(i))
+			b.boxes.Boxes = append(b.boxes.Boxes, chart.Box{X1: ratio, Y0: y - 0.18, Y1: y + 0.18})
+			texts.Write(ratio, y, chart.Regular(12, chart.Ink), fmt.Sprintf("%.2f us  %.2fx", micros, ratio))
 		}
 	}
 	c.Width, c.X.Min = 760, 0
 	c.Y.Tick.Label.Font.Size = 13
 	c.AddRows(labels)
-	for i, b := range f.bars {
-		c.Add(parts[i])
-		c.AddKey(b.label, parts[i])
+	for _, b := range bars {
+		c.Add(b.boxes)
+		c.AddKey(b.label, b.boxes)
 	}
 	c.Add(texts)
 	title, _, _ := strings.Cut(f.title, "\n")
