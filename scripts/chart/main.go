@@ -86,7 +86,11 @@ func (f figure) read(r io.Reader) ([]group, error) {
 		// cuDNN is also what PyTorch called, in its own process.
 		inFinals := f.other == "cublaslt" || strings.HasPrefix(t.Ran, f.name)
 		if other := t.Others[f.other]; inFinals && other > 0 && t.Evotune > 0 && t.Speedup > 0 {
-			groups = append(groups, group{t.Operator + " " + t.Dtype + " " + t.Shape, t.Evotune, other, t.Speedup})
+			name := t.Operator
+			if !strings.Contains(name, t.Dtype) {
+				name += " " + t.Dtype
+			}
+			groups = append(groups, group{name + " " + t.Shape, t.Evotune, other, t.Speedup})
 		}
 	}
 	if len(groups) == 0 {
