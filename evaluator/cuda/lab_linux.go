@@ -191,7 +191,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 		h.gpus = append(h.gpus, h.newGPU(d))
 	}
 	h.findTools(ctx)
-	h.cudnn = h.findCUDNN(ctx)
+	if b := plan.Implementations[0].Baseline(); b.Library != "" && strings.HasPrefix(routineName(b), "cudnn:") {
+		h.cudnn = h.findCUDNN(ctx)
+	}
 	h.lockIn(ctx)
 	if err := h.chooseBaseline(ctx); err != nil {
 		return nil, err
