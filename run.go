@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
@@ -316,7 +317,7 @@ func sameBaseline(then, now evaluator.Description) error {
 		return nil
 	}
 	way := ""
-	if now.Backend == CUDA {
+	if strings.Contains(then.Baseline+now.Baseline, "libcudnn") {
 		way = "; TUNE_CUDA_CUDNN chooses cuDNN's file, or none"
 	}
 	return fmt.Errorf("it was measured against %s, and here the baseline is %s: results would not be comparable%s", then.Baseline, now.Baseline, way)

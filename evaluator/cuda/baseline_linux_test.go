@@ -111,6 +111,14 @@ func TestBestLibrary(t *testing.T) {
 			}
 		})
 	}
+	t.Run("another library", func(t *testing.T) {
+		t.Setenv("TUNE_CUDA_CUDNN", withoutCUDNN) // which is not asked about
+		plan := planOf(fakeFrom(t, strings.Replace(with, "libcudnn.so:attention", "libcublasLt.so:matmul_nn", 1), "y[i] = 2 * x[i]", "const double *x"))
+		_, ordeal := openFakePlan(t, fakeOptions(t), plan)
+		if d := ordeal.Describe(); !strings.HasPrefix(d.Baseline, "matmul_nn of libcublasLt.so 13.1.0 (") {
+			t.Errorf("the baseline is %s", d.Baseline)
+		}
+	})
 	file := filepath.Join(t.TempDir(), "libcudnn.so.9")
 	if err := os.WriteFile(file, []byte("fails"), 0o600); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if own := os.Getenv("TUNE_CUDA_CUDNN"); err != nil && own != "" && own != withoutCUDNN {
+	if own := os.Getenv("TUNE_CUDA_CUDNN"); err != nil && library == "cudnn" && own != "" && own != withoutCUDNN {
 		return fmt.Errorf("%w: TUNE_CUDA_CUDNN names %s: %w; name another file, or \"%s\" to measure against %s", ErrOptions, own, err, withoutCUDNN, b.Instead())
 	}
 	tool := evaluator.Tool{Name: library, Path: c.path, Version: a.Version}
@@ -126,13 +126,17 @@ func (h *lab) chooseBaseline(ctx context.Context) error {
 
 // askRoutines asks all files of a routine's library, and leaves the candidate the best.
 func (h *lab) askRoutines(ctx context.Context, c *candidate, shapes []wire.Shape) (best wire.LoadAnswer, err error) {
-	if c.path == "" {
+	files := []string{""} // which the worker knows
+	if strings.HasPrefix(c.routine, "cudnn:") {
+		files = h.cudnn
 		if os.Getenv("TUNE_CUDA_CUDNN") == withoutCUDNN {
 			return best, errors.New("TUNE_CUDA_CUDNN is " + withoutCUDNN)
 		}
-		return best, errors.New("cuDNN 9 was not found; set TUNE_CUDA_CUDNN to its libcudnn.so.9 if it is installed")
+		if len(files) == 0 {
+			return best, errors.New("cuDNN 9 was not found; set TUNE_CUDA_CUDNN to its libcudnn.so.9 if it is installed")
+		}
 	}
-	for _, path := range h.cudnn {
+	for _, path := range files {
 		one := &candidate{name: c.name, routine: c.routine, path: path}
 		a, failed := h.askRoutine(ctx, one, shapes)
 		switch {
