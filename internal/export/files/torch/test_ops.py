@@ -88,8 +88,8 @@ def results(got):
 
 def error(got, want, partly=False, rounding=0.0):
     """The largest difference relative to the root mean square of what is wanted. With partly, elements where
-    that is NaN are no part of the answer; others must be most of it. Rounding is a difference that counts for nothing,
-    relative to each element."""
+    that is NaN are no part of the answer; others must be most of it. Rounding is how much of each element may be lost
+    in its type, and does not count."""
     got, want = got.double(), want.double()
     if partly:
         written = ~want.isnan()
@@ -229,8 +229,8 @@ class Operators(unittest.TestCase):
                     grads = torch.autograd.grad(want, [t for t in tensors(op, fine) if t.requires_grad], [w.double() for w in weights])
                     for t, g in zip([t for t in tensors(op, args) if t.requires_grad], grads):
                         self.assertEqual((t.grad.dtype, t.grad.shape), (t.dtype, t.shape))
-                        # A derivative of a cross-entropy has few large elements: to round them to 16 bits is an error many times the root mean square.
-                        self.assertLessEqual(error(t.grad, g, rounding=torch.finfo(t.dtype).eps), max(TYPES.get(t.dtype, 3e-1) / 5, op.outputs[0]["tolerance"]))
+                        # Rounding to 16 bits alone moves the few large elements of a cross-entropy's derivative by a fifth of the root mean square.
+                        self.assertLessEqual(error(t.grad, g, rounding=torch.finfo(t.dtype).eps / 2), max(TYPES.get(t.dtype, 3e-1) / 5, op.outputs[0]["tolerance"]))
 
     def test_no_derivative(self):
         for op in self.each():
