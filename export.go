@@ -190,15 +190,16 @@ func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*export.Win
 	}
 	fitness := func(c store.Campaign) (float64, bool) {
 		finals := c.Finals != nil && c.Finals.Winner != ""
-		f := c.Best.Fitness
-		if finals {
-			f = c.Finals.Fitness
+		switch {
+		case finals && one:
+			return c.Finals.Fitness, true
+		case finals:
+			_, f := record.CampaignFigures(c)
+			return f.MedianNS, true
+		case one:
+			return c.Best.Fitness, false
 		}
-		if !one {
-			_, figures := record.CampaignFigures(c)
-			f = figures.MedianNS
-		}
-		return f, finals
+		return c.Best.MedianNS, false
 	}
 	slices.SortStableFunc(of, func(a, b store.Campaign) int {
 		fa, finalsA := fitness(a)

@@ -174,7 +174,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if t.Job.Sweep {
 		p.Evaluator = thorough{p.Evaluator}
 	}
-	if err := comparable(past, p.Evaluator.Describe()); err != nil {
+	if err := resumable(past, p.Evaluator.Describe()); err != nil {
 		return Finished{}, badInput(err)
 	}
 	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
@@ -288,9 +288,9 @@ func workersFor(asked, window int, backend string) int {
 	return min(runtime.NumCPU(), window)
 }
 
-// comparable refuses to go on with a campaign on another device or against another baseline:
+// resumable refuses to go on with a campaign on another device or against another baseline:
 // its results would not be comparable.
-func comparable(past []store.Event, now evaluator.Description) error {
+func resumable(past []store.Event, now evaluator.Description) error {
 	for _, e := range past {
 		if e.Started == nil {
 			continue

@@ -43,25 +43,25 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestComparable: a campaign goes on only on its device and against its baseline, which depends on what is installed.
-func TestComparable(t *testing.T) {
+// TestResumable: a campaign goes on only on its device and against its baseline, which depends on what is installed.
+func TestResumable(t *testing.T) {
 	then := evaluator.Description{Baseline: "attention of libcudnn.so 9.19.0", Device: evaluator.Device{Name: "H200", Fingerprint: "a"}}
 	started, err := record.NewStarted(record.Job{}, then, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	past := []store.Event{{Campaign: "attention-1", Started: started}}
-	if err := comparable(past, then); err != nil {
+	if err := resumable(past, then); err != nil {
 		t.Errorf("as it was: %v", err)
 	}
 	other := then
 	other.Device.Fingerprint = "b"
-	if err := comparable(past, other); err == nil || !strings.Contains(err.Error(), "another device") {
+	if err := resumable(past, other); err == nil || !strings.Contains(err.Error(), "another device") {
 		t.Errorf("another device: %v", err)
 	}
 	other = then
 	other.Baseline = "mma with its baseline genome"
-	if err := comparable(past, other); err == nil || !strings.Contains(err.Error(), "against attention of libcudnn.so 9.19.0, and here the baseline is mma with its baseline genome") {
+	if err := resumable(past, other); err == nil || !strings.Contains(err.Error(), "against attention of libcudnn.so 9.19.0, and here the baseline is mma with its baseline genome") {
 		t.Errorf("another baseline: %v", err)
 	}
 }

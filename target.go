@@ -374,7 +374,7 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 		}
 	}
 	ordeal, err := evaluator.Open(ctx, backend, plan)
-	if b := t.chosen[0].Baseline(); errors.Is(err, evaluator.ErrBaseline) && b.Genome != nil && strings.HasPrefix(b.Library, "libcudnn") {
+	if b := t.chosen[0].Baseline(); errors.Is(err, evaluator.ErrBaseline) && b.Varies() && strings.HasPrefix(b.Library, "libcudnn") {
 		err = fmt.Errorf("%w; with TUNE_CUDA_CUDNN=none the genome is the baseline", err)
 	}
 	if err != nil {

@@ -139,8 +139,10 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 	if err != nil {
 		return v, err
 	}
+	varies := false
 	p, g, err := m.openAgain(ctx, rec, func(t *Target, same bool) error {
 		v.SameDefinition = same
+		varies = t.definition != nil && t.definition.BaselineVaries()
 		if !o.StoredContents {
 			return nil
 		}
@@ -154,7 +156,7 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
 	now := p.Evaluator.Describe()
-	if err := sameBaseline(then, now); err != nil {
+	if err := sameBaseline(then, now); varies && err != nil {
 		return v, badInput(fmt.Errorf("candidate %s: %w", rec.Candidate.ID, err))
 	}
 	v.SameDevice = now.Device.Fingerprint == rec.Campaign.Started.Device

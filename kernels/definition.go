@@ -436,11 +436,11 @@ func (b *Baseline) String() string {
 // BaselineVaries says whether a genome stands in for a library where that is not installed: what the
 // baseline is then depends on the machine.
 func (d *Definition) BaselineVaries() bool {
-	return slices.ContainsFunc(d.Implementations, func(im *Implementation) bool {
-		b := im.Baseline()
-		return b.Kind == BaselineLibrary && b.Genome != nil
-	})
+	return slices.ContainsFunc(d.Implementations, func(im *Implementation) bool { return im.Baseline().Varies() })
 }
+
+// Varies says whether a genome stands in for the library.
+func (b *Baseline) Varies() bool { return b.Kind == BaselineLibrary && b.Genome != nil }
 
 // Instead says in a few words what the baseline's genome is.
 func (b *Baseline) Instead() string {

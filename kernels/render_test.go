@@ -370,7 +370,7 @@ func golden(t *testing.T, name string, im *kernels.Implementation, space *genome
 	switch {
 	case baseline:
 		encoding = baselineIs
-		if b := im.Baseline(); b.Implementation() != im || b.Kind == kernels.BaselineLibrary && b.Genome == nil {
+		if b := im.Baseline(); b.Implementation() != im || b.Kind == kernels.BaselineLibrary && !b.Varies() {
 			encoding = "" // the baseline belongs to another implementation
 			break
 		}

@@ -78,7 +78,7 @@ func (h *lab) tryWorker(ctx context.Context) error {
 		return fmt.Errorf("it sees the GPU as %+v, a worker outside as %+v", d, h.gpus[0].device)
 	}
 	if len(h.Plan.Implementations) > 0 {
-		if b := h.Plan.Implementations[0].Baseline(); b.Library != "" && b.Genome == nil {
+		if b := h.Plan.Implementations[0].Baseline(); b.Library != "" && !b.Varies() {
 			return w.call(ctx, h.options.Timeout, wire.Load, h.newRoutine("trial", routineName(b)).load(), &wire.LoadAnswer{})
 		}
 	}

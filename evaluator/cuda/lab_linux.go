@@ -52,7 +52,7 @@ type lab struct {
 	baselines map[*shapeData]*candidate
 	made      map[string]*candidate // baselines, by what they were made from
 	// routine is the baseline where a genome may stand in for a library: that is the baseline
-	// of the shapes that routine does not compute. cudnn lists the files of that library.
+	// of the shapes that routine does not compute. cudnn lists the library's files where a routine of it is the baseline.
 	// baselineText says what the baselines are where the definition alone does not.
 	routine      *candidate
 	cudnn        []string
@@ -85,7 +85,7 @@ type candidate struct {
 	name    string // in the worker
 	src     kernels.Rendered
 	out     compiled
-	path    string // of the cubin
+	path    string // of the cubin, or of a routine's library, "" for that of the usual names
 	arch    string
 	routine string // of a vendor's library, instead of a cubin
 	hash    string

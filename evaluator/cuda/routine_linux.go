@@ -32,7 +32,7 @@ func (h *lab) newRoutine(name, routine string) *candidate {
 		name: name, routine: routine, hash: cache.Key("routine", routine),
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
-	if strings.HasPrefix(routine, "cudnn:") && len(h.cudnn) > 0 {
+	if len(h.cudnn) > 0 {
 		c.path = h.cudnn[0]
 	}
 	for _, d := range h.problem.shapes() {
@@ -73,7 +73,7 @@ func (h *lab) findCUDNN(ctx context.Context) []string {
 // computes most of them, or else the newest. It is called before the lab is described.
 func (h *lab) chooseBaseline(ctx context.Context) error {
 	b := h.Plan.Implementations[0].Baseline()
-	if b.Kind != kernels.BaselineLibrary || b.Genome == nil {
+	if !b.Varies() {
 		return nil
 	}
 	c := h.newRoutine("baseline-routine", routineName(b))

@@ -117,17 +117,16 @@ func (q Question) oneBaseline(src Source, found []store.Candidate, of map[string
 		return true, nil
 	}
 	var ids []string
+	var first *source
 	for _, c := range found {
-		first, s := of[found[0].Campaign], of[c.Campaign]
+		s := of[c.Campaign]
+		first = cmp.Or(first, s)
 		if s.Started.Device != first.Started.Device || !slices.Equal(slices.Sorted(slices.Values(s.Started.Shapes)), slices.Sorted(slices.Values(first.Started.Shapes))) {
 			return true, nil
 		}
 		if !slices.Contains(ids, c.Campaign) {
 			ids = append(ids, c.Campaign)
 		}
-	}
-	if len(ids) < 2 {
-		return true, nil
 	}
 	return record.OneBaseline(src.Campaign, ids)
 }

@@ -96,6 +96,9 @@ func CampaignFigures(c store.Campaign) (string, Figures) {
 // OneBaseline says whether campaigns were measured against one baseline, as far as that is recorded: else
 // their times relative to it do not compare. What a baseline is may depend on the libraries of a machine.
 func OneBaseline(read func(id string) (store.Campaign, error), ids []string) (bool, error) {
+	if len(ids) < 2 {
+		return true, nil
+	}
 	first := ""
 	for _, id := range ids {
 		c, err := read(id)
