@@ -219,7 +219,9 @@ func TestScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.service.tokens.mu.Lock()
+	g.service.tokens.mu.Lock()
 	g.service.tokens.byID[expired.ID].Expires = time.Now().Add(-time.Second)
+	g.service.tokens.mu.Unlock()
 	g.service.tokens.mu.Unlock()
 	revoked, err := g.service.tokens.create(api.NewToken{Name: "revoked", Scope: api.Admin})
 	if err != nil {
@@ -485,6 +487,8 @@ func TestInvalidTokens(t *testing.T) {
 	g := protect(t, Limits{})
 	tokens := g.service.tokens
 	fill := func(state string, revoked, expires time.Time) {
+		tokens.mu.Lock() // the service forgets tokens meanwhile
+		defer tokens.mu.Unlock()
 		for n := range mostTokens {
 			id := fmt.Sprint(state, n)
 			tokens.add(token{api.Token{ID: id, Name: id, Scope: api.Viewer, Revoked: revoked, Expires: expires}, id})
