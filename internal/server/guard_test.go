@@ -219,9 +219,7 @@ func TestScopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.service.tokens.mu.Lock()
-	g.service.tokens.mu.Lock()
 	g.service.tokens.byID[expired.ID].Expires = time.Now().Add(-time.Second)
-	g.service.tokens.mu.Unlock()
 	g.service.tokens.mu.Unlock()
 	revoked, err := g.service.tokens.create(api.NewToken{Name: "revoked", Scope: api.Admin})
 	if err != nil {
