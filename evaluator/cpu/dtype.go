@@ -137,13 +137,12 @@ func halfBits(x float64) uint16 {
 	return sign | (uint16(exp-1+15)<<10 + m)
 }
 
-// halfOf is halfBits of a number of single precision, several times faster.
-func halfOf(x float32) uint16 {
+// halfOf is halfBits of a number of single precision, several times faster; half is right only where the
+// number is a normal one in both.
+func halfOf(x float32) (half uint16, normal bool) {
 	bits := math.Float32bits(x)
-	if m := bits & 0x7fffffff; m-0x38800000 < 0x0f000000 { // normal numbers of both
-		return uint16(bits>>16&0x8000 | ((m+0xfff+m>>13&1)>>13 - 112<<10))
-	}
-	return halfBits(float64(x))
+	m := bits & 0x7fffffff
+	return uint16(bits>>16&0x8000 | ((m+0xfff+m>>13&1)>>13 - 112<<10)), m-0x38800000 < 0x0f000000
 }
 
 func halfValue(h uint16) float64 {
@@ -168,10 +167,15 @@ func halfValue(h uint16) float64 {
 // twice, which differs from one rounding only for values that data never has
 // to hit exactly.
 func brainBits(x float64) uint16 {
-	b := math.Float32bits(float32(x))
 	if x != x {
 		return 0x7fc0
 	}
+	return brainOf(float32(x))
+}
+
+// brainOf is brainBits of a number, of single precision.
+func brainOf(x float32) uint16 {
+	b := math.Float32bits(x)
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 

@@ -15,21 +15,25 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// cellBits is the number of cells of a normal distribution, as a power of two.
-const cellBits = 12
+// Of 32 bits, cellBits say in which cell of a normal distribution a number is, and restBits where there.
+const (
+	cellBits = 10
+	restBits = 32 - cellBits
+)
 
-// A cell is a part of the standard normal distribution with the same chance as each other:
-// numbers from low on, evenly over a width. Those at both ends are drawn otherwise.
-type cell struct{ low, width float64 }
+// A cell is a part of the standard normal distribution with the same chance as each other: numbers
+// from low on, in steps. Both ends have no step, and their side as low.
+type cell struct{ low, step float64 }
 
 var normalCells = sync.OnceValue(func() *[1 << cellBits]cell {
 	var cells [1 << cellBits]cell
 	low := normalAt(1 / float64(len(cells)))
 	for i := 1; i < len(cells)-1; i++ {
 		high := normalAt(float64(i+1) / float64(len(cells)))
-		cells[i] = cell{low, high - low}
+		cells[i] = cell{low, (high - low) / (1 << restBits)}
 		low = high
 	}
+	cells[0].low, cells[len(cells)-1].low = -1, 1
 	return &cells
 })
 
@@ -38,103 +42,127 @@ func normalAt(chance float64) float64 { return math.Sqrt2 * math.Erfinv(2*chance
 
 // quick makes contents that are timed: like fill, but several times faster. Elements are drawn of
 // the whole distribution, so that no candidate can learn which values come.
-func (d distribution) quick(b []byte, t dtype, s *stream) {
+func (d distribution) quick(b []byte, t dtype, from stream) {
 	n := len(b) / t.size()
 	switch {
 	case d.kind == "constant":
-		d.fill(b, t, s)
+		d.fill(b, t, &from)
+	case d.kind == "integers" && t == i32:
+		whole(view[int32](b), d, from)
+	case d.kind == "integers" && t == i64:
+		whole(view[int64](b), d, from)
+	case d.kind == "integers" && t == i16:
+		whole(view[int16](b), d, from)
+	case d.kind == "integers" && t == i8:
+		whole(view[int8](b), d, from)
+	case d.kind == "integers" && t == u8:
+		whole(view[uint8](b), d, from)
 	case d.kind == "integers":
-		low, count := int64(math.Ceil(d.a)), uint64(int64(math.Floor(d.b))-int64(math.Ceil(d.a)))+1
-		one := func() int64 {
-			high, _ := bits.Mul64(s.next(), count)
-			return low + int64(high)
-		}
-		switch t {
-		case i32:
-			whole(view[int32](b), one)
-		case i64:
-			whole(view[int64](b), one)
-		case i16:
-			whole(view[int16](b), one)
-		case i8:
-			whole(view[int8](b), one)
-		case u8:
-			whole(view[uint8](b), one)
-		default:
-			for i := range n {
-				t.put(b, i, float64(one()))
-			}
+		for i := range n {
+			t.put(b, i, d.draw(&from))
 		}
 	case t == f32:
-		d.singles(view[float32](b), s)
+		d.singles(view[float32](b), from)
 	case t == f64:
-		out := view[float64](b)
-		for i := range out {
-			out[i] = d.real(s.next(), s)
-		}
+		d.doubles(view[float64](b), from)
 	default: // rounded once more, which no bound of the distribution minds
 		var some [512]float32
-		for from := 0; from < n; from += len(some) {
-			part := some[:min(len(some), n-from)]
-			d.singles(part, s)
-			to := view[uint16](b)[from:]
+		for at := 0; at < n; at += len(some) {
+			part := some[:min(len(some), n-at)]
+			from = d.singles(part, from)
+			to := view[uint16](b)[at:][:len(part)]
+			if t == bf16 {
+				for i, x := range part {
+					to[i] = brainOf(x)
+				}
+				continue
+			}
 			for i, x := range part {
-				if t == bf16 {
-					to[i] = brainBits(float64(x))
+				if half, ok := halfOf(x); ok {
+					to[i] = half
 				} else {
-					to[i] = halfOf(x)
+					to[i] = halfBits(float64(x))
 				}
 			}
 		}
 	}
 }
 
-// singles makes numbers of single precision, two of each number of the stream.
-func (d distribution) singles(out []float32, s *stream) {
-	cells, normal := normalCells(), d.kind == "normal"
-	width := d.b - d.a
-	for i := 0; i < len(out); i += 2 {
-		z := s.next()
-		for k := range min(2, len(out)-i) {
-			half := z << (32 * k) >> 32
-			var x float64
-			at := half >> (32 - cellBits)
-			switch {
-			case !normal:
-				if x = float64(float32(d.a + width*(float64(half)*0x1p-32))); x < d.a || x > d.b {
-					x = (d.a + d.b) / 2 // single precision lacks the ends
-				}
-			case at-1 < 1<<cellBits-2:
-				x = d.a + d.b*(cells[at].low+cells[at].width*(float64(half&(1<<(32-cellBits)-1))*(1./(1<<(32-cellBits)))))
-			default:
-				x = d.real(half<<32, s)
-			}
-			out[i+k] = float32(x)
-		}
-	}
-}
+// The streams of these are values, which stay in registers.
 
-func whole[T int64 | int32 | int16 | int8 | uint8](out []T, one func() int64) {
+func whole[T int64 | int32 | int16 | int8 | uint8](out []T, d distribution, from stream) {
+	low := int64(math.Ceil(d.a))
+	count := uint64(int64(math.Floor(d.b))-low) + 1
 	for i := range out {
-		out[i] = T(one())
+		high, _ := bits.Mul64(from.next(), count)
+		out[i] = T(low + int64(high))
 	}
 }
 
-// real makes a number of the bits of z and, seldom, of more.
-func (d distribution) real(z uint64, s *stream) float64 {
+// singles makes numbers of single precision, two of each number of the stream, and returns where
+// the stream is then.
+func (d distribution) singles(out []float32, from stream) stream {
+	if last := len(out) - 1; last%2 == 0 {
+		var two [2]float32
+		from = d.singles(two[:], from)
+		out[last], out = two[0], out[:last]
+	}
 	if d.kind != "normal" {
-		return d.a + (d.b-d.a)*(float64(z>>11)*0x1p-53)
+		middle, step := (d.a+d.b)/2, (d.b-d.a)*0x1p-32
+		for i := 0; i < len(out)-1; i += 2 {
+			z := from.next()
+			x, y := float32(middle+step*float64(int32(z))), float32(middle+step*float64(int32(z>>32)))
+			if float64(x) < d.a || float64(x) > d.b {
+				x = float32(middle) // single precision lacks the ends
+			}
+			if float64(y) < d.a || float64(y) > d.b {
+				y = float32(middle)
+			}
+			out[i], out[i+1] = x, y
+		}
+		return from
 	}
-	i := z >> (64 - cellBits)
-	if i-1 < 1<<cellBits-2 {
-		c := &normalCells()[i]
-		return d.a + d.b*(c.low+c.width*(float64(z<<cellBits>>11)*0x1p-53))
+	cells := normalCells()
+	for i := 0; i < len(out)-1; i += 2 {
+		z := from.next()
+		c, e := &cells[uint32(z)>>restBits], &cells[z>>(64-cellBits)]
+		x := d.a + d.b*(c.low+c.step*float64(int32(z&(1<<restBits-1))))
+		y := d.a + d.b*(e.low+e.step*float64(int32(z>>32&(1<<restBits-1))))
+		if c.step == 0 {
+			x, from = d.far(c.low, from)
+		}
+		if e.step == 0 {
+			y, from = d.far(e.low, from)
+		}
+		out[i], out[i+1] = float32(x), float32(y)
 	}
-	x := normalAt((float64(s.next()>>11) + 0.5) * 0x1p-53 / (1 << cellBits))
-	if i != 0 {
-		x = -x
+	return from
+}
+
+// doubles makes numbers of double precision.
+func (d distribution) doubles(out []float64, from stream) {
+	if d.kind != "normal" {
+		for i := range out {
+			out[i] = d.a + (d.b-d.a)*from.uniform()
+		}
+		return
 	}
-	return d.a + d.b*x
+	cells := normalCells()
+	for i := range out {
+		z := from.next()
+		c := &cells[z>>(64-cellBits)]
+		x := d.a + d.b*(c.low+c.step*(float64(int64(z&(1<<(64-cellBits)-1)))*0x1p-32))
+		if c.step == 0 {
+			x, from = d.far(c.low, from)
+		}
+		out[i] = x
+	}
+}
+
+// far makes a number of one end of a normal distribution, on a side of 1 or -1.
+func (d distribution) far(side float64, from stream) (float64, stream) {
+	x := normalAt((float64(from.next()>>11) + 0.5) * 0x1p-53 / (1 << cellBits))
+	return d.a - d.b*side*x, from
 }
 
 // contents makes those of a buffer for a set.
@@ -153,8 +181,7 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 		}
 		t.q.dtypes[buffer].putAll(to, values)
 	default:
-		from := stream(seed + uint64(buffer))
-		t.q.data[buffer].quick(to, t.q.dtypes[buffer], &from)
+		t.q.data[buffer].quick(to, t.q.dtypes[buffer], stream(seed+uint64(buffer)))
 	}
 }
 

@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -424,7 +424,9 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 	}
 	s.at = nil
 	if s.pool == "" {
-		s.pool = cmp.Or(r.Pool, newPool())
+		if s.pool = r.Pool; !strings.HasPrefix(s.pool, drawnAs) {
+			s.pool = newPool()
+		}
 		s.state.draw(s.pool)
 	}
 	if s.base, err = s.h.contendBaseline(s.state, d, r); err != nil {

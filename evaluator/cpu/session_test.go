@@ -372,8 +372,7 @@ func TestQuick(t *testing.T) {
 	} {
 		const n = 1 << 18
 		raw := make([]byte, n*c.dtype.size())
-		s := stream(2)
-		c.d.quick(raw, c.dtype, &s)
+		c.d.quick(raw, c.dtype, 2)
 		seen, sum, squares := map[float64]bool{}, 0.0, 0.0
 		middle, spread := (c.d.a+c.d.b)/2, (c.d.b-c.d.a)/math.Sqrt(12)
 		switch c.d.kind {
@@ -408,6 +407,21 @@ func TestQuick(t *testing.T) {
 		// 6.3 in 10^5 are beyond four deviations, 15.9% below one.
 		if c.d.kind == "normal" && (far < 4 || far > 40 || math.Abs(float64(low)/n-0.1587) > 0.02) {
 			t.Errorf("%v of %v: %d of %d far out, %d low", c.dtype, c.d, far, n, low)
+		}
+	}
+}
+
+// BenchmarkQuick draws a million elements, which campaigns do for every launch.
+func BenchmarkQuick(b *testing.B) {
+	for _, t := range []dtype{f32, f64, f16, bf16} {
+		for _, d := range []distribution{{"uniform", -1, 1}, {"normal", 0, 1}} {
+			b.Run(d.kind+" "+t.String(), func(b *testing.B) {
+				raw := make([]byte, 1<<20*t.size())
+				for range b.N {
+					d.quick(raw, t, 1)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(1<<20), "ns/element")
+			})
 		}
 	}
 }
@@ -470,7 +484,7 @@ func TestPools(t *testing.T) {
 	a := b.build("nothing", 1)
 	seen := map[string]bool{}
 	var before []uint64
-	for _, pool := range []string{"", "", "asked for"} {
+	for _, pool := range []string{"", "", drawnAs + "asked for", "of an older version"} {
 		s := b.open(evaluator.ForTiming, a)
 		r := b.request(2, false)
 		r.Pool = pool
@@ -478,7 +492,7 @@ func TestPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[got.Pool] || len(got.Pool) < 9 || pool != "" && got.Pool != pool {
+		if seen[got.Pool] || len(got.Pool) < 9 || strings.HasPrefix(pool, drawnAs) != (got.Pool == pool) {
 			t.Errorf("asked for pool %q, got %q after %v", pool, got.Pool, seen)
 		}
 		seen[got.Pool] = true
