@@ -164,7 +164,7 @@ func TestFix(t *testing.T) {
 // TestFixCPU is TestFix on this machine, without the results, which are measured.
 func TestFixCPU(t *testing.T) {
 	longtest.Skip(t, "it tunes a kernel on the CPU five times")
-	testFix(t, Job{Kernel: "softmax", Backend: CPU}, []store.Kind{store.KindStarted, store.KindAsked})
+	testFix(t, Job{Kernel: "softmax", Backend: CPU, Finalists: -1}, []store.Kind{store.KindStarted, store.KindAsked})
 }
 
 func testFix(t *testing.T, job Job, kinds []store.Kind) {
@@ -175,10 +175,10 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 		}
 	}
 	earlier := job
-	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 16}
-	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 3, Budget{Evaluations: 8}
-	if len(kinds) == 0 {
-		job.Budget.Evaluations = 60
+	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 6}
+	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 3, Budget{Evaluations: 6}
+	if len(kinds) == 0 { // it takes no time
+		earlier.Budget.Evaluations, job.Budget.Evaluations = 16, 60
 	}
 	now, later := openStore(t), openStore(t)
 	run(now, earlier)
@@ -204,7 +204,7 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 	}
 	run(now, job) // at once
 
-	earlier.ID, earlier.Seed, earlier.Budget.Evaluations = "between", 3, 30
+	earlier.ID, earlier.Seed, earlier.Budget.Evaluations = "between", 3, 2*earlier.Budget.Evaluations
 	run(later, earlier)
 	text, err := json.Marshal(fixed)
 	if err != nil {
@@ -330,7 +330,7 @@ func TestCPUCampaignsAtOnce(t *testing.T) {
 					}
 				}
 			}
-			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Budget: Budget{Evaluations: 8}}, o)
+			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Finalists: 1, Budget: Budget{Evaluations: 8}}, o)
 			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 8) {
 				err = fmt.Errorf("%+v", done)
 			}

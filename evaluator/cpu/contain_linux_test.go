@@ -108,6 +108,7 @@ func has32BitCalls(t *testing.T) bool {
 // TestContained: in each build that runs, as root and as a user, no attempt of a kernel
 // on the service that judges it succeeds, when it is loaded or launched.
 func TestContained(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	defer backendtest.AsNobody(t, containDir)
 	s := backendtest.NewService(t)
 	calls32 := has32BitCalls(t)
@@ -318,6 +319,7 @@ void evotune_call(const long *d, void *const *b, const double *s)
 // TestContainedCompiler: no source brings what is the service's into a diagnostic or a
 // binary, as root and as a user.
 func TestContainedCompiler(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	defer backendtest.AsNobody(t)
 	s := backendtest.NewService(t)
 	h, _ := jailLab(t, quick())

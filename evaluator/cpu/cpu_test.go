@@ -86,6 +86,7 @@ func TestInspection(t *testing.T) {
 // TestDebugFlavour: asserts are alive, also under the sanitizers, limits on the
 // binary are not, and nothing is timed.
 func TestDebugFlavour(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	d := changed(t, "scale.c.tmpl", "#include <fcntl.h>", "#include <assert.h>\n#include <fcntl.h>",
 		"scale.c.tmpl", "enum { UNROLL", "#ifdef NDEBUG\nenum { RELEASE = 1 };\n#else\nenum { RELEASE = 0 };\n#endif\nenum { UNROLL",
 		"scale.c.tmpl", "\tint64_t i = from;", "\tassert(UNROLL < 4 || to % 2 == 0);\n\tif (UNROLL == 2 && !RELEASE)\n\t\t*(char *)malloc(1) = ((volatile char *)malloc(1))[1];\n\tint64_t i = from;",

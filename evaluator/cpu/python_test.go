@@ -143,6 +143,7 @@ func TestPythonJudges(t *testing.T) {
 
 // What is wrong with the file ends the opening, in one line with its name and line.
 func TestPythonFails(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	needCompiler(t)
 	o := pythonOptions(t, "numpy")
 	for name, c := range map[string]struct{ text, want string }{

@@ -21,6 +21,7 @@ import (
 // benchmark remains have done no harm: REPORT makes them abort when a call that
 // they try is not refused. Honest neighbors are refused by nothing.
 func TestRedTeamJail(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	type want struct {
 		stage  evaluator.Stage
 		reason string

@@ -172,6 +172,7 @@ func TestFewOutputs(t *testing.T) {
 // TestBaselineBites: where the baseline itself is wrong on edge-case inputs among timed
 // launches, no honest candidate is blamed for that.
 func TestBaselineBites(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	f := redSoftmax(t, [][3]string{
 		{"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
 		{"narrow-when-timed.c", "if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
@@ -291,6 +292,7 @@ func TestRedTeamTable(t *testing.T) {
 // TestRedTeamLoads: the red team's definitions and tables of verdicts load, each
 // kernel but the baseline has a verdict, and those that may compile do.
 func TestRedTeamLoads(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	for _, f := range redFolders(t) {
 		listed := map[string]bool{"honest": true}
 		var sources []string

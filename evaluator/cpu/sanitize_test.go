@@ -10,12 +10,14 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
 // TestSanitizeAlso: what a kernel does wrong at a further sanitize shape alone, a finalist is
 // refused for; and what runs there a sanitizer has seen.
 func TestSanitizeAlso(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
 	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
 	if err != nil {
 		t.Fatal(err)
