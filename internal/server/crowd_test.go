@@ -151,7 +151,7 @@ func TestFollowers(t *testing.T) {
 // TestSoak: campaigns, clients that come and go, and restarts; memory, goroutines and
 // descriptors stay as they were.
 func TestSoak(t *testing.T) {
-	longtest.Skip(t, "it takes three minutes; -soak sets how long")
+	longtest.Skip(t, "it takes a minute; -soak sets how long")
 	path := filepath.Join(t.TempDir(), "s.db")
 	type reading struct {
 		heap                    uint64
