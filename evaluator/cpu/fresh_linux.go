@@ -271,10 +271,14 @@ func each(sets []uint32, do func(set uint32)) {
 }
 
 // prime puts into outputs what a launch must find there: poison or, where an
-// output is read as well, the set's contents.
+// output is read as well, the set's contents. Among several contenders it makes guards good that another
+// may have written to.
 func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	p := t.places[d]
 	each(sets, func(set uint32) {
+		if t.several && a == t.ours {
+			a.setGuards(&d.layout, p.base, int(set))
+		}
 		for b := range d.layout.buffers {
 			out := a.buffer(&d.layout, p.base, int(set), b)
 			switch d.layout.buffers[b].role {
@@ -287,21 +291,30 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	})
 }
 
-// waiting gives those of a batch's sets that no launch can have begun to work on, by what is in their
-// outputs: one may be at work, the first that lacks something. It names a buffer of these that is not
-// as prime left it.
-func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32) (waiting []uint32, changed string) {
-	first := slices.IndexFunc(sets, func(set uint32) bool { _, done := t.written(a, d, set); return !done })
-	if first < 0 {
-		return nil, ""
+// waiting gives those of a batch's sets that no launch can have begun to work on, and names a buffer of
+// these that is not as prime left it. Turns that are still in the pipe have not begun. Where outputs tell whether a
+// launch has ended, one may be at work, the first that has not, and the others behind it have not begun either.
+func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken int) (waiting []uint32, changed string) {
+	from := taken
+	if d.tells() {
+		if first := slices.IndexFunc(sets, func(set uint32) bool { _, done := t.written(a, d, set); return !done }); first >= 0 {
+			from = min(from, first+1)
+		}
 	}
-	for _, set := range sets[first+1:] {
+	for _, set := range sets[from:] {
 		name, _ := t.written(a, d, set)
 		if waiting = append(waiting, set); name != "" {
 			changed = name
 		}
 	}
 	return waiting, changed
+}
+
+// tells says whether outputs show that a launch has ended: none may rightly be as it was before.
+func (d *shapeData) tells() bool {
+	return !slices.ContainsFunc(d.layout.buffers, func(b placedBuffer) bool {
+		return b.role == roleInOut || b.role == roleOut && b.dtype.integer() && b.elements*b.dtype.size() < 8
+	})
 }
 
 // written names an output of a set that is not as prime left it, and says whether all may have been

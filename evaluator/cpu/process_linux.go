@@ -221,6 +221,21 @@ func widen(pipe *os.File) error {
 	return errors.Join(err, widened)
 }
 
+// taken is how many of a batch's n turns the process has taken from its pipe; the end counts as one.
+func (p *process) taken(n int) (int, error) {
+	raw, err := p.turns.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errProcess, err)
+	}
+	var left int
+	var asked error
+	err = raw.Control(func(fd uintptr) { left, asked = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	if err := errors.Join(err, asked); err != nil {
+		return 0, fmt.Errorf("%w: what is left in the pipe: %w", errProcess, err)
+	}
+	return min(n, n+1-left/4), nil
+}
+
 // moreThreads is how many threads a user's processes may start while a candidate runs
 // before the candidate can start no more: far more than honest ones and others need.
 const moreThreads = 4096

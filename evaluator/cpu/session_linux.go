@@ -37,8 +37,6 @@ type entry struct {
 	p     *process
 	now   *contender // at the session's shape
 	fault *evaluator.Fault
-	// intact holds the shapes at which all memory was seen to be as it should.
-	intact map[*shapeData]bool
 }
 
 // Open implements [evaluator.Lab].
@@ -49,7 +47,7 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 		if err != nil {
 			return nil, err
 		}
-		s.entries = append(s.entries, &entry{c: c, intact: map[*shapeData]bool{}})
+		s.entries = append(s.entries, &entry{c: c})
 	}
 	if len(s.entries) == 0 || len(s.entries) > 1 && purpose != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts makes no sense", len(s.entries))
@@ -111,6 +109,7 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		if s.state, err = newTimingState(s.h, append(append([]*shapeData{}, tune...), s.h.problem.Verify...)); err != nil {
 			return err
 		}
+		s.state.several = len(s.entries) > 1
 		s.end = append(s.end, s.state.close)
 	case s.h.timing == nil:
 		if s.h.timing, err = newTimingState(s.h, tune); err != nil {
@@ -118,11 +117,9 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		}
 		fallthrough
 	default:
+		// A candidate may have written anywhere, to its very end.
 		s.state = s.h.timing
-		if s.state.dirty {
-			s.state.fill(s.state.ours)
-		}
-		s.state.dirty = true
+		s.state.fill(s.state.ours)
 	}
 	for _, e := range s.entries {
 		var own *evaluator.Fault
@@ -190,19 +187,13 @@ func (s *session) Close() (notes []evaluator.Evidence, err error) {
 			notes = append(notes, evaluator.Evidence{Check: "channel", Outcome: evaluator.Passed, Value: float64(p.noise), Detail: "packets that the candidate wrote to the harness's socket were passed over"})
 		}
 	}
-	intact := true
 	for _, e := range s.entries {
 		if e.fault != nil || e.p.ended {
-			intact = false
 			continue
 		}
 		if own := e.p.quit(s.h.options.Timeout); own != nil && err == nil {
 			err = own
 		}
-		intact = intact && s.state != nil && len(e.intact) == len(s.state.shapes)
-	}
-	if s.state != nil {
-		s.state.dirty = !intact
 	}
 	return notes, s.why(context.Background(), err)
 }
@@ -345,7 +336,6 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 				}
 				continue
 			}
-			delete(e.intact, s.at)
 			if n < r.Rounds {
 				series.Readings, series.Baseline = append(series.Readings, reading), append(series.Baseline, base)
 			}
@@ -389,7 +379,6 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 			return s.blame(e, err)
 		}
 	}
-	delete(e.intact, s.at)
 	if err := e.now.interrupt(s.base, left); err != nil {
 		return s.blame(e, err)
 	}
@@ -404,9 +393,6 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 		return s.lookTogether(e.now, left, false)
 	}
 	e.now.lookAround(left)
-	if left.Guard == "" {
-		e.intact[s.at] = true
-	}
 	return nil
 }
 
@@ -442,10 +428,6 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 			}
 			continue
 		}
-		// Who comes next must not answer for it; its own readings will.
-		if len(s.entries) > 1 && e.now.spoilt() {
-			s.state.fillShape(s.state.ours, d)
-		}
 	}
 	s.state.flush()
 	s.at = d
@@ -454,17 +436,12 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 
 // lookTogether looks at what a contender did to memory that others use as well.
 // Only what it was given to work on is held against it: nobody may answer for
-// what another did. What it has spoilt is made good.
+// what another did.
 func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bool) error {
-	if all {
-		if err := c.look(s.base, left, true); err != nil {
-			return err
-		}
+	if !all {
+		return nil
 	}
-	if left.Guard != "" {
-		s.state.fillShape(s.state.ours, s.at)
-	}
-	return nil
+	return c.look(s.base, left, true)
 }
 
 // blame ends the part of an entry that has a fault; other errors stay.
@@ -481,8 +458,5 @@ func (s *session) lose(e *entry, own *evaluator.Fault) {
 	e.fault, e.now = own, nil
 	if e.p != nil {
 		e.p.kill()
-	}
-	if len(s.entries) > 1 {
-		s.state.fill(s.state.ours)
 	}
 }

@@ -260,8 +260,7 @@ func TestKilled(t *testing.T) {
 	_, _ = s.Close()
 }
 
-// A timing session gives pairs, looks at what is left, and leaves the memory
-// as it was for the next.
+// A timing session gives pairs, and looks at what is left.
 func TestSampleSession(t *testing.T) {
 	b := openBare(t)
 	for _, threads := range []int{1, 2} {
@@ -290,8 +289,135 @@ func TestSampleSession(t *testing.T) {
 		if _, err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if b.timing.dirty {
-			t.Error("all memory was looked at, and is filled again")
+	}
+}
+
+// What a candidate did to guards is held against nobody who comes after it, be it when its process ends, or
+// between the batches of the finals.
+func TestGuardsOfOthers(t *testing.T) {
+	b := openBare(t)
+	spoil := func(state *timingState) {
+		for _, d := range state.shapes {
+			p := state.places[d]
+			for set := range p.sets {
+				for i := range d.layout.buffers {
+					before, _, _ := state.ours.around(&d.layout, p.base, set, i)
+					before[0]++
+				}
+			}
+		}
+	}
+	sample := func(s evaluator.Session) (guards []string) {
+		t.Helper()
+		got, err := s.Sample(t.Context(), b.request(2, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, series := range got.Series {
+			if series.Fault != nil {
+				t.Error(series.Fault)
+			}
+			guards = append(guards, series.After.Guard)
+		}
+		return guards
+	}
+	honest := b.build("nothing", 1)
+	for range 2 {
+		s := b.open(evaluator.ForTiming, honest)
+		if got := sample(s); got[0] != "" {
+			t.Errorf("a candidate answers for the one before: %s", got[0])
+		}
+		spoil(b.timing)
+		if got := sample(s); got[0] == "" {
+			t.Error("nobody sees guards that were written to")
+		}
+		spoil(b.timing) // it does so at its very end
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s := b.open(evaluator.ForFinals, honest, honest)
+	defer s.Close() //nolint:errcheck // another test's
+	for range 3 {
+		if got := sample(s); got[0]+got[1] != "" {
+			t.Errorf("finalists answer for others: %q", got)
+		}
+		spoil(s.(*session).state) //nolint:forcetypeassert // it is one
+	}
+}
+
+// Launches whose turns are in the pipe have not begun, whatever was written to their outputs; nor have those behind
+// the first that has nothing in them, where outputs tell.
+func TestWaiting(t *testing.T) {
+	b := openBare(t)
+	s := b.open(evaluator.ForTiming, b.build("nothing", 1))
+	defer s.Close() //nolint:errcheck // another test's
+	if _, err := s.Sample(t.Context(), b.request(1, true)); err != nil {
+		t.Fatal(err)
+	}
+	p := s.(*session).entries[0].p //nolint:forcetypeassert // it is one
+	left := 0
+	for _, c := range []struct{ left, taken int }{{0, 5}, {1, 5}, {3, 3}, {6, 0}} { // of five turns and the end
+		if _, err := p.turns.Write(make([]byte, 4*(c.left-left))); err != nil {
+			t.Fatal(err)
+		}
+		left = c.left
+		if got, err := p.taken(5); got != c.taken || err != nil {
+			t.Errorf("with %d in the pipe %d were taken, %v", left, got, err)
+		}
+	}
+
+	state := b.timing
+	d := state.shapes[0]
+	sets := state.places[d].turn(6)
+	for _, c := range []struct {
+		written []int // launches
+		taken   int
+		from    int // the first that waits
+		changed string
+	}{
+		{nil, 2, 1, ""},
+		{nil, 0, 0, ""},
+		{[]int{0, 1}, 4, 3, ""},
+		{[]int{0, 1}, 2, 2, ""},
+		{[]int{0, 1, 2, 3}, 3, 3, "y"},       // worked ahead
+		{[]int{0, 1, 2, 3, 4, 5}, 3, 3, "y"}, // and everywhere
+		{[]int{0, 1, 2, 3, 4, 5}, 6, 6, ""},  // the batch is over
+		{[]int{0, 3}, 6, 2, "y"},             // what it had not come to
+	} {
+		state.prime(state.ours, d, sets)
+		for _, i := range c.written {
+			for b, l := range d.layout.buffers {
+				if l.role != roleIn {
+					clear(state.ours.buffer(&d.layout, state.places[d].base, int(sets[i]), b))
+				}
+			}
+		}
+		waiting, changed := state.waiting(state.ours, d, sets, c.taken)
+		if !slices.Equal(waiting, sets[c.from:]) || changed != c.changed {
+			t.Errorf("%+v: %v of %v wait, %q was changed", c, waiting, sets, changed)
+		}
+	}
+
+	// Where a launch may leave outputs as they were, these tell nothing.
+	for _, c := range []struct {
+		change func(*placedBuffer)
+		tells  bool
+	}{
+		{func(*placedBuffer) {}, true},
+		{func(b *placedBuffer) { b.role = roleInOut }, false},
+		{func(b *placedBuffer) { b.dtype, b.elements = u8, 7 }, false},
+		{func(b *placedBuffer) { b.dtype, b.elements = i32, 2 }, true},
+	} {
+		other := *d
+		other.layout.buffers = slices.Clone(d.layout.buffers)
+		for i := range other.layout.buffers {
+			if other.layout.buffers[i].role == roleOut {
+				c.change(&other.layout.buffers[i])
+			}
+		}
+		if other.tells() != c.tells {
+			t.Errorf("%+v: it should be %t", other.layout.buffers, c.tells)
 		}
 	}
 }

@@ -45,8 +45,8 @@ type timingState struct {
 	ours, theirs *arena
 	// timed is the baseline's process in ours, answers the one in theirs.
 	timed, answers *process
-	// dirty says that a candidate may have left anything in ours.
-	dirty bool
+	// several says that contenders take turns in ours, whose guards each finds as they should be.
+	several bool
 	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
 	drawn      time.Time
 	pythonTime time.Duration
@@ -382,7 +382,11 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	if err := c.p.freeze(); err != nil {
 		return err
 	}
-	waiting, name := c.t.waiting(c.a, c.d, sets)
+	taken, err := c.p.taken(n)
+	if err != nil {
+		return err
+	}
+	waiting, name := c.t.waiting(c.a, c.d, sets, taken)
 	if name != "" && left.Guard == "" {
 		left.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
 	}
@@ -500,13 +504,6 @@ func lasted(r evaluator.Reading, launches int) float64 {
 // want is how many launches last as long as a batch should.
 func (c *contender) want(ns float64) int {
 	return int(min(max(math.Ceil(float64(c.target)/max(ns, 1)), 1), float64(c.place.sets/2)))
-}
-
-// spoilt says whether the calibration has changed what is not its own.
-func (c *contender) spoilt() bool {
-	var left evaluator.Observation
-	c.lookAround(&left)
-	return left.Guard != ""
 }
 
 // calibrations is how often the size of a batch is tried at most.
