@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -38,15 +40,36 @@ var normalCells = sync.OnceValue(func() *[1 << cellBits]cell {
 })
 
 // normalAt is the number below which the standard normal distribution is with a chance.
-func normalAt(chance float64) float64 { return math.Sqrt2 * math.Erfinv(2*chance-1) }
+func normalAt(chance float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*chance) }
+
+// A secret makes the numbers of timed contents: those of a [stream] whose multipliers are secret as well. Of
+// a stream's own, a few elements give all the others, which a launch then need not read.
+type secret struct{ at, first, second uint64 }
+
+// newSecret is that of a buffer in a set, which the set's seed decides.
+func newSecret(seed uint64, buffer int) secret {
+	var key [32]byte
+	binary.NativeEndian.PutUint64(key[:], seed)
+	binary.NativeEndian.PutUint64(key[8:], uint64(buffer))
+	from := rand.NewChaCha8(key)
+	return secret{from.Uint64(), from.Uint64() | 1, from.Uint64() | 1}
+}
+
+func (s *secret) next() uint64 {
+	s.at += 0x9e3779b97f4a7c15
+	z := s.at
+	z = (z ^ z>>30) * s.first
+	z = (z ^ z>>27) * s.second
+	return z ^ z>>31
+}
 
 // quick makes contents that are timed: like fill, but several times faster. Elements are drawn of
 // the whole distribution, so that no candidate can learn which values come.
-func (d distribution) quick(b []byte, t dtype, from stream) {
+func (d distribution) quick(b []byte, t dtype, from secret) {
 	n := len(b) / t.size()
 	switch {
 	case d.kind == "constant":
-		d.fill(b, t, &from)
+		d.fill(b, t, new(stream))
 	case d.kind == "integers" && t == i32:
 		whole(view[int32](b), d, from)
 	case d.kind == "integers" && t == i64:
@@ -59,7 +82,7 @@ func (d distribution) quick(b []byte, t dtype, from stream) {
 		whole(view[uint8](b), d, from)
 	case d.kind == "integers":
 		for i := range n {
-			t.put(b, i, d.draw(&from))
+			t.put(b, i, float64(d.integer(&from)))
 		}
 	case t == f32:
 		d.singles(view[float32](b), from)
@@ -88,20 +111,24 @@ func (d distribution) quick(b []byte, t dtype, from stream) {
 	}
 }
 
-// The streams of these are values, which stay in registers.
-
-func whole[T int64 | int32 | int16 | int8 | uint8](out []T, d distribution, from stream) {
+// integer makes a whole number, both ends included.
+func (d distribution) integer(from *secret) int64 {
 	low := int64(math.Ceil(d.a))
-	count := uint64(int64(math.Floor(d.b))-low) + 1
+	n, _ := bits.Mul64(from.next(), uint64(int64(math.Floor(d.b))-low)+1)
+	return low + int64(n)
+}
+
+// These have their secrets as values, which stay in registers.
+
+func whole[T int64 | int32 | int16 | int8 | uint8](out []T, d distribution, from secret) {
 	for i := range out {
-		high, _ := bits.Mul64(from.next(), count)
-		out[i] = T(low + int64(high))
+		out[i] = T(d.integer(&from))
 	}
 }
 
-// singles makes numbers of single precision, two of each number of the stream, and returns where
-// the stream is then.
-func (d distribution) singles(out []float32, from stream) stream {
+// singles makes numbers of single precision, two of each number of the secret, and returns where
+// that is then.
+func (d distribution) singles(out []float32, from secret) secret {
 	if last := len(out) - 1; last%2 == 0 {
 		var two [2]float32
 		from = d.singles(two[:], from)
@@ -140,10 +167,10 @@ func (d distribution) singles(out []float32, from stream) stream {
 }
 
 // doubles makes numbers of double precision.
-func (d distribution) doubles(out []float64, from stream) {
+func (d distribution) doubles(out []float64, from secret) {
 	if d.kind != "normal" {
 		for i := range out {
-			out[i] = d.a + (d.b-d.a)*from.uniform()
+			out[i] = d.a + (d.b-d.a)*(float64(from.next()>>11)*0x1p-53)
 		}
 		return
 	}
@@ -160,7 +187,7 @@ func (d distribution) doubles(out []float64, from stream) {
 }
 
 // far makes a number of one end of a normal distribution, on a side of 1 or -1.
-func (d distribution) far(side float64, from stream) (float64, stream) {
+func (d distribution) far(side float64, from secret) (float64, secret) {
 	x := normalAt((float64(from.next()>>11) + 0.5) * 0x1p-53 / (1 << cellBits))
 	return d.a - d.b*side*x, from
 }
@@ -181,7 +208,7 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 		}
 		t.q.dtypes[buffer].putAll(to, values)
 	default:
-		t.q.data[buffer].quick(to, t.q.dtypes[buffer], stream(seed+uint64(buffer)))
+		t.q.data[buffer].quick(to, t.q.dtypes[buffer], newSecret(seed, buffer))
 	}
 }
 
