@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -335,6 +336,42 @@ func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken int) 
 		}
 	}
 	return waiting, changed
+}
+
+// begun gives digests of what is in the outputs of sets that are not as prime left them. Of these one launch
+// may be at work still, and all others have ended.
+func (t *timingState) begun(a *arena, d *shapeData, sets []uint32) map[uint32]uint64 {
+	all := map[uint32]uint64{}
+	for _, set := range sets {
+		if name, _ := t.written(a, d, set); name != "" {
+			all[set] = t.digest(a, d, set)
+		}
+	}
+	return all
+}
+
+// changed is how many of those have other outputs now.
+func (t *timingState) changed(a *arena, d *shapeData, begun map[uint32]uint64) (n int) {
+	for set, was := range begun {
+		if t.digest(a, d, set) != was {
+			n++
+		}
+	}
+	return n
+}
+
+var digestSeed = maphash.MakeSeed()
+
+// digest is of the outputs of a set.
+func (t *timingState) digest(a *arena, d *shapeData, set uint32) uint64 {
+	var h maphash.Hash
+	h.SetSeed(digestSeed)
+	for b := range d.layout.buffers {
+		if d.layout.buffers[b].role != roleIn {
+			h.Write(a.buffer(&d.layout, t.places[d].base, int(set), b)) //nolint:errcheck // it never fails
+		}
+	}
+	return h.Sum64()
 }
 
 // tells says whether outputs show that a launch has ended: none may rightly be as it was before.

@@ -390,6 +390,7 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	if name != "" && left.Guard == "" {
 		left.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
 	}
+	begun := c.t.begun(c.a, c.d, sets[:len(sets)-len(waiting)])
 	for _, set := range waiting {
 		c.place.seeds[set], c.place.made[set] = rand.Uint64(), rand.Uint64()
 	}
@@ -413,6 +414,9 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	}
 	if int(ans.Launches) != len(sets) {
 		return c.p.fail(false, otherLaunches)
+	}
+	if n := c.t.changed(c.a, c.d, begun); n > 1 && left.Guard == "" {
+		left.Guard = fmt.Sprintf("the outputs of %d launches were written at once", n)
 	}
 	if len(waiting) > 0 {
 		c.last = waiting
