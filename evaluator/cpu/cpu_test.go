@@ -539,3 +539,16 @@ func TestCacheOfOpen(t *testing.T) {
 		t.Errorf("temporary files are left: %v", left)
 	}
 }
+
+// A kernel that rightly leaves its output as it was in every second launch is right in stopped batches too.
+func TestNothingToDo(t *testing.T) {
+	d := changed(t,
+		"kernel.toml", `role = "out"`, "role = \"inout\"\ndata = \"normal(0,1)\"",
+		"reference.c", "y[i] = factor * x[i];", "y[i] *= x[0] > 1 ? factor : 1;",
+		"scale.c.tmpl", "\t\t\ty[i + u] = factor * x[i + u];", "\t\t\ty[i + u] *= x[0] > 1 ? factor : 1;",
+		"scale.c.tmpl", "\t\ty[i] = factor * x[i];", "\t\ty[i] *= x[0] > 1 ? factor : 1;",
+	)
+	if r := open(t, d, quick()).evaluate(t, "WRONG", "nothing"); r.Verdict != evaluator.Correct {
+		t.Errorf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+}

@@ -319,23 +319,28 @@ func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	})
 }
 
-// waiting gives those of a batch's sets that no launch can have begun to work on, and names a buffer of
-// these that is not as prime left it. Turns that are still in the pipe have not begun. Where outputs tell whether a
-// launch has ended, one may be at work, the first that has not, and the others behind it have not begun either.
-func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken int) (waiting []uint32, changed string) {
+// waiting gives those of a batch's sets that no launch can have begun to work on, and says what was done ahead:
+// turns were taken of which the harness takes so many in a step, or a buffer of these sets is not as prime left it.
+// Turns that are still in the pipe have not begun. Where outputs tell whether a launch has ended, one may be at
+// work, the first that has not, and the others behind it have not begun either.
+func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken, step int) (waiting []uint32, ahead string) {
 	from := taken
 	if d.tells() {
-		if first := slices.IndexFunc(sets, func(set uint32) bool { _, done := t.written(a, d, set); return !done }); first >= 0 {
+		first := slices.IndexFunc(sets, func(set uint32) bool { _, done := t.written(a, d, set); return !done })
+		if first >= 0 {
 			from = min(from, first+1)
+			if taken > (first/step+1)*step {
+				ahead = "the turns of launches that had not begun were taken"
+			}
 		}
 	}
 	for _, set := range sets[from:] {
-		name, _ := t.written(a, d, set)
-		if waiting = append(waiting, set); name != "" {
-			changed = name
+		if name, _ := t.written(a, d, set); name != "" {
+			ahead = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
 		}
+		waiting = append(waiting, set)
 	}
-	return waiting, changed
+	return waiting, ahead
 }
 
 // begun gives digests of what is in the outputs of sets that are not as prime left them. Of these one launch

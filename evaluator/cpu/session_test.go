@@ -370,20 +370,25 @@ func TestWaiting(t *testing.T) {
 	state := b.timing
 	d := state.shapes[0]
 	sets := state.places[d].turn(6)
+	const changed, taken = "buffer y of a launch that had not begun was changed", "the turns of launches that had not begun were taken"
 	for _, c := range []struct {
-		written []int // launches
-		taken   int
-		from    int // the first that waits
-		changed string
+		written     []int // launches
+		taken, step int
+		from        int // the first that waits
+		ahead       string
 	}{
-		{nil, 2, 1, ""},
-		{nil, 0, 0, ""},
-		{[]int{0, 1}, 4, 3, ""},
-		{[]int{0, 1}, 2, 2, ""},
-		{[]int{0, 1, 2, 3}, 3, 3, "y"},       // worked ahead
-		{[]int{0, 1, 2, 3, 4, 5}, 3, 3, "y"}, // and everywhere
-		{[]int{0, 1, 2, 3, 4, 5}, 6, 6, ""},  // the batch is over
-		{[]int{0, 3}, 6, 2, "y"},             // what it had not come to
+		{nil, 2, 2, 1, ""},
+		{nil, 0, 2, 0, ""},
+		{[]int{0, 1}, 4, 2, 3, ""},
+		{[]int{0, 1}, 2, 2, 2, ""},
+		{[]int{0, 1, 2, 3}, 3, 3, 3, changed},       // worked ahead
+		{[]int{0, 1, 2, 3, 4, 5}, 3, 3, 3, changed}, // and everywhere
+		{[]int{0, 1, 2, 3, 4, 5}, 6, 3, 6, ""},      // the batch is over
+		{[]int{0, 3}, 6, 6, 2, changed},             // what it had not come to
+		{nil, 6, 2, 1, taken},                       // it knows all that come
+		{[]int{0, 1}, 5, 2, 3, taken},
+		{[]int{0}, 3, 2, 2, taken},
+		{[]int{0, 1, 2, 3, 4}, 6, 1, 6, ""},
 	} {
 		state.prime(state.ours, d, sets)
 		for _, i := range c.written {
@@ -393,9 +398,9 @@ func TestWaiting(t *testing.T) {
 				}
 			}
 		}
-		waiting, changed := state.waiting(state.ours, d, sets, c.taken)
-		if !slices.Equal(waiting, sets[c.from:]) || changed != c.changed {
-			t.Errorf("%+v: %v of %v wait, %q was changed", c, waiting, sets, changed)
+		waiting, ahead := state.waiting(state.ours, d, sets, c.taken, c.step)
+		if !slices.Equal(waiting, sets[c.from:]) || ahead != c.ahead {
+			t.Errorf("%+v: %v of %v wait, %q", c, waiting, sets, ahead)
 		}
 	}
 

@@ -375,7 +375,8 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	defer c.place.use(n)
 	c.t.prime(c.a, c.d, sets)
 	c.last = sets
-	if err := c.p.send(command{kind: commandRun, launches: sets, step: c.step(), junk: -1}); err != nil {
+	step := c.step()
+	if err := c.p.send(command{kind: commandRun, launches: sets, step: step, junk: -1}); err != nil {
 		return err
 	}
 	c.await(sets[c.rng.IntN(n-1)], time.Duration(2*float64(n)*cmp.Or(c.fastest, c.tried)))
@@ -386,9 +387,9 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	if err != nil {
 		return err
 	}
-	waiting, name := c.t.waiting(c.a, c.d, sets, taken)
-	if name != "" && left.Guard == "" {
-		left.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", name)
+	waiting, ahead := c.t.waiting(c.a, c.d, sets, taken, step)
+	if left.Guard == "" {
+		left.Guard = ahead
 	}
 	begun := c.t.begun(c.a, c.d, sets[:len(sets)-len(waiting)])
 	for _, set := range waiting {
