@@ -457,6 +457,7 @@ func TestInterrupt(t *testing.T) {
 		s := b.open(evaluator.ForTiming, b.build(wrong, 1))
 		for n := 0; n < 8 || n < 200 && want != ""; n++ { // on a busy machine a batch may be over before it is stopped
 			r := b.request(0, true)
+			r.Batch = 2 * time.Millisecond // as usual: a shorter one is over soon
 			got, err := s.Sample(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
