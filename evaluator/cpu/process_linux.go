@@ -222,6 +222,7 @@ func widen(pipe *os.File) error {
 }
 
 // taken is how many of a batch's n turns the process has taken from its pipe; the end counts as one.
+// More are there than it was given where it answered the batch before in the harness's name.
 func (p *process) taken(n int) (int, error) {
 	raw, err := p.turns.SyscallConn()
 	if err != nil {
@@ -232,6 +233,9 @@ func (p *process) taken(n int) (int, error) {
 	err = raw.Control(func(fd uintptr) { left, asked = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	if err := errors.Join(err, asked); err != nil {
 		return 0, fmt.Errorf("%w: what is left in the pipe: %w", errProcess, err)
+	}
+	if left/4 > n+1 {
+		return 0, p.fail(false, otherLaunches)
 	}
 	return min(n, n+1-left/4), nil
 }

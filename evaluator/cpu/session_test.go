@@ -366,6 +366,13 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("with %d in the pipe %d were taken, %v", left, got, err)
 		}
 	}
+	if _, err := p.turns.Write(make([]byte, 4)); err != nil { // the end of a batch that was answered before it
+		t.Fatal(err)
+	}
+	var fault *evaluator.Fault
+	if _, err := p.taken(5); !errors.As(err, &fault) {
+		t.Errorf("with the end of an earlier batch in the pipe: %v", err)
+	}
 
 	state := b.timing
 	d := state.shapes[0]
