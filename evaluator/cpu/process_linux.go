@@ -68,6 +68,7 @@ type process struct {
 	noise int
 	// sent is when the last command was sent.
 	sent     time.Time
+	allowed  time.Duration // of processor time, all in all
 	stopped  bool
 	stop     func() bool // of the context's watcher
 	ctx      context.Context
@@ -109,6 +110,7 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 		token:   hex.EncodeToString(secret[8:]),
 		nonce:   binary.NativeEndian.Uint64(secret[:]),
 		ctx:     ctx,
+		allowed: spec.cpu,
 	}
 	options := ""
 	if spec.sandbox {
@@ -519,6 +521,15 @@ func (p *process) cpuTime() (time.Duration, error) {
 		return 0, p.died("")
 	}
 	return t, nil
+}
+
+// worn says that a process has used half of the processor time that it may use. It may be called on nil.
+func (p *process) worn() bool {
+	if p == nil {
+		return false
+	}
+	used, err := processorTime(p.pid)
+	return err == nil && used > p.allowed/2
 }
 
 func processorTime(pid int) (time.Duration, error) {

@@ -260,6 +260,28 @@ func TestKilled(t *testing.T) {
 	_, _ = s.Close()
 }
 
+// A baseline is replaced before it has used up its processor time in the midst of a measurement.
+func TestWorn(t *testing.T) {
+	b := openBare(t)
+	candidate := b.build("nothing", 1)
+	baseline := func() *process {
+		s := b.open(evaluator.ForTiming, candidate)
+		defer s.Close() //nolint:errcheck // another test's
+		if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
+			t.Fatal(err)
+		}
+		return s.(*session).state.timed //nolint:forcetypeassert // it is one
+	}
+	first := baseline()
+	if second := baseline(); second != first {
+		t.Error("each session has a baseline of its own")
+	}
+	first.allowed = time.Nanosecond
+	if third := baseline(); third == first || third.allowed < time.Minute {
+		t.Errorf("a baseline goes on with %v of processor time", third.allowed)
+	}
+}
+
 // A timing session gives pairs, and looks at what is left.
 func TestSampleSession(t *testing.T) {
 	b := openBare(t)

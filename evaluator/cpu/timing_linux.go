@@ -548,6 +548,9 @@ func (h *lab) contendBaseline(t *timingState, d *shapeData, r evaluator.SampleRe
 	}
 	var c, answers *contender
 	err = func() (err error) {
+		if t.timed.worn() || t.answers.worn() { // its end would be that of a measurement
+			t.dropBaseline()
+		}
 		if t.answers == nil {
 			if t.answers, err = start(t.theirs); err != nil {
 				t.answers = nil
