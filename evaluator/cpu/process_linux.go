@@ -539,6 +539,37 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
+// anyCore stands for all cores that evotune may use.
+const anyCore = -1
+
+// core is the core on which the process ran last; anyCore where the system does not tell.
+func (p *process) core() int {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/stat")
+	// The name of the program, in parentheses, may have spaces; the core is the 39th field, and the third is behind the name.
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) < 37 {
+		return anyCore
+	}
+	core, err := strconv.Atoi(string(f[36]))
+	if err != nil {
+		return anyCore
+	}
+	return core
+}
+
+// bind has the first thread of the process run on one core. Where the system refuses, it runs where it did.
+func (p *process) bind(core int) {
+	var set unix.CPUSet
+	if core == anyCore {
+		if unix.SchedGetaffinity(0, &set) != nil {
+			return
+		}
+	} else {
+		set.Set(core)
+	}
+	_ = unix.SchedSetaffinity(p.pid, &set)
+}
+
 // tasks lists the threads of the process.
 func (p *process) tasks() []string {
 	dir, err := os.Open(filepath.Join("/proc", strconv.Itoa(p.pid), "task"))

@@ -282,6 +282,47 @@ func TestWorn(t *testing.T) {
 	}
 }
 
+// In a pair both have the same core, wherever they were before; who may use several is bound to none.
+func TestSameCore(t *testing.T) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
+		t.Skip("needs two cores")
+	}
+	var cores []int
+	for core := 0; len(cores) < 2; core++ {
+		if allowed.IsSet(core) {
+			cores = append(cores, core)
+		}
+	}
+	b := openBare(t)
+	for _, threads := range []int{1, 2} {
+		s := b.open(evaluator.ForTiming, b.build("nothing", threads))
+		for round := range 9 {
+			if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
+				t.Fatal(err)
+			}
+			c, base := s.(*session).entries[0].p, s.(*session).state.timed
+			if round > 0 && threads == 1 && c.core() != base.core() {
+				t.Errorf("round %d: cores %d and %d", round, c.core(), base.core())
+			}
+			if threads == 1 {
+				c.bind(cores[round%2])
+				base.bind(cores[1-round%2])
+				continue
+			}
+			for _, p := range []*process{c, base} {
+				var has unix.CPUSet
+				if err := unix.SchedGetaffinity(p.pid, &has); err != nil || has != allowed {
+					t.Errorf("two threads: bound to %d cores of %d, %v", has.Count(), allowed.Count(), err)
+				}
+			}
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A timing session gives pairs, and looks at what is left.
 func TestSampleSession(t *testing.T) {
 	b := openBare(t)

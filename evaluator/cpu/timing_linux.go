@@ -605,7 +605,8 @@ func (t *timingState) sides(c, base *contender) (own, theirs int) {
 }
 
 // pair takes one reading of both in random order, on contents that nobody
-// has seen, and looks at what the candidate's launches left.
+// has seen, and looks at what the candidate's launches left. Cores may differ for seconds, as where each shares a core of
+// the host with another machine: so whoever is second has the core that the first had, which the system chose.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
 	if c.rng.IntN(seldom) == 0 {
 		if err := c.interrupt(base, left); err != nil {
@@ -629,7 +630,13 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 	}
 	defer c.place.use(n)
 	first := c.rng.IntN(2) == 0
+	core := anyCore
 	for _, baseline := range []bool{first, !first} {
+		p := c.p
+		if baseline {
+			p = base.p
+		}
+		p.bind(core)
 		if !baseline {
 			if first && t.q.anyMade() { // what the baseline made of the same structure is in reach
 				t.prime(c.a, c.d, others)
@@ -641,6 +648,9 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		}
 		if err != nil {
 			return r, b, err
+		}
+		if c.threads == 1 && base.threads == 1 {
+			core = p.core()
 		}
 	}
 	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, own))
