@@ -611,6 +611,7 @@ OPERATORS = {
     "attention": attention,
     "attention-bf16": attention,
     "attention-varlen": attention_varlen,
+    "attention-varlen-f16": attention_varlen,
     "cross-entropy": cross_entropy,
     "decode": decode,
     "decode-bf16": decode,
@@ -638,6 +639,7 @@ OPERATORS = {
 # kernel does. It is not timed, which is generous to PyTorch.
 PREPARE = {
     "attention-varlen": starts_on_host,
+    "attention-varlen-f16": starts_on_host,
     "cross-entropy": long_targets,
     "decode": gather_cache,
     "decode-bf16": gather_cache,

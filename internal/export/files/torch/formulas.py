@@ -155,6 +155,7 @@ FORWARD = {
     "attention": attention,
     "attention-bf16": attention,
     "attention-varlen": attention_varlen,
+    "attention-varlen-f16": attention_varlen,
     "conv2d": lambda X, K: F.conv2d(X[None], K, padding=1)[0],
     "cross-entropy": cross_entropy,
     "decode": decode,
