@@ -152,12 +152,3 @@ func (s *shelf) ask(ctx context.Context, verb Verb, body []byte) []byte {
 func (s *shelf) tell() string {
 	return fmt.Sprintf("%d from other workers, %d compiled here, %d of them for others", s.hits.Swap(0), s.misses.Swap(0), s.kept.Swap(0))
 }
-
-// linked is the link if there is one; nobody waits for a new one.
-func (w *worker) linked() Link {
-	if !w.dialing.TryLock() {
-		return nil
-	}
-	defer w.dialing.Unlock()
-	return w.link
-}

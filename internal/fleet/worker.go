@@ -71,10 +71,10 @@ type worker struct {
 	changed chan struct{} // has room for one
 	beats   sync.Mutex    // one Beat at a time, so that they arrive in order as a rule
 
-	dialing sync.Mutex
-	link    Link
-	trouble atomic.Value // of string: what the last Beat said
-	heard   atomic.Int64 // when the coordinator answered last, in Unix nanoseconds
+	dialing sync.Mutex           // one makes a link at a time
+	link    atomic.Pointer[Link] // nil while there is none
+	trouble atomic.Value         // of string: what the last Beat said
+	heard   atomic.Int64         // when the coordinator answered last, in Unix nanoseconds
 	shelf   *shelf
 
 	mu       sync.Mutex
@@ -116,9 +116,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		w.group.Wait()
 		w.dialing.Lock()
 		defer w.dialing.Unlock()
-		if w.link != nil {
-			w.link.Close() //nolint:errcheck // nothing is sent any more
-		}
+		w.unlink()
 	}()
 	if known, err := w.begin(ctx); err != nil || !known {
 		return err
@@ -241,20 +239,32 @@ func (w *worker) dial(ctx context.Context) (Link, error) {
 	w.mu.Unlock()
 	w.dialing.Lock()
 	defer w.dialing.Unlock()
-	if w.link != nil && time.Since(time.Unix(0, w.heard.Load())) < patience {
-		return w.link, nil
+	if link := w.linked(); link != nil && time.Since(time.Unix(0, w.heard.Load())) < patience {
+		return link, nil
 	}
-	if w.link != nil {
-		w.link.Close() //nolint:errcheck // it is of no use
-		w.link = nil
-	}
+	w.unlink()
 	link, err := w.o.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.link = link
+	w.link.Store(&link)
 	w.heard.Store(time.Now().UnixNano())
 	return link, nil
+}
+
+// linked is the link if there is one; nobody waits for a new one.
+func (w *worker) linked() Link {
+	if link := w.link.Load(); link != nil {
+		return *link
+	}
+	return nil
+}
+
+// unlink ends the link, if there is one.
+func (w *worker) unlink() {
+	if link := w.link.Swap(nil); link != nil {
+		(*link).Close() //nolint:errcheck // nothing is sent by it any more
+	}
 }
 
 // beat tells the coordinator regularly what the worker does.
