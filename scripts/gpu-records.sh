@@ -256,11 +256,14 @@ sweep() {
 
 # devices: one campaign on one GPU and over all of them, caches empty.
 devices() {
-  local d cache
-  for d in 0 all; do
-    cache=$(mktemp -d)
-    campaign "devices-$d" rmsnorm --shape 16384x4096 --time "$(seconds 15)" --window 96 --finalists 2 --cuda-devices "$d" --cache-dir "$cache"
-    rm -rf "$cache"
+  local k d cache
+  for k in "gemm --implementation hopper --shape 2048" "attention --shape 2x8x512x64" "rmsnorm --shape 16384x4096"; do
+    for d in 0 all; do
+      cache=$(mktemp -d)
+      # shellcheck disable=SC2086 # words
+      campaign "devices-${k%% *}-$d" $k --time "$(seconds 15)" --window 96 --finalists -1 --warm-start off --cuda-devices "$d" --cache-dir "$cache"
+      rm -rf "$cache"
+    done
   done
   bin/tune check --store "$store" >"$out/devices.check.txt" 2>&1
   say "devices: check: status $?; $(tail -1 "$out/devices.check.txt")"
