@@ -160,6 +160,10 @@ func askOldStore(t *testing.T, s *store.Store, m *Machine) {
 	if _, err := new(Machine).Continue(s, job.ID, Budget{Evaluations: 6}); !errors.Is(err, ErrInput) {
 		t.Errorf("a campaign without its kernel: %v", err)
 	}
+	_, err = new(Machine).Export(s, ExportOptions{Kernels: []string{"mine"}, MinEvidence: "parity"})
+	if err == nil || !strings.Contains(err.Error(), " of mine at "+job.Shapes[0]+" cannot be exported: ") || !strings.HasSuffix(err.Error(), ": search there again, or leave out that kernel or shape") {
+		t.Errorf("a winner without its kernel: %v", err)
+	}
 }
 
 // A result that names a proposal which the log does not have is an error of the log.
