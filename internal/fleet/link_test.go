@@ -2,8 +2,8 @@ package fleet
 
 import "testing"
 
-// TestLinkedWhileDialing: who looks whether the link still serves, as every beat does, takes it from nobody.
-// Compiled code was not asked for at such a moment.
+// TestLinkedWhileDialing: the link can be used while another goroutine holds the lock for dialing, as each
+// request does for a moment. A worker would else compile what others have.
 func TestLinkedWhileDialing(t *testing.T) {
 	w, link := &worker{}, Link(&memoryLink{})
 	w.link.Store(&link)
