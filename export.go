@@ -227,7 +227,7 @@ func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*export.Win
 		if src.Status != report.SourceRebuilt {
 			slog.Warn("a winner is left out", "candidate", c.ID, "kernel", c.Kernel, "why", src.Why)
 			if why == nil {
-				why = noCandidate("the winner %s of %s at %s cannot be exported: %s: search there again, or leave out that kernel or shape", c.ID, c.Kernel, strings.Join(whole.Started.Shapes, ","), src.Why)
+				why = noCandidate("the winner %s of %s cannot be exported: %s: search at %s again, or leave out that kernel or shape", c.ID, c.Kernel, src.Why, strings.Join(whole.Started.Shapes, ","))
 			}
 			continue
 		}

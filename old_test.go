@@ -161,7 +161,7 @@ func askOldStore(t *testing.T, s *store.Store, m *Machine) {
 		t.Errorf("a campaign without its kernel: %v", err)
 	}
 	_, err = new(Machine).Export(s, ExportOptions{Kernels: []string{"mine"}, MinEvidence: "parity"})
-	if err == nil || !strings.Contains(err.Error(), " of mine at "+job.Shapes[0]+" cannot be exported: ") || !strings.HasSuffix(err.Error(), ": search there again, or leave out that kernel or shape") {
+	if err == nil || !strings.Contains(err.Error(), " of mine cannot be exported: ") || !strings.HasSuffix(err.Error(), ": search at "+job.Shapes[0]+" again, or leave out that kernel or shape") {
 		t.Errorf("a winner without its kernel: %v", err)
 	}
 }
