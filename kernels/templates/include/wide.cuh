@@ -185,55 +185,93 @@ DEVICE unsigned rank_in_cluster()
 	return r;
 }
 
-/* What is written before a thread arrives is seen by who has waited. */
-DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/* What all warps of a cluster know of a row, for two rows by turns, and barriers that count its bytes. */
+struct mailbox {
+	part parts[2][CLUSTER * WARPS];
+	uint64_t full[2];
+};
 
-/* Writes to this place of another block of the cluster. */
-DEVICE void send(part *own, unsigned rank, part p)
+DEVICE mailbox &mail()
 {
-	asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\tst.shared::cluster.v2.f32 [there], {%2, %3};\n\t}" ::"r"(
-			     (unsigned)__cvta_generic_to_shared(own)),
-		     "r"(rank), "f"(p.top), "f"(p.sum)
+	__shared__ __align__(8) mailbox own;
+	return own;
+}
+
+DEVICE unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+DEVICE void expect_parts(const uint64_t &barrier)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "n"(CLUSTER * WARPS * sizeof(part)) : "memory");
+}
+
+/* To the same place in that block of the cluster, whose barrier learns of its bytes. */
+DEVICE void send(const part &place, const uint64_t &barrier, unsigned rank, part p)
+{
+	asm volatile("{\n\t.reg .b32 there, full;\n\tmapa.shared::cluster.u32 there, %0, %2;\n\tmapa.shared::cluster.u32 full, %1, %2;\n\t"
+		     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, [full];\n\t}" ::"r"(shared_address(&place)),
+		     "r"(shared_address(&barrier)), "r"(rank), "f"(p.top), "f"(p.sum)
 		     : "memory");
+}
+
+DEVICE void await(const uint64_t &barrier, unsigned parity)
+{
+	asm volatile("{\n\t.reg .pred p;\n\tAGAIN:\n\t"
+		     "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t@p bra DONE;\n\tbra AGAIN;\n\tDONE:\n\t}" ::"r"(shared_address(&barrier)), "r"(parity)
+		     : "memory");
+}
+
+/* Before the first join: the others may send only to blocks that have begun. */
+DEVICE void open_mail()
+{
+	if (threadIdx.x == 0) {
+		for (uint64_t &barrier : mail().full)
+			asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
+		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+		for (const uint64_t &barrier : mail().full)
+			expect_parts(barrier);
+	}
+	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 #else
 DEVICE unsigned rank_in_cluster() { return 0; }
-DEVICE void cluster_arrive() {}
-DEVICE void cluster_wait() {}
+DEVICE void open_mail() {}
 #endif
 
-/* Makes what each thread knows of a row what all know, over the cluster. Before the first one, threads of a cluster
- * have arrived, so that its blocks are there to be written to. */
-DEVICE part join(part p, int turn, bool first)
+/* Makes what each thread knows of a row what all know, over the cluster. The caller says how many rows it has
+ * joined before.
+ *
+ * Warps of a cluster send each other what they know, and wait for bytes and not for threads. Nobody sends into a
+ * place that is still being read: the parts of the row between are sent by who has read. */
+DEVICE part join(part p, unsigned before)
 {
 	p = warp_part(p);
-#if WARPS > 1
+	const unsigned turn = before % 2, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#if CLUSTER > 1
+	mailbox &own = mail();
+	if (before == 0)
+		asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+	if (lane < CLUSTER)
+		send(own.parts[turn][rank_in_cluster() * WARPS + warp], own.full[turn], lane, p);
+	await(own.full[turn], before / 2 % 2);
+	if (threadIdx.x == 0)
+		expect_parts(own.full[turn]);
+	p = {NEVER, 0};
+#pragma unroll
+	for (unsigned i = lane; i < CLUSTER * WARPS; i += 32) {
+		const part more = own.parts[turn][i];
+		const float top = fmaxf(p.top, more.top);
+		p = {top, p.sum * exp2_of((p.top - top) * LOG2E) + more.sum * exp2_of((more.top - top) * LOG2E)};
+	}
+	p = warp_part(p);
+#elif WARPS > 1
 	__shared__ part parts[2][WARPS];
-	if (threadIdx.x % 32 == 0)
-		parts[turn][threadIdx.x / 32] = p;
+	if (lane == 0)
+		parts[turn][warp] = p;
 	__syncthreads();
 	p = {NEVER, 0};
-	if (threadIdx.x % 32 < WARPS)
-		p = parts[turn][threadIdx.x % 32];
+	if (lane < WARPS)
+		p = parts[turn][lane];
 	p = warp_part(p);
-#endif
-#if CLUSTER > 1
-	__shared__ __align__(8) part blocks[2][CLUSTER];
-	if (first)
-		cluster_wait();
-	if (threadIdx.x < CLUSTER)
-		send(&blocks[turn][rank_in_cluster()], threadIdx.x, p);
-	cluster_arrive();
-	cluster_wait();
-	part all = {NEVER, 0};
-#pragma unroll
-	for (int b = 0; b < CLUSTER; b++)
-		all.top = fmaxf(all.top, blocks[turn][b].top);
-#pragma unroll
-	for (int b = 0; b < CLUSTER; b++)
-		all.sum += blocks[turn][b].sum * exp2_of((blocks[turn][b].top - all.top) * LOG2E);
-	p = all;
 #endif
 	return p;
 }
