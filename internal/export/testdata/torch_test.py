@@ -305,6 +305,9 @@ class Decisions(unittest.TestCase):
         held_out = list(bench.between(op))
         self.assertGreater(len(held_out), 40)
         self.assertFalse({*held_out} & {*found, *tuned})
+        # There are enough of them with sizes of heads that were tuned, too, where only lengths differ.
+        op.spec = {**op.spec, "tuned": [(2, 8, s, d, c) for s in (512, 2048, 8192) for d in (64, 128) for c in (0, 1)]}
+        self.assertGreaterEqual(sum(h[:2] == (2, 8) and h[3] in (64, 128) for h in bench.between(op)), 40)
         rows = evotune_torch.measure("turns", rounds=3)
         self.assertEqual([r["dims"] for r in rows], ["N=40", "N=4000", "N=384"])
         self.assertEqual(len(evotune_torch.measure("turns", rounds=3, seconds=0)), 2)

@@ -34,6 +34,7 @@ operators = evotune_torch._operators
 measuring = evotune_torch._measure
 
 EAGER_CALLS = 20
+PARTS = (0.5, 0.25, 0.75, 0.125, 0.375, 0.625, 0.875)  # of the way from one tuned size to the next, on a logarithmic scale
 PAUSE = 5e-3  # seconds before a sample of what is held against a campaign
 STRUCTURES = 16  # sets of inputs whose structure, such as lengths, decides how long a kernel takes
 DEVICE = "cuda" if evotune_torch.CUDA else "cpu"
@@ -200,9 +201,9 @@ def between(op):
     for i, d in enumerate(op.spec["dims"]):
         sizes = sorted({t[i] for t in tuned})
         pairs_ = [] if d in flags else [(lo, hi) for lo, hi in zip(sizes, sizes[1:]) if hi >= 16]
-        inner.append({lo: [max(lo + 1, min(hi - 1, round(lo ** (1 - part) * hi**part / unit(lo, hi)) * unit(lo, hi))) for part in (0.5, 0.25, 0.75)] for lo, hi in pairs_})
+        inner.append({lo: [max(lo + 1, min(hi - 1, round(lo ** (1 - part) * hi**part / unit(lo, hi)) * unit(lo, hi))) for part in PARTS] for lo, hi in pairs_})
     for count in range(1, len(inner) + 1):
-        for part in range(3):
+        for part in range(len(PARTS)):
             for dims in itertools.combinations(range(len(inner)), count):
                 for t in tuned:
                     if all(t[i] in inner[i] for i in dims):
