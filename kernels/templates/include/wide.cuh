@@ -213,6 +213,8 @@ DEVICE void send(const part &place, const uint64_t &barrier, unsigned rank, part
 		     : "memory");
 }
 
+/* Until the bytes have come. They are in shared memory: to acquire at the cluster's scope would only empty the
+ * first-level cache of global memory. */
 DEVICE void await(const uint64_t &barrier, unsigned parity)
 {
 	asm volatile("{\n\t.reg .pred p;\n\tAGAIN:\n\t"
@@ -240,8 +242,10 @@ DEVICE void open_mail() {}
 /* Makes what each thread knows of a row what all know, over the cluster. The caller says how many rows it has
  * joined before.
  *
- * Warps of a cluster send each other what they know, and wait for bytes and not for threads. Nobody sends into a
- * place that is still being read: the parts of the row between are sent by who has read. */
+ * Warps of a cluster send each other what they know, and wait for bytes and not for threads. Rows take turns with
+ * two sets of places. None is written while it is read: a warp sends its part of a row only after it has read
+ * those of the row before, and nobody sends for the next row before all parts of this one are there. A block may
+ * end while others work: what is sent to it has come, since each of its warps has waited for its last row. */
 DEVICE part join(part p, unsigned before)
 {
 	p = warp_part(p);

@@ -189,7 +189,7 @@ def grid(count, shapes):
 
 def between(op):
     """Shapes that no kernel was tuned for and that evotune_torch.measure leaves out, whose sizes lie between those of kernels that were: first with one such size,
-    then with several. A size there is a geometric mean, rounded as sizes are, or one beside it."""
+    then with several. A size there is at one of PARTS, the geometric mean first, rounded as sizes are."""
     flags = {a["dim"] for a in op.spec["args"] if a["flag"]}
     tuned = [tuple(d) for d in op.spec["tuned"]]
     known = {*tuned, *measuring.lattice(op)}
