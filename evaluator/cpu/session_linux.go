@@ -379,6 +379,9 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 			return s.blame(e, err)
 		}
 	}
+	if err := e.now.outlast(s.base, left); err != nil {
+		return s.blame(e, err)
+	}
 	if err := e.now.interrupt(s.base, left); err != nil {
 		return s.blame(e, err)
 	}

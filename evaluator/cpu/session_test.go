@@ -562,6 +562,28 @@ func TestInterruptGivesOthers(t *testing.T) {
 	t.Error("launches that are computed ahead are not found out")
 }
 
+// Who is right in the first launches only is found out, though few launches are timed.
+func TestOutlast(t *testing.T) {
+	b := openBare(t)
+	honest, tired := b.build("nothing", 1), b.build("tired", 1)
+	for _, artifacts := range [][]evaluator.Artifact{{tired}, {honest, tired}} {
+		s := b.open(evaluator.ForFinals, artifacts...)
+		r := b.request(1, true)
+		r.Batch = 1 // one launch
+		got, err := s.Sample(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, series := range got.Series {
+			wrong := series.After.Outputs[0].Unwritten > 0
+			if series.Batch != 1 || series.Fault != nil || wrong != (i == len(got.Series)-1) {
+				t.Errorf("%d of %d: %+v", i, len(got.Series), series)
+			}
+		}
+		_, _ = s.Close()
+	}
+}
+
 // Timed contents have the distribution that is declared, to its ends, and no few values.
 func TestQuick(t *testing.T) {
 	for _, c := range []struct {

@@ -228,6 +228,7 @@ type contender struct {
 	target  time.Duration      // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
+	ran     int      // launches in batches so far
 	tried   float64  // the shortest launch of the calibration, in nanoseconds
 	fastest float64  // by a launch of a reading that counts, in nanoseconds
 	rng     *rand.Rand
@@ -262,6 +263,7 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 	if int(ans.Launches) != n {
 		return none, c.p.fail(false, otherLaunches)
 	}
+	c.ran += n
 	return evaluator.Reading{
 		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall), CPUNS: float64(after - used), WaitedNS: waited,
 	}, nil
@@ -280,7 +282,7 @@ const otherLaunches = "the harness's answer is about other launches"
 // when asked. Which these are is drawn now, and the baseline is launched for them.
 func (c *contender) look(base *contender, left *evaluator.Observation, all bool) error {
 	if len(c.last) == 0 { // edge-case contents have gone
-		if _, err := c.try(); err != nil {
+		if _, err := c.try(c.batch); err != nil {
 			return err
 		}
 	}
@@ -449,7 +451,7 @@ func (c *contender) lookAround(left *evaluator.Observation) {
 func (c *contender) calibrate() error {
 	c.batch = 1
 	for try := range calibrations {
-		r, err := c.try()
+		r, err := c.try(c.batch)
 		if err != nil {
 			return err
 		}
@@ -468,14 +470,14 @@ func (c *contender) calibrate() error {
 			c.batch = want
 		}
 	}
-	_, err := c.try()
+	_, err := c.try(c.batch)
 	return err
 }
 
-// try runs a batch that does not count. A candidate gets new contents for it; the
+// try runs a batch of so many launches that does not count. A candidate gets new contents for it; the
 // baseline may have any.
-func (c *contender) try() (evaluator.Reading, error) {
-	sets := c.place.turn(c.batch)
+func (c *contender) try(launches int) (evaluator.Reading, error) {
+	sets := c.place.turn(launches)
 	empty := func(set uint32) bool { return c.place.seeds[set] == 0 }
 	candidate := c.p != c.t.timed
 	if candidate || slices.ContainsFunc(sets, empty) {
@@ -485,9 +487,35 @@ func (c *contender) try() (evaluator.Reading, error) {
 	}
 	r, err := c.run(sets)
 	if candidate {
-		c.place.use(c.batch)
+		c.place.use(launches)
 	}
 	return r, err
+}
+
+const (
+	// lasting is how often a candidate has been launched at a shape when a measurement ends, if that
+	// takes no longer than lastingTime by its own time: of launches that take long few are timed,
+	// and who is right in the first ones only would not be seen.
+	lasting     = 256
+	lastingTime = 100 * time.Millisecond
+)
+
+// outlast launches on until there are enough launches, and looks at what the later ones left. Nothing of
+// this is timed.
+func (c *contender) outlast(base *contender, left *evaluator.Observation) error {
+	for rest := float64(lastingTime); c.ran < lasting && rest > 0; {
+		each := cmp.Or(c.fastest, c.tried)
+		launches := max(1, min(lasting-c.ran, int(math.Ceil(rest/each)), c.place.sets/2))
+		r, err := c.try(launches)
+		if err != nil {
+			return err
+		}
+		rest -= max(lasted(r, launches), each) * float64(launches)
+		if err := c.look(base, left, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // adjust corrects batches that have turned out far from as long as they should be.
