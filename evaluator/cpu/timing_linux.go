@@ -505,7 +505,8 @@ const (
 func (c *contender) outlast(base *contender, left *evaluator.Observation) error {
 	for rest := float64(lastingTime); c.ran < lasting && rest > 0; {
 		each := cmp.Or(c.fastest, c.tried)
-		launches := max(1, min(lasting-c.ran, int(math.Ceil(rest/each)), c.place.sets/2))
+		most := min(rest, 10*float64(c.target)) // far from the limit of a batch, on a busy machine too
+		launches := max(1, min(lasting-c.ran, int(math.Ceil(most/each)), c.place.sets/2))
 		r, err := c.try(launches)
 		if err != nil {
 			return err
