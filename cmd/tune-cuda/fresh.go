@@ -220,8 +220,42 @@ func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
 	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
 	q.spent += took.event
+	r.launched += n * r.used
 	return took, err
 }
+
+// outlast launches a contender on, untimed, until it has been launched often enough in this race,
+// and looks at what it leaves, some times on the way and at the end: of launches that take long few are
+// timed, and who is right in the first ones only would not be seen. Errors of looking are not its own.
+func (q *race) outlast(r *runner) error {
+	if r.launched >= lasting {
+		return nil
+	}
+	if err := q.newPools(q.dice); err != nil {
+		return &ownError{err}
+	}
+	r.settled = 0
+	for rest := float64(wire.LastingTime.Nanoseconds()); r.launched < lasting && rest > 0 && !r.wrong; {
+		took, err := q.passes(r, q.dice, min(r.passes, (lasting-r.launched+r.used-1)/r.used))
+		if err != nil {
+			return err
+		}
+		rest -= took.wall
+		if r.launched >= lasting || rest <= 0 || q.dice.IntN(8) == 0 {
+			if err := q.look(r, false); err != nil {
+				return &ownError{err}
+			}
+		}
+	}
+	if err := q.checkZones(r); err != nil {
+		return &ownError{err}
+	}
+	return nil
+}
+
+// lasting is how often a contender has been launched in a race that ends, if that takes no longer
+// than [wire.LastingTime] after what is timed.
+const lasting = 256
 
 // look compares what launches of the last pass have left in sets, drawn now, with
 // what the baseline computes from the same contents elsewhere, and the inputs of

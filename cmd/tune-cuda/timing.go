@@ -51,6 +51,7 @@ type runner struct {
 	launch   float64 // nanoseconds, by which used and passes were chosen
 	seen     float64 // nanoseconds, in the last reading
 	readings int     // taken in this race
+	launched int     // times in this race, about
 	// compared is the worst of what was compared since the race began; wrong says
 	// that it is outside of its tolerance, and that nothing more has to be compared.
 	compared []wire.Output
@@ -155,6 +156,13 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 		last := n == r.Rounds
 		if err := q.everybody(func(x *runner) error { return q.reading(x, last) }); err != nil {
 			return err
+		}
+	}
+	if r.Last {
+		for i, x := range q.runners[1:] {
+			if err := q.outlast(x); err != nil {
+				return &runError{i + 1, err}
+			}
 		}
 	}
 	for _, x := range q.runners {

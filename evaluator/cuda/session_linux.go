@@ -443,6 +443,9 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	s.shape, s.batch = nil, r.Batch
 	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
+	if r.Last {
+		limit += patience * time.Duration(len(here)) * wire.LastingTime
+	}
 	err = s.w.call(ctx, limit, wire.Time, q, &a)
 	var late *timeoutError
 	switch {

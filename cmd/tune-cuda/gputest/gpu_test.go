@@ -698,6 +698,23 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// TestOutlast: who is right in all launches that are timed, since they are few, is launched on.
+func TestOutlast(t *testing.T) {
+	c := opened(t, axpy(), nil)
+	c.load(t, "good")
+	c.load(t, "tires_late")
+	var a wire.TimeAnswer
+	must(t, c.ask(wire.Time, wire.TimeRequest{
+		Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "tires_late", Geometry: line(512)}},
+		Shape:      axpyShape(1 << 22), Seed: 2, BatchNS: 1, Rounds: 5, Last: true,
+	}, &a, time.Minute))
+	x := a.Contenders[1]
+	note(t, "%d readings of %d launches, %.1f ms in all, %+v", len(x.SamplesNS), x.Batch, float64(a.ElapsedNS)/1e6, x.After)
+	if timed := len(x.SamplesNS) * x.Batch; timed > 50 || x.After[0].Unwritten == 0 {
+		t.Errorf("%d timed launches, %+v", timed, x.After)
+	}
+}
+
 // TestNothingToFind: an answer that is there already is another's: a candidate that
 // looks for it finds none, and takes its true time.
 func TestNothingToFind(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // Version is the version of the protocol; both sides refuse another. Version 3
@@ -413,7 +414,8 @@ type TimeRequest struct {
 	// baseline, of one pass a round in the mean, are drawn after they ran; their
 	// outputs are compared with the baseline's for the same contents and, where they
 	// are wrong by that, with the reference's. Last asks for one round more, in which
-	// all launches of a pass are compared, and one of the baseline's.
+	// all launches of a pass are compared, and one of the baseline's; contenders that few launches
+	// were timed of are launched on, untimed and for LastingTime at most, and looked at again.
 	Rounds int  `json:"rounds"`
 	Last   bool `json:"last,omitempty"`
 	// Reference asks to compare a launch of the baseline with the reference in the
@@ -423,6 +425,9 @@ type TimeRequest struct {
 	// the rounds, from the call to the end of the synchronisation.
 	Latencies int `json:"latencies,omitempty"`
 }
+
+// LastingTime is how long a contender is launched on after what is timed, by the wall clock.
+const LastingTime = 50 * time.Millisecond
 
 // A Contender is a loaded binary and its launch.
 type Contender struct {
