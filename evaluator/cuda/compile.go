@@ -29,6 +29,8 @@ type unit struct {
 	plain bool
 	// debug keeps asserts and switches optimisation off.
 	debug bool
+	// known is PTX of the unit without information on lines, where there is some already.
+	known string
 	// candidate says that other machines may compile it, or use what was compiled here.
 	candidate bool
 }
@@ -87,9 +89,10 @@ func (u unit) key(compiler string) string {
 // compiled is what came out.
 type compiled struct {
 	Cubin []byte `json:"-"`
-	Log   string `json:"log,omitempty"`
-	// Assembly is the PTX that it was made from, and Launched what a launch must keep to,
-	// where Triton has compiled it.
+	// PTX is what it was made from, where the compiler gives both at once and nothing comes from a cache.
+	PTX string `json:"-"`
+	Log string `json:"log,omitempty"`
+	// Assembly is the same of Triton, and Launched what a launch must keep to.
 	Assembly string       `json:"assembly,omitempty"`
 	Launched *fixedLaunch `json:"launched,omitempty"`
 }

@@ -146,6 +146,9 @@ func (h *lab) delayedUnit(c *candidate) unit {
 	u := h.unit(c.src, h.Plan.Debug)
 	u.arch, u.candidate = c.arch, !c.baseline
 	u.plain = u.triton == nil // which leaves it out of the PTX that is known already
+	if u.plain && !u.debug {
+		u.known = unlined(c.out.PTX)
+	}
 	return u
 }
 
@@ -154,6 +157,9 @@ func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
 	if u.triton != nil {
 		out, err := h.build(ctx, u)
 		return unlined(out.Assembly), err
+	}
+	if u.known != "" {
+		return u.known, nil
 	}
 	if err := h.acquireCore(ctx); err != nil {
 		return "", err

@@ -165,6 +165,14 @@ func TestHopperZooCompiles(t *testing.T) {
 				if err := os.WriteFile(cand.path, out.Cubin, 0o600); err != nil {
 					t.Fatal(err)
 				}
+				// NVRTC gives PTX beside the code: the same as alone.
+				if delayed := h.delayedUnit(cand); whole && out.PTX != "" {
+					if alone, err := c.compiler.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(delayed.known)) {
+						t.Errorf("%s: PTX of %d bytes alone and of %d beside the code are not the same, %v", name, len(alone), len(delayed.known), err)
+					}
+				} else if _, both := c.compiler.(*nvrtc); both && whole {
+					t.Errorf("%s: no PTX beside the code", name)
+				}
 				if whole {
 					checkDelays(t, h, cand, []string{"UTMALDG", "SYNCS", "HGMMA"})
 				}

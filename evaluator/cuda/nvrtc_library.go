@@ -117,20 +117,28 @@ func (l *nvrtcLibrary) compile(r serverRequest) (a serverAnswer) {
 	if a.Error != "" {
 		return a
 	}
-	what, size, get := "cubin", l.cubinSize, l.cubin
-	if r.PTX {
-		what, size, get = "PTX", l.ptxSize, l.ptx
+	ptx, code := l.product(prog, l.ptxSize, l.ptx)
+	a.PTX = string(bytes.TrimRight(ptx, "\x00"))
+	what, missing := "PTX", a.PTX == ""
+	if !r.PTX { // PTX may be missing then
+		a.Cubin, code = l.product(prog, l.cubinSize, l.cubin)
+		what, missing = "cubin", len(a.Cubin) == 0
 	}
-	if code := size(prog, &n); code != 0 || n == 0 {
+	if missing {
 		a.Error = "no " + what + " came out: " + l.errorString(code)
-		return a
-	}
-	a.Cubin = make([]byte, n)
-	if code := get(prog, &a.Cubin[0]); code != 0 {
-		a.Error, a.Cubin = l.errorString(code), nil
-	}
-	if r.PTX {
-		a.Cubin = bytes.TrimRight(a.Cubin, "\x00")
 	}
 	return a
+}
+
+// product gives one of the things that a compilation made: nothing, and the library's code, where there is none.
+func (l *nvrtcLibrary) product(prog uintptr, size func(uintptr, *uint64) int32, get func(uintptr, *byte) int32) ([]byte, int32) {
+	var n uint64
+	if code := size(prog, &n); code != 0 || n == 0 {
+		return nil, code
+	}
+	made := make([]byte, n)
+	if code := get(prog, &made[0]); code != 0 {
+		return nil, code
+	}
+	return made, 0
 }

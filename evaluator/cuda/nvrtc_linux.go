@@ -47,7 +47,8 @@ type (
 	serverAnswer struct {
 		Error string // the library's name for what went wrong
 		Log   string
-		Cubin []byte // or the text of PTX
+		Cubin []byte
+		PTX   string // that it was made from, or alone
 	}
 )
 
@@ -250,7 +251,7 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 
 func (n *nvrtc) ptx(ctx context.Context, u unit) (string, error) {
 	out, err := n.make(ctx, u, true)
-	return string(out.Cubin), err
+	return out.PTX, err
 }
 
 // make compiles to a cubin, or to PTX alone.
@@ -293,8 +294,8 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	case err != nil:
 		return compiled{}, err
 	}
-	out := compiled{Cubin: answer.Cubin, Log: plain.Text(answer.Log)}
-	if len(out.Cubin) > cubinLimit {
+	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: plain.Text(answer.Log)}
+	if max(len(out.Cubin), len(out.PTX)) > cubinLimit {
 		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 	}
 	if answer.Error != "" {
