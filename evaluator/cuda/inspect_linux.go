@@ -109,6 +109,7 @@ func (h *lab) inspect(ctx context.Context, c *candidate, patterns []*regexp.Rege
 	}
 	seen.Instructions = counts.Mnemonics
 	c.knows(counts.unfollowed())
+	c.traps.Store(counts.has([]string{"BPT"}))
 	code := counts.code()
 	note("instructions", int64(code.Total()), "", how+": "+code.Top(12), evaluator.Unbound)
 	for _, f := range families {

@@ -105,6 +105,7 @@ type candidate struct {
 	// whoever killed that one may have killed others that nobody has missed yet.
 	lost atomic.Bool
 
+	traps        atomic.Bool // it has an instruction that stops its context, as inspection has found
 	unfollowedMu sync.Mutex
 	unfollowed   *unfollowed // nil until it is known
 }

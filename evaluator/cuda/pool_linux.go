@@ -89,7 +89,7 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 // while nobody else is on it.
 func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
 	var w *worker
-	w, leave, err := p.enter(ctx, func() bool { return fresh }, func() { p.put(w) })
+	w, leave, err := p.enter(ctx, p.gpu.gate.share, func() bool { return fresh }, func() { p.put(w) })
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,9 @@ func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) er
 }
 
 // enter waits for a worker and for the GPU: for a share of it or, for timed work, to
-// have it alone. Leave opens the GPU to others, and has the worker given back before:
-// a process that ends disturbs what is timed.
-func (p *pool) enter(ctx context.Context, fresh func() bool, giveBack func()) (w *worker, _ func(), err error) {
+// have it alone. How says which, where nothing is timed. Leave opens the GPU to others, and has the
+// worker given back before: a process that ends disturbs what is timed.
+func (p *pool) enter(ctx context.Context, how func(context.Context) (func(), error), fresh func() bool, giveBack func()) (w *worker, _ func(), err error) {
 	var undo []func()
 	leave := func() {
 		for _, do := range slices.Backward(undo) {
@@ -135,7 +135,7 @@ func (p *pool) enter(ctx context.Context, fresh func() bool, giveBack func()) (w
 	if w, err = p.take(ctx, fresh()); err != nil {
 		return nil, nil, err
 	}
-	open, err := p.gpu.gate.share(ctx)
+	open, err := how(ctx)
 	if err != nil {
 		p.put(w)
 		return nil, nil, err

@@ -131,7 +131,13 @@ func (s *session) lost() bool { return s.all[0].lost.Swap(false) }
 // else; whether it must be one is asked when there is a place for it.
 func (s *session) open(ctx context.Context, p *pool, fresh func() bool) error {
 	s.pool = p
-	w, leave, err := p.enter(ctx, fresh, s.giveBack)
+	how := s.gpu.gate.share
+	if s.all[0].traps.Load() {
+		// The driver needs longer to tell of a trap the more processes use the GPU, and those that wait for
+		// the device would wait for that.
+		how = s.gpu.gate.single
+	}
+	w, leave, err := p.enter(ctx, how, fresh, s.giveBack)
 	if err == nil {
 		s.w, s.releases = w, append(s.releases, leave)
 	}
