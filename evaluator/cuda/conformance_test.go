@@ -166,8 +166,7 @@ func TestHopperZoo(t *testing.T) {
 
 // TestNeighborsOnGPU: what a candidate that faults costs the honest ones that are evaluated
 // beside it. Eight at once, without and with it by turns, all of them compiled anew; the
-// difference of the medians is less than a second. A trap misses that: the driver stops every
-// process on the GPU for 1.9 s on an H200. Kernels that hang are not here: they hold the GPU until
+// difference of the medians is less than a second. Kernels that hang are not here: they hold the GPU until
 // their deadline, which is what bounds them.
 func TestNeighborsOnGPU(t *testing.T) {
 	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}

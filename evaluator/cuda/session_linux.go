@@ -133,8 +133,8 @@ func (s *session) open(ctx context.Context, p *pool, fresh func() bool) error {
 	s.pool = p
 	how := s.gpu.gate.share
 	if s.all[0].traps.Load() {
-		// The driver needs longer to tell of a trap the more processes use the GPU, and those that wait for
-		// the device would wait for that.
+		// On an H200 the driver tells of a trap after half a second, and after two beside other candidates:
+		// those that wait for the device would wait for that.
 		how = s.gpu.gate.single
 	}
 	w, leave, err := p.enter(ctx, how, fresh, s.giveBack)
@@ -449,7 +449,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	s.shape, s.batch = nil, r.Batch
 	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
-	if r.Last {
+	if r.Last && r.Latency {
 		limit += patience * time.Duration(len(here)) * wire.LastingTime
 	}
 	err = s.w.call(ctx, limit, wire.Time, q, &a)

@@ -414,15 +414,15 @@ type TimeRequest struct {
 	// baseline, of one pass a round in the mean, are drawn after they ran; their
 	// outputs are compared with the baseline's for the same contents and, where they
 	// are wrong by that, with the reference's. Last asks for one round more, in which
-	// all launches of a pass are compared, and one of the baseline's; contenders that few launches
-	// were timed of are launched on, untimed and for LastingTime at most, and looked at again.
+	// all launches of a pass are compared, and one of the baseline's.
 	Rounds int  `json:"rounds"`
 	Last   bool `json:"last,omitempty"`
 	// Reference asks to compare a launch of the baseline with the reference in the
 	// last round, whatever that takes.
 	Reference bool `json:"reference,omitempty"`
 	// Latencies is how many single launches are timed by the wall clock after
-	// the rounds, from the call to the end of the synchronisation.
+	// the rounds, from the call to the end of the synchronisation. With Last, contenders of which few
+	// launches were timed are launched on before, untimed and for LastingTime at most, and looked at again.
 	Latencies int `json:"latencies,omitempty"`
 }
 
