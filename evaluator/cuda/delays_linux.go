@@ -161,10 +161,11 @@ func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
 	if u.known != "" {
 		return u.known, nil
 	}
-	if err := h.acquireCore(ctx); err != nil {
+	release, err := h.acquireCore(ctx)
+	if err != nil {
 		return "", err
 	}
-	defer h.compiling.Release(1)
+	defer release()
 	return h.compiler.ptx(ctx, u)
 }
 
@@ -209,6 +210,17 @@ func (r room) String() string {
 // *ptxFault where the text is to blame, and a *[labs.Refusal] where an assembler does not
 // take it for another reason.
 func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
+	if u.known != "" {
+		// Where something is wrong with PTX out of which lines were taken, that without them decides.
+		if b, err = h.delayUnit(ctx, u, by, r); err == nil || ctx.Err() != nil {
+			return b, err
+		}
+		u.known = ""
+	}
+	return h.delayUnit(ctx, u, by, r)
+}
+
+func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
 	stores, local := u.triton != nil, u.local()
 	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
 	if stores {
@@ -235,10 +247,11 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 	case err != nil:
 		return b, &ptxFault{reason: "its PTX cannot be read: " + err.Error()}
 	}
-	if err := h.acquireCore(ctx); err != nil {
+	release, err := h.acquireCore(ctx)
+	if err != nil {
 		return b, err
 	}
-	defer h.compiling.Release(1)
+	defer release()
 	if r.registers > 0 {
 		u.flags = slices.DeleteFunc(rtcFlags(u.flags), func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "maxrregcount") })
 		u.flags = append(u.flags, fmt.Sprintf("-maxrregcount=%d", r.registers))

@@ -54,7 +54,7 @@ func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, patterns []*reg
 		return evaluator.Inspection{}, err
 	}
 	defer h.stages.enter(evaluator.StageInspect, c)()
-	return h.inspect(ctx, c, patterns)
+	return h.inspect(ranked(ctx, c.rank), c, patterns)
 }
 
 // inspect reads resources from ptxas's text and the cubin, and instructions from
@@ -199,10 +199,11 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 
 // disassemble starts the disassembler. Why says that it cannot read the binary.
 func (h *lab) disassemble(ctx context.Context, c *candidate) (text, why string, err error) {
-	if err := h.acquireCore(ctx); err != nil {
+	release, err := h.acquireCore(ctx)
+	if err != nil {
 		return "", "", err
 	}
-	defer h.compiling.Release(1)
+	defer release()
 	jail := h.disasm.jail
 	if jail != nil {
 		jail = jail.With([]string{h.disasm.path, c.path}, []string{h.Scratch})

@@ -46,7 +46,7 @@ type lab struct {
 	workerPath string
 	limits     map[string]any
 	serial     atomic.Int64
-	compiling  *semaphore.Weighted
+	compiling  *queue
 
 	baseMu    sync.Mutex
 	baselines map[*shapeData]*candidate
@@ -87,6 +87,7 @@ type candidate struct {
 	out     compiled
 	path    string // of the cubin, or of a routine's library, "" for that of the usual names
 	arch    string
+	rank    int64  // how many things of the lab's came before it
 	routine string // of a vendor's library, instead of a cubin
 	hash    string
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
@@ -228,7 +229,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 func newLab(base *labs.Base, o Options) *lab {
 	h := &lab{
 		Base: base, options: o, problem: &problem{},
-		compiling: semaphore.NewWeighted(int64(o.CompileWorkers)), expecting: semaphore.NewWeighted(1),
+		compiling: newQueue(o.CompileWorkers), expecting: semaphore.NewWeighted(1),
 		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
 		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
 	}
@@ -442,8 +443,10 @@ func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
 // compile makes a candidate; it is nil where the report says why there is none.
 func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline bool) (*candidate, evaluator.BuildReport, error) {
 	var report evaluator.BuildReport
+	rank := h.serial.Add(1)
+	ctx = ranked(ctx, rank)
 	c := &candidate{
-		name: fmt.Sprintf("candidate-%d", h.serial.Add(1)), src: src, baseline: baseline,
+		name: fmt.Sprintf("candidate-%d", rank), rank: rank, src: src, baseline: baseline,
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
 	if report.Geometry = h.geometries(c, baseline); report.Geometry != "" {
@@ -618,11 +621,12 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 		out.Cubin = cubin
 		return out, nil
 	}
-	if err := h.acquireCore(ctx); err != nil {
+	release, err := h.acquireCore(ctx)
+	if err != nil {
 		return out, err
 	}
-	defer h.compiling.Release(1)
-	out, err := by.compile(ctx, u)
+	defer release()
+	out, err = by.compile(ctx, u)
 	if err != nil {
 		return out, err
 	}
@@ -631,10 +635,10 @@ func (h *lab) build(ctx context.Context, u unit) (compiled, error) {
 }
 
 // acquireCore waits for a core to compile or disassemble on.
-func (h *lab) acquireCore(ctx context.Context) error {
+func (h *lab) acquireCore(ctx context.Context) (release func(), err error) {
 	h.compileQueue.Add(1)
 	defer h.compileQueue.Add(-1)
-	return h.compiling.Acquire(ctx, 1)
+	return h.compiling.enter(ctx)
 }
 
 // blame says who is to blame for how a worker ended with a candidate in it: the

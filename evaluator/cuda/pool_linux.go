@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -50,7 +48,7 @@ type pool struct {
 	// alone says that its work is timed.
 	alone bool
 	size  int
-	slots *semaphore.Weighted
+	slots *queue
 
 	mu       sync.Mutex
 	idle     []*worker
@@ -70,7 +68,7 @@ type pool struct {
 }
 
 func (h *lab) newPool(g *gpu, name string, size int) *pool {
-	return &pool{h: h, gpu: g, name: name, size: size, slots: semaphore.NewWeighted(int64(size)), all: map[*worker]bool{}, changed: make(chan struct{})}
+	return &pool{h: h, gpu: g, name: name, size: size, slots: newQueue(size), all: map[*worker]bool{}, changed: make(chan struct{})}
 }
 
 // own does evotune's own work with a worker. When that ends in the middle without
@@ -147,12 +145,8 @@ func (p *pool) enter(ctx context.Context, how func(context.Context) (func(), err
 // slot waits for a place and returns how to leave it.
 func (p *pool) slot(ctx context.Context) (func(), error) {
 	p.queued.Add(1)
-	err := p.slots.Acquire(ctx, 1)
-	p.queued.Add(-1)
-	if err != nil {
-		return nil, err
-	}
-	return func() { p.slots.Release(1) }, nil
+	defer p.queued.Add(-1)
+	return p.slots.enter(ctx)
 }
 
 // take waits for an idle worker that has begun the problem, or starts a fresh one.

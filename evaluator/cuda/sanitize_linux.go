@@ -230,6 +230,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 	if err != nil {
 		return evaluator.Findings{}, err
 	}
+	ctx = ranked(ctx, c.rank)
 	d := h.searched(c)
 	if err := h.placeMade(ctx, d); err != nil {
 		return evaluator.Findings{}, err

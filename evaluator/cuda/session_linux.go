@@ -88,6 +88,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 		}
 		s.all = append(s.all, c)
 	}
+	ctx = ranked(ctx, s.all[0].rank)
 	s.faults, s.loaded = make([]*evaluator.Fault, len(s.all)), make([]bool, len(s.all))
 	defer func() {
 		if err != nil {

@@ -295,8 +295,12 @@ func TestConditions(t *testing.T) {
 func TestConditionsUnknown(t *testing.T) {
 	longtest.Short(t, "waits for compilers")
 	h := openLab(t)
-	for h.gpus[0].parity.slots.TryAcquire(1) {
-		defer h.gpus[0].parity.slots.Release(1)
+	for range h.gpus[0].parity.size {
+		leave, err := h.gpus[0].parity.slots.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
 	}
 	if got := h.Conditions(t.Context()); !got.Unknown || got.Disturbed != "the state of the GPU could not be read: candidates take all of its workers for 5s" {
 		t.Errorf("conditions %+v", got)

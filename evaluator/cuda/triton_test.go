@@ -60,9 +60,10 @@ func TestAdopt(t *testing.T) {
 
 // What tells of lines is left out, and nothing else.
 func TestUnlined(t *testing.T) {
-	const text = "\t.loc\t1 3 0 // k.py:3:0\n$L__func_begin0:\n$L__tmp0:\n\tret;\n$L__func_end0:\n}\n\t.file\t1 \"/k.py\"\n" +
+	const text = "\t.loc\t1 3 0 // k.py:3:0\n$L__func_begin0:\n$L__tmp0:\n\tbra $L__tmp1;\n$L__tmp1:\n.loc 1 4 0 bar.sync 0;\n/*\n.section .debug_a\n{\n*/ bar.sync 1; // }\n" +
+		"\t.loc\t1 5 0, function_name $L__info_string0, inlined_at 1 3 0\n\tret;\n$L__func_end0:\n}\n\t.file\t1 \"/k.py\"\n" +
 		"\t.section\t.debug_abbrev\n\t{\n.b8 1 // (\n\t}\n\t.section\t.debug_macinfo\t{\t}\n// the end\n"
-	const want = "\n$L__func_begin0:\n\n\tret;\n$L__func_end0:\n}\n\n\n\n// the end\n"
+	const want = "\n$L__func_begin0:\n\n\tbra $L__tmp1;\n$L__tmp1:\n.loc 1 4 0 bar.sync 0;\n/*\n.section .debug_a\n{\n*/ bar.sync 1; // }\n\n\tret;\n$L__func_end0:\n}\n\n"
 	if got := unlined(text); got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
