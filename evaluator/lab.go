@@ -116,6 +116,9 @@ type SampleRequest struct {
 	// Latency asks for single launches by evotune's clock besides, of labs that take them:
 	// for the evidence of those that may be the best.
 	Latency bool
+	// Longer asks, with Last, that a contender of which few launches were timed is launched on, and looked
+	// at once more, of labs where that takes long: who may be the best so far, and finalists.
+	Longer bool
 	// Pool asks for the contents of an earlier session, as in Sampled, and Set is which of the sets of
 	// processes of the finals this is. They are the same in all requests of a session.
 	Pool string

@@ -411,6 +411,17 @@ func (t *tally) least() int {
 	return t.rules.least
 }
 
+// leads says whether the candidate may be faster than the best so far, whose ratio is given; 0 for none.
+func (t *tally) leads(incumbent float64) bool {
+	if incumbent <= 0 {
+		return true
+	}
+	c := t.count()
+	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()
+	_, lo, _ := Interval(ratios)
+	return len(ratios) == 0 || max(slices.Min(ratios), lo) <= incumbent // as of those that are slower
+}
+
 // The reasons why sampling ends. The first three are stored with the timing.
 const (
 	stopPrecise   = "precise"
@@ -627,7 +638,7 @@ func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 
 // request asks for rounds at a shape of a set of processes: 0, 1, ...
 func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
-	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Set: set}
+	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Longer: last, Set: set}
 	if n := len(j.plan.Pools); n > 0 {
 		r.Pool = j.plan.Pools[set%n]
 	}
@@ -636,9 +647,10 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) Sam
 
 // sample takes rounds of the only contender of a session: the last, if it says why sampling
 // has stopped.
-func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, stopped string) error {
+func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, stopped string, incumbent float64) error {
 	r := j.request(t.shape, rounds, stopped != "", 0)
 	r.Latency = r.Last && stopped != stopSlower
+	r.Longer = r.Last && t.leads(incumbent)
 	r.Limit *= t.patience
 	got, err := s.Sample(ctx, r)
 	switch {
@@ -671,7 +683,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		if len(t.pairs) > j.plan.Samples {
 			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
 		}
-		if err := j.sample(ctx, s, t, rounds, ""); err != nil {
+		if err := j.sample(ctx, s, t, rounds, "", incumbent); err != nil {
 			return Timing{}, Outcome{}, err
 		}
 		if out := j.judgeAfter(t); out.Verdict != "" {
@@ -684,7 +696,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		stopped = j.enough(t, time.Since(begin), incumbent, floor)
 	}
 	if stopped != stopClock && stopped != stopUnsettled {
-		if err := j.sample(ctx, s, t, 0, stopped); err != nil {
+		if err := j.sample(ctx, s, t, 0, stopped, incumbent); err != nil {
 			return Timing{}, Outcome{}, err
 		}
 	}

@@ -612,21 +612,25 @@ func TestParallel(t *testing.T) {
 }
 
 // Single launches are asked for once, of a candidate that may be the best: they cost as
-// much as all else, and tell nothing of one that is slower.
+// much as all else, and tell nothing of one that is slower. Untimed ones are asked for where it may be faster than
+// the best, and of finalists.
 func TestLatency(t *testing.T) {
 	for _, c := range []struct {
-		incumbent float64
-		want      int
-	}{{0, 1}, {1e-3, 0}} {
+		incumbent    float64
+		want, longer int // its own ratio is 10
+	}{{0, 1, 1}, {20, 1, 1}, {1e-3, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			l, p := newLab(), labPlan()
-			asked, last := 0, 0
+			asked, last, longer := 0, 0, 0
 			l.actors["1"] = &actor{ns: 1e6, threads: 1, fault: func(_ Purpose, r SampleRequest) error {
 				if r.Last {
 					last++
 				}
 				if r.Latency {
 					asked++
+				}
+				if r.Longer {
+					longer++
 				}
 				return nil
 			}}
@@ -638,8 +642,13 @@ func TestLatency(t *testing.T) {
 			if err != nil || r.Verdict != Correct {
 				t.Fatalf("%s: %s, %v", r.Verdict, r.Reason, err)
 			}
-			if asked != c.want || last != 1 {
-				t.Errorf("beside %g: asked %d times, of %d last rounds", c.incumbent, asked, last)
+			if asked != c.want || longer != c.longer || last != 1 {
+				t.Errorf("beside %g: asked %d times, for more launches %d times, of %d last rounds", c.incumbent, asked, longer, last)
+			}
+			for _, last := range []bool{false, true} {
+				if r := b.request(p.Tune[0], 1, last, 0); r.Longer != last {
+					t.Errorf("in finals, last %v: %+v", last, r)
+				}
 			}
 		})
 	}

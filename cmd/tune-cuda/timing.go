@@ -158,7 +158,7 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 			return err
 		}
 	}
-	if r.Last && r.Latencies > 0 {
+	if r.Longer {
 		for i, x := range q.runners[1:] {
 			if err := q.outlast(x); err != nil {
 				return &runError{i + 1, err}

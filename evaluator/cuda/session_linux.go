@@ -433,7 +433,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	}
 	// A candidate may have changed what the baseline keeps in the worker, and both
 	// may be wrong alike by the end of the finals.
-	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostKey == ""}
+	q := wire.TimeRequest{Continue: s.shape != nil, Rounds: r.Rounds, Last: r.Last, Longer: r.Longer, Reference: r.Last && s.purpose == evaluator.ForFinals && h.hostKey == ""}
 	if r.Latency {
 		q.Latencies = latencies
 	}
@@ -450,7 +450,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	s.shape, s.batch = nil, r.Batch
 	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
-	if r.Last && r.Latency {
+	if r.Longer {
 		limit += patience * time.Duration(len(here)) * wire.LastingTime
 	}
 	err = s.w.call(ctx, limit, wire.Time, q, &a)

@@ -706,7 +706,7 @@ func TestOutlast(t *testing.T) {
 	var a wire.TimeAnswer
 	must(t, c.ask(wire.Time, wire.TimeRequest{
 		Contenders: []wire.Contender{{Binary: "good", Geometry: line(512)}, {Binary: "tires_late", Geometry: line(512)}},
-		Shape:      axpyShape(1 << 22), Seed: 2, BatchNS: 1, Rounds: 5, Last: true, Latencies: 1,
+		Shape:      axpyShape(1 << 22), Seed: 2, BatchNS: 1, Rounds: 5, Last: true, Longer: true,
 	}, &a, time.Minute))
 	x := a.Contenders[1]
 	note(t, "%d readings of %d launches, %.1f ms in all, %+v", len(x.SamplesNS), x.Batch, float64(a.ElapsedNS)/1e6, x.After)

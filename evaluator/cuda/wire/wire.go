@@ -2,7 +2,7 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/8 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/9 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
@@ -22,7 +22,8 @@ import (
 // a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
 // and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
 // of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
-const Version = 8
+// Version 9 launches on where few launches were timed.
+const Version = 9
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -392,7 +393,7 @@ type LaunchAnswer struct {
 // is unloaded, a comparison is asked for, or another problem opens. Until then requests with
 // Continue take further rounds of it.
 type TimeRequest struct {
-	// Continue goes on with the race that was begun last: only Rounds, Last and
+	// Continue goes on with the race that was begun last: only Rounds, Last, Longer and
 	// Latencies are read then.
 	Continue   bool        `json:"continue,omitempty"`
 	Contenders []Contender `json:"contenders,omitempty"`
@@ -417,17 +418,19 @@ type TimeRequest struct {
 	// all launches of a pass are compared, and one of the baseline's.
 	Rounds int  `json:"rounds"`
 	Last   bool `json:"last,omitempty"`
+	// Longer has contenders of which few launches were timed launched on then, untimed and for LastingTime
+	// at most, and looked at again.
+	Longer bool `json:"longer,omitempty"`
 	// Reference asks to compare a launch of the baseline with the reference in the
 	// last round, whatever that takes.
 	Reference bool `json:"reference,omitempty"`
 	// Latencies is how many single launches are timed by the wall clock after
-	// the rounds, from the call to the end of the synchronisation. With Last, contenders of which few
-	// launches were timed are launched on before, untimed and for LastingTime at most, and looked at again.
+	// the rounds, from the call to the end of the synchronisation.
 	Latencies int `json:"latencies,omitempty"`
 }
 
 // LastingTime is how long a contender is launched on after what is timed, by the wall clock.
-const LastingTime = 50 * time.Millisecond
+const LastingTime = 100 * time.Millisecond
 
 // A Contender is a loaded binary and its launch.
 type Contender struct {
