@@ -849,7 +849,7 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 			wall = 15_000
 		case do == "after" && n > 0:
 			t.After[0].Error = 0.25
-		case do == "last" && r.Last:
+		case do == "last" && r.Last, do == "tires" && r.Longer:
 			t.After[0].Error = 0.25
 		case do == "guard" && n > 0:
 			t.Guard, t.GuardOffset = "y", -4

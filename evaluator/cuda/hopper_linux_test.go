@@ -552,3 +552,34 @@ func TestDelaysInFewerRegisters(t *testing.T) {
 		}
 	}
 }
+
+// TestTrapSeen: inspection sees what stops a context.
+func TestTrapSeen(t *testing.T) {
+	longtest.Short(t, "waits for compilers")
+	for name, c := range hopperCompilers(t) {
+		h := hopperLab(t, c.kit, c.compiler)
+		if h.disasm == nil {
+			t.Skip("nothing disassembles here")
+		}
+		d := &shapeData{shape: kernels.Shape{Name: "tuned"}}
+		h.problem.Tune = []*shapeData{d}
+		for code, want := range map[string]bool{"__trap();": true, "asm volatile(\"trap;\");": true, "": false} {
+			u := unit{source: "extern \"C\" __global__ void k(int *x) { if (x[0]) { " + code + " } x[1] = 1; }\n", arch: "sm_90a", plain: true}
+			out, err := h.build(t.Context(), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cand := &candidate{name: "k", src: kernels.Rendered{Entry: "k"}, out: out, arch: u.arch, hash: cache.Key(name, code), path: filepath.Join(h.Scratch, "k.cubin"),
+				geometry: map[*shapeData]wire.Geometry{d: {Grid: [3]int64{1, 1, 1}, Block: [3]int64{32, 1, 1}}}}
+			if err := os.WriteFile(cand.path, out.Cubin, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.inspect(t.Context(), cand, nil); err != nil {
+				t.Fatal(err)
+			}
+			if cand.traps.Load() != want {
+				t.Errorf("%s, %q: traps %v", name, code, !want)
+			}
+		}
+	}
+}

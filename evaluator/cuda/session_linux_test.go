@@ -8,6 +8,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -90,6 +91,48 @@ func TestSample(t *testing.T) {
 		}
 		if got, err := sample(t, s, h, 1, false); err != nil || len(got.Series[0].Readings) != 1 {
 			t.Errorf("at the first shape again: %+v %v", got, err)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLonger: who would be wrong in more launches than are timed gets them where the judge asks for that.
+func TestLonger(t *testing.T) {
+	h := openLab(t)
+	s, err := openSession(t, h, evaluator.ForTiming, "time=tires")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, longer := range []bool{false, true} {
+		got, err := s.Sample(t.Context(), evaluator.SampleRequest{Shape: h.Plan.Tune[0], Rounds: 1, Last: true, Longer: longer})
+		if err != nil || (got.Series[0].After.Outputs[0].Error > 0.1) != longer {
+			t.Errorf("longer %v: %+v, %v", longer, got, err)
+		}
+	}
+}
+
+// TestTrapAlone: who may trap has the GPU alone, so that nobody waits for the driver with it.
+func TestTrapAlone(t *testing.T) {
+	h := openLab(t)
+	for _, traps := range []bool{false, true} {
+		a := build(t, h, "nothing", 70)
+		c, err := labs.Handle[*candidate](a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.traps.Store(traps)
+		s, err := h.Open(t.Context(), evaluator.ForParity, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := h.gpus[0].gate
+		g.mu.Lock()
+		alone, sharing := g.alone, g.sharing
+		g.mu.Unlock()
+		if alone != traps || sharing != map[bool]int{false: 1}[traps] {
+			t.Errorf("traps %v: alone %v, %d share", traps, alone, sharing)
 		}
 		if _, err := s.Close(); err != nil {
 			t.Error(err)
