@@ -411,16 +411,20 @@ func (t *tally) least() int {
 	return t.rules.least
 }
 
-// leads says whether the candidate may be faster than the best so far, whose ratio is given; 0 for none.
+// leads says whether the candidate may be faster than the best so far, whose ratio is given. Where there is
+// none (0) it is one that is not far slower than the baseline: as many as are under way begin so.
 func (t *tally) leads(incumbent float64) bool {
 	if incumbent <= 0 {
-		return true
+		incumbent = farSlower
 	}
 	c := t.count()
 	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()
 	_, lo, _ := Interval(ratios)
 	return len(ratios) == 0 || max(slices.Min(ratios), lo) <= incumbent // as of those that are slower
 }
+
+// farSlower is the ratio from which on a candidate is not looked at for longer while no other is known.
+const farSlower = 1.5
 
 // The reasons why sampling ends. The first three are stored with the timing.
 const (

@@ -617,12 +617,13 @@ func TestParallel(t *testing.T) {
 func TestLatency(t *testing.T) {
 	for _, c := range []struct {
 		incumbent    float64
-		want, longer int // its own ratio is 10
-	}{{0, 1, 1}, {20, 1, 1}, {1e-3, 0, 0}} {
+		ns           float64 // the baseline takes 0.1 ms
+		want, longer int
+	}{{0, 1e5, 1, 1}, {0, 1e6, 1, 0}, {20, 1e6, 1, 1}, {1e-3, 1e6, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			l, p := newLab(), labPlan()
 			asked, last, longer := 0, 0, 0
-			l.actors["1"] = &actor{ns: 1e6, threads: 1, fault: func(_ Purpose, r SampleRequest) error {
+			l.actors["1"] = &actor{ns: c.ns, threads: 1, fault: func(_ Purpose, r SampleRequest) error {
 				if r.Last {
 					last++
 				}

@@ -569,8 +569,10 @@ func TestTrapSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cand := &candidate{name: "k", src: kernels.Rendered{Entry: "k"}, out: out, arch: u.arch, hash: cache.Key(name, code), path: filepath.Join(h.Scratch, "k.cubin"),
-				geometry: map[*shapeData]wire.Geometry{d: {Grid: [3]int64{1, 1, 1}, Block: [3]int64{32, 1, 1}}}}
+			cand := &candidate{
+				name: "k", src: kernels.Rendered{Entry: "k"}, out: out, arch: u.arch, hash: cache.Key(name, code), path: filepath.Join(h.Scratch, "k.cubin"),
+				geometry: map[*shapeData]wire.Geometry{d: {Grid: [3]int64{1, 1, 1}, Block: [3]int64{32, 1, 1}}},
+			}
 			if err := os.WriteFile(cand.path, out.Cubin, 0o600); err != nil {
 				t.Fatal(err)
 			}
