@@ -430,7 +430,7 @@ type TimeRequest struct {
 }
 
 // LastingTime is how long a contender is launched on after what is timed, by the wall clock.
-const LastingTime = 100 * time.Millisecond
+const LastingTime = 50 * time.Millisecond
 
 // A Contender is a loaded binary and its launch.
 type Contender struct {
