@@ -412,10 +412,14 @@ func (t *tally) least() int {
 }
 
 // leads says whether the candidate may be faster than the best so far, whose ratio is given. Where there is
-// none (0) it is one that is not far slower than the baseline: as many as are under way begin so.
-func (t *tally) leads(incumbent float64) bool {
+// none (0) it is one that is not far slower than the baseline: as many as are under way begin so. At one of
+// several shapes the fastest may be slower.
+func (t *tally) leads(incumbent float64, shapes int) bool {
 	if incumbent <= 0 {
 		incumbent = farSlower
+	}
+	if shapes > 1 {
+		incumbent *= slowerShape
 	}
 	c := t.count()
 	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()
@@ -654,7 +658,7 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) Sam
 func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, stopped string, incumbent float64) error {
 	r := j.request(t.shape, rounds, stopped != "", 0)
 	r.Latency = r.Last && stopped != stopSlower
-	r.Longer = r.Last && t.leads(incumbent)
+	r.Longer = r.Last && t.leads(incumbent, len(j.plan.Tune))
 	r.Limit *= t.patience
 	got, err := s.Sample(ctx, r)
 	switch {

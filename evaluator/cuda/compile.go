@@ -89,7 +89,8 @@ func (u unit) key(compiler string) string {
 // compiled is what came out.
 type compiled struct {
 	Cubin []byte `json:"-"`
-	// PTX is what it was made from, where the compiler gives both at once and nothing comes from a cache.
+	// PTX is what it was made from, without numbers of lines, where the compiler gives both at once and nothing
+	// comes from a cache.
 	PTX string `json:"-"`
 	Log string `json:"log,omitempty"`
 	// Assembly is the same of Triton, and Launched what a launch must keep to.

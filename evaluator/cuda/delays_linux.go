@@ -147,7 +147,7 @@ func (h *lab) delayedUnit(c *candidate) unit {
 	u.arch, u.candidate = c.arch, !c.baseline
 	u.plain = u.triton == nil // which leaves it out of the PTX that is known already
 	if u.plain && !u.debug {
-		u.known = unlined(c.out.PTX)
+		u.known = c.out.PTX
 	}
 	return u
 }
@@ -222,7 +222,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 
 func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
 	stores, local := u.triton != nil, u.local()
-	key := cache.Key("delayed 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
+	key := cache.Key("delayed 3", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
 	if stores {
 		key = cache.Key(key, fmt.Sprint(store))
 	}

@@ -167,7 +167,7 @@ func TestHopperZooCompiles(t *testing.T) {
 				}
 				// NVRTC gives PTX beside the code: the same as alone.
 				if delayed := h.delayedUnit(cand); whole && out.PTX != "" {
-					if alone, err := c.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(delayed.known)) {
+					if alone, err := c.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(unlined(delayed.known))) {
 						t.Errorf("%s: PTX of %d bytes alone and of %d beside the code are not the same, %v", name, len(alone), len(delayed.known), err)
 					}
 				} else if _, both := c.compiler.(*nvrtc); both && whole {
@@ -503,6 +503,9 @@ func TestHidingFromDelays(t *testing.T) {
 				"a fence before": hiding("", "wgmma.fence.sync.aligned; "),
 				"a section":      hiding("", "/*\n\t.section .debug_a\n{\n*/ "),
 				"a label":        hiding("bra $L__tmp7;\n$L__tmp7:\n", ""),
+				"a comment":      hiding("", "/*\n.loc 1 2 3 // */ "),
+				"a string":       hiding("", ".pragma \"\n.loc 1 2 3 // \"; "),
+				"a file":         hiding("", ".pragma \"\n.file 1 \"; "),
 			} {
 				_, built, err := launch(what, source, source)
 				if err != nil || !strings.Contains(built.Delays, barriers) {

@@ -246,7 +246,12 @@ func (n *nvrtc) installation(context.Context) (i labs.Installation, err error) {
 func (n *nvrtc) architectures() []int { return n.hello.Architectures }
 
 func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
-	return n.make(ctx, u, false)
+	out, err := n.make(ctx, u, false)
+	if len(out.PTX) > cubinLimit {
+		out.PTX = ""
+	}
+	out.PTX = unnumbered(out.PTX)
+	return out, err
 }
 
 func (n *nvrtc) ptx(ctx context.Context, u unit) (string, error) {
@@ -295,7 +300,7 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 		return compiled{}, err
 	}
 	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: plain.Text(answer.Log)}
-	if max(len(out.Cubin), len(out.PTX)) > cubinLimit {
+	if len(out.Cubin) > cubinLimit || ptx && len(out.PTX) > cubinLimit {
 		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 	}
 	if answer.Error != "" {

@@ -24,16 +24,7 @@ type ptxStatement struct {
 // refused, or read as ptxas reads it.
 func ptxStatements(text string) ([]ptxStatement, error) {
 	p := &ptxScanner{text: text}
-	for {
-		p.blank()
-		if p.at == len(text) {
-			return p.found, nil
-		}
-		if err := p.outside(); err != nil {
-			line := 1 + strings.Count(text[:p.at], "\n")
-			return nil, fmt.Errorf("line %d: %w", line, err)
-		}
-	}
+	return p.found, p.scan()
 }
 
 type ptxScanner struct {
@@ -41,7 +32,65 @@ type ptxScanner struct {
 	at        int
 	functions int
 	found     []ptxStatement
+	about     []ptxAbout
 }
+
+// A ptxAbout is a directive, section or label that tells of the source.
+type ptxAbout struct {
+	start, end int
+	what       string // ".loc", ".file", ".section" or the label
+}
+
+// scan reads a module.
+func (p *ptxScanner) scan() error {
+	for {
+		p.blank()
+		if p.at == len(p.text) {
+			return nil
+		}
+		if err := p.outside(); err != nil {
+			line := 1 + strings.Count(p.text[:p.at], "\n")
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+}
+
+// without gives PTX without some of what tells of the source; as it is where it cannot be read.
+func without(ptx string, cut func(ptxAbout) bool) string {
+	p := &ptxScanner{text: ptx}
+	if p.scan() != nil {
+		return ptx
+	}
+	var out strings.Builder
+	at := 0
+	for _, a := range p.about {
+		if cut(a) {
+			out.WriteString(ptx[at:a.start])
+			at = a.end
+		}
+	}
+	out.WriteString(ptx[at:])
+	return out.String()
+}
+
+// unnumbered gives PTX without the lines of the source. Nothing else is cut: whatever inline assembly makes
+// of comments and strings, a number of a line holds no instruction.
+func unnumbered(ptx string) string {
+	return without(ptx, func(a ptxAbout) bool { return a.what == ".loc" })
+}
+
+// unlined leaves out all that tells of the source: labels that nothing else names, too.
+func unlined(ptx string) string {
+	ptx = without(ptx, func(a ptxAbout) bool { return a.what[0] == '.' })
+	named := map[string]int{}
+	for _, name := range debugLabel.FindAllString(ptx, -1) {
+		named[name]++
+	}
+	return without(ptx, func(a ptxAbout) bool { return named[a.what] == 1 })
+}
+
+// debugLabel is what Triton's compiler calls places in the source.
+var debugLabel = regexp.MustCompile(`\$L__tmp\d+`)
 
 // openDirectives end with their operands, behind which another statement may stand on the
 // same line; all others end with a semicolon or a block.
@@ -72,6 +121,9 @@ func (p *ptxScanner) operands(word string) error {
 		p.at = begin
 		return fmt.Errorf("%q goes on behind its operands", p.rest())
 	}
+	if word == ".loc" || word == ".file" {
+		p.about = append(p.about, ptxAbout{begin, p.at, word})
+	}
 	return nil
 }
 
@@ -82,7 +134,7 @@ func (p *ptxScanner) outside() error {
 	}
 	// A directive may name its kind behind linking directives: .visible .entry f(...), or
 	// .visible.entry f(...).
-	kind := ""
+	kind, begin, debug := "", p.at, false
 	for p.at < len(p.text) {
 		p.blank()
 		switch word := p.word(); {
@@ -91,6 +143,7 @@ func (p *ptxScanner) outside() error {
 				if part = "." + part; part == ".entry" || part == ".func" || part == ".section" {
 					kind = part
 				}
+				debug = debug || strings.HasPrefix(part, ".debug_")
 			}
 			p.at += len(word)
 		case p.at == len(p.text):
@@ -109,6 +162,9 @@ func (p *ptxScanner) outside() error {
 				return err
 			}
 			if kind == ".section" {
+				if debug {
+					p.about = append(p.about, ptxAbout{begin, p.at, kind})
+				}
 				return nil
 			}
 		case p.text[p.at] == '#':
@@ -171,6 +227,9 @@ func (p *ptxScanner) body(entry bool) error {
 		}
 		p.at += len(word)
 		if p.label() {
+			if p.text[start] != '@' && debugLabel.FindString(word) == word {
+				p.about = append(p.about, ptxAbout{start, p.at, word})
+			}
 			label = true
 			continue
 		}

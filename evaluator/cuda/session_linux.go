@@ -451,7 +451,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
 	if r.Longer {
-		limit += patience * time.Duration(len(here)) * wire.LastingTime
+		limit += time.Duration(len(here)) * (patience*wire.LastingTime + settled*s.w.settles[d])
 	}
 	err = s.w.call(ctx, limit, wire.Time, q, &a)
 	var late *timeoutError

@@ -75,11 +75,7 @@ func (c compiled) machineCode() (string, error) {
 var (
 	tritonEntry  = regexp.MustCompile(`(?m)^[ \t]*\.visible[ \t]+\.entry[ \t]+([\w$]+)[ \t]*\(([^)]*)\)`)
 	tritonTarget = regexp.MustCompile(`(?m)^[ \t]*\.target[ \t]+(sm_\d+[af]?)`)
-	// What tells of lines, and cannot be anything else: inline assembly may hold the like.
-	debugSections = regexp.MustCompile(`(\n[ \t]*\.section[ \t]+\.debug_\w+[ \t\r\n]*\{[^{}]*\}([ \t\r\n]|//[^\n]*(\n|\z))*)+\z`)
-	debugLine     = regexp.MustCompile(`(?m)^[ \t]*\.(loc([ \t]+\d+){3}(, *function_name [\w$]+, *inlined_at \d+ \d+ \d+)?|file[ \t]+\d+[ \t]+"[^"\n]*")[ \t]*(//.*)?$`)
-	debugLabel    = regexp.MustCompile(`(?m)^[ \t]*(\$L__tmp\d+):[ \t]*$`)
-	debugName     = regexp.MustCompile(`\$L__tmp\d+`)
+	tritonLine   = regexp.MustCompile(`(?m)^[ \t]*\.(loc|file)[ \t]`)
 )
 
 // adopt gives the kernel of Triton's PTX evotune's parameters: those that it has get the
@@ -142,23 +138,6 @@ func adopt(ptx string, call *kernels.TritonCall) (string, error) {
 	})
 	head := ptx[at[0]:at[2]] + entry + "(\n" + strings.Join(params, ",\n") + "\n)"
 	return ptx[:at[0]] + head + body, nil
-}
-
-// unlined leaves out of PTX what tells of lines: directives that are alone in theirs, sections at the
-// end, and labels that nothing else names.
-func unlined(ptx string) string {
-	ptx = debugSections.ReplaceAllLiteralString(ptx, "\n")
-	ptx = debugLine.ReplaceAllLiteralString(ptx, "")
-	named := map[string]int{}
-	for _, name := range debugName.FindAllString(ptx, -1) {
-		named[name]++
-	}
-	return debugLabel.ReplaceAllStringFunc(ptx, func(line string) string {
-		if named[debugName.FindString(line)] > 1 {
-			return line
-		}
-		return ""
-	})
 }
 
 // A tritonRequest is what triton.py reads.

@@ -190,7 +190,7 @@ func (n *triton) assemble(ctx context.Context, ptx string, u unit) (compiled, er
 		return compiled{}, fmt.Errorf("the PTX of Triton names no architecture")
 	}
 	u.arch = m[1]
-	if !u.plain && debugLine.MatchString(ptx) {
+	if !u.plain && tritonLine.MatchString(ptx) {
 		u.flags = append(slices.Clone(u.flags), "--ptxas-options=-lineinfo")
 	}
 	return n.ptxas.assemble(ctx, ptx, u)

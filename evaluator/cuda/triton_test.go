@@ -58,13 +58,22 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// What tells of lines is left out, and nothing else.
+// What tells of the source is left out, and nothing else: comments and strings may hold the like.
 func TestUnlined(t *testing.T) {
-	const text = "\t.loc\t1 3 0 // k.py:3:0\n$L__func_begin0:\n$L__tmp0:\n\tbra $L__tmp1;\n$L__tmp1:\n.loc 1 4 0 bar.sync 0;\n/*\n.section .debug_a\n{\n*/ bar.sync 1; // }\n" +
-		"\t.loc\t1 5 0, function_name $L__info_string0, inlined_at 1 3 0\n\tret;\n$L__func_end0:\n}\n\t.file\t1 \"/k.py\"\n" +
-		"\t.section\t.debug_abbrev\n\t{\n.b8 1 // (\n\t}\n\t.section\t.debug_macinfo\t{\t}\n// the end\n"
-	const want = "\n$L__func_begin0:\n\n\tbra $L__tmp1;\n$L__tmp1:\n.loc 1 4 0 bar.sync 0;\n/*\n.section .debug_a\n{\n*/ bar.sync 1; // }\n\n\tret;\n$L__func_end0:\n}\n\n"
-	if got := unlined(text); got != want {
-		t.Errorf("%q, expected %q", got, want)
+	const head = ".version 8.4\n.target sm_90a\n.address_size 64\n"
+	const hidden = "/*\n.loc 1 2 3 // */ bra OUT;\n/* */\n\t.pragma \"\n.loc 1 2 3 // \"; bar.sync 0;\n// \";\n\t.pragma \"\n.file 1 \"; bar.sync 1; .pragma \"\n\";\n" +
+		"/*\n\t.section\t.debug_a\n\t{\n*/ bar.sync 2; // }\n\tbra $L__tmp1;\n$L__tmp1:\nOUT: ret;\n}\n"
+	const text = head + "\t.file\t1 \"/k.py\"\n.visible .entry k()\n{\n\t.loc\t1 3 0 // k.py:3:0\n$L__func_begin0:\n$L__tmp0:\n.loc 1 4 0 bar.sync 3;\n" +
+		"\t.loc\t1 5 0, function_name $L__info_string0, inlined_at 1 3 0\n" + hidden +
+		"\t.section\t.debug_abbrev\n\t{\n.b8 1 // (\n\t}\n\t.section\t.debug_macinfo\t{\t}\n// $L__tmp\n"
+	const body = ".visible .entry k()\n{\n\t // k.py:3:0\n$L__func_begin0:\n"
+	for what, c := range map[string]struct{ got, want string }{
+		"unlined":    {unlined(text), head + "\t\n" + body + "\n bar.sync 3;\n\t\n" + hidden + "\t\n\t\n// $L__tmp\n"},
+		"unnumbered": {unnumbered(text), head + "\t.file\t1 \"/k.py\"\n" + body + "$L__tmp0:\n bar.sync 3;\n\t\n" + hidden + text[strings.LastIndex(text, "\t.section\t.debug_abb"):]},
+		"unreadable": {unlined(text + "#"), text + "#"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s:\n%s\nexpected\n%s", what, c.got, c.want)
+		}
 	}
 }
