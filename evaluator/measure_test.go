@@ -611,6 +611,24 @@ func TestParallel(t *testing.T) {
 	}
 }
 
+// A candidate may lead that is not clearly slower than the best; at one of several shapes it may be slower,
+// and before there is a best it is held against the baseline.
+func TestLeads(t *testing.T) {
+	j := &judge{rules: rulesByKind["cpu"], plan: twoShapes()}
+	for _, c := range []struct {
+		ratio, incumbent float64
+		shapes           int
+		want             bool
+	}{
+		{0.9, 1, 1, true}, {1.01, 1, 1, false}, {1.4, 1, 2, true}, {1.6, 1, 2, false},
+		{1.4, 0, 1, true}, {1.6, 0, 1, false},
+	} {
+		if got := plain(j, 20, []float64{c.ratio}, 5e6).leads(c.incumbent, c.shapes); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // Single launches are asked for once, of a candidate that may be the best: they cost as
 // much as all else, and tell nothing of one that is slower. Untimed ones are asked for where it may be faster than
 // the best, and of finalists.
