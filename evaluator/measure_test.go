@@ -620,8 +620,12 @@ func TestLeads(t *testing.T) {
 		shapes           int
 		want             bool
 	}{
-		{0.9, 1, 1, true}, {1.01, 1, 1, false}, {1.4, 1, 2, true}, {1.6, 1, 2, false},
-		{1.4, 0, 1, true}, {1.6, 0, 1, false},
+		{0.9, 1, 1, true},
+		{1.01, 1, 1, false},
+		{1.4, 1, 2, true},
+		{1.6, 1, 2, false},
+		{1.4, 0, 1, true},
+		{1.6, 0, 1, false},
 	} {
 		if got := plain(j, 20, []float64{c.ratio}, 5e6).leads(c.incumbent, c.shapes); got != c.want {
 			t.Errorf("%+v: %v", c, got)
