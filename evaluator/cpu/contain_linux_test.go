@@ -316,6 +316,54 @@ void evotune_call(const long *d, void *const *b, const double *s)
 	}
 }
 
+// TestLastWords: a candidate that ends before evotune stops it, as may be in a batch that is interrupted,
+// is told from one that called exit.
+func TestLastWords(t *testing.T) {
+	h, _ := jailLab(t, quick())
+	d := &shapeData{layout: newLayout([]placedBuffer{
+		{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleIn},
+		{name: "y", dtype: f32, elements: 1, bytes: 4, role: roleOut},
+	})}
+	for body, want := range map[string]string{
+		"socket(1, 1, 0);":   "use the network",
+		"*(float *)b[0] = 1": "wrote to input x at element 0",
+		"_exit(72)":          "called exit (status 72)",
+	} {
+		object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c"}, files: map[string]string{"k.c": `
+int socket(int, int, int);
+void _exit(int);
+void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; ` + body + `; }
+`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := newArena(d.layout.stride)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		f := cleanFlavour()
+		p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.kill()
+		if want == "use the network" && !p.sandboxed {
+			continue
+		}
+		if err := p.setShape(d, span{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.send(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}); err != nil {
+			t.Fatal(err)
+		}
+		<-p.exited
+		if err := p.freeze(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", body, err, want)
+		}
+	}
+}
+
 // TestContainedCompiler: no source brings what is the service's into a diagnostic or a
 // binary, as root and as a user.
 func TestContainedCompiler(t *testing.T) {

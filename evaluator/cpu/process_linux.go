@@ -317,25 +317,35 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 			p.noise++
 			continue
 		}
-		switch a.Kind {
-		case want:
+		if a.Kind == want {
 			a.wall = between(p.sent, stamp, time.Now())
 			return a, nil
-		case answerDenied:
-			return answer{}, p.fail(false, deniedReason(a.Value))
-		case answerFailed:
-			return answer{}, p.fail(false, failedReason(a))
-		case answerWrote:
-			reason := "wrote to memory that it may only read"
-			if p.shape != nil {
-				reason = p.shape.layout.written(p.base, a.Value)
-			}
-			own := p.fail(false, reason)
-			own.Wrote = true
-			return answer{}, own
-		default:
-			p.noise++
 		}
+		if f := p.told(a); f != nil {
+			return answer{}, f
+		}
+		p.noise++
+	}
+}
+
+// told ends the process where an answer says that it has ended for a fault of the candidate, and gives
+// that; else nil.
+func (p *process) told(a answer) *evaluator.Fault {
+	switch a.Kind {
+	case answerDenied:
+		return p.fail(false, deniedReason(a.Value))
+	case answerFailed:
+		return p.fail(false, failedReason(a))
+	case answerWrote:
+		reason := "wrote to memory that it may only read"
+		if p.shape != nil {
+			reason = p.shape.layout.written(p.base, a.Value)
+		}
+		own := p.fail(false, reason)
+		own.Wrote = true
+		return own
+	default:
+		return nil
 	}
 }
 
@@ -401,6 +411,9 @@ func (p *process) died(hint string) error {
 	case <-time.After(2 * time.Second):
 		return p.fail(false, "closed the harness's descriptors")
 	}
+	if f := p.lastWords(); f != nil {
+		return f
+	}
 	reason := exitReason(p.state)
 	if hint != "" {
 		reason += " (" + hint + ")"
@@ -416,6 +429,24 @@ func (p *process) died(hint string) error {
 		}
 	}
 	return p.fail(hang, reason)
+}
+
+// lastWords is the fault that the process told of before it ended, where nobody has read it: it may end
+// while evotune stops it, and not while an answer is waited for.
+func (p *process) lastWords() *evaluator.Fault {
+	// What it left running may hold the other end open.
+	_ = p.control.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // reading fails too, where this does
+	buffer := make([]byte, 4096)
+	for open := true; open; {
+		n, _, err := p.read(buffer)
+		open = err == nil && n > 0 || errors.Is(err, unix.ECONNRESET) // said once: it has not read its last command
+		if a, err := parseAnswer(buffer[:max(n, 0)]); err == nil && a.Nonce == p.nonce {
+			if f := p.told(a); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // fail ends the process and makes the candidate's fault out of what it did.
