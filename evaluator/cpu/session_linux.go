@@ -339,8 +339,10 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 			if n < r.Rounds {
 				series.Readings, series.Baseline = append(series.Readings, reading), append(series.Baseline, base)
 			}
-			if several {
-				if err := s.lookTogether(e.now, &series.After, r.Last && n == rounds-1); err != nil {
+			// Only what it was given to work on is held against one of several: nobody may answer for
+			// what another did.
+			if several && r.Last && n == rounds-1 {
+				if err := e.now.look(s.base, &series.After, true); err != nil {
 					if err := s.blame(e, err); err != nil {
 						return out, err
 					}
@@ -392,10 +394,9 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error
 	if err := e.now.onEdges(s.base, left, edges); err != nil {
 		return s.blame(e, err)
 	}
-	if several {
-		return s.lookTogether(e.now, left, false)
+	if !several {
+		e.now.lookAround(left)
 	}
-	e.now.lookAround(left)
 	return nil
 }
 
@@ -435,16 +436,6 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 	s.state.flush()
 	s.at = d
 	return nil
-}
-
-// lookTogether looks at what a contender did to memory that others use as well.
-// Only what it was given to work on is held against it: nobody may answer for
-// what another did.
-func (s *session) lookTogether(c *contender, left *evaluator.Observation, all bool) error {
-	if !all {
-		return nil
-	}
-	return c.look(s.base, left, true)
 }
 
 // blame ends the part of an entry that has a fault; other errors stay.
