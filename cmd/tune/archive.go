@@ -22,13 +22,13 @@ func (a *app) archiveCommand() *cobra.Command {
 		Use:   "archive [CAMPAIGN...]",
 		Short: "Move finished campaigns out of a store into an archive",
 		Long: `Move finished campaigns to an archive: a store file in the folder STORE.archive beside
-the store, which never changes again. Every command finds them there as before, as
-long as store and folder stay together. Archived campaigns take no more evaluations.
+the store. An archive never changes again. Every command finds the campaigns there as
+before, as long as store and folder stay together. They take no more evaluations.
 
-Campaigns are named, by their ids or unique beginnings, or chosen by --older-than: those
-whose last event is so long ago. Others than finished ones stay. The archive is written,
-checked and synced before anything leaves the store; killed at any instant, nothing is
-lost. The store's file does not shrink, but what is written next needs no more room.
+Name campaigns by ids or unique prefixes, or choose those whose last event is at least
+--older-than ago. Only finished campaigns are moved. The archive is written, checked
+and synced before anything leaves the store: nothing is lost if the command is killed.
+The store's file does not shrink, but later writes reuse the space.
 ` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
 		Example: "  tune archive --older-than 720h --dry-run\n  tune archive sgemm-79a32cfc",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,13 +86,13 @@ lost. The store's file does not shrink, but what is written next needs no more r
 			return a.tellArchived(done, false)
 		},
 	}
-	cmd.Flags().DurationVar(&older, "older-than", 0, "choose campaigns whose last event is at least so long ago, a `DURATION`")
+	cmd.Flags().DurationVar(&older, "older-than", 0, "choose campaigns whose last event is at least this `DURATION` ago")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say which would be moved")
 	return cmd
 }
 
-// archivable lists the campaigns that are named, each of which must be one that can be moved, or
-// without names the finished ones that ended so long ago.
+// archivable lists the named campaigns, each of which must be movable; without names, the finished
+// ones that ended at least age ago.
 func archivable(r evotune.Reader, names []string, age time.Duration) ([]string, error) {
 	ids := []string{}
 	if len(names) == 0 {

@@ -22,11 +22,11 @@ func (a *app) backupCommand() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Copy a store with its archives",
 		Long: `Copy a store to FILE, and its archives to FILE.archive beside it. The copy is written
-beside FILE, checked, and takes its place in one step: there is a whole copy or none,
-also after Ctrl-C or on a full disk. Archives that are there are not copied again.
+beside FILE, checked, and takes its place in one step: there is a complete copy or
+none, also after Ctrl-C or on a full disk. Archives already there are not copied again.
 
-With --server the store is that of a service, and the copy is downloaded to FILE on this
-machine. The token must be an admin's.
+With --server, the store of that service is downloaded to FILE on this machine. The
+token must be an admin's.
 
 FILE must not exist. With --replace it may be a store, which the copy replaces.
 ` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
@@ -96,7 +96,7 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 	return b, backupError(err, replace)
 }
 
-// backupError says what to do where the copy has no place.
+// backupError says what to do when the file exists.
 func backupError(err error, replace bool) error {
 	if errors.Is(err, store.ErrExists) {
 		if !replace {
@@ -107,13 +107,13 @@ func backupError(err error, replace bool) error {
 	return storeError(err)
 }
 
-// askHolder has the service that holds the store do something, over its socket, and gives what
-// came of it. Any other process that holds it has to end.
+// askHolder has the service that holds the store do something, over its socket, and returns the
+// result. Any other process that holds the store must end first.
 func askHolder[T any](ctx context.Context, a *app, held error, begin func(*api.Client) (api.Operation, error)) (out T, err error) {
 	path := a.v.GetString("store")
 	c, who, err := server.Dial(ctx, path)
 	if err != nil {
-		return out, held //nolint:nilerr // nobody answers, and that it is held is what is known
+		return out, held //nolint:nilerr // nobody answers: that it is held is all that is known
 	}
 	defer c.Close()
 	if !who.Service {

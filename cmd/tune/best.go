@@ -25,7 +25,7 @@ const (
 	formatCSV  = "csv"
 )
 
-// format settles how a command prints: --format, or --json.
+// format returns the format of the answer, by --format or --json.
 func (a *app) format(given string, known ...string) (string, error) {
 	switch {
 	case !slices.Contains(known, given):
@@ -44,21 +44,21 @@ func (a *app) bestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "best KERNEL",
 		Short: "Print the best candidates of a kernel, or the nearest",
-		Long: `Answer with the best stored candidates of a kernel for a device, a shape and a
-type of data. Where there are none for exactly that, the nearest answer, and
-every answer says which rule served: the device first (the same, one of its
-name, of its compute capability or instruction sets, of its family), then the
-shape (the distance is a sum of doublings over the dimensions). Of equals,
-winners of finals come first, marked "*"; then the smaller time relative to the
-baseline that was measured beside it. Who was in finals has the figures of these,
-where it was measured again in fresh processes; FROM says whether figures are
-of the finals or of the one measurement in the search.
+		Long: `Print the best stored candidates of a kernel for a device, a shape and a type of
+data. If there are none for exactly that, print the nearest. Every answer says
+which rule found it: the device first (the same, one of the same name, compute
+capability or instruction sets, or family), then the shape (the distance is a
+sum of doublings over the dimensions). Among equals, winners of finals come
+first, marked "*"; then the smaller time relative to the baseline that was
+measured beside it. A candidate that was in finals has the figures of the finals,
+which measured it again in fresh processes. FROM says whether figures come from
+the finals or from the one measurement in the search.
 
 --device takes a name or a part of it, the beginning of a fingerprint, a UUID, or
-"auto" for this machine: its GPU, and where nothing answers for that, its CPU.
---shape takes dimensions (B=2,H=8,S=512,D=64) or the name of a shape; given
-several times, names of shapes that a campaign was tuned for together.
-docs/ask.md has the rule in full, and the keys of the formats.
+"auto" for this machine: its GPU or, if nothing matches that, its CPU.
+--shape takes dimensions (B=2,H=8,S=512,D=64) or the name of a shape; repeated, it
+takes the names of shapes that a campaign was tuned for together.
+docs/ask.md has the full rule and the keys of the formats.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
 		Example: "  tune best sgemm\n  tune best attention --device H200 --shape B=2,H=8,S=1024,D=64 --top 3\n  tune best softmax --device auto --dtype f16 --format toml",
 		Args:    cobra.ExactArgs(1),
@@ -94,7 +94,7 @@ docs/ask.md has the rule in full, and the keys of the formats.
 	}
 	cmd.Flags().IntVar(&q.Limit, "top", 1, "how many")
 	cmd.Flags().StringVar(&q.Device, "device", "", "for this `DEVICE`: a name or a part of it, the beginning of a fingerprint, a UUID, or auto for this machine (default: any)")
-	cmd.Flags().StringArrayVar(&q.Shapes, "shape", nil, "for this `SHAPE`: dimensions (B=2,H=8,...) or a name; repeated, names tuned for together (default: any)")
+	cmd.Flags().StringArrayVar(&q.Shapes, "shape", nil, "for this `SHAPE`: dimensions (B=2,H=8,...) or a name; repeated: names tuned for together (default: any)")
 	cmd.Flags().StringVar((*string)(&q.DType), "dtype", "", "for problems with buffers of this `TYPE`, such as f16 (default: any)")
 	cmd.Flags().StringVar(&objective, "objective", "time", "what is best: time or energy")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json, toml or csv")
@@ -103,8 +103,8 @@ docs/ask.md has the rule in full, and the keys of the formats.
 	return cmd
 }
 
-// noEnergy is the error of every question for the least energy: what is wrong with the
-// question itself, else that there is no answer.
+// noEnergy returns the error for a question about energy: what is wrong with the question,
+// else that there is no answer.
 func (a *app) noEnergy(ctx context.Context, r server.Reader, q evotune.Question) error {
 	q.Device = ""
 	if _, err := a.machine().Best(ctx, noCampaigns{r}, q); !errors.Is(err, evotune.ErrNoCandidate) {
@@ -145,7 +145,7 @@ func (a *app) printAnswers(views []answerView, format string) error {
 		})
 	}
 	var table strings.Builder
-	printColumns(&table, rows, 16, 1, 10, 10, 9, 6, 26, 32) // the other formats have whole what is cut
+	printColumns(&table, rows, 16, 1, 10, 10, 9, 6, 26, 32) // only this format cuts long values
 	for i, line := range strings.SplitAfter(strings.TrimSuffix(table.String(), "\n"), "\n") {
 		fmt.Fprintln(a.out, strings.TrimRight(line, " \n"))
 		if i > 0 {
@@ -159,7 +159,7 @@ func (a *app) printAnswers(views []answerView, format string) error {
 	return nil
 }
 
-// A column is one value of a candidate, by the key that it has in JSON.
+// A column is one value of a candidate, with its key in JSON.
 type column struct {
 	key   string
 	value any
@@ -199,7 +199,7 @@ func candidateColumns(v candidateView) []column {
 	}
 }
 
-// writeCSV prints a header and a row for each view, by the columns that it has.
+// writeCSV prints a header and a row of columns for each view.
 func writeCSV[V any](out io.Writer, views []V, columns func(V) []column) error {
 	w := csv.NewWriter(out)
 	row := func(v V, text func(column) string) error {
@@ -222,8 +222,8 @@ func writeCSV[V any](out io.Writer, views []V, columns func(V) []column) error {
 	return w.Error()
 }
 
-// cell prints a value of a column for CSV: lists with spaces, numbers so that they
-// read back as the same.
+// cell formats a value of a column for CSV: lists with spaces, numbers without loss of
+// precision.
 func cell(value any) string {
 	switch v := value.(type) {
 	case []string:
@@ -234,7 +234,7 @@ func cell(value any) string {
 	return fmt.Sprint(value)
 }
 
-// tableWidth is what tables try to keep to, in characters.
+// tableWidth is the width that tables aim for, in characters.
 const tableWidth = 120
 
 // folded prints a long line in several, broken after a separator and indented

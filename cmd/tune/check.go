@@ -14,10 +14,10 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Verify a store",
-		Long: `Verify a store: every event's checksum, the order and consistency of the log, and
-the indexes, which are rebuilt from the log and compared; and the same for its
-archives. It says the version of the file's format. --repair replaces the indexes
-by the rebuilt ones; the log itself is never changed.
+		Long: `Verify a store and its archives: every event's checksum, the order and consistency
+of the log, and the indexes, which are rebuilt from the log and compared. The output
+has the version of the file's format. --repair replaces the indexes with the rebuilt
+ones; the log itself is never changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -19,14 +19,14 @@ func (a *app) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A B",
 		Short: "Show how two candidates differ",
-		Long: `Set two candidates side by side: the genes in which they differ, what the stages
-saw of each, and their times by shape, with a test of whether B is faster than A
-or slower; "~" means that the difference is no more than noise.
+		Long: `Compare two candidates: the genes in which they differ, what the stages found for
+each, and their times by shape, with a test of whether B is faster or slower than A;
+"~" means that the difference is noise.
 
-Times of different moments are compared through the baseline that was measured
-beside each: in the rounds of the finals that both were in, else in the finals of
-each, else in the search. Where kernel, definition, device, compiler or harness
-differ there is no such comparison, and what stands in its way is said.
+Times measured at different moments are compared through the baseline that was
+measured beside each: in the rounds of the finals that both were in, else in the
+finals of each, else in the search. If kernel, definition, device, compiler or
+harness differ, times are not compared, and the output says why.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune compare bd62 1f3a",
 		Args:    cobra.ExactArgs(2),
@@ -60,7 +60,7 @@ differ there is no such comparison, and what stands in its way is said.
 	}
 }
 
-// pageWidth is what the text of compare fits, in characters.
+// pageWidth is the width of the text of compare, in characters.
 const pageWidth = 120
 
 func printDifference(w io.Writer, d *report.Difference) {
@@ -124,7 +124,7 @@ func timeText(t *report.Time) []string {
 	return []string{nanoseconds(t.MedianNS), fmt.Sprintf("%.3f", t.Ratio)}
 }
 
-// testText says by how much B's time is another than A's, or "~".
+// testText says by how much B's time differs from A's, or "~".
 func testText(c *evaluator.Comparison) string {
 	if c == nil {
 		return "-"

@@ -40,7 +40,7 @@ var runSettings = []setting{
 	{"backend", "auto", "where candidates run: auto, cpu, cuda, or replay"},
 	{"strategy", "evolution", "how the space is searched"},
 	{"seed", int64(1), "fixes the search's path"},
-	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, none for --strategy random and --backend replay; off gives the path of an empty store"},
+	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, or none with --strategy random or --backend replay; off gives the path of an empty store"},
 	{"evaluations", 0, "stop after `N` candidates (0: no limit)"},
 	{"time", time.Duration(0), "stop after this wall `DURATION` (0: no limit; 3m when no budget is set at all)"},
 	{"target", 0.0, "stop at this speedup over the baseline (0: no limit)"},
@@ -56,9 +56,9 @@ var runSettings = []setting{
 
 // submitSettings belong to campaigns in a service.
 var submitSettings = []setting{
-	{"priority", 0, "with a service: the larger is run first, from -100 to 100"},
+	{"priority", 0, "with a service: larger priorities run first, from -100 to 100"},
 	{"device", "", "with a service: fleet for the devices of its workers, fleet:NAME for those with this `NAME`"},
-	{"fleet-workers", 0, "with a service: `N` workers of its fleet at once, at most (0: four)"},
+	{"fleet-workers", 0, "with a service: use at most `N` workers of its fleet at once (0: four)"},
 }
 
 // backendSettings belong to the commands that open a backend.
@@ -75,7 +75,7 @@ var backendSettings = []setting{
 	{"cuda-nvrtc", "", "the path of libnvrtc.so (default: the toolkit's, else that of a Python package)"},
 	{"cuda-compile-workers", 0, "compile `N` candidates for GPUs at once (0: one per core)"},
 	{"cuda-parity-workers", 0, "compare `N` candidates at once on each GPU (0: the default)"},
-	{"cuda-sanitize-workers", 0, "run `N` processes under each tool of compute-sanitizer and GPU (0: the default)"},
+	{"cuda-sanitize-workers", 0, "run `N` processes for each tool of compute-sanitizer on each GPU (0: the default)"},
 	{"cuda-profile", true, "profile finalists with Nsight Compute where it works"},
 	{"cache-dir", "", "where compiled candidates and references are cached (default: the user's cache folder)"},
 	{"cache-size", 2048, "how large the cache may grow, in `MiB`"},
@@ -180,7 +180,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	return a.checkServer(cmd)
 }
 
-// readConfig reads a configuration file and refuses what it does not know.
+// readConfig reads a configuration file and refuses unknown keys.
 func (a *app) readConfig(r io.Reader, path string, known map[string]setting) error {
 	a.v.SetConfigType("toml")
 	if err := a.v.ReadConfig(r); err != nil {
@@ -251,8 +251,8 @@ func (a *app) place(key, text string) string {
 	return fmt.Sprintf("setting %q: %q", key, text)
 }
 
-// checkTypes refuses a value that the file or the environment gave and that
-// does not fit its setting; viper would read it as zero. What is negative may be a flag's, too.
+// checkTypes refuses a value from the file or the environment that does not fit its
+// setting, because viper would read it as zero. It refuses negative numbers in flags too.
 func (a *app) checkTypes(known map[string]setting) error {
 	for _, k := range slices.Sorted(maps.Keys(known)) {
 		raw := a.v.Get(k)
@@ -288,7 +288,7 @@ func (a *app) checkTypes(known map[string]setting) error {
 	return nil
 }
 
-// tooSmall says what a number must be that is refused for being negative.
+// tooSmall says what a setting must be whose number is negative; empty if it may be.
 func tooSmall(key string, kind any, text string) string {
 	switch _, isBool := kind.(bool); {
 	case isBool, !strings.HasPrefix(text, "-"), key == "seed", key == "priority":
@@ -313,7 +313,7 @@ func (a *app) list(key string) []string {
 	return a.v.GetStringSlice(key)
 }
 
-// wanted says what a flag's value must be that pflag has refused.
+// wanted says what a flag's value must be, after pflag has refused it.
 func wanted(refused *pflag.InvalidValueError) string {
 	switch refused.GetFlag().Value.Type() {
 	case "int", "int64":

@@ -24,7 +24,7 @@ import (
 type printer interface {
 	event(e campaign.Event)
 	stage(worker int, candidate string, s evaluator.Stage)
-	// say prints a word to the person at the terminal, from any goroutine.
+	// say prints a message for the user, from any goroutine.
 	say(line string)
 	close()
 }
@@ -289,8 +289,8 @@ func comparison(c evaluator.Comparison) string {
 	return s
 }
 
-// finishedLines sums up a campaign, with the checks that did not run in it: a pace or a
-// speedup without them must not be taken for one with them.
+// finishedLines sums up a campaign and names the checks that did not run in it: a rate or
+// a speedup without them must not pass for one with them.
 func finishedLines(f *campaign.Finished, missing []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s in %s", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
@@ -358,7 +358,7 @@ type livePrinter struct {
 
 const barScale = 1000
 
-// newLivePrinter makes one for so many workers. Usage tells how busy the devices are.
+// newLivePrinter makes a printer for a number of workers. usage says how busy the devices are.
 func newLivePrinter(w io.Writer, workers int, usage func() (evaluator.Usage, bool)) *livePrinter {
 	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers), usage: usage}
 	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
@@ -424,7 +424,7 @@ func (p *livePrinter) stages() string {
 	return strings.Join(parts, " ")
 }
 
-// usageLine says how busy the devices are and who waits for what.
+// usageLine says how busy the devices are and how many wait for what.
 func usageLine(u evaluator.Usage) string {
 	s := fmt.Sprintf("device: measuring %.1f%% of the time, kept free for it %.1f%%", 100*u.Measuring, 100*u.Reserved)
 	var waits []string
@@ -560,7 +560,7 @@ func (p *livePrinter) stage(worker int, candidate string, s evaluator.Stage) {
 	}
 }
 
-// close takes the live lines away; what was printed above them stays.
+// close removes the live lines; what was printed above them stays.
 func (p *livePrinter) close() {
 	if p.progress == nil {
 		return

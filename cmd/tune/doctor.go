@@ -14,10 +14,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say which tools were found and what each missing one costs",
-		Long: `Try every tool that the ordeal uses, say what was found, and what each missing one
-costs. A check whose tool is missing is reported as "not run" on every result.
-The tools are those of --backend; "auto" means those for the CPU, and those for
-a GPU where one can be used.
+		Long: `Try every tool that the ordeal uses, and say what was found and what each missing
+one costs. A check whose tool is missing is reported as "not run" on every result.
+The tools are those of --backend; "auto" means those for the CPU and, if a GPU can
+be used, for GPUs.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,15 +23,15 @@ func (a *app) evidenceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evidence CANDIDATE --out DIR",
 		Short: "Write a folder that proves a candidate's result",
-		Long: `Write all that is kept of a candidate as one folder: evidence.json for programs,
+		Long: `Write all that is stored about a candidate as one folder: evidence.json for programs,
 README.md and index.html for people, plots, its source, and for a GPU kernel
 winner.json with winner.cu, from which other programs can launch it.
 
-The source is rendered again from the kernel as it is now and kept only if its
-hash is the recorded one; otherwise the folder says why it was left out.
+The source is rendered again from the current kernel, and kept only if its hash
+equals the recorded one; otherwise the folder says why it was left out.
 
-The folder appears when it is whole. One that is there and not empty is refused;
---force replaces it if it was written by this command. docs/evidence.md has the
+The folder appears only when it is complete. A folder that exists and is not empty
+is refused; --force replaces it if this command wrote it. docs/evidence.md has the
 format.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune evidence 3f2a --out evidence-3f2a",
@@ -66,7 +66,7 @@ func addFolderFlags(cmd *cobra.Command, out *string, force *bool) {
 	cmd.Flags().BoolVar(force, "force", false, "replace a folder that was written before")
 }
 
-// putFolder puts a folder in place, whole.
+// putFolder writes a folder, whole or not at all.
 func putFolder(dir string, files evotune.Files, force bool) error {
 	err := evotune.WriteFolder(dir, files, force)
 	if err != nil && !errors.Is(err, evotune.ErrInput) {
@@ -75,7 +75,7 @@ func putFolder(dir string, files evotune.Files, force bool) error {
 	return err
 }
 
-// writeFolder puts a folder in place and says what is in it.
+// writeFolder writes a folder and says what is in it.
 func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string, notRun []string) error {
 	if err := putFolder(dir, files, force); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string
 	return nil
 }
 
-// subject gathers what the store holds of a candidate, and its source.
+// subject gathers what the store has about a candidate, and its source.
 func (a *app) subject(r server.Reader, id string) (evotune.Subject, error) {
 	s, err := a.machine().Subject(r, id)
 	s.By, s.Store, s.Made = build.This().String(), filepath.Base(a.v.GetString("store")), time.Now()

@@ -34,16 +34,16 @@ func exitHelp(codes ...int) string {
 		exitBadInput:    "bad input: flags, configuration, a kernel, a name that does not exist",
 		exitNoCandidate: "no valid candidate",
 		exitFindings:    "the command worked and found something wrong",
-		exitSlower:      "a candidate has got slower, or is no longer correct",
+		exitSlower:      "a candidate has become slower, or is no longer correct",
 		exitDisturbed:   "the machine is too busy to measure: nothing was found right or wrong",
 		exitCompile:     "it does not compile, or cannot be launched as it says",
-		exitInspect:     "its machine code has, or lacks, what the definition or the file forbids or requires",
-		exitLaunch:      "it crashed, exited, or did what is refused to kernels",
+		exitInspect:     "its machine code has what the definition or the file forbids, or lacks what it requires",
+		exitLaunch:      "it crashed, exited, or did what kernels must not do",
 		exitTimeout:     "it did not answer in time",
-		exitParity:      "its output is wrong, not deterministic, or not all that it wrote",
+		exitParity:      "its output is wrong or not deterministic, or it wrote elsewhere too",
 		exitSanitizer:   "a sanitizer found a fault",
 		exitImplausible: "its time cannot be true",
-		exitInterrupted: "interrupted; `tune resume` goes on",
+		exitInterrupted: "interrupted; `tune resume` continues",
 	}
 	s := "\nExit status:\n"
 	for _, c := range codes {
@@ -52,8 +52,8 @@ func exitHelp(codes ...int) string {
 	return s
 }
 
-// An exitError ends the program with a status. A nil err prints nothing: what
-// there was to say has been said.
+// An exitError ends the program with a status. A nil err prints nothing: the
+// command has already printed the reason.
 type exitError struct {
 	code int
 	err  error
@@ -68,7 +68,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// badInput marks an error as the user's to mend.
+// badInput marks an error as one that the user can correct.
 func badInput(err error) error {
 	var e *exitError
 	if err == nil || errors.As(err, &e) {

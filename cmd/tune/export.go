@@ -27,22 +27,22 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export KERNEL... --out DIR",
 		Short: "Write winners as a library that other programs build and call",
 		Long: `Write the winners of kernels as a library: sources, a header, a build, a test that
-holds every function against its reference, callers in other languages, and
-manifest.json, which says of every kernel where it came from and what is known of
-it. For each device and each set of tuned shapes the best winner of the finals
-is exported; the library chooses among them when it is called.
+compares every function with its reference, callers in other languages, and
+manifest.json, which says where each kernel came from and what is known about it.
+For each device and each set of tuned shapes, the best winner of the finals is
+exported; the library chooses among them when it is called.
 
 Unproven kernels are not exported: a kernel must have passed parity, every
 sanitizer must have run and found nothing, and it must have won the finals of its
 campaign.
 --min-evidence asks for less (` + strings.Join(levels, ", ") + `), and the manifest says so.
 
-Kernels for GPUs (--lang cuda) are exported as sources for nvcc; with --embed nvcc compiles
-them now, and the library needs no toolkit where it is built and run. For PyTorch
-there are operators in the folder torch.
+Kernels for GPUs (--lang cuda) are exported as sources for nvcc. With --embed, nvcc
+compiles them now, and building and running the library takes no toolkit. The folder
+torch has operators for PyTorch.
 
-The folder appears when it is whole. The same store gives the same bytes.
-docs/export.md walks through it, docs/export-gpu.md says what is different for GPUs.
+The folder appears only when it is complete. The same store gives the same bytes.
+docs/export.md walks through an export; docs/export-gpu.md says what differs for GPUs.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
 		Example: "  tune export softmax sgemm --out libkernels\n  tune export attention gemm --lang cuda --devices H200 --out libkernels\n  tune export gemm --lang cuda --embed --out libkernels",
 		Args:    cobra.MinimumNArgs(1),
@@ -75,7 +75,7 @@ docs/export.md walks through it, docs/export-gpu.md says what is different for G
 	}
 	addFolderFlags(cmd, &out, &force)
 	cmd.Flags().StringVar(&x.Lang, "lang", string(export.C), "the library's `LANGUAGE`: c for winners on CPUs, cuda for those on GPUs")
-	cmd.Flags().BoolVar(&x.Embed, "embed", false, "with --lang cuda: machine code instead of sources, which takes nvcc here and nothing there")
+	cmd.Flags().BoolVar(&x.Embed, "embed", false, "with --lang cuda: machine code instead of sources; needs nvcc here, no toolkit later")
 	cmd.Flags().StringVar(&x.NVCC, "nvcc", "", "with --embed: the `COMPILER` (default: nvcc on the PATH, in CUDA_HOME, or in /usr/local/cuda)")
 	cmd.Flags().StringSliceVar(&x.Devices, "devices", nil, "winners on these `DEVICES` only: parts of names, or beginnings of fingerprints (default: all)")
 	cmd.Flags().StringSliceVar(&x.Shapes, "shapes", nil, "winners that were tuned for one of these `SHAPES` only (default: all)")

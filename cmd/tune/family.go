@@ -22,8 +22,8 @@ func betweenOf(given []string) []string {
 	return given
 }
 
-// continuedFamily is the family that a name given to resume means, or nil. No name is the
-// family of the last campaign, if that is a part of one.
+// continuedFamily is the family that a name given to resume means, or nil. Without a name it is
+// the family of the last campaign, if that belongs to one.
 func (a *app) continuedFamily(s *store.Store, id string) (*evotune.Family, error) {
 	if id == "" {
 		all, err := s.Campaigns()
@@ -41,7 +41,7 @@ func (a *app) continuedFamily(s *store.Store, id string) (*evotune.Family, error
 	return a.machine().ContinueFamily(s, id, a.budget())
 }
 
-// family runs a family, or goes on with it, and prints it.
+// family runs or continues a family, and prints it.
 func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,7 +109,7 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 	return &exitError{exitNoCandidate, errors.New("no shape of the family has a valid candidate: see `tune show CAMPAIGN` for the verdicts")}
 }
 
-// jsonPrinter is the printer of JSON lines, if these were asked for.
+// jsonPrinter is the printer of JSON lines with --json, else nil.
 func (a *app) jsonPrinter() *jsonPrinter {
 	if a.v.GetBool("json") {
 		return &jsonPrinter{a.out, a.err}
@@ -117,7 +117,7 @@ func (a *app) jsonPrinter() *jsonPrinter {
 	return nil
 }
 
-// roundLine says what a part was for, and what came of it.
+// roundLine says what a round was for, and its result.
 func roundLine(r evotune.FamilyRound) string {
 	head := fmt.Sprintf("%s %3d  %-7s  %s", time.Now().Format(time.TimeOnly), r.Number, r.Phase, r.Shape)
 	if r.More != "" {

@@ -24,18 +24,17 @@ func (a *app) importanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "importance CAMPAIGN|FILE",
 		Short: "Show which genes matter, and how",
-		Long: `Say which genes mattered to the time of a kernel, and how: for each gene its share
-of the variance of the (logarithm of the) time over the space, its best and its
-worst value and what they do to the time; pairs of genes that matter beyond what
-each does alone; and the values with which candidates fail more often than they
-do anyway. Every figure has its standard error, and "~" marks a share that cannot
-be told from zero.
+		Long: `Show which genes affect the time of a kernel, and how: for each gene its share of
+the variance of the (logarithm of the) time over the space, and its best and worst
+value with their effect on the time; pairs of genes that matter beyond what each
+does alone; and values with which candidates fail more often than overall. Every
+figure has its standard error, and "~" marks a share that cannot be told from zero.
 
 The evaluations are those of a campaign, or those of a FILE: a recorded table, as
-"tune sweep" writes it. A forest of regression trees is fitted to them and taken
-apart; out-of-bag R² says how well it fits, and where it fits badly the figures
-mean little. A campaign's search does not sample evenly: docs/importance.md says
-what that does to the figures.
+"tune sweep" writes it. A forest of regression trees is fitted to them, and its
+variance is split by gene. Out-of-bag R² says how well it fits; if it fits badly,
+the figures mean little. A campaign's search does not sample evenly:
+docs/importance.md says how that affects the figures.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune importance sgemm-44d7aa49\n  tune importance sgemm-44d7aa49 --best 0.25 --pairs 10\n  tune importance softmax.t4.json --format markdown",
 		Args:    cobra.ExactArgs(1),

@@ -22,8 +22,8 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// judgeStatus is the exit status of a verdict. Infrastructure has none of its own: it
-// is the machine's failure, or its being too busy.
+// judgeStatus is the exit status of a verdict. Infrastructure has none of its own: the
+// machine failed or was too busy.
 var judgeStatus = map[evaluator.Verdict]int{
 	evaluator.Correct: exitOK, evaluator.Render: exitCompile, evaluator.Compile: exitCompile,
 	evaluator.Inspect: exitInspect, evaluator.Launch: exitLaunch, evaluator.Timeout: exitTimeout, evaluator.Parity: exitParity,
@@ -50,14 +50,14 @@ kernels show NAME" prints its prototype. It may include files from its own folde
 The baseline is the kernel's own or, with --against, another file, which has to pass
 the same stages.
 
-A file says of itself what C cannot, one comment line each:
+Comment lines in the file say what C cannot express:
   // evotune: flags = ["-O3", "-march=native"]
   // evotune: grid = ["int((ROWS + 3)/4)"]
   // evotune: block = ["32", "4"]
 The keys are
 ` + keys + `Kernels in CUDA need grid and block. Sources that evotune wrote ("tune export", "tune
-show --source") say all of it. Without flags a file is compiled as the kernel's own
-baseline is.
+show --source") have all of these lines. Without flags a file is compiled like the
+kernel's own baseline.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitDisturbed, exitCompile, exitInspect, exitLaunch, exitTimeout, exitParity, exitSanitizer, exitImplausible) + "  130  interrupted\n",
 		Example: `  tune judge kernel.c --kernel softmax
   tune judge kernel.c --kernel sgemm --shape 512 --flags "-O3 -march=native" --threads 2
@@ -90,8 +90,8 @@ baseline is.
 	}
 	cmd.Flags().StringVar(&j.kernel, "kernel", "", "the `NAME` of the kernel whose problem the file solves")
 	cmd.Flags().StringVar(&j.against, "against", "", "time it against this `FILE` instead of the kernel's own baseline")
-	cmd.Flags().StringVar(&flags, "flags", "", "compile it with these `FLAGS`, separated by spaces; so is --against's file, if it does not name its own")
-	cmd.Flags().IntVar(&j.file.Threads, "threads", 0, "it uses `N` threads (default: what the file says, or 1); --against's file as for --flags")
+	cmd.Flags().StringVar(&flags, "flags", "", "compile it with these `FLAGS`, separated by spaces; also the file of --against, unless it names its own")
+	cmd.Flags().IntVar(&j.file.Threads, "threads", 0, "it uses `N` threads (default: what the file says, or 1); the file of --against as for --flags")
 	for _, s := range runSettings {
 		if s.key == "shape" {
 			s.usage = "judge it at the shape `NAME` (repeatable; default: the kernel's first)"
@@ -166,7 +166,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	if err := elsewhereOnly(cmd); err != nil {
 		return err
 	}
-	// What is wrong with the file is said before it is sent, as far as it can be told here.
+	// Report what is wrong with the file before it is sent, as far as this machine can tell.
 	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed")}, j.file, j.against)
 	switch {
 	case errors.Is(err, kernels.ErrUnknownKernel):
@@ -188,7 +188,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 		if in.Against, err = readSource(j.against); err != nil {
 			return err
 		}
-		if in.AgainstName == in.Name { // in one folder there
+		if in.AgainstName == in.Name { // both are in one folder there
 			in.AgainstName = "against-" + in.Name
 		}
 	}
@@ -220,7 +220,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	return a.judged(found)
 }
 
-// readSource reads a file that is to be judged elsewhere.
+// readSource reads a file that a service is to judge.
 func readSource(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -229,8 +229,8 @@ func readSource(path string) (string, error) {
 	return string(b), nil
 }
 
-// plain takes out of a text what a terminal would act on: some of it is the
-// candidate's.
+// plain replaces what a terminal would act on by spaces: parts of the text come
+// from the candidate.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
@@ -283,7 +283,7 @@ func (f judgment) print(w io.Writer) {
 	}
 }
 
-// printStep writes a stage: one line, and one more for whatever was not run or failed.
+// printStep writes a stage: one line, and more for each check that was not run or failed.
 func (f judgment) printStep(w io.Writer, s evaluator.Step) {
 	passed := 0
 	var closest *evaluator.Evidence
@@ -318,7 +318,7 @@ func (f judgment) printStep(w io.Writer, s evaluator.Step) {
 	}
 }
 
-// judgeLines bounds what is printed of a report, so that the page stays one.
+// judgeLines bounds what is printed of a report, so that the output stays one page.
 const judgeLines = 12
 
 // printFinals writes the time and its test.
@@ -357,7 +357,7 @@ func (f judgment) printFinals(w io.Writer) {
 	}
 }
 
-// next says what its author can do about a verdict.
+// next says what the kernel's author can do about a verdict.
 func (f judgment) next() string {
 	switch im := f.Implementation; f.Verdict {
 	case evaluator.Render:

@@ -28,9 +28,8 @@ func (a *app) kernelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kernels",
 		Short: "List the kernels; show, make and check them",
-		Long: `List the kernels that are known: the built-in ones and those of --kernels. A kernel
-is a folder with a kernel.toml and its templates; docs/kernels.md says how to
-write one.
+		Long: `List the built-in kernels and those of --kernels. A kernel is a folder with a
+kernel.toml and its templates; docs/kernels.md says how to write one.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.listKernels() },
@@ -129,7 +128,7 @@ func (a *app) showKernel(d *kernels.Definition) error {
 	return w.Flush()
 }
 
-// showOn shows a kernel as a backend has it.
+// showOn shows the part of a kernel that one backend has.
 func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 	fmt.Fprintf(w, "on\t%s\n", backend)
 	p := &d.Problem
@@ -197,16 +196,16 @@ Comments in it say what to tune:
   constexpr int UNROLL = 4;  // tune: 1, 2, 4
   template <int BM /* tune: 64, 128 */, int BN>   // tune: BN = 32, 64
 
-The value in the source (of a template parameter its default, else its first value) is
-the baseline. A template parameter with one value is fixed.
+The value in the source is the baseline; for a template parameter that is its default,
+else its first value. A template parameter with one value is fixed.
 
 Integer arguments become dimensions, const pointers inputs, other pointers outputs,
 floating-point numbers scalars. The command prints what it took from the source, what
 it assumed, and line by line what is left to fill in; "tune kernels lint" fails at
 those lines until they are filled in. docs/from.md walks through an example.
 
---with JSON says what the source does not: the folder is then complete. It is how the
-Python package makes its folders (docs/python.md); "go doc kernels.Given" lists the keys.
+--with JSON says what the source does not: the folder is then complete. The Python
+package makes its folders this way (docs/python.md); "go doc kernels.Given" lists the keys.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune kernels new my-kernel\n  tune kernels new my-kernel --cuda\n  tune kernels new matmul --from src/matmul.cu --entry matmul_tiled",
 		Args:    cobra.ExactArgs(1),
@@ -280,7 +279,7 @@ func (a *app) kernelsSignatureCommand() *cobra.Command {
 	return cmd
 }
 
-// draft makes a folder of a source, and of what a file says besides.
+// draft makes a folder from a source, and from a file that says what the source does not.
 func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
 	if with == "" {
 		return kernels.ScaffoldFrom(dir, name, from, entry)
@@ -299,7 +298,7 @@ func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
 	return kernels.ScaffoldGiven(dir, name, from, entry, given)
 }
 
-// printDraft says what was made of a source, and what is left to do.
+// printDraft says what was made from a source, and what is left to do.
 func (a *app) printDraft(dir string, d *kernels.Draft) error {
 	if a.v.GetBool("json") {
 		return a.printJSON(d)
@@ -407,7 +406,7 @@ func (a *app) found(dir string, texts []string) error {
 	return nil
 }
 
-// printSpaces prints how many genomes there are to choose from.
+// printSpaces prints how many valid genomes there are, by implementation and shape.
 func (a *app) printSpaces(d *kernels.Definition) error {
 	for _, im := range d.Implementations {
 		for _, s := range im.Problem().ShapesFor(kernels.Tune) {
@@ -435,7 +434,7 @@ func printFindings(w io.Writer, dir string, texts []string) {
 }
 
 // lintRun is the half of the lint that needs a compiler. Opening the backend
-// proves the reference, the baseline and the tolerance.
+// checks the reference, the baseline and the tolerance.
 func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend string) ([]string, error) {
 	var findings []string
 	where := filepath.Join(dir, "kernel.toml")

@@ -33,14 +33,13 @@ func (a *app) lineageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lineage CANDIDATE",
 		Short: "Show where a candidate comes from",
-		Long: `Show a candidate's ancestors: as a tree in text, where an ancestor is shown by the
-genes in which it differs from its child, as a graph for Graphviz (dot), as a
-picture (svg), or as JSON, nested through the ancestors. An ancestor that has been
-shown already is not shown again in text; JSON repeats it, as long as that is not
-too much. The picture has the nearest 40 candidates and says how many it leaves out.
+		Long: `Show a candidate's ancestors as a tree (text), a graph for Graphviz (dot), a picture
+(svg) or nested JSON. The tree shows an ancestor by the genes in which it differs
+from its child, and does not expand an ancestor twice; JSON does, as long as that is
+not too much. The picture has the nearest 40 candidates and says how many it leaves out.
 
-The parent of a candidate that was made by "warm" is one of an earlier campaign,
-with the shape and the device that it was measured for.
+A candidate that was made by "warm" has a parent from an earlier campaign, shown with
+the shape and the device that it was measured for.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format svg --out lineage.svg\n  tune lineage 3f2a --format dot | dot -Tpdf > lineage.pdf",
 		Args:    cobra.ExactArgs(1),
@@ -169,7 +168,7 @@ func printTree(w io.Writer, n *store.Node, text func(*store.Node) string) {
 	walk(n, nil, "", "")
 }
 
-// difference is the genome of the candidate asked for, and of an ancestor the
+// difference is the genome of the candidate asked for or, for an ancestor, the
 // genes in which it differs from its child.
 func difference(n, child *store.Node) string {
 	if child == nil {

@@ -1,8 +1,8 @@
-// Command tune evolves compute kernels and answers for the results.
+// Command tune evolves compute kernels and queries the results.
 //
-// Its logic is in the packages beside it: this one has flags, configuration
-// and printing. Every query takes --json; the exit statuses are part of the
-// contract and are listed by each command's help.
+// Its logic is in other packages: this one has flags, configuration and
+// printing. Every query takes --json. The exit statuses are part of the
+// contract; each command's help lists its own.
 package main
 
 import (

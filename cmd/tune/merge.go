@@ -19,12 +19,12 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short: "Merge the stores of several machines",
 		Long: `Copy the campaigns of several stores into one, without loss or duplicates. FILE may
 be a store, whose campaigns are kept, or new. A campaign that several stores have
-is taken once, from the one that has most of it; two stores that tell different
-things of one campaign are refused, and nothing is written.
+is taken once, from the one that has most of it. If two stores contradict each other
+about a campaign, the command fails and writes nothing.
 
 Every store is checked first. The new file is written beside FILE, checked, and
 takes its place in one step. Merging again changes nothing, and the order of the
-stores does not matter. Stores that a campaign is writing have to be waited for.
+stores does not matter. Wait until no campaign is writing to any of the stores.
 ` + exitHelp(exitOK, exitFailure, exitBadInput) + interruptedHelp,
 		Example: "  tune merge h200.db epyc.db --into all.db\n  tune merge elsewhere.db --into evotune.db",
 		Args:    cobra.MinimumNArgs(1),
@@ -51,12 +51,12 @@ stores does not matter. Stores that a campaign is writing have to be waited for.
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&into, "into", "", "the store to bring them to, a `FILE`")
+	cmd.Flags().StringVar(&into, "into", "", "the store to copy them to, a `FILE`")
 	return cmd
 }
 
 // mergeHeld says which of the stores is held, and what to do. (A store that is read may have
-// other readers: nobody but a writer is asked.)
+// other readers: only a writer is asked.)
 func (a *app) mergeHeld(ctx context.Context, into string, from []string, err error) error {
 	for _, path := range append([]string{into}, from...) {
 		if !strings.Contains(err.Error(), "store "+path+":") {

@@ -16,7 +16,7 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// terminal tells whether a person reads what is printed as it is.
+// terminal returns the terminal that output goes to, and whether it does.
 func (a *app) terminal() (*os.File, bool) {
 	f, ok := a.out.Writer.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
@@ -31,9 +31,9 @@ func (a *app) firstSteps() error {
 	}, "`tune --help` lists all commands.\n")
 }
 
-// nextSteps suggests what to do with a campaign of a job that has ended. Definition is nil
-// where nothing can be made of its winner: recorded tables, kernels that only a service has.
-// From has the flags that name the store or the service.
+// nextSteps suggests what to do after a campaign. definition is nil where nothing can be
+// made from its winner: recorded tables, kernels that only a service has. from has the flags
+// that name the store or the service.
 func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.Definition, sum evotune.Finished, from string) error {
 	if a.v.GetBool("json") || sum.Best == nil {
 		return nil
@@ -62,7 +62,7 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 	last := [2]string{"tune export " + job.Kernel + " --out lib" + job.Kernel + from, "write it as a library"}
 	switch {
 	case job.Backend != evotune.CUDA:
-	case definition.Problem.DeviceReference == nil: // which the library's test needs
+	case definition.Problem.DeviceReference == nil: // the library's test needs one
 		if a.v.GetString("server") != "" {
 			last = [2]string{"tune report " + c.ID + " --out report-" + c.ID + from, "write a folder that describes it"}
 			break
@@ -76,7 +76,7 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 		backend[i] = s.key
 	}
 	again := [2]string{"tune verify " + id + from + a.given(backend...), "measure it again"}
-	if a.v.GetString("server") != "" { // which measures nothing again yet
+	if a.v.GetString("server") != "" { // which tune verify does not take
 		again = [2]string{"tune lineage " + id + from, "show its ancestors"}
 	}
 	return a.suggest("\nnext:", [][2]string{show, again, last}, "")

@@ -11,7 +11,7 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// machine makes the machine of the settings, once.
+// machine returns the machine of the settings, which it makes once.
 func (a *app) machine() *evotune.Machine {
 	if a.m != nil {
 		return a.m
@@ -54,8 +54,8 @@ func (a *app) machine() *evotune.Machine {
 	return a.m
 }
 
-// storeError says what a person can do about the store, and gives bad input
-// its exit status.
+// storeError gives the errors of a store that the user can correct their exit
+// status.
 func storeError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrAmbiguous),

@@ -28,9 +28,9 @@ func (a *app) plotCommand() *cobra.Command {
   verdicts   how many candidates got which verdict, over time
   parallel   the genes of the correct candidates; the faster ones stand out
 
-What cannot be drawn is left out and said. The same store gives the same bytes. The
-folder appears when it is whole; one that is there and not empty is refused, and
---force replaces it if it was written by evotune.
+What cannot be drawn is left out and named. The same store gives the same bytes. The
+folder appears only when it is complete. A folder that exists and is not empty is
+refused; --force replaces it if evotune wrote it.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
 		Example: "  tune plot sgemm-44d7aa49 --out plots\n  tune plot sgemm-44d7aa49 --out plots --kind parallel --format svg",
 		Args:    cobra.ExactArgs(1),
@@ -74,7 +74,7 @@ folder appears when it is whole; one that is there and not empty is refused, and
 	return cmd
 }
 
-// writePlots puts the folder in place and says what is in it, and what is not.
+// writePlots writes the folder and says what is in it, and what is not.
 func (a *app) writePlots(dir string, files report.Files, force bool, of string, missing []string) error {
 	if err := putFolder(dir, files, force); err != nil {
 		return err

@@ -44,8 +44,8 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the campaigns of a store",
-		Long: `List the campaigns of a store, the oldest first. Of a service, those follow of which
-its store has nothing yet, such as queued ones; --json leaves them out.
+		Long: `List the campaigns of a store, oldest first. For a service, the list ends with the
+campaigns that its store does not have yet, such as queued ones; --json omits these.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,7 +90,7 @@ its store has nothing yet, such as queued ones; --json leaves them out.
 	return cmd
 }
 
-// unlogged lists the campaigns of a service of which the log has nothing, the oldest first.
+// unlogged lists the campaigns of a service that its log does not have yet, oldest first.
 func unlogged(ctx context.Context, r server.Reader) (list []api.Campaign, err error) {
 	there, ok := r.(*api.Reader)
 	if !ok {
@@ -116,7 +116,7 @@ func unlogged(ctx context.Context, r server.Reader) (list []api.Campaign, err er
 	return list, nil
 }
 
-// showUnlogged shows a campaign of a service of which the log has nothing.
+// showUnlogged shows a campaign of a service that its log does not have yet.
 func (a *app) showUnlogged(c api.Campaign) error {
 	if a.v.GetBool("json") {
 		return a.printJSON(c)
@@ -160,10 +160,10 @@ func (a *app) showCommand() *cobra.Command {
 	var source bool
 	cmd := &cobra.Command{
 		Use:   "show CANDIDATE|CAMPAIGN",
-		Short: "Show what is stored of a candidate or a campaign",
-		Long: `Show what is stored of a candidate or a campaign. Names may be shortened to a
-beginning that is unique. --source prints the rendered source of a candidate in one file,
-rendered again from the kernel as it is now.
+		Short: "Show what is stored about a candidate or a campaign",
+		Long: `Show what is stored about a candidate or a campaign. A name may be shortened to a
+unique prefix. --source prints the source of a candidate as one file, rendered again
+from the current kernel.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -194,8 +194,8 @@ rendered again from the kernel as it is now.
 	return cmd
 }
 
-// stateText names the state of a campaign. One that never logged an end is running only if
-// somebody holds the store who runs it.
+// stateText names the state of a campaign. One without a logged end is running only if the
+// process that holds the store runs it.
 func stateText(r server.Reader, c store.Campaign) (string, error) {
 	if c.State != store.Running {
 		return string(c.State), nil
@@ -314,14 +314,14 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	return nil
 }
 
-// showContents prints the seeds of what was timed on.
+// showContents prints the seeds of the inputs of the timed launches.
 func showContents(w io.Writer, timings []evaluator.Timing) {
 	if len(timings) > 0 && len(timings[0].Pools) > 0 {
 		row(w, "contents", "%s", strings.Join(timings[0].Pools, " "))
 	}
 }
 
-// elsewhere makes the words that say where a candidate of another campaign was
+// elsewhere returns a function that says where a candidate of another campaign was
 // measured.
 func elsewhere(r server.Reader) (func(store.Candidate) string, error) {
 	all, err := r.Campaigns()

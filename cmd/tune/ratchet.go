@@ -42,20 +42,20 @@ func (a *app) ratchetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ratchet --baseline FILE",
 		Short: "Fail when a kernel has become slower",
-		Long: `Put the candidates of a file through the whole ordeal again on this device, measure
-them as finals do, in fresh processes beside their baseline, and fail when one has
-got slower: relative to the baseline by more than the threshold, and by more than
-noise, three times in a row. One that does not compile any more, or is not correct,
-fails too. For the CI of kernel libraries.
+		Long: `For the CI of kernel libraries: put the candidates of a file through the whole
+ordeal again on this device, and measure them as in finals, in fresh processes beside
+their baseline. The command fails when one has become slower, relative to the
+baseline, by more than the threshold and by more than noise, three times in a row. A
+candidate that no longer compiles or is no longer correct fails too.
 
 --update writes the file, without measuring, from the winners of finals that the
-store has: the best of each kernel, device and set of shapes. Entries that the
-store knows nothing better to put for are kept. The candidates are looked up in the
-store, which has to be there; kernels are taken from --kernels where it is given,
-else from where the campaign had them.
+store has: the best of each kernel, device and set of shapes. Entries for which the
+store has nothing better are kept. The candidates are looked up in the store, which
+must exist; kernels come from --kernels if given, else from where the campaign had
+them.
 
-Entries of other devices and of other versions of the harness are skipped. When
-nothing could be checked at all the command fails. docs/ratchet.md has the file.
+Entries of other devices and of other versions of the harness are skipped. If nothing
+could be checked, the command fails. docs/ratchet.md describes the file.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower, exitDisturbed) + interruptedHelp,
 		Example: "  tune ratchet --baseline ratchet.json --update\n  tune ratchet --baseline ratchet.json --threshold 5% --kernels kernels",
 		Args:    cobra.NoArgs,
@@ -73,7 +73,7 @@ nothing could be checked at all the command fails. docs/ratchet.md has the file.
 		},
 	}
 	addSettings(cmd.Flags(), backendSettings)
-	cmd.Flags().StringVar(&path, "baseline", "", "what was measured before, a `FILE`")
+	cmd.Flags().StringVar(&path, "baseline", "", "the `FILE` with what was measured before")
 	cmd.Flags().BoolVar(&update, "update", false, "write the file from the store's winners of finals")
 	cmd.Flags().Var(&threshold, "threshold", "how much slower is allowed")
 	return cmd

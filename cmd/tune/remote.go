@@ -30,17 +30,17 @@ var remoteSettings = []setting{
 	{"token-file", "", "with --server: the `FILE` that the token is in"},
 }
 
-// tokenName is the variable with the client's token. It is no setting: a token does not belong
-// into a file of settings or onto a command line.
+// tokenName is the variable with the client's token. It is not a setting: a token does not
+// belong in a configuration file or on a command line.
 const tokenName = envPrefix + "TOKEN"
 
-// localCommands use the store and cannot ask a service for it.
+// localCommands use a store themselves and cannot ask a service.
 var localCommands = []string{
 	"tune sweep", "tune compare", "tune plot", "tune verify", "tune ratchet", "tune evidence", "tune check", "tune merge", "tune archive",
 	"tune token create", "tune token list", "tune token revoke",
 }
 
-// checkServer refuses to answer from a file what a service was to be asked.
+// checkServer refuses to answer from a store where a service was to be asked.
 func (a *app) checkServer(cmd *cobra.Command) error {
 	address := a.v.GetString("server")
 	switch known := cmd.Flags().Lookup("server") != nil; {
@@ -87,8 +87,8 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
-// service is the client of the service that is asked: that of --server or, where --store is
-// in use, the one that holds it. Nil means that the store is to be opened here.
+// service returns the client of the service to ask: that of --server or, if --store is in
+// use, the service that holds it. Nil means that the store is to be opened here.
 func (a *app) service(ctx context.Context) (*api.Client, error) {
 	c, err := a.client()
 	if c != nil || err != nil {
@@ -100,7 +100,7 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 		return nil, s.Close()
 	}
 	if !errors.Is(err, store.ErrLocked) {
-		return nil, nil //nolint:nilerr // whoever opens it says what is wrong
+		return nil, nil //nolint:nilerr // opening it reports what is wrong
 	}
 	c, who, err := server.Dial(ctx, path)
 	if err != nil || !who.Service {
@@ -109,7 +109,7 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 	return c, nil
 }
 
-// where repeats the flag that a command needs to be about the same service.
+// where returns the flag with which a command asks the same service.
 func (a *app) where(c *api.Client) string {
 	if a.v.GetString("server") == "" {
 		return a.given("store")
@@ -248,11 +248,11 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	return nil
 }
 
-// details is what a problem says, with the fields that it is about, which are called as flags
-// are where there is one.
+// details returns what a problem says and the fields that it is about. A field that is a flag
+// has the flag's name.
 func details(p *api.Problem) string {
 	told := []string{p.Detail}
-	if p.Detail == "validation failed" { // what, the fields say
+	if p.Detail == "validation failed" { // the fields say what failed
 		told = nil
 	}
 	for _, d := range p.Errors {
@@ -275,8 +275,8 @@ func details(p *api.Problem) string {
 	return strings.Join(told, "; ")
 }
 
-// remoteError adds to an error of a service which fields it is about, and gives what the user
-// can correct its exit status.
+// remoteError adds the fields that it is about to an error of a service, and gives errors that
+// the user can correct their exit status.
 func remoteError(err error) error {
 	var p *api.Problem
 	if !errors.As(err, &p) {
@@ -295,11 +295,11 @@ func remoteError(err error) error {
 	return err
 }
 
-// commands are those that an error tells people to call.
+// commands matches the commands that an error tells users to call.
 var commands = regexp.MustCompile("`tune [^`]*`")
 
-// there makes an error's text one about the service that was asked: the commands in it ask that
-// one too, and what it does not know is listed by one.
+// there adapts an error's text to the service that was asked: the commands in it ask that service
+// too, and for an unknown name it adds a `tune list` that does.
 func (a *app) there(root *cobra.Command, err error, text string) string {
 	address := a.v.GetString("server")
 	if address == "" {
@@ -319,8 +319,8 @@ func (a *app) there(root *cobra.Command, err error, text string) string {
 	return text
 }
 
-// heldError is the error of a command that needs a store for itself while a process has it.
-// Instead says what works while that is a service.
+// heldError is the error of a command that needs a store for itself while another process holds
+// it. instead says what to do if that process is a service.
 func (a *app) heldError(ctx context.Context, path string, err error, instead string) error {
 	if !errors.Is(err, store.ErrLocked) {
 		return storeError(err)
@@ -336,7 +336,7 @@ func (a *app) heldError(ctx context.Context, path string, err error, instead str
 	return fmt.Errorf("store %s: %w: `tune serve` holds it: %s", path, store.ErrLocked, instead)
 }
 
-// A silent error is there for errors.Is and says nothing.
+// A silent error serves errors.Is and adds no text.
 type silent struct{ error }
 
 func (silent) Error() string   { return "" }
@@ -350,10 +350,10 @@ type following struct {
 
 	out    printer
 	usage  *evaluator.Usage
-	past   uint64 // events until this one are told in summary
-	last   uint64 // the newest event that has come
+	past   uint64 // events up to this one are summarized
+	last   uint64 // the newest event so far
 	best   *evotune.Event
-	early  []evotune.Event // of the past, to be told
+	early  []evotune.Event // of the past, to be printed
 	state  api.State
 	reason string
 	said   string
@@ -361,8 +361,8 @@ type following struct {
 	end    *evotune.Finished
 }
 
-// follow prints a campaign of a service as if it ran here, until it ends. Ctrl-C leaves it
-// alone. In summary tells what has happened so far shortly.
+// follow prints a campaign of a service as if it ran here, until it ends. Ctrl-C detaches and
+// does not stop it. With summary, the past is printed as a short summary.
 func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool) error {
 	f := &following{app: a, client: c, id: id}
 	if summary {
@@ -403,7 +403,7 @@ func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool
 	return f.ended(ctx)
 }
 
-// say prints a word that is not the campaign's.
+// say prints a message that is not the campaign's.
 func (f *following) say(line string) {
 	if f.out != nil && !f.v.GetBool("json") {
 		f.out.say(line)
@@ -418,7 +418,7 @@ func (f *following) close() {
 	}
 }
 
-// moment takes what comes next.
+// moment handles the next event or status.
 func (f *following) moment(m api.Moment) {
 	if m.Status != nil {
 		f.catchUp()
@@ -441,7 +441,7 @@ func (f *following) moment(m api.Moment) {
 	f.event(e)
 }
 
-// keep keeps what is told of what has happened: the beginning, the best so far, the finals.
+// keep keeps the events of the summary: the beginning, the best so far, the finals, warnings.
 func (f *following) keep(e evotune.Event) {
 	switch {
 	case e.Started != nil && len(f.early) == 0, e.Finals != nil, e.Warning != "":
@@ -451,7 +451,7 @@ func (f *following) keep(e evotune.Event) {
 	}
 }
 
-// catchUp tells what was kept of the past.
+// catchUp prints what was kept of the past.
 func (f *following) catchUp() {
 	for _, e := range f.early {
 		if e.Finals != nil && f.best != nil {
@@ -485,7 +485,7 @@ func (f *following) open(workers int) {
 	})
 }
 
-// status takes what becomes of the campaign.
+// status handles a change of the campaign's state or progress.
 func (f *following) status(s *api.Status) {
 	f.state, f.reason = s.State, s.Reason
 	if p := s.Progress; p != nil {
@@ -509,14 +509,14 @@ func (f *following) status(s *api.Status) {
 	}
 }
 
-// detach says how to come back.
+// detach says how to follow the campaign again.
 func (f *following) detach() error {
 	f.close()
 	fmt.Fprintf(f.err, "tune: detached, the campaign goes on; to come back: tune attach %s%s\n", f.id, f.where(f.client))
 	return &exitError{code: exitInterrupted}
 }
 
-// ended turns the end of a campaign into the command's.
+// ended turns the end of a campaign into that of the command.
 func (f *following) ended(ctx context.Context) error {
 	f.close()
 	again := fmt.Sprintf("`tune resume %s%s` goes on", f.id, f.where(f.client))
@@ -566,7 +566,7 @@ func (f *following) uploaded(ctx context.Context) string {
 	return ""
 }
 
-// orPaused is why a campaign does not run, where nobody said why.
+// orPaused is the reason why a campaign does not run, or "paused" without one.
 func orPaused(reason string) string {
 	if reason == "" {
 		return "paused"
@@ -578,13 +578,13 @@ func (a *app) attachCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach CAMPAIGN",
 		Short: "Follow a campaign of a service",
-		Long: `Follow a campaign of a service: that at --server, or the one that holds --store. What
-has happened so far is told shortly: how it began, the best so far, the finals. Then
-all is told as it happens, until the campaign has ended.
+		Long: `Follow a campaign of the service at --server, or of the one that holds --store. A
+short summary of the past comes first: how it began, the best so far, the finals. Then
+every event is printed as it happens, until the campaign ends.
 
-Ctrl-C ends the following and not the campaign. When the connection is lost, or the
-service is restarted, it is asked again, and nothing is told twice or left out.
-` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or was cancelled; or Ctrl-C ended the following, not the campaign\n",
+Ctrl-C ends this command, not the campaign. When the connection is lost or the service
+is restarted, the command retries; no event is printed twice or left out.
+` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate) + "  130  it is paused or was cancelled; or Ctrl-C ended this command, not the campaign\n",
 		Example: "  tune attach softmax-1f2e3d4c --server http://127.0.0.1:8787",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -602,7 +602,7 @@ service is restarted, it is asked again, and nothing is told twice or left out.
 	return cmd
 }
 
-// needService is the client of a service that there must be.
+// needService is service where a missing service is an error.
 func (a *app) needService(ctx context.Context) (*api.Client, error) {
 	c, err := a.service(ctx)
 	if c == nil && err == nil {
@@ -615,8 +615,8 @@ func (a *app) pauseCommand() *cobra.Command {
 	return a.actCommand(&cobra.Command{
 		Use:   "pause CAMPAIGN",
 		Short: "Pause a campaign of a service",
-		Long: `Pause a campaign of a service: it ends after the candidates in flight and gives its
-device free. "tune resume" goes on with it.
+		Long: `Pause a campaign of a service: it stops after the candidates in flight and frees its
+device. "tune resume" continues it.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 	}, (*api.Client).Pause)
 }
@@ -654,7 +654,7 @@ func (a *app) actCommand(cmd *cobra.Command, act func(*api.Client, context.Conte
 	return cmd
 }
 
-// resumeThere goes on with a campaign in a service and follows it.
+// resumeThere continues a campaign in a service and follows it.
 func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget evotune.Budget) error {
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()

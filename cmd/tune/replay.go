@@ -51,9 +51,9 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay SPACE",
 		Short: "Search a recorded space on a simulated clock, and score it",
-		Long: `Search a recorded space many times, on a clock that every evaluation moves on by
-what it was recorded to cost, and say how good the search is: 0 is random
-search, 1 the optimum at once. SPACE is a table as "tune sweep" writes it, a T4
+		Long: `Search a recorded space many times, on a simulated clock that every evaluation
+advances by its recorded cost, and score the search: 0 is random search, 1 the
+optimum at once. SPACE is a table as "tune sweep" writes it, a T4
 file or a cache file of Kernel Tuner, gzipped or not. docs/searchbench.md has
 the formulas.
 
@@ -94,8 +94,8 @@ for other scorers.
 	cmd.Flags().StringVar(&budget, "budget", autoBudget, "simulated `SECONDS` of each run; auto is the methodology's budget")
 	cmd.Flags().IntVar(&window, "window", 1, "proposals in flight")
 	cmd.Flags().StringVar(&trace, "trace", "", "write what was evaluated to `FILE`")
-	cmd.Flags().StringVar(&t1, "t1", "", "the T1 description, in `FILE`, of results that tell no constraints")
-	cmd.Flags().BoolVar(&overhead, "overhead", false, "let the search's own time pass on the simulated clock, and write it to the trace: no two runs are then the same")
+	cmd.Flags().StringVar(&t1, "t1", "", "the T1 description, in `FILE`, of results without constraints")
+	cmd.Flags().BoolVar(&overhead, "overhead", false, "add the search's own time to the simulated clock and to the trace: no two runs are then the same")
 	return cmd
 }
 
@@ -122,7 +122,7 @@ func checkPositive(flags ...any) error {
 	return nil
 }
 
-// openSpace loads a table for scoring; it is called what the file is called.
+// openSpace loads a table for scoring, as a space with the name of the file.
 // description is a T1 file, or empty.
 func (a *app) openSpace(path, description string) (*searchbench.Space, error) {
 	table, err := tables.LoadDescribed(path, description)
@@ -212,7 +212,7 @@ func simulated(m searchbench.Median) string {
 // estimate prints a score with its error.
 func estimate(e searchbench.Estimate) string { return fmt.Sprintf("%.3f ± %.3f", e.Value, e.Err) }
 
-// interruptible does what takes long: with a bar on a terminal, and so that
+// interruptible runs work that takes long: with a bar on a terminal, and so that
 // Ctrl-C ends it. done is to be called total times.
 func (a *app) interruptible(ctx context.Context, total int, work func(ctx context.Context, done func()) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

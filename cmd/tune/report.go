@@ -19,13 +19,13 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report CAMPAIGN --out DIR",
 		Short: "Write a folder that describes a campaign",
-		Long: `Write what a campaign did as one folder: report.json for programs, README.md and
-index.html for people, and plots: configuration, progress, verdicts and reasons
-of failures, the finals with their tests, operators, genes, the lineage of the
+		Long: `Describe a campaign in one folder: report.json for programs, README.md and
+index.html for people, and plots, with configuration, progress, verdicts and reasons
+for failures, the finals with their tests, operators, genes, the lineage of the
 best, what was not run, and the commands that make it again.
 
-The folder appears when it is whole. One that is there and not empty is refused;
---force replaces it if it was written by this command. docs/evidence.md has the
+The folder appears only when it is complete. A folder that exists and is not empty
+is refused; --force replaces it if this command wrote it. docs/evidence.md has the
 format.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune report sgemm-44d7aa49 --out report-sgemm",
@@ -59,7 +59,7 @@ format.
 	return cmd
 }
 
-// campaignLog gathers what the store holds of a campaign.
+// campaignLog gathers what the store has about a campaign.
 func (a *app) campaignLog(ctx context.Context, r server.Reader, id string) (report.Log, error) {
 	c, err := r.Campaign(id)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *app) campaignLog(ctx context.Context, r server.Reader, id string) (repo
 	return l, storeError(err)
 }
 
-// reportThere writes a report that the process makes which holds the store.
+// reportThere writes a report that is made by the process that holds the store.
 func (a *app) reportThere(cmd *cobra.Command, c *api.Client, id, out string, force bool) error {
 	files, err := c.Report(cmd.Context(), id)
 	if err != nil {

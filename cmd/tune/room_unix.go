@@ -13,7 +13,7 @@ import (
 // leastFree is how much of the cache's disk a worker needs, in bytes.
 const leastFree = 256 << 20
 
-// noRoom says that there is too little room for what candidates are compiled to; empty when there is
+// noRoom says that there is too little disk space for compiled candidates; empty when there is
 // enough.
 func noRoom(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {

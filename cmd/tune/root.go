@@ -23,16 +23,16 @@ type app struct {
 	out *output
 	err io.Writer
 	v   *viper.Viper
-	m   *evotune.Machine // once it was asked for
+	m   *evotune.Machine // nil until the first call of machine
 	// flags are those of the command, and config is the configuration file that was read.
 	flags  *pflag.FlagSet
 	config string
-	// token is that of EVOTUNE_TOKEN, which no process that is started here gets.
+	// token is the value of EVOTUNE_TOKEN. Child processes do not get it.
 	token string
 }
 
-// An output keeps the first error of writing, so that no command that printed half
-// of an answer succeeds.
+// An output keeps the first write error, so that a command that printed half of an
+// answer fails.
 type output struct {
 	io.Writer
 	failed error
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if e.err != nil {
 		text := e.err.Error()
-		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // fields are called as flags are
+		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // a field has the name of its flag
 			text = "--" + f.Field + " " + f.Err.Error()
 		}
 		fmt.Fprintf(stderr, "tune: %s\n", words.OneLine(a.there(root, err, text)))
@@ -83,8 +83,8 @@ func (a *app) root() *cobra.Command {
 		Use:   "tune",
 		Short: "Evolve compute kernels: every candidate compiled, proven, sanitized and timed",
 		Long: `tune evolves a kernel that is written as a template with holes. Every candidate is
-rendered, compiled, proven equal to a double-precision reference, cleared by
-sanitizers and only then benchmarked; every one is kept with its parents.
+rendered, compiled, compared with a double-precision reference, run under
+sanitizers and only then timed. The store keeps every candidate with its parents.
 
 Start with "tune run sgemm". With no GPU it tunes C kernels for this machine.
 
@@ -125,7 +125,7 @@ configuration folder; an unknown key in it is an error.`,
 		a.verifyCommand(), a.ratchetCommand(), a.evidenceCommand(), a.reportCommand(), a.exportCommand(), a.plotCommand(), a.kernelsCommand(), a.checkCommand(), a.mergeCommand(), a.backupCommand(), a.archiveCommand(),
 		a.serveCommand(), a.workerCommand(), a.tokenCommand(), a.doctorCommand(), a.versionCommand(),
 	)
-	// cobra's own complaints about arguments are the user's to correct.
+	// cobra's own errors about arguments are bad input.
 	for _, c := range append([]*cobra.Command{root}, descendants(root)...) {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, given []string) error {

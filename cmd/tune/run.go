@@ -25,29 +25,29 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run KERNEL",
 		Short: "Evolve a kernel for this machine",
 		Long: `Evolve a kernel for this machine: search its space, put every candidate through
-the ordeal, and measure the best again at the end. Everything is kept in the
-store. The search ends when the first budget is spent (three minutes if you set
-none); preparation and finals come on top.
+the ordeal, and measure the best again at the end. The store keeps everything.
+The search ends when the first budget is spent (three minutes if you set none);
+preparation and finals take extra time.
 
-The search begins with the best that the store knows of the same kernel for other
-shapes and devices, and of earlier campaigns for this one. They are evaluated like
-all others. So a second campaign of the same seed in the same store walks another
-path; --warm-start off gives the path of an empty store. Genomes that the kernel's
-definition names come after these, also with --warm-start off; --strategy random has none.
+The search begins with the best genomes that the store has of the same kernel, for
+other shapes and devices and for this one. They are evaluated like all others. So a
+second campaign with the same seed in the same store takes another path, unless
+--warm-start is off. Genomes that the kernel's definition names come next, also with
+--warm-start off, but not with --strategy random.
 
-Ctrl-C ends the campaign after the candidates in flight, a second one at once;
-"tune resume" goes on where it stopped.
+Ctrl-C ends the campaign after the candidates in flight; a second one ends it at
+once. "tune resume" continues it.
 
 With --json every line is one event; the last one is the "finished" event. With
 --backend replay, KERNEL is a file with a recorded table of results.
 
 With --server, or a --store that "tune serve" holds, the campaign is submitted to that
-service and followed; a kernel of --kernels is uploaded first. Ctrl-C ends only the
-following then, and "tune attach" comes back.
+service and followed; a kernel of --kernels is uploaded first. Ctrl-C then only
+detaches, and "tune attach" follows the campaign again.
 
-With --family several shapes are tuned under one budget, each by a campaign that begins
-with the winners of its neighbors; the same command again, or "tune resume", goes on.
-See docs/family.md.
+With --family, several shapes are tuned under one budget. Each shape has a campaign
+that begins with the winners of its neighbors. The same command again, or "tune
+resume", continues. See docs/family.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Example: `  tune run sgemm
   tune run attention --shape 2x8x512x64-causal --time 20m
@@ -110,7 +110,7 @@ See docs/family.md.
 	addSettings(cmd.Flags(), remoteSettings)
 	addSettings(cmd.Flags(), submitSettings)
 	cmd.Flags().StringArrayVar(&fam.Grids, "family", nil, "tune for all shapes of a `GRID` under one budget, such as \"S=512,2048 D=64,128 B=2 H=8\" (repeatable)")
-	cmd.Flags().StringArrayVar(&fam.Between, "between", nil, "compare the winners of a family at the shapes of a `GRID` besides; none for none (repeatable; default: between values more than a doubling apart)")
+	cmd.Flags().StringArrayVar(&fam.Between, "between", nil, "also compare the winners of a family at the shapes of a `GRID`; none turns this off (repeatable; default: between values more than a doubling apart)")
 	cmd.Flags().Bool("detach", false, "with a service: print the campaign's name and do not follow it")
 	return cmd
 }
@@ -120,15 +120,15 @@ func (a *app) resumeCommand() *cobra.Command {
 		Use:   "resume [CAMPAIGN]",
 		Short: "Continue an interrupted campaign, or a family",
 		Long: `Continue an interrupted campaign, or give a finished one a larger budget.
-Without a name it is the last campaign of the store, or the family that this is a part of. The log is replayed into a
-fresh search, so the path is the one that the campaign would have walked anyway.
-If evotune was killed, what was in flight then is evaluated first, one at a time; a
-candidate that ends it once more, alone, gets the verdict launch and is not run again.
-Budgets given here replace all of the campaign's, for later resumptions too;
-nothing else can be changed.
+Without a name it continues the last campaign of the store, or the family of that
+campaign. The log is replayed into a new search, so the path is the one that the
+campaign would have taken without the interruption. If evotune was killed, the
+candidates in flight are evaluated first, one at a time; one that kills evotune again,
+alone, gets the verdict launch and is not run again. Budgets given here replace all of
+the campaign's, for later resumptions too; nothing else of the search can be changed.
 
-With --server, or a --store that "tune serve" holds, the campaign goes on in that
-service, and is followed as by "tune attach".
+With --server, or a --store that "tune serve" holds, that service continues the
+campaign, and this command follows it as "tune attach" does.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -159,7 +159,7 @@ service, and is followed as by "tune attach".
 	return cmd
 }
 
-// budgetSettings are what a resumption may change.
+// budgetSettings are the settings that a resumption may change.
 func budgetSettings() []setting {
 	var out []setting
 	for _, s := range runSettings {
@@ -308,10 +308,10 @@ type signals struct {
 	say   func(string) // set before begun
 }
 
-// endSignals are those that ask a command to end.
+// endSignals are the signals that ask a command to end.
 func endSignals() []os.Signal {
 	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		list = append(list, syscall.SIGHUP)
 	}
 	return list

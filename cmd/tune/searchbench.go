@@ -20,7 +20,7 @@ import (
 	"github.com/evotune/evotune/searchbench"
 )
 
-// What --format knows.
+// The formats of --format.
 const (
 	formatTable    = "table"
 	formatMarkdown = "markdown"
@@ -34,14 +34,14 @@ func (a *app) searchbenchCommand() *cobra.Command {
 		Use:   "searchbench SPACE...",
 		Short: "Compare search strategies on recorded spaces",
 		Long: `Compare strategies on recorded spaces, on a simulated clock: their scores with
-standard errors, on each space and in the mean, the worst space, and what the
-search itself costs. 0 is random search, 1 the optimum at once. A SPACE is any
+standard errors, on each space and on average, the worst space, and the cost of
+the search itself. 0 is random search, 1 the optimum at once. A SPACE is any
 file that "tune replay" reads. docs/searchbench.md has the formulas.
 
 With several --windows the loss against the first is printed, with --peers the
-scores of other programs beside ours, the best first. --warm-start N measures
-what it buys to begin with the N best of another of the spaces whose parameters
-have the same names.
+scores of other programs beside ours, the best first. --warm-start N measures the
+gain from beginning with the N best of another of the spaces whose parameters have
+the same names.
 
 --traces writes what was evaluated: to a file with one JSON object for each
 space, strategy and window, or to a folder (one that exists, or ends in a slash)
@@ -103,11 +103,11 @@ with a file for each.
 	cmd.Flags().StringVar(&format, "format", formatTable, "print as table, markdown or json")
 	cmd.Flags().StringVar(&peersFile, "peers", "", "print the scores of `FILE` beside ours")
 	cmd.Flags().StringVar(&warm, "warm-start", "0", "measure starting from the `N` best of another space of the kernel, with the first strategy and window (0: do not)")
-	cmd.Flags().BoolVar(&plan.Overhead, "overhead", false, "let the search's own time pass on the simulated clock: no two runs are then the same")
+	cmd.Flags().BoolVar(&plan.Overhead, "overhead", false, "add the search's own time to the simulated clock: no two runs are then the same")
 	return cmd
 }
 
-// checkPlan finds what was asked for wrongly before anything is read.
+// checkPlan checks the flags before anything is read.
 func (a *app) checkPlan(plan *searchbench.Plan, format, warm string) error {
 	if !slices.Contains([]string{formatTable, formatMarkdown, formatJSON}, format) {
 		return badInputf("no format is called %q: there are %s, %s and %s", format, formatTable, formatMarkdown, formatJSON)
@@ -138,7 +138,7 @@ func (a *app) checkPlan(plan *searchbench.Plan, format, warm string) error {
 	return badInput(plan.Validate())
 }
 
-// compare carries the plan out and writes the traces.
+// compare runs the plan and writes the traces.
 func (a *app) compare(ctx context.Context, plan *searchbench.Plan, traces string, paths map[*searchbench.Space]string) (c *searchbench.Comparison, err error) {
 	run := func(ctx context.Context, w io.Writer) error {
 		if w != nil {
@@ -172,7 +172,7 @@ func (a *app) compare(ctx context.Context, plan *searchbench.Plan, traces string
 	return c, err
 }
 
-// traceName tells windows apart where scorers see names only.
+// traceName puts the window in the name, because scorers see only names.
 func traceName(how searchbench.Search) string {
 	if how.Window == 1 {
 		return how.Strategy

@@ -15,7 +15,7 @@ import (
 	"github.com/evotune/evotune/internal/words"
 )
 
-// tableRows is how many candidates a table of `tune query` has unless it is told.
+// tableRows is how many candidates a table of `tune query` has by default.
 const tableRows = 20
 
 // selectedColumns lists what CSV has of a candidate of `tune query`.
@@ -43,7 +43,7 @@ are of), asked_at, encoding and genome.NAME for its genes.
 
 What a candidate does not have (a gene, a time without a correct result) is nil,
 and comparisons with it are false. A gene that no candidate has is an error.
-docs/ask.md says more.
+See docs/ask.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune query 'verdict == "sanitizer" && genome.STAGES > 2'
   tune query 'speedup > 1.5 && !proven' --kernel attention --sort -speedup --limit 5
@@ -74,7 +74,7 @@ docs/ask.md says more.
 		},
 	}
 	cmd.Flags().StringVar(&o.Kernel, "kernel", "", "only candidates of this `KERNEL`")
-	cmd.Flags().StringVar(&o.Campaign, "campaign", "", "only candidates of this `CAMPAIGN`, or the one whose name begins so")
+	cmd.Flags().StringVar(&o.Campaign, "campaign", "", "only candidates of this `CAMPAIGN`: its name or a unique prefix")
 	cmd.Flags().StringVar(&o.Sort, "sort", "", "order by this `FIELD` or genome.NAME, the smallest first; -FIELD the largest first")
 	cmd.Flags().IntVar(&o.Limit, "limit", tableRows, "at most `N`, 0 for all (json and csv: all)")
 	cmd.Flags().BoolVar(&o.Count, "count", false, "only say how many there are")
@@ -120,8 +120,7 @@ func (a *app) printSelected(s evotune.Selected, format string, count bool) error
 	return nil
 }
 
-// genomeText shows a genome in little room: the genes that the query names, or the
-// beginning.
+// genomeText shortens a genome: the genes that the query names, or its beginning.
 func genomeText(v candidateView, genes []string) string {
 	const most = 20
 	text := v.Encoding

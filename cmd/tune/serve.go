@@ -34,8 +34,8 @@ var serveSettings = []setting{
 	{"token-file", "", "serve: keep an admin's token in this `FILE`; it is made if it does not exist"},
 	{"tls-cert", "", "serve: the certificate, a PEM `FILE` with its chain"},
 	{"tls-key", "", "serve: the certificate's key, a PEM `FILE`"},
-	{"fleet", "", "serve: take workers on other machines, with a broker that listens on this `ADDRESS`"},
-	{"nats", []string{}, "serve: take workers over the NATS broker at this `URL` instead (repeatable)"},
+	{"fleet", "", "serve: use workers on other machines, with a broker that listens on this `ADDRESS`"},
+	{"nats", []string{}, "serve: use workers over the NATS broker at this `URL` instead (repeatable)"},
 	{"nats-credentials", "", "serve: the `FILE` with the credentials for --nats: the service's, then the workers', each a line USER:PASSWORD or the path of a credentials file"},
 	{"archive-after", time.Duration(0), "serve: move campaigns to archives when they have been finished for this `DURATION` (0: keep them)"},
 }
@@ -44,14 +44,14 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run campaigns as a service: over HTTP, live in a browser",
-		Long: `Run campaigns as a service. It holds one store, takes campaigns over HTTP, places
+		Long: `Run campaigns as a service. It holds one store, takes campaigns over HTTP, runs
 them on this machine's devices, one per GPU and one on the CPU, and shows them live
-in a browser. When it is started again, also after "kill -9", it goes on with all
+in a browser. When it is started again, also after "kill -9", it continues all
 campaigns that had not ended.
 
-It listens on --listen and on a socket beside the store, which is open to the user
-who runs it and to nobody else. Everybody else needs a token. --token-file has an
-admin's token, for a start; "tune token create" makes others, with fewer rights:
+It listens on --listen and on a socket beside the store. Only the user who runs it
+can use the socket; all other access needs a token. --token-file gets an admin's
+token to start with; "tune token create" makes others, with fewer rights:
 
   viewer   sees everything
   runner   also submits, pauses, resumes and cancels campaigns, verifies and exports
@@ -59,15 +59,15 @@ admin's token, for a start; "tune token create" makes others, with fewer rights:
   admin    also makes and revokes tokens, reads the audit log, copies and archives the store
   worker   takes part in the fleet, and nothing else
 
-On other addresses than those of this machine alone (127.0.0.1, ::1) it needs
---tls-cert and --tls-key, and it needs candidates to be confined: see "tune doctor".
+On an address that other machines can reach (not 127.0.0.1 or ::1) it needs
+--tls-cert and --tls-key, and candidates must be confined: see "tune doctor".
 
-With --fleet it has candidates evaluated by workers on other machines, which "tune
-worker" starts there: campaigns with --device fleet, and those for GPUs where this
-machine has none. docs/fleet.md says more.
+With --fleet, workers on other machines, started by "tune worker", evaluate the
+candidates of campaigns with --device fleet, and of those for GPUs if this machine
+has none. See docs/fleet.md.
 
-It uses all GPUs unless --cuda-devices says which. Ctrl-C or SIGTERM ends it after
-the candidates in flight, a second one at once. docs/serve.md says more.
+It uses all GPUs, or those of --cuda-devices. Ctrl-C or SIGTERM ends it after the
+candidates in flight; a second one ends it at once. See docs/serve.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune serve --token-file admin.token
   tune serve --fleet 127.0.0.1:8788 --token-file admin.token
@@ -82,8 +82,8 @@ the candidates in flight, a second one at once. docs/serve.md says more.
 	return cmd
 }
 
-// sandboxed says why candidates are not confined on a machine; nil when they are. Tests have
-// machines of either kind.
+// sandboxed says why candidates are not confined on a machine; nil when they are. Tests
+// replace it.
 var sandboxed = (*evotune.Machine).Sandboxed
 
 // serve runs the service until somebody ends it.
@@ -114,8 +114,8 @@ func (a *app) serve(ctx context.Context) error {
 		}
 		return err
 	}
-	// A store that is there comes first: what it belongs to, the socket and the service's state, is then
-	// ours. One that is not there comes last, so that a service that is refused leaves none behind.
+	// Open an existing store first: the socket and the service's state, which belong to it, are then
+	// ours. Make a new store last, so that a service that is refused leaves none behind.
 	path := a.v.GetString("store")
 	_, missing := os.Stat(path)
 	fresh := errors.Is(missing, fs.ErrNotExist)
@@ -227,7 +227,7 @@ func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Log
 	}, nil
 }
 
-// fleetAddress refuses an address of --fleet that nobody can listen on.
+// fleetAddress refuses an address of --fleet that cannot be listened on.
 func (a *app) fleetAddress() error {
 	address := a.v.GetString("fleet")
 	if address == "" {
@@ -274,7 +274,7 @@ func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpu
 	return err
 }
 
-// serviceLogger logs what happens: a service has no terminal to show it on.
+// serviceLogger makes the log of a service, which has no terminal to show events on.
 func (a *app) serviceLogger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if a.v.GetBool("verbose") {
@@ -298,8 +298,8 @@ func (a *app) serveTLS() (*tls.Config, error) {
 	return server.TLS(cert, key)
 }
 
-// serveGPUs lists the GPUs that campaigns are placed on. A machine without any has none; one
-// whose chosen GPUs do not work is not what was asked for.
+// serveGPUs lists the GPUs that campaigns run on. It may be empty, unless --cuda-devices
+// names GPUs: they must work.
 func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, error) {
 	chosen := len(a.list("cuda-devices")) > 0
 	if !chosen {
@@ -307,7 +307,7 @@ func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, err
 	}
 	gpus, err := a.machine().GPUs(ctx)
 	if err != nil && !chosen {
-		// Without GPUs the CPU is all there is: settings that it does not take leave nothing.
+		// Without GPUs only the CPU is left: settings that it refuses leave no device.
 		if _, none := a.machine().Devices(ctx); none != nil {
 			return nil, none
 		}
@@ -317,7 +317,7 @@ func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, err
 	return gpus, err
 }
 
-// checkSettings refuses what every campaign would fail of.
+// checkSettings refuses settings that would make every campaign fail.
 func (a *app) checkSettings() error {
 	if dirs := a.list("kernels"); len(dirs) > 0 {
 		if _, err := kernels.Open(dirs...); err != nil {
@@ -332,8 +332,8 @@ func (a *app) checkSettings() error {
 	return nil
 }
 
-// listen listens on --listen; nil when that is empty. What other machines can reach must be
-// encrypted, and run nothing that is not confined: whoever has an author's token sends code.
+// listen listens on --listen; nil when that is empty. An address that other machines can
+// reach needs TLS and confined candidates: whoever has an author's token can send code.
 func (a *app) listen(ctx context.Context, conf *tls.Config) (net.Listener, error) {
 	address := a.v.GetString("listen")
 	if address == "" {
@@ -351,7 +351,7 @@ func (a *app) listen(ctx context.Context, conf *tls.Config) (net.Listener, error
 			return nil, badInputf("--listen %s is open to other machines, and candidates are not confined here (%w): listen on 127.0.0.1, or see `tune doctor`", address, err)
 		}
 	}
-	// What was looked at is what is listened on: a name may resolve otherwise the next time.
+	// Listen on the address that was checked: a name may resolve to another one later.
 	l, err := net.ListenTCP("tcp", resolved)
 	if err != nil {
 		return nil, listenError("--listen", address, err)

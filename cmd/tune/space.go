@@ -21,9 +21,9 @@ func (a *app) spaceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "space",
 		Short: "Inspect recorded spaces, and convert them between programs",
-		Long: `Look at recorded spaces, and convert them between evotune's own form, the T4 results
+		Long: `Inspect recorded spaces, and convert them between evotune's own form, the T4 results
 and T1 descriptions of the auto-tuning community, and cache files of Kernel Tuner.
-Forms are told apart by what the files hold; names that end in .gz are gzipped.
+A form is recognized by the content of the file; files that end in .gz are gzipped.
 See docs/tables.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -175,8 +175,8 @@ func (a *app) spaceImportCommand() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Convert another program's recorded space into evotune's form",
 		Long: `Read a recorded space in any form and write it in evotune's own, whole: samples, times
-by stage, metrics, timestamps and environment are kept. The cache of a run of Kernel
-Tuner that was interrupted is read up to its last whole configuration.
+by stage, metrics, timestamps and environment are kept. The cache of an interrupted run
+of Kernel Tuner is read up to its last complete configuration.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune space import cache.json --out gemm.json.gz
   tune space import results.t4.json --t1 description.t1.json`,
@@ -189,7 +189,7 @@ Tuner that was interrupted is read up to its last whole configuration.
 			return a.convert(c)
 		},
 	}
-	c.flags(cmd, "write to `FILE` (default: the name of the other, with .json)")
+	c.flags(cmd, "write to `FILE` (default: the name of the input, with .json)")
 	return cmd
 }
 
@@ -200,8 +200,8 @@ func (a *app) spaceExportCommand() *cobra.Command {
 		Use:   "export FILE --format NAME --out FILE",
 		Short: "Write a recorded space in a form that other programs read",
 		Long: `Read a recorded space in any form and write it in another: ` + strings.Join(names, ", ") + `.
-What a form has no place for is kept in it under keys that other programs pass
-over, so that nothing is lost on the way back; T1 alone has no results.
+Data that a form has no place for is kept under keys that other programs ignore, so
+that nothing is lost on the way back; only T1 has no results.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune space export gemm.json.gz --format kerneltuner --out gemm.cache.json
   tune space export gemm.json.gz --format t1 --out gemm.t1.json`,

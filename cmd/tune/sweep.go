@@ -37,15 +37,14 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep KERNEL",
 		Short: "Measure a whole space, or a sample, and write it as tables",
-		Long: `Measure a whole space, or a sample of it that is uniform and without repeats, and
-write the results as tables for ` + "`tune run FILE --backend replay`" + ` and for other programs.
+		Long: `Measure a whole space, or a uniform sample of it without repeats, and write the
+results as tables for ` + "`tune run FILE --backend replay`" + ` and for other programs.
 
-A sweep is a campaign: every candidate goes through the whole ordeal, nothing is
-measured less for being slow, and all is kept in the store. One that was
-interrupted goes on with "tune sweep --resume CAMPAIGN", which writes the tables
-of a finished one, too.
+A sweep is a campaign: every candidate goes through the whole ordeal, slow ones are
+measured as fully as fast ones, and the store keeps everything. "tune sweep --resume
+CAMPAIGN" continues an interrupted sweep, and also writes the tables of a finished one.
 
-With one format --out is the file; with several the names are made from it.
+With one format, --out is the file; with several, the names are made from it.
 The formats: ` + strings.Join(names, ", ") + `. See docs/sweep.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Example: `  tune sweep rmsnorm --sample 100 --format t4 --format kerneltuner --out rmsnorm
@@ -71,7 +70,7 @@ The formats: ` + strings.Join(names, ", ") + `. See docs/sweep.md.
 		},
 	}
 	cmd.Flags().IntVar(&s.sample, "sample", 0, "measure `N` genomes, drawn uniformly (0: all of the space)")
-	cmd.Flags().StringVar(&s.resume, "resume", "", "go on with the sweep that is called `CAMPAIGN`, or write its tables again")
+	cmd.Flags().StringVar(&s.resume, "resume", "", "continue the sweep `CAMPAIGN`, or write its tables again")
 	cmd.Flags().StringVar(&s.out, "out", "", "write to `FILE` (default: the name of the campaign)")
 	cmd.Flags().StringArrayVar(&s.forms, "format", []string{"compact"}, "write in the format `NAME` (repeatable)")
 	var settings []setting
@@ -150,8 +149,8 @@ type writtenEvent struct {
 	Campaign string        `json:"campaign"`
 	Files    []writtenFile `json:"files"`
 	// Recorded counts the configurations of the tables, Failed those of them
-	// without a time, LeftOut the results for which the machine failed and not
-	// the candidate.
+	// without a time, LeftOut the results where the machine failed, not the
+	// candidate.
 	Recorded int `json:"recorded"`
 	Failed   int `json:"failed"`
 	LeftOut  int `json:"left_out"`
@@ -200,7 +199,7 @@ func (a *app) writeSweep(db *store.Store, t *evotune.Target, s sweep) error {
 	return nil
 }
 
-// outputs names the files. T4 tells nothing of the space, so T1 goes with it.
+// outputs names the files. T4 does not describe the space, so T1 goes with it.
 func outputs(s sweep, id string) []writtenFile {
 	wanted := slices.Clone(s.forms)
 	if slices.Contains(wanted, "t4") && !slices.Contains(wanted, "t1") {
@@ -224,13 +223,13 @@ func outputs(s sweep, id string) []writtenFile {
 	return out
 }
 
-// writeWhole writes a file beside its place first, so that what was there is
-// replaced whole or not at all. A name that ends in .gz gets it gzipped.
+// writeWhole writes a temporary file and renames it, so that an existing file is
+// replaced whole or not at all. A file whose name ends in .gz is gzipped.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
 	mode := os.FileMode(0o644)
 	switch info, err := os.Stat(path); {
 	case err != nil: // it is new, or cannot be written either
-	case !info.Mode().IsRegular(): // such as /dev/null, which no file must take the place of
+	case !info.Mode().IsRegular(): // such as /dev/null, which must not be replaced
 		return badInputf("%s is not a regular file: name another", path)
 	default:
 		// A link stays a link.

@@ -25,8 +25,8 @@ func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke the tokens of a service",
-		Long: `Make, list and revoke the tokens of the service that holds --store. It is asked over
-the socket beside the store, so only the user who runs it can do this.
+		Long: `Make, list and revoke the tokens of the service that holds --store. The commands use
+the socket beside the store, so only the user who runs the service can do this.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -42,7 +42,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		Use:   "create NAME",
 		Short: "Make a token and print it, once",
 		Long: `Make a token and print it. The service keeps only its hash: it cannot be shown again.
-NAME says who or what uses it; the audit log tells callers by their names. The scopes
+NAME says who or what uses it; the audit log names callers by it. The scopes
 are viewer, runner, author, admin and worker: "tune serve --help" says what each may do.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune token create ci --scope runner --expires 720h`,

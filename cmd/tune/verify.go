@@ -25,24 +25,24 @@ func (a *app) verifyCommand() *cobra.Command {
 		Short: "Judge a stored candidate again, and compare",
 		Long: `Put a stored candidate through the whole ordeal again, in fresh processes, and
 compare: the verdict must be the same, and the time relative to the baseline
-may differ by noise or by the tolerance. What has changed since (source, binary,
-compiler, device) is said.
+may differ by noise or by the tolerance. The output names what has changed since
+(source, binary, compiler, device).
 
-The time is measured as finals do, and compared with the candidate's finals. That of
-a candidate that was in none is one reading of the search, selected from many, and
-the best of many are also the luckiest: it is corrected by what such a selection
-is expected to gain from the noise of the stored samples, and both are printed. A
-time that differs is measured once more, and is not reproduced only if it differs
-twice in the same direction, on a machine without other work.
+The time is measured as in finals and compared with the candidate's finals. A
+candidate that was in none has one reading of the search, which was selected from
+many, and the best of many are also the luckiest. So this reading is corrected by
+what such a selection is expected to gain from the noise of the stored samples, and
+both are printed. A time that differs is measured once more. It is not reproduced
+only if it differs twice in the same direction, on a machine without other work.
 
-What it is timed on is drawn anew, in secret. --contents stored draws what the stored
-measurement was timed on once more, from the seeds that were stored with it; how much
-of it is launched on depends on how long launches take.
+The inputs of timed launches are drawn anew, in secret. --contents stored draws those
+of the stored measurement again, from the seeds that were stored with it; how many of
+them are used depends on how long launches take.
 
---flavour debug tells why a candidate was refused: it is compiled without
-optimization, with debugging information and with its asserts alive, and put
-through compile, inspect, parity and the sanitizers. Nothing is asked of its
-binary, and nothing is timed; the status is 4 when a check fails.
+--flavour debug shows why a candidate was refused: it is compiled for debugging (with
+-Og, on a GPU without optimization), with asserts enabled, and put through compile,
+inspect, parity and the sanitizers. Bounds and requirements on its binary
+do not apply, and nothing is timed; the status is 4 when a check fails.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings, exitDisturbed),
 		Example: `  tune verify 1f2e3d
   tune verify 1f2e3d --contents stored
@@ -78,7 +78,7 @@ binary, and nothing is timed; the status is 4 when a check fails.
 	}
 	addSettings(cmd.Flags(), backendSettings)
 	cmd.Flags().StringVar(&flavour, "flavour", flavourRelease, "how it is compiled: release or debug")
-	cmd.Flags().StringVar(&contents, "contents", contentsNew, "what it is timed on: new or stored")
+	cmd.Flags().StringVar(&contents, "contents", contentsNew, "the inputs that it is timed on: new or stored")
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 0.05, "relative change of time that is allowed")
 	return cmd
 }
@@ -156,7 +156,7 @@ func printVerification(out io.Writer, rec evotune.Record, v evotune.Verification
 	return nil
 }
 
-// debug prints what becomes of a candidate in the debug flavor.
+// debug judges a candidate in the debug flavor and prints the result.
 func (a *app) debug(ctx context.Context, rec evotune.Record) error {
 	again, err := a.machine().Debug(ctx, rec)
 	if err != nil {
@@ -206,7 +206,7 @@ func judged(r evaluator.Result) string {
 // written the same line.
 const reportLines = 40
 
-// printReport prints what a check has said, which may be a candidate's own text.
+// printReport prints the report of a check, which may contain a candidate's own text.
 func printReport(w io.Writer, text string, most int) {
 	var lines []string
 	for l := range strings.Lines(text) {

@@ -36,16 +36,16 @@ var workerSettings = []setting{
 func (a *app) workerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker --server URL --token-file FILE",
-		Short: "Evaluate candidates of the campaigns of a service, as one of its fleet",
-		Long: `Evaluate candidates of the campaigns of the service at --server, which was started
-with "tune serve --fleet". A token of the scope worker is enough. The service places
-the worker on a campaign; the kernel is fetched, and every candidate passes the same
-ordeal as with "tune run". Results are kept until they are durable in the service's
-store, so neither end loses anything when the other is restarted.
+		Short: "Evaluate candidates for a service, as a worker of its fleet",
+		Long: `Evaluate candidates for the service at --server, which was started with
+"tune serve --fleet". A token with the scope worker is enough. The service assigns the
+worker to a campaign; the worker fetches the kernel and puts every candidate through
+the same ordeal as "tune run". It keeps results until they are durable in the
+service's store, so neither side loses anything when the other is restarted.
 
 Each GPU of --cuda-devices is a worker of its own (default: all of them); without a
-GPU, or with --backend cpu, the processor is one. Ctrl-C or SIGTERM drains it: it ends
-after the candidates in flight, a second one at once. docs/fleet.md says more.
+GPU, or with --backend cpu, the CPU is one. Ctrl-C or SIGTERM drains them: they end
+after the candidates in flight; a second one ends them at once. See docs/fleet.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune worker --server https://tuner:8787 --token-file worker.token
   tune worker --server http://127.0.0.1:8787 --token-file worker.token --backend cpu`,
@@ -110,7 +110,7 @@ type workerDevice struct {
 	machine *evotune.Machine
 }
 
-// workerDevices are those that are to be offered.
+// workerDevices lists the devices to offer.
 func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 	backend := a.v.GetString("backend")
 	machine := a.machine()
@@ -197,7 +197,7 @@ func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suf
 	return d, nil
 }
 
-// cacheDir is the folder of the cache, as labs find it; "" where there is none.
+// cacheDir is the folder of the cache, found as labs find it; "" if there is none.
 func (a *app) cacheDir() string {
 	if dir := a.v.GetString("cache-dir"); dir != "" {
 		return dir
@@ -213,7 +213,7 @@ func (a *app) cacheDir() string {
 func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan struct{}, logger *slog.Logger) fleet.WorkerOptions {
 	cache := a.cacheDir()
 	places := filepath.Join(cache, "fleet", d.host.Name)
-	if cache != "" { // what a process of this name that was killed has left is fetched again
+	if cache != "" { // what a killed process of this name left is fetched again
 		os.RemoveAll(places) //nolint:errcheck // it is tried again the next time
 	}
 	log := logger.With("worker", d.host.Name)
@@ -244,8 +244,8 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 	}
 }
 
-// reachable has the broker looked for where the service was found as well: the name that it has
-// for itself may mean nothing here.
+// reachable adds the host of the service to the addresses of the broker: the name that the broker
+// has for itself may mean nothing here.
 func reachable(brokers []string, service string) []string {
 	at, err := url.Parse(service)
 	if err != nil || at.Hostname() == "" {
